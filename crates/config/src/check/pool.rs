@@ -7,10 +7,10 @@ use std::sync::Arc;
 use super::listen::{is_own, no_listener, serves};
 use super::scale;
 use super::timers::{Timers, blame};
-use crate::kind::{Choice, PolicyName, Ratio, show};
+use crate::kind::{Choice, MemberAddress, PolicyName, Ratio, show};
 use crate::raw::{RawMember, RawOutlier, RawPool, RawProbe};
 use crate::report::Report;
-use crate::setting::{Entry, Setting};
+use crate::setting::{Entry, Leaf, Setting};
 use crate::structure::join;
 use crate::typed::{Listen, PoolConfig, PoolOrigin, SIP_PORT};
 use balance::{HealthSettings, OutlierSettings, PolicyKind, PoolId, Weights};
@@ -50,7 +50,8 @@ pub(super) fn check(
         report.key_problem(&path, "expected a name of letters, digits, - and _");
     }
     let members = members(&path, raw, listen, report);
-    let scale = raw.scale.as_ref().map(|raw| scale::check(&path, raw, &members, directory, report));
+    let scale = raw.scale.as_ref();
+    let scale = scale.map(|scale| scale::check(&path, scale, (&members, texts(raw)), directory, report));
     let scale = scale.map_or(Some(None), |scale| scale.map(Some));
     let pool = pool(&path, name, raw, (PoolOrigin::Table, members), timers, report)?;
     let pool = PoolConfig { scale: scale?, ..pool };
@@ -221,6 +222,18 @@ fn check_method(pool: &str, method: &str, report: &mut Report<'_>) {
         None => format!("expected one of {}; every other method weighs 1.0", METHODS.join(", ")),
     };
     report.key_problem(&join(&format!("{pool}.weights"), method), remedy);
+}
+
+/// The members as the file has them.
+fn texts(raw: &RawPool) -> Vec<String> {
+    let text = |entry: &Entry<MemberAddress, RawMember>| {
+        let setting = match entry {
+            Entry::Plain(address) => address,
+            Entry::Table(table) => table.address.as_ref()?,
+        };
+        if let Leaf::Text(text) = &setting.leaf { Some(text.clone()) } else { None }
+    };
+    raw.members.iter().filter_map(text).collect()
 }
 
 fn members(path: &str, raw: &RawPool, listen: &Listen, report: &mut Report<'_>) -> Vec<MemberSettings> {

@@ -22,7 +22,7 @@ const MOST_PODS: usize = 10;
 pub(super) fn check(
     pool: &str,
     raw: &RawScale,
-    members: &[MemberSettings],
+    (members, texts): (&[MemberSettings], Vec<String>),
     directory: &Path,
     report: &mut Report<'_>,
 ) -> Option<ScaleConfig> {
@@ -36,8 +36,10 @@ pub(super) fn check(
         tell_members(pool, &kubernetes.workload, members, report);
     }
     let settings = settings(raw, servers_most(driver.as_ref(), members), report);
+    let settings =
+        settings.map(|known| ScaleSettings { choices: choices(driver.as_ref(), members), ..known });
     let (step, timeout) = (report.read(&raw.step), report.read(&raw.timeout));
-    Some(ScaleConfig { settings: settings?, step: step?, timeout: timeout?, driver: driver? })
+    Some(ScaleConfig { texts, settings: settings?, step: step?, timeout: timeout?, driver: driver? })
 }
 
 /// How many servers there may be at most; `None`: any number.
@@ -50,6 +52,14 @@ fn servers_most(driver: Option<&DriverConfig>, members: &[MemberSettings]) -> Op
             None
         }
         _ => Some(members.len()),
+    }
+}
+
+/// How many servers there are to choose from. Those of a StatefulSet are started in turn, and of a Deployment each is like another.
+fn choices(driver: Option<&DriverConfig>, members: &[MemberSettings]) -> Option<u32> {
+    match driver? {
+        DriverConfig::Command { .. } | DriverConfig::Local { .. } => u32::try_from(members.len()).ok(),
+        DriverConfig::None | DriverConfig::Kubernetes(_) => None,
     }
 }
 

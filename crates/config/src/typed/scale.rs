@@ -7,6 +7,8 @@ use std::time::Duration;
 /// `[pool.<name>.scale]`
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScaleConfig {
+    /// The members as the file has them, in its order: what programs are told.
+    pub texts: Vec<String>,
     /// When servers are started and stopped.
     pub settings: ScaleSettings,
     /// How often arrivals and calls are looked at.

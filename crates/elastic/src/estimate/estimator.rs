@@ -34,6 +34,8 @@ pub struct Estimator {
     settings: Settings,
     state: State,
     capacity: f64,
+    /// Whether the capacity is one that was seen to be tried, or that the law has found.
+    is_learned: bool,
     heard: Instant,
 }
 
@@ -44,12 +46,17 @@ impl Estimator {
             Law::Smace => State::Smace(Smace::new(now)),
             Law::Proven => State::Proven(Proven::default()),
         };
-        Self { capacity: start(&settings), state, settings, heard: now }
+        Self { capacity: start(&settings), is_learned: false, state, settings, heard: now }
     }
 
     /// Capacity in calls a second, to be announced.
     pub fn capacity(&self) -> f64 {
         self.capacity
+    }
+
+    /// Whether calls have shown the capacity to be what it is. Before that it is the one of the beginning.
+    pub fn is_learned(&self) -> bool {
+        self.is_learned
     }
 
     /// Tells of a window that has ended, and returns the capacity. A window without samples leaves the capacity as it is: with no
@@ -65,7 +72,10 @@ impl Estimator {
             State::Smace(law) => law.next(&self.settings, now, self.capacity, window),
             State::Proven(law) => law.next(&self.settings, now, since, self.capacity, window),
         };
-        self.capacity = bounded(&self.settings, next);
+        let next = bounded(&self.settings, next);
+        let is_tried = window.goodput >= self.settings.proven.used * self.capacity;
+        self.is_learned |= is_tried || next.total_cmp(&self.capacity).is_ne();
+        self.capacity = next;
         self.capacity
     }
 }

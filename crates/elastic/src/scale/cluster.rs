@@ -2,6 +2,9 @@
 //!
 //! When most servers announce much less than they use to, the cause is one that they share: a database, the network. More
 //! servers would ask the same database. So what they usually carry counts until they are well again, and it is said.
+//!
+//! What is usual is learned from what servers announce. What is only expected of one that has announced nothing yet, or that
+//! nobody hears of any more, is no measure: it would be taken for a fall as soon as the server announces less.
 
 use super::ClusterSettings;
 use base::Instant;
@@ -9,15 +12,23 @@ use base::Instant;
 /// What a server announces, and what it usually does.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Capacity {
-    pub(super) announced: f64,
-    pub(super) usual: f64,
+    /// What it counts for now: what it has announced, or what is expected of it.
+    pub(super) counted: f64,
+    is_announced: bool,
+    /// The most that it has announced of late; `None`: nothing yet.
+    learned: Option<f64>,
     at: Instant,
 }
 
 impl Capacity {
     /// A server that has just come is expected to be like the others.
     pub(super) fn new(now: Instant, expected: f64) -> Self {
-        Self { announced: expected, usual: expected, at: now }
+        Self { counted: expected, is_announced: false, learned: None, at: now }
+    }
+
+    /// It has announced nothing, or nobody hears of it any more: this is expected of it.
+    pub(super) fn expect(&mut self, capacity: f64) {
+        (self.counted, self.is_announced) = (capacity, false);
     }
 
     /// `remembers`: nothing is forgotten while the cluster has fallen, or its state would become the usual one.
@@ -30,13 +41,18 @@ impl Capacity {
     ) {
         let halves = (now - self.at).as_secs_f64() / settings.half_life.as_secs_f64().max(f64::MIN_POSITIVE);
         self.at = now;
-        self.announced = capacity;
+        (self.counted, self.is_announced) = (capacity, true);
         let left = if remembers { 1.0 } else { (-halves).exp2() };
-        self.usual = (self.usual * left).max(capacity);
+        self.learned = Some(self.learned.map_or(capacity, |usual| (usual * left).max(capacity)));
+    }
+
+    /// What it usually carries; what is expected of it where nothing was announced yet.
+    pub(super) fn usual(&self) -> f64 {
+        self.learned.unwrap_or(self.counted)
     }
 
     fn is_below(&self, part: f64) -> bool {
-        self.announced < part * self.usual
+        self.is_announced && self.counted < part * self.usual()
     }
 }
 

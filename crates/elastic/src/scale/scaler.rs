@@ -19,6 +19,9 @@ pub struct ServerLoad {
     /// What it counts for in front, calls a second; `None` while it gets no new calls, be it since it drains, be it by an
     /// operator's will. That says nothing of what it carries.
     pub capacity: Option<f64>,
+    /// Whether the server has announced or shown that capacity. If not, it stands for one that is not known, and says nothing of
+    /// what the server usually carries.
+    pub is_announced: bool,
     /// Calls and transactions in it.
     pub calls: u64,
 }
@@ -92,12 +95,14 @@ impl Scaler {
     /// A server that is up already.
     pub fn adopt(&mut self, now: Instant, id: ServerId) {
         self.servers.enter(now, id, ServerState::Ready, self.settings.capacity);
+        self.servers.on_up(id);
     }
 
     /// A server is up. One that was given up meanwhile is being stopped, and stays so.
     pub fn on_started(&mut self, now: Instant, id: ServerId) {
         if let Some(since) = self.servers.turn(now, id, &[ServerState::Starting], ServerState::Ready) {
             self.start_up.on_started(now - since);
+            self.servers.on_up(id);
         }
     }
 
@@ -105,6 +110,7 @@ impl Scaler {
     pub fn on_start_failed(&mut self, now: Instant, id: ServerId) {
         if self.servers.turn(now, id, &[ServerState::Starting], ServerState::Gone).is_some() {
             self.start_up.on_failed(now, &self.settings.start);
+            self.servers.on_start_failed(id);
         }
     }
 
@@ -168,8 +174,12 @@ impl Scaler {
             }
             server.takes_calls = load.capacity.is_some();
             if let Some(capacity) = load.capacity.filter(|capacity| capacity.is_finite()) {
-                let cluster = &self.settings.cluster;
-                server.capacity.announce(now, capacity.max(0.0), cluster, self.cluster_latency);
+                let (cluster, capacity) = (&self.settings.cluster, capacity.max(0.0));
+                if load.is_announced {
+                    server.capacity.announce(now, capacity, cluster, self.cluster_latency);
+                } else {
+                    server.capacity.expect(capacity);
+                }
             }
         }
         let ready = self.servers.of(ServerState::Ready).filter(|(_, server)| server.takes_calls);
@@ -188,6 +198,7 @@ impl Scaler {
         for id in self.servers.overdue(now, Starting, self.settings.start.time_max) {
             self.servers.turn(now, id, &[Starting], Stopping);
             self.start_up.on_failed(now, &self.settings.start);
+            self.servers.on_start_failed(id);
             out.push(Decision::GiveUp(id));
         }
         for id in self.servers.overdue(now, Stopping, self.settings.stop_again) {
@@ -213,8 +224,8 @@ impl Scaler {
             }
             total += match (server.takes_calls, self.cluster_latency) {
                 (false, _) => 0.0,
-                (true, true) => server.capacity.usual,
-                (true, false) => server.capacity.announced,
+                (true, true) => server.capacity.usual(),
+                (true, false) => server.capacity.counted,
             };
             count += 1;
         }
@@ -227,7 +238,7 @@ impl Scaler {
     fn expected(&self) -> f64 {
         let ready = || self.servers.of(ServerState::Ready);
         let count = ready().count();
-        let total: f64 = ready().map(|(_, server)| server.capacity.usual).sum();
+        let total: f64 = ready().map(|(_, server)| server.capacity.usual()).sum();
         let expected = if count == 0 { self.settings.capacity } else { total / count as f64 };
         expected.max(1.0)
     }
@@ -254,7 +265,7 @@ impl Scaler {
         }
         let expected = self.expected();
         for _ in draining.len()..count {
-            out.push(Decision::Start(self.servers.start(now, expected)));
+            out.push(Decision::Start(self.servers.start(now, expected, self.settings.choices)));
         }
     }
 

@@ -53,9 +53,9 @@ pub struct ServerRow {
     pub state: ServerState,
     /// Since when.
     pub since: Instant,
-    /// What it has announced, calls a second; what is expected while it starts.
+    /// What it counts for, calls a second: what it has announced, or what is expected of it.
     pub capacity: f64,
-    /// What it usually announces.
+    /// What it usually announces; what is expected of it before it has announced anything.
     pub usual: f64,
     /// Calls in it when last seen.
     pub calls: u64,
@@ -83,11 +83,15 @@ impl Server {
 const SHOWN: Duration = Duration::from_mins(1);
 
 #[derive(Debug, Clone, Default)]
-pub(super) struct Servers(BTreeMap<ServerId, Server>);
+pub(super) struct Servers {
+    all: BTreeMap<ServerId, Server>,
+    /// Starts of a server that failed or were given up, since it was up last.
+    failures: BTreeMap<ServerId, u32>,
+}
 
 impl Servers {
     pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = (ServerId, &Server)> {
-        self.0.iter().map(|(id, server)| (*id, server))
+        self.all.iter().map(|(id, server)| (*id, server))
     }
 
     pub(super) fn of(&self, state: ServerState) -> impl DoubleEndedIterator<Item = (ServerId, &Server)> {
@@ -104,24 +108,37 @@ impl Servers {
             id,
             state: server.state,
             since: server.since,
-            capacity: if server.takes_calls { server.capacity.announced } else { 0.0 },
-            usual: server.capacity.usual,
+            capacity: if server.takes_calls { server.capacity.counted } else { 0.0 },
+            usual: server.capacity.usual(),
             calls: server.calls,
         })
     }
 
-    /// Enters a server under the first free number.
-    pub(super) fn start(&mut self, now: Instant, expected: f64) -> ServerId {
-        let is_free = |id: &ServerId| self.0.get(id).is_none_or(|server| server.state == ServerState::Gone);
+    /// Enters a server under a free number: the first of those whose start has failed least often, if there are `choices`.
+    pub(super) fn start(&mut self, now: Instant, expected: f64, choices: Option<u32>) -> ServerId {
+        let is_free = |id: &ServerId| self.all.get(id).is_none_or(|server| server.state == ServerState::Gone);
+        let failures = |id: &ServerId| self.failures.get(id).copied().unwrap_or_default();
+        let chosen = (0..choices.unwrap_or_default()).map(ServerId).filter(is_free).min_by_key(failures);
         // There are fewer servers than numbers.
-        let id = (0..=u32::MAX).map(ServerId).find(is_free).unwrap_or(ServerId(u32::MAX));
+        let id = chosen.or_else(|| (0..=u32::MAX).map(ServerId).find(is_free)).unwrap_or(ServerId(u32::MAX));
         self.enter(now, id, ServerState::Starting, expected);
         id
     }
 
+    /// The start of a server has failed, or was given up.
+    pub(super) fn on_start_failed(&mut self, id: ServerId) {
+        let failures = self.failures.entry(id).or_default();
+        *failures = failures.saturating_add(1);
+    }
+
+    /// A server is up.
+    pub(super) fn on_up(&mut self, id: ServerId) {
+        self.failures.remove(&id);
+    }
+
     pub(super) fn enter(&mut self, now: Instant, id: ServerId, state: ServerState, expected: f64) {
         let capacity = Capacity::new(now, expected);
-        self.0.insert(id, Server { state, since: now, capacity, calls: 0, takes_calls: true, idle: None });
+        self.all.insert(id, Server { state, since: now, capacity, calls: 0, takes_calls: true, idle: None });
     }
 
     /// Moves a server on, if it is in one of these states. Returns since when it was.
@@ -132,14 +149,14 @@ impl Servers {
         from: &[ServerState],
         to: ServerState,
     ) -> Option<Instant> {
-        let server = self.0.get_mut(&id).filter(|server| from.contains(&server.state))?;
+        let server = self.all.get_mut(&id).filter(|server| from.contains(&server.state))?;
         let since = server.since;
         server.turn(now, to);
         Some(since)
     }
 
     pub(super) fn get_mut(&mut self, id: ServerId) -> Option<&mut Server> {
-        self.0.get_mut(&id)
+        self.all.get_mut(&id)
     }
 
     /// Drained servers without calls for so long.
@@ -154,7 +171,7 @@ impl Servers {
     }
 
     pub(super) fn forget_gone(&mut self, now: Instant) {
-        self.0.retain(|_, server| server.state != ServerState::Gone || now - server.since < SHOWN);
+        self.all.retain(|_, server| server.state != ServerState::Gone || now - server.since < SHOWN);
     }
 }
 

@@ -51,6 +51,9 @@ pub struct ScaleSettings {
     pub least: usize,
     /// Never more that start, are ready or drain: 10. One that is being stopped does not count any more.
     pub most: usize,
+    /// So many servers there are to choose from, and they are not the same: one that did not come up is tried again when the others
+    /// were. `None`, the default: the first free number is always as good as any.
+    pub choices: Option<u32>,
     /// Servers ready beyond those that are needed: 1, the paper's n + 1.
     pub spare: usize,
     /// Capacity of a server that has not announced any.
@@ -87,6 +90,7 @@ impl Default for ScaleSettings {
         Self {
             least: 1,
             most: 10,
+            choices: None,
             spare: 1,
             capacity: 500.0,
             high: 0.8,

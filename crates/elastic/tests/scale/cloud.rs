@@ -182,6 +182,7 @@ impl Cloud {
         up.map(|(id, server)| ServerLoad {
             id: *id,
             capacity: (!server.draining).then_some(CAPACITY * weather.speed),
+            is_announced: true,
             calls: if self.fault == Fault::NoCalls { 0 } else { server.calls as u64 },
         })
         .collect()

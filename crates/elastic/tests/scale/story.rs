@@ -88,7 +88,7 @@ fn servers_that_an_operator_drains_are_no_latency_of_the_cluster() {
     let mut decisions = Vec::new();
     for step in 1..40 {
         let taken = |id| (step < 20 || id < 2).then_some(CAPACITY);
-        let load = |id| ServerLoad { id: ServerId(id), capacity: taken(id), calls: 0 };
+        let load = |id| ServerLoad { id: ServerId(id), capacity: taken(id), is_announced: true, calls: 0 };
         let seen = Seen { rate: 300.0, servers: &[0, 1, 2, 3].map(load) };
         scaler.step(Instant::ZERO + Duration::from_secs(step * STEP), &seen, &mut decisions);
     }
@@ -172,4 +172,48 @@ fn the_last_server_is_drained_and_the_first_free_number_taken() {
     // Calls of a minute, and 3 min without any, before each stop.
     let stops = quiet.iter().filter(|(_, decision)| matches!(decision, Decision::Stop(_))).count();
     assert_eq!((stops, cloud.there()), (3, 1));
+}
+
+/// A queue begins with half of what the operator expects, and a monitor that dies says nothing more of its server.
+#[test]
+fn what_was_never_announced_is_not_usual_and_silence_is_no_fall() {
+    let mut scaler = Scaler::new(Instant::ZERO, ScaleSettings { spare: 0, ..settings() });
+    (0..3).for_each(|id| scaler.adopt(Instant::ZERO, ServerId(id)));
+    let mut decisions = Vec::new();
+    let mut run = |steps: core::ops::Range<u64>, capacity: f64, is_announced, rate| {
+        for step in steps {
+            let load = |id| ServerLoad { id: ServerId(id), capacity: Some(capacity), is_announced, calls: 0 };
+            let seen = Seen { rate, servers: &[0, 1, 2].map(load) };
+            scaler.step(Instant::ZERO + Duration::from_secs(step * STEP), &seen, &mut decisions);
+        }
+        core::mem::take(&mut decisions)
+    };
+    assert_eq!(run(1..5, CAPACITY, false, 10.0), []);
+    assert_eq!(run(5..10, CAPACITY / 2.0, true, 10.0), [], "less than expected is no fall");
+    assert_eq!(run(10..20, CAPACITY, true, 10.0), []);
+    assert_eq!(run(20..30, CAPACITY / 2.0, false, 10.0), [], "silence is none either");
+    let more = run(30..60, CAPACITY / 2.0, false, 1.5 * CAPACITY);
+    assert!(matches!(more[..], [Decision::Start(ServerId(3)), ..]), "{more:?}");
+    let fallen = run(60..61, CAPACITY / 2.0, true, 10.0);
+    assert!(matches!(fallen[..], [Decision::ClusterLatency(true), ..]), "{fallen:?}");
+}
+
+#[test]
+fn after_a_server_that_does_not_come_up_the_others_are_tried_first() {
+    let choices = ScaleSettings { spare: 0, most: 1, choices: Some(3), ..settings() };
+    let mut scaler = Scaler::new(Instant::ZERO, choices);
+    let mut started = Vec::new();
+    for step in 1..2_000 {
+        let (now, mut decisions) = (Instant::ZERO + Duration::from_secs(step * STEP), Vec::new());
+        scaler.step(now, &Seen { rate: 1.0, servers: &[] }, &mut decisions);
+        for decision in decisions {
+            match decision {
+                Decision::Start(id) => started.push(id.0),
+                Decision::GiveUp(id) | Decision::Stop(id) => scaler.on_stopped(now, id),
+                _ => {}
+            }
+        }
+    }
+    assert!(started.len() > 6, "{started:?}");
+    assert!(started.iter().zip([0, 1, 2].iter().cycle()).all(|(id, next)| id == next), "{started:?}");
 }

@@ -58,6 +58,11 @@ impl Measured {
         self.members.entry(slot).or_insert(member).estimator.capacity()
     }
 
+    /// Whether calls have shown what a member can take.
+    pub(super) fn is_learned(&self, slot: Slot) -> bool {
+        self.members.get(&slot).is_some_and(|member| member.estimator.is_learned())
+    }
+
     /// Another server stands where this one did.
     pub(super) fn remove(&mut self, slot: Slot) {
         self.members.remove(&slot);

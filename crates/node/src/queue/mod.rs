@@ -313,7 +313,8 @@ impl Shard {
     /// How the queues of the pools do, by their number.
     pub fn queue_reports(&self) -> Vec<Option<QueueReport>> {
         let now = self.edge.now;
-        let report = |queue: &Option<PoolQueue>| queue.as_ref().map(|queue| queue.report(now));
-        self.queues.iter().flat_map(|queues| queues.pools.iter().map(report)).collect()
+        let Some(queues) = &self.queues else { return Vec::new() };
+        let report = |queue: &PoolQueue| queue.report(now, &queues.announced);
+        queues.pools.iter().map(|queue| queue.as_ref().map(report)).collect()
     }
 }

@@ -78,6 +78,9 @@ pub struct QueueMember {
     pub capacity: f64,
     /// Whether its announcements stay out.
     pub is_silent: bool,
+    /// Whether that capacity was set, announced of late or shown by calls, at every shard. If not, it is what a member begins with,
+    /// or what is left to a silent one.
+    pub is_known: bool,
 }
 
 impl QueueReport {
@@ -97,6 +100,7 @@ impl QueueReport {
                 Some(known) => {
                     known.capacity += member.capacity;
                     known.is_silent |= member.is_silent;
+                    known.is_known &= member.is_known;
                 }
                 None => self.members.push(*member),
             }
@@ -305,11 +309,23 @@ impl PoolQueue {
         core::mem::take(&mut self.effects)
     }
 
-    pub(super) fn report(&self, now: Instant) -> QueueReport {
+    /// Whether the capacity of a member is more than a beginning.
+    fn is_known(&self, slot: Slot, announced: &BTreeMap<Slot, Announced>) -> bool {
+        match self.setup.source {
+            CapacitySource::Fixed => true,
+            CapacitySource::Announced => {
+                announced.get(&slot).is_some_and(|known| self.ids.get(&slot) == Some(&known.id))
+            }
+            CapacitySource::Responses => self.measured.is_learned(slot),
+        }
+    }
+
+    pub(super) fn report(&self, now: Instant, announced: &BTreeMap<Slot, Announced>) -> QueueReport {
         let member = |(slot, view): (Slot, MemberView)| QueueMember {
             slot,
             capacity: view.capacity,
             is_silent: view.silent,
+            is_known: !view.silent && self.is_known(slot, announced),
         };
         QueueReport {
             waiting: self.front.len(),

@@ -37,7 +37,8 @@ impl Advice {
             0 => self.settings.capacity,
             count => self.capacity(view) / count as f64,
         };
-        let servers: Vec<_> = self.thought_of(view.now, each);
+        let is_announced = taking.iter().all(|member| member.capacity.is_some());
+        let servers: Vec<_> = self.thought_of(view.now, each, is_announced);
         let mut decisions = Vec::new();
         self.scaler.step(view.now, &Seen { rate, servers: &servers }, &mut decisions);
         for decision in decisions {
@@ -50,7 +51,7 @@ impl Advice {
     }
 
     /// Those that start are up after the time that a start takes, and none has calls.
-    fn thought_of(&mut self, now: Instant, each: f64) -> Vec<ServerLoad> {
+    fn thought_of(&mut self, now: Instant, each: f64, is_announced: bool) -> Vec<ServerLoad> {
         let time = self.settings.start.time;
         let is_up = |row: &ServerRow| row.state == ServerState::Starting && now - row.since >= time;
         let up: Vec<_> = self.scaler.rows().filter(is_up).map(|row| row.id).collect();
@@ -58,7 +59,8 @@ impl Advice {
             self.scaler.on_started(now, id);
         }
         let capacity = |row: &ServerRow| (row.state == ServerState::Ready).then_some(each);
-        let load = |row: ServerRow| ServerLoad { id: row.id, capacity: capacity(&row), calls: 0 };
+        let load =
+            |row: ServerRow| ServerLoad { id: row.id, capacity: capacity(&row), is_announced, calls: 0 };
         self.scaler.rows().map(load).collect()
     }
 
@@ -71,7 +73,8 @@ impl Advice {
     /// Calls a second that those carry that take any.
     pub(super) fn capacity(&self, view: &PoolView) -> f64 {
         let of = |member: &MemberLoad| member.capacity.unwrap_or(self.settings.capacity * member.weight);
-        view.members.iter().filter(|member| takes(member)).map(of).sum()
+        // The sum of no floats is -0.0.
+        view.members.iter().filter(|member| takes(member)).map(of).sum::<f64>() + 0.0
     }
 
     pub(super) fn rate(&self) -> f64 {

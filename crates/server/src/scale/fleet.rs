@@ -5,6 +5,8 @@
 //!   he takes it back, whatever becomes of the server, and its capacity does not count meanwhile.
 //! - A server is stopped only if it is drained and has neither calls nor transactions.
 //! - Nothing is done before it is known what runs.
+//! - A start is asked for whatever the list says: the list may be from before the server ended, or name a machine that runs while
+//!   the server in it does not.
 //! - A list may have gaps: a server that answers stays, whether the driver lists it or not. Only what the driver knows to be
 //!   ending is lost although it answers.
 
@@ -110,6 +112,14 @@ impl Fleet {
         self.listed = Some((at, listing));
     }
 
+    /// The driver cannot say what runs. Unless it has said so before, those run that answer probes, where members are asked
+    /// regularly.
+    pub(super) fn on_list_failed(&mut self, at: Instant) {
+        if self.listed.is_none() && self.detection.is_some() {
+            self.listed = Some((at, Running::Unknown.into()));
+        }
+    }
+
     /// The driver has started a server, or failed to.
     pub(super) fn on_started(&mut self, now: Instant, id: ServerId, is_done: bool) {
         if let Some(asked) = self.asked.get_mut(&id) {
@@ -179,8 +189,9 @@ impl Fleet {
                 Some(ServerState::Ready | ServerState::Draining)
                     if word == Some(Word::Ends) || !self.is_up(id, view) =>
                 {
-                    let unlisted_until =
-                        self.asked.get(&id).map_or(Instant::ZERO, |asked| asked.unlisted_until);
+                    let known = self.asked.get(&id).map_or(Instant::ZERO, |asked| asked.unlisted_until);
+                    // What the list knows to end goes on to end; otherwise the list is from before the loss.
+                    let unlisted_until = if word == Some(Word::Ends) { known } else { view.now };
                     self.asked.insert(id, Asked { at: view.now, unlisted_until, is_open: false });
                     self.scaler.on_lost(view.now, id);
                     out.push(Order::Tell(News::Lost(name)));
@@ -276,10 +287,12 @@ impl Fleet {
         let members = self.roster.members(row.id, view);
         // What the scaler itself has drained of a ready server is about to be taken back.
         let takes = |member: &&&MemberLoad| member.is_up && !member.drains.operator;
-        let taking = members.iter().filter(takes).map(|member| self.capacity_of(member));
-        let capacity = taking.reduce(|sum, capacity| sum + capacity);
+        let taking = || members.iter().filter(takes);
+        let capacity = taking().map(|member| self.capacity_of(member)).reduce(|sum, capacity| sum + capacity);
+        let capacity = capacity.filter(|_| row.state == ServerState::Ready);
+        let is_announced = taking().all(|member| member.capacity.is_some());
         let calls = members.iter().map(|member| member.work).sum();
-        Some(ServerLoad { id: row.id, capacity: capacity.filter(|_| row.state == ServerState::Ready), calls })
+        Some(ServerLoad { id: row.id, capacity, is_announced, calls })
     }
 
     fn capacity_of(&self, member: &MemberLoad) -> f64 {
@@ -287,20 +300,20 @@ impl Fleet {
     }
 
     fn carry_out(&mut self, decision: Decision, view: &PoolView, out: &mut Vec<Order>) {
-        let told = match decision {
-            Decision::Start(id)
-            | Decision::Drain(id)
-            | Decision::Resume(id)
-            | Decision::Stop(id)
-            | Decision::GiveUp(id) => Some(self.name(id)),
-            Decision::ClusterLatency(_) | Decision::Limit(_) => None,
-        };
-        out.push(Order::Tell(News::Decided(told, decision)));
         match decision {
             Decision::Start(id) => self.start(id, view, out),
-            Decision::Stop(id) | Decision::GiveUp(id) => self.stop(id, view, out),
+            Decision::Stop(id) => self.stop(id, view, out),
+            Decision::GiveUp(id) => {
+                out.push(Order::Tell(News::Decided(Some(self.name(id)), decision)));
+                self.stop(id, view, out);
+            }
             // Those that are not ready are drained below, and the others are not.
-            Decision::Drain(_) | Decision::Resume(_) | Decision::ClusterLatency(_) | Decision::Limit(_) => {}
+            Decision::Drain(id) | Decision::Resume(id) => {
+                out.push(Order::Tell(News::Decided(Some(self.name(id)), decision)));
+            }
+            Decision::ClusterLatency(_) | Decision::Limit(_) => {
+                out.push(Order::Tell(News::Decided(None, decision)));
+            }
         }
     }
 
@@ -309,12 +322,9 @@ impl Fleet {
             // The last members are being stopped, and one of them can be started again then.
             return self.scaler.on_start_failed(view.now, id);
         };
-        let is_running = self.word(id, view) == Some(Word::Runs);
-        let unlisted_until = if is_running { Instant::ZERO } else { view.now };
-        self.asked.insert(id, Asked { at: view.now, unlisted_until, is_open: !is_running });
-        if !is_running {
-            out.push(Order::Start(server));
-        }
+        self.asked.insert(id, Asked { at: view.now, unlisted_until: view.now, is_open: true });
+        out.push(Order::Tell(News::Decided(Some(self.name(id)), Decision::Start(id))));
+        out.push(Order::Start(server));
     }
 
     /// Nobody is to lose a call: what has any is asked for again.
@@ -330,6 +340,7 @@ impl Fleet {
         }
         if let Some(server) = self.roster.server(id, view, &self.all()) {
             self.asked.insert(id, Asked { at: view.now, unlisted_until: view.now, is_open: true });
+            out.push(Order::Tell(News::Decided(Some(self.name(id)), Decision::Stop(id))));
             out.push(Order::Stop(server));
         }
     }
@@ -357,7 +368,14 @@ impl Fleet {
     /// Calls a second that those carry that take any.
     pub(super) fn capacity(&self, view: &PoolView) -> f64 {
         let taking = view.members.iter().filter(|member| member.is_up && !member.drains.is_any());
-        taking.map(|member| self.capacity_of(member)).sum()
+        // The sum of no floats is -0.0.
+        taking.map(|member| self.capacity_of(member)).sum::<f64>() + 0.0
+    }
+
+    /// When a stop that is not done is asked for again.
+    pub(super) fn stopped_again(&self, id: ServerId) -> Option<Instant> {
+        let row = self.rows().find(|row| row.id == id && row.state == ServerState::Stopping)?;
+        Some(row.since + self.settings.stop_again)
     }
 
     /// Servers that answer although the driver has not listed them for a while.
@@ -392,7 +410,9 @@ impl Fleet {
     /// What people call it.
     pub(super) fn name(&self, id: ServerId) -> String {
         match &self.roster {
-            Roster::Listed(names) => names.get(id.0 as usize).cloned().unwrap_or_default(),
+            Roster::Listed(servers) => {
+                servers.get(id.0 as usize).map(|server| server.name.clone()).unwrap_or_default()
+            }
             Roster::Found { addresses, .. } => {
                 let address = addresses.get(id.0 as usize).copied().flatten();
                 address.map_or_else(|| format!("number {}", id.0), |address| address.to_string())

@@ -25,7 +25,7 @@ use advice::Advice;
 use config::{Config, DriverConfig, PoolConfig, ScaleConfig, Workload};
 use driver::Driver;
 use fleet::Fleet;
-use roster::Roster;
+use roster::{ListedServer, Roster};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -154,7 +154,10 @@ fn roster(pool: &PoolConfig, scale: &ScaleConfig) -> Roster {
         DriverConfig::Kubernetes(kubernetes) if matches!(kubernetes.workload, Workload::Deployment(_)) => {
             Roster::Found { name: names.next().unwrap_or_default(), addresses: Vec::new() }
         }
-        _ => Roster::Listed(names.collect()),
+        _ => {
+            let listed = |(name, text): (String, &String)| ListedServer { name, text: text.clone() };
+            Roster::Listed(names.zip(&scale.texts).map(listed).collect())
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 #[derive(Clone, Debug)]
 pub(super) enum Roster {
     /// The members of the configuration, in its order. A name may stand for several addresses of one server.
-    Listed(Vec<String>),
+    Listed(Vec<ListedServer>),
     /// Each address that a name stands for, in the order in which they came.
     Found {
         /// The name.
@@ -17,6 +17,15 @@ pub(super) enum Roster {
         /// By the number of the server.
         addresses: Vec<Option<SocketAddr>>,
     },
+}
+
+/// A member of the configuration.
+#[derive(Clone, Debug)]
+pub(super) struct ListedServer {
+    /// As all of this process names it.
+    pub(super) name: String,
+    /// As the file has it.
+    pub(super) text: String,
 }
 
 impl Roster {
@@ -43,7 +52,7 @@ impl Roster {
     /// Numbers of all servers that may be.
     pub(super) fn ids(&self) -> impl Iterator<Item = ServerId> + use<> {
         let count = match self {
-            Self::Listed(names) => names.len(),
+            Self::Listed(servers) => servers.len(),
             Self::Found { addresses, .. } => addresses.len(),
         };
         (0..count as u32).map(ServerId)
@@ -53,7 +62,7 @@ impl Roster {
     pub(super) fn members<'v>(&self, id: ServerId, view: &'v PoolView) -> Vec<&'v MemberLoad> {
         let index = id.0 as usize;
         let is_it = |member: &&MemberLoad| match self {
-            Self::Listed(names) => names.get(index) == Some(&member.name),
+            Self::Listed(servers) => servers.get(index).is_some_and(|server| server.name == member.name),
             Self::Found { addresses, .. } => addresses.get(index) == Some(&Some(member.address)),
         };
         view.members.iter().filter(is_it).collect()
@@ -62,7 +71,7 @@ impl Roster {
     /// As drivers know it, of these that start, run, drain and stop; `None` where there is no such member.
     pub(super) fn server(&self, id: ServerId, view: &PoolView, all: &[ServerId]) -> Option<Server> {
         let name = match self {
-            Self::Listed(names) => names.get(id.0 as usize)?,
+            Self::Listed(servers) => &servers.get(id.0 as usize)?.text,
             Self::Found { name, .. } => name,
         };
         let address = self.members(id, view).first().map(|member| member.address);
@@ -102,13 +111,15 @@ mod tests {
 
     #[test]
     fn a_listed_server_has_all_addresses_of_its_name() {
-        let roster = Roster::Listed(vec!["a".to_owned(), "b".to_owned()]);
+        let listed = |name: &str| ListedServer { name: name.to_owned(), text: name.to_ascii_uppercase() };
+        let roster = Roster::Listed(["a", "b"].map(listed).to_vec());
         let members = vec![member("b", 2), member("a", 1), member("b", 3)];
         let view = PoolView { members, ..PoolView::default() };
         assert_eq!(roster.members(ServerId(1), &view).len(), 2);
         assert_eq!(roster.server(ServerId(2), &view, &[]), None);
         let all = [0, 1].map(ServerId);
         let server = roster.server(ServerId(0), &view, &all).expect("it is listed");
+        assert_eq!(server.name, "A", "as the file has it");
         assert_eq!(
             (server.count, server.others),
             (2, vec![view.members[0].address, view.members[2].address])

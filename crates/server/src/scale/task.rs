@@ -60,9 +60,18 @@ pub(super) struct Trouble {
     /// In a row.
     lists_failed: u32,
     list: Option<String>,
-    last: Option<String>,
+    last: Option<Failed>,
     /// When it is asked next what runs; `None` while it is being asked.
     next_list: Option<Instant>,
+}
+
+/// A start or a stop that failed.
+#[derive(Clone, Debug)]
+struct Failed {
+    /// What it was, and why.
+    what: String,
+    /// When a stop is asked for again; `None`: it was a start.
+    stop_again: Option<Instant>,
 }
 
 impl Trouble {
@@ -86,16 +95,19 @@ impl Trouble {
         }
     }
 
-    fn done(&mut self, result: Result<(), &String>) {
-        self.last = result.err().cloned();
+    fn done(&mut self, result: Result<(), Failed>) {
+        self.last = result.err();
         self.failures += u64::from(self.last.is_some());
     }
 
     /// What goes wrong, and how long it is until it is tried again.
     fn shown(&self, now: Instant, next_start: Instant) -> (Option<String>, f64) {
-        let list = self.next_list.filter(|_| self.list.is_some());
-        let next = list.unwrap_or(next_start);
-        (self.list.clone().or_else(|| self.last.clone()), (next - now).as_secs_f64())
+        let next_list = self.next_list.filter(|_| self.list.is_some());
+        let stop = self.last.as_ref().and_then(|failed| failed.stop_again);
+        let next = next_list.or(stop).unwrap_or(next_start);
+        let list = self.list.as_ref().map(|error| format!("list: {error}"));
+        let what = list.or_else(|| self.last.as_ref().map(|failed| failed.what.clone()));
+        (what, next.saturating_since(now).as_secs_f64())
     }
 }
 
@@ -177,30 +189,37 @@ impl Task {
         let (now, pool) = (self.clock.now(), &self.pool);
         match done {
             Done::Started(server, result) => {
-                fleet.on_started(now, ServerId(server.index), result.is_ok());
-                self.trouble.done(result.as_ref().copied());
-                if let Err(error) = result {
-                    tracing::warn!(pool, server = server.name, error, "scale: a server could not be started");
+                let id = ServerId(server.index);
+                let name = fleet.name(id);
+                fleet.on_started(now, id, result.is_ok());
+                if let Err(error) = &result {
+                    tracing::warn!(pool, server = name, error, "scale: a server could not be started");
                 }
+                let failed = |error| Failed { what: format!("start of {name}: {error}"), stop_again: None };
+                self.trouble.done(result.map_err(failed));
             }
             Done::Stopped(server, result) => {
-                fleet.on_stopped(now, ServerId(server.index), result.is_ok());
-                self.trouble.done(result.as_ref().copied());
-                match result {
-                    Ok(()) => tracing::info!(pool, server = server.name, "scale: a server has been stopped"),
+                let id = ServerId(server.index);
+                let name = fleet.name(id);
+                fleet.on_stopped(now, id, result.is_ok());
+                match &result {
+                    Ok(()) => tracing::info!(pool, server = name, "scale: a server has been stopped"),
                     Err(error) => {
-                        tracing::warn!(
-                            pool,
-                            server = server.name,
-                            error,
-                            "scale: a server could not be stopped"
-                        );
+                        tracing::warn!(pool, server = name, error, "scale: a server could not be stopped");
                     }
                 }
+                let failed = |error| Failed {
+                    what: format!("stop of {name}: {error}"),
+                    stop_again: fleet.stopped_again(id),
+                };
+                self.trouble.done(result.map_err(failed));
             }
             Done::Listed(at, result) => {
                 let was_failing = self.trouble.list.is_some();
                 self.trouble.listed(now, result.as_ref().map(|_| ()));
+                if result.is_err() {
+                    fleet.on_list_failed(at);
+                }
                 match result {
                     Ok(listing) => {
                         if was_failing {
@@ -304,7 +323,7 @@ mod tests {
             waits.push(trouble.shown(Instant::ZERO, Instant::ZERO).1);
         }
         assert_eq!(waits, [2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0]);
-        assert_eq!(trouble.shown(Instant::ZERO, Instant::ZERO).0.as_deref(), Some("away"));
+        assert_eq!(trouble.shown(Instant::ZERO, Instant::ZERO).0.as_deref(), Some("list: away"));
         trouble.listed(Instant::ZERO, Ok(()));
         let next_start = Instant::from_millis(9_000);
         assert_eq!(trouble.shown(Instant::ZERO, next_start), (None, 9.0), "a start is waited for");
@@ -315,9 +334,14 @@ mod tests {
     #[test]
     fn a_failed_start_shows_until_something_succeeds() {
         let mut trouble = Trouble::new(Instant::ZERO);
-        trouble.done(Err(&"no quota".to_owned()));
-        assert_eq!(trouble.shown(Instant::ZERO, Instant::ZERO).0.as_deref(), Some("no quota"));
+        let failed = |stop_again| Failed { what: "no quota".to_owned(), stop_again };
+        trouble.done(Err(failed(None)));
+        let next_start = Instant::from_millis(20_000);
+        assert_eq!(trouble.shown(Instant::ZERO, next_start), (Some("no quota".to_owned()), 20.0));
+        trouble.done(Err(failed(Some(Instant::from_millis(60_000)))));
+        assert_eq!(trouble.shown(Instant::ZERO, next_start).1, 60.0, "a stop has its own time");
+        assert_eq!(trouble.shown(Instant::from_millis(90_000), next_start).1, 0.0);
         trouble.done(Ok(()));
-        assert_eq!((trouble.shown(Instant::ZERO, Instant::ZERO).0, trouble.failures), (None, 1));
+        assert_eq!((trouble.shown(Instant::ZERO, Instant::ZERO).0, trouble.failures), (None, 2));
     }
 }

@@ -9,10 +9,10 @@ pub(super) fn tell(pool: &str, news: &News, view: &PoolView) {
     match news {
         News::Decided(Some(server), decision) => {
             let what = match decision {
-                Decision::Start(_) => "a server is started",
+                Decision::Start(_) => "a server is being started",
                 Decision::Drain(_) => "a server gets no new calls any more",
                 Decision::Resume(_) => "a server gets calls again",
-                Decision::Stop(_) => "a server is stopped",
+                Decision::Stop(_) => "a server is being stopped",
                 Decision::GiveUp(_) => "a server did not come up and is given up",
                 Decision::ClusterLatency(_) | Decision::Limit(_) => return,
             };
@@ -41,7 +41,7 @@ pub(super) fn tell(pool: &str, news: &News, view: &PoolView) {
         // Only thought of.
         News::Decided(None, Decision::Stop(_) | Decision::GiveUp(_)) => {}
         News::Found(server) => tracing::info!(pool, server, "scale: a server was found running"),
-        News::Ready(server) => tracing::info!(pool, server, "scale: a server takes calls"),
+        News::Ready(server) => tracing::info!(pool, server, "scale: a server runs and takes calls"),
         News::Lost(server) => tracing::warn!(pool, server, "scale: a server does not run any more"),
         News::Unlisted(server) => {
             tracing::warn!(

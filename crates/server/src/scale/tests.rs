@@ -4,7 +4,7 @@
 use super::advice::Advice;
 use super::driver::{Listing, Running, Server};
 use super::fleet::{Fleet, News, Order};
-use super::roster::Roster;
+use super::roster::{ListedServer, Roster};
 use super::view::{MemberLoad, PoolView};
 use base::Instant;
 use control::Drains;
@@ -37,6 +37,7 @@ fn settings() -> ScaleSettings {
     ScaleSettings {
         least: 1,
         most: 4,
+        choices: Some(4),
         spare: 0,
         capacity: 10.0,
         smoothing: Duration::from_secs(4),
@@ -50,6 +51,11 @@ fn settings() -> ScaleSettings {
 
 fn names() -> Vec<String> {
     (0..4).map(|index| format!("server-{index}")).collect()
+}
+
+fn roster() -> Roster {
+    let listed = |name: String| ListedServer { text: name.clone(), name };
+    Roster::Listed(names().into_iter().map(listed).collect())
 }
 
 /// A server as it is.
@@ -84,6 +90,8 @@ struct World {
     stuck: Option<usize>,
     orders: Vec<String>,
     told: Vec<News>,
+    /// What the driver says in place of what runs.
+    said: Option<Vec<u32>>,
     /// Whose drain was undone.
     undrained: Vec<usize>,
 }
@@ -95,8 +103,7 @@ impl World {
             machine.since = Some(Instant::ZERO);
         }
         let now = Instant::from_millis(100_000);
-        let roster = Roster::Listed(names());
-        let fleet = Fleet::new(now, settings(), roster, Some(DETECTION));
+        let fleet = Fleet::new(now, settings(), roster(), Some(DETECTION));
         let (arrivals, orders) = (0.0, Vec::new());
         Self {
             now,
@@ -111,6 +118,7 @@ impl World {
             is_unasked: false,
             stuck: None,
             orders,
+            said: None,
             undrained: Vec::new(),
         }
     }
@@ -122,7 +130,7 @@ impl World {
 
     /// The same servers and what is known of them, and another scaler.
     fn reload(&mut self) {
-        self.fleet = Fleet::new(self.now, settings(), Roster::Listed(names()), Some(DETECTION));
+        self.fleet = Fleet::new(self.now, settings(), roster(), Some(DETECTION));
     }
 
     /// The same servers, and a process that knows nothing of them.
@@ -150,6 +158,7 @@ impl World {
         if self.is_driver_up {
             let runs = |index: &u32| self.machines[*index as usize].since.is_some();
             let running = (0..4).filter(runs).filter(|index| !self.gaps.contains(index)).collect();
+            let running = self.said.clone().unwrap_or(running);
             let running = if self.lists { Running::Numbered(running) } else { Running::Unknown };
             let ending = Running::Numbered(self.ending.clone());
             self.fleet.on_listed(self.now, Listing { running, ending });
@@ -196,8 +205,9 @@ impl World {
                 let machine = &mut self.machines[index as usize];
                 // A pod that ends comes again by itself.
                 if self.is_driver_up && !self.ending.contains(&index) {
-                    assert!(machine.since.is_none(), "{index} runs already");
-                    machine.since = Some(self.now);
+                    // One that runs and does not answer may be told to start: that it runs is no failure.
+                    assert!(machine.since.is_none() || machine.is_broken, "{index} runs already");
+                    machine.since = machine.since.or(Some(self.now));
                 }
                 self.fleet.on_started(self.now, ServerId(index), self.is_driver_up);
             }
@@ -315,7 +325,49 @@ fn a_server_that_breaks_is_started_again_and_gets_no_calls_meanwhile() {
     assert_eq!(world.taking(), [0, 1, 2, 3]);
 }
 
-/// One that hangs runs for the driver: it is given up, stopped once it has no calls, and started again.
+/// What the driver says of it is from before: there is no waiting for a list that is right.
+#[test]
+fn a_server_that_ends_is_started_again_whatever_the_list_says() {
+    let mut world = World::new(1, true);
+    world.run(20, 5.0);
+    assert_eq!((world.taking(), world.orders.len()), (vec![0], 0));
+    (world.machines[0].since, world.machines[0].calls) = (None, 0.0);
+    world.said = Some(vec![0]);
+    world.run(3, 5.0);
+    assert_eq!(world.orders, ["start 0"]);
+    world.said = None;
+    world.run(20, 5.0);
+    assert_eq!((world.taking(), world.orders.len()), (vec![0], 1));
+}
+
+/// The driver lists machines, and in the first one no server comes up.
+#[test]
+fn after_a_start_in_vain_another_server_is_tried() {
+    let mut world = World::new(1, true);
+    world.machines[0].is_broken = true;
+    world.run(60, 5.0);
+    assert_eq!(world.orders[..3], ["start 0", "stop 0", "start 1"], "{:?}", world.orders);
+    assert_eq!((world.taking(), world.orders.len()), (vec![1], 3));
+}
+
+#[test]
+fn where_the_driver_cannot_say_what_runs_probes_do() {
+    let mut world = World::new(1, true);
+    world.is_driver_up = false;
+    world.fleet.on_list_failed(world.now);
+    world.run(2, 5.0);
+    assert!(!world.fleet.knows(world.now), "no member has been asked often enough");
+    world.run(10, 5.0);
+    assert_eq!((world.taking(), world.orders.len()), (vec![0], 0));
+    world.run(2, 25.0);
+    assert!(world.orders.contains(&"start 1".to_owned()), "{:?}", world.orders);
+    // Where nobody asks members regularly, nothing is known.
+    let mut fleet = Fleet::new(world.now, settings(), roster(), None);
+    fleet.on_list_failed(world.now);
+    assert!(!fleet.knows(world.now + Duration::from_mins(5)));
+}
+
+/// One that hangs runs for the driver: it is started in vain, given up, stopped once it has no calls, and started again.
 #[test]
 fn a_server_that_hangs_is_stopped_and_started() {
     let mut world = World::new(1, true);
@@ -324,7 +376,7 @@ fn a_server_that_hangs_is_stopped_and_started() {
     world.machines[2].is_broken = true;
     world.machines[2].calls = 0.0;
     world.run(60, 25.0);
-    assert_eq!(world.orders[0], "stop 2", "{:?}", world.orders);
+    assert_eq!(world.orders[..2], ["start 2", "stop 2"], "{:?}", world.orders);
     world.machines[2].is_broken = false;
     world.run(200, 25.0);
     assert_eq!(world.taking(), [0, 1, 2, 3], "{:?}", world.orders);
@@ -339,10 +391,13 @@ fn a_server_that_hangs_with_calls_is_not_stopped_before_they_are_over() {
     (world.machines[2].is_broken, world.stuck) = (true, Some(2));
     assert!(world.machines[2].calls > 1.0);
     world.run(200, 25.0);
-    assert_eq!((world.state(2), world.orders.clone()), (Some(ServerState::Stopping), Vec::new()));
+    assert_eq!(
+        (world.state(2), world.orders.clone()),
+        (Some(ServerState::Stopping), vec!["start 2".to_owned()])
+    );
     (world.stuck, world.machines[2].calls) = (None, 0.0);
     world.run(60, 25.0);
-    assert_eq!(world.orders[0], "stop 2", "{:?}", world.orders);
+    assert_eq!(world.orders[1], "stop 2", "{:?}", world.orders);
 }
 
 #[test]
@@ -473,7 +528,7 @@ fn after_a_restart_what_the_driver_does_not_list_gets_no_calls() {
 /// A driver answers in its own time; meanwhile nothing else is asked of it about the same server.
 #[test]
 fn a_stop_that_is_under_way_is_not_asked_for_again() {
-    let mut fleet = Fleet::new(Instant::ZERO, settings(), Roster::Listed(names()), None);
+    let mut fleet = Fleet::new(Instant::ZERO, settings(), roster(), None);
     let mut view = PoolView::default();
     for (index, name) in names().iter().enumerate().take(2) {
         view.members.push(member(name, index as u8 + 1));

@@ -39,7 +39,7 @@ pub(crate) struct MemberLoad {
     pub(crate) work: u64,
     /// Its capacity relative to the others, as the configuration has it.
     pub(crate) weight: f64,
-    /// New calls a second that it can take, as the queue of the pool has it.
+    /// New calls a second that it can take, as the queue of the pool knows by its announcements or its calls.
     pub(crate) capacity: Option<f64>,
 }
 
@@ -77,7 +77,8 @@ impl PoolView {
 }
 
 fn capacity(queue: &QueueReport, slot: Slot) -> Option<f64> {
-    queue.members.iter().find(|member| member.slot == slot).map(|member| member.capacity)
+    let known = queue.members.iter().find(|member| member.slot == slot && member.is_known);
+    known.map(|member| member.capacity)
 }
 
 /// New requests that it was given.

@@ -505,6 +505,7 @@ impl<'p> World<'p> {
             .map(|host| ServerLoad {
                 id: ServerId(host.member),
                 capacity: capacity(host.member),
+                is_announced: true,
                 calls: host.calls,
             })
             .collect();

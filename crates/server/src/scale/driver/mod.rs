@@ -17,7 +17,7 @@ use std::sync::Arc;
 pub(crate) struct Server {
     /// Its number, from 0.
     pub(crate) index: u32,
-    /// The member as the configuration has it.
+    /// The member as the file has it.
     pub(crate) name: String,
     /// Where it is; `None` where its name stands for no address yet.
     pub(crate) address: Option<SocketAddr>,
@@ -92,8 +92,9 @@ impl Running {
 }
 
 fn is_name(name: &str, server: &Server) -> bool {
+    let is_same = |address| config::member_address(&server.name).is_ok_and(|known| known == address);
     name == server.name
-        || config::member_address(name).is_ok_and(|address| address.to_string() == server.name)
+        || config::member_address(name).is_ok_and(is_same)
         || server.address.is_some_and(|address| address.to_string() == name)
 }
 
@@ -143,6 +144,7 @@ mod tests {
         };
         let running = Running::Named(vec!["10.0.0.3".to_owned(), "PBX.example.com".to_owned()]);
         assert_eq!(running.has(&server("10.0.0.3:5060", "10.0.0.3:5060")), Some(true));
+        assert_eq!(running.has(&server("10.0.0.3", "")), Some(true), "as the file has it");
         assert_eq!(running.has(&server("pbx.example.com", "")), Some(true));
         assert_eq!(running.has(&server("10.0.0.4:5060", "10.0.0.4:5060")), Some(false));
         assert_eq!(Running::Numbered(vec![3]).has(&server("x", "")), Some(true));
