@@ -85,7 +85,7 @@ pub enum LogEntry {
         /// Whether it is drained.
         draining: bool,
     },
-    /// A member is drained, as it was in the process before.
+    /// A member is drained by an operator, as it was in the process before.
     DrainedBefore {
         /// Where it is.
         address: SocketAddr,

@@ -273,8 +273,11 @@ pub(crate) fn queue(counts: &[ShardCounts], pool: usize) -> Option<QueueReport> 
 fn queues(view: &View, counts: &[ShardCounts]) -> Vec<QueueStanding> {
     let of_pool = |(index, pool): (usize, &PoolName)| {
         let report = queue(counts, index)?;
-        let member =
-            |member: &QueueMember| Some((view.at(member.slot)?.address, member.capacity, member.is_silent));
+        let member = |member: &QueueMember| {
+            let listed = view.at(member.slot)?;
+            // Nobody is beside a server that is off.
+            Some((listed.address, member.capacity, member.is_silent && !is_off(listed)))
+        };
         let members = report.members.iter().filter_map(member).collect();
         Some(QueueStanding { pool: pool.name.clone(), report, members })
     };
@@ -370,9 +373,15 @@ pub(crate) fn load(member: &ListedMember, counts: &[ShardCounts]) -> Load {
     here.fold(member.before, |sum, counts| sum + counts.loads[slot].1)
 }
 
+/// Whether it does not answer, and its scaler wants it to have no calls: that is as it should be.
+fn is_off(member: &ListedMember) -> bool {
+    member.drains.scaler && !member.node.is_up()
+}
+
 fn state(member: &ListedMember, now: Instant, load: Load) -> &'static str {
     let node = &member.node;
     match node.refusal(now, load.calls) {
+        Some(NodeRefusal::Unreachable) if is_off(member) => "off",
         Some(NodeRefusal::Unreachable) => "down",
         Some(refusal) => refusal.name(),
         None if node.capacity_at(now) < node.capacity => "slow-start",

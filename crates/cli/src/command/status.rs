@@ -124,7 +124,8 @@ fn policies(health: &HealthView) -> String {
 fn queue(pool: &PoolHealth) -> Option<String> {
     let queue = pool.queue.as_ref()?;
     let refused = queue.refused + queue.expired;
-    let most: f64 = queue.members.iter().map(|member| member.calls_per_second).sum();
+    // The sum of no floats is -0.0.
+    let most = queue.members.iter().map(|member| member.calls_per_second).sum::<f64>() + 0.0;
     let silent = queue.members.iter().filter(|member| member.silent).count();
     let silent = if silent > 0 { format!("; without word of {silent}") } else { String::new() };
     Some(format!(

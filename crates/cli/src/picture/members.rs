@@ -124,7 +124,7 @@ fn row<'a>(line: &Line, columns: &Columns, widths: [u16; 2], scale: Scale) -> Ro
     let state = match line.state.as_str() {
         "up" => Color::Green,
         "slow-start" | "ejected" | "paused" | "full" => Color::Yellow,
-        "draining" => Color::Blue,
+        "draining" | "off" => Color::Blue,
         _ => Color::Red,
     };
     let right = |text: String| Cell::from(Text::from(text).alignment(Alignment::Right));

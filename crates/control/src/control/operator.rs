@@ -174,8 +174,11 @@ impl<E: Egress> Control<E> {
         for &(node, by) in drained {
             let Some(slot) = self.members.slot(node) else { continue };
             self.members.drain(slot, by, true);
-            let address = self.members.records()[slot.index()].address.peer;
-            out.event(ControlEffect::Log(LogEntry::DrainedBefore { address }));
+            // What a scaler does it says itself.
+            if by == Drainer::Operator {
+                let address = self.members.records()[slot.index()].address.peer;
+                out.event(ControlEffect::Log(LogEntry::DrainedBefore { address }));
+            }
         }
         for slot in dead.iter().filter_map(|&node| self.members.slot(node)).collect::<Vec<_>>() {
             self.members.was_dead(now, slot);

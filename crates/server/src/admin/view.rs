@@ -112,7 +112,7 @@ pub struct MemberView {
     pub address: SocketAddr,
     /// Names of the pools that it is in, in their order; of a former member those that are still there.
     pub pools: Vec<String>,
-    /// `up`, `slow-start`, `ejected`, `paused`, `full`, `draining`, `down` or `removed`.
+    /// `up`, `slow-start`, `ejected`, `paused`, `full`, `draining`, `off` (down by the will of its scaler), `down` or `removed`.
     pub state: String,
     /// Whether the configuration names it.
     pub member: bool,

@@ -2,7 +2,7 @@
 
 use super::{Answered, Control, log_entries};
 use crate::shards::{Command, ShardCounts, ask_each};
-use ::control::{ControlEffect, ControlInput, WorkLeft};
+use ::control::{ControlEffect, ControlInput, LogEntry, MemberEvent, WorkLeft};
 use balance::{Load, Slot};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -46,8 +46,8 @@ impl Control {
             ControlEffect::PredecessorGone => self.tell_all(|| Command::PredecessorGone),
             ControlEffect::End => self.has_ended = true,
             ControlEffect::Log(entry) => {
-                if let Some(address) = log_entries::found_dead(&entry).filter(|at| self.expects_down(*at)) {
-                    tracing::debug!(member = %address, "a server that is not to run does not answer");
+                if self.is_expected(&entry) {
+                    tracing::debug!(?entry, "as servers are started and stopped");
                 } else {
                     log_entries::write(&entry);
                 }
@@ -55,9 +55,23 @@ impl Control {
         }
     }
 
-    /// Whether no server is to run there.
-    fn expects_down(&self, address: SocketAddr) -> bool {
-        self.scaling.as_ref().is_some_and(|(scaling, _)| scaling.expects_down(address))
+    /// Whether that is only what becomes of servers that are not to run, or of which it is not known yet whether they do.
+    fn is_expected(&self, entry: &LogEntry) -> bool {
+        let Some((scaling, _)) = &self.scaling else { return false };
+        match entry {
+            LogEntry::Member { address, event: MemberEvent::Lost(_), .. } => {
+                scaling.expects_down(*address, &self.pools_at(*address))
+            }
+            LogEntry::NoneAlive { pool, .. } => scaling.expects_none(pool),
+            _ => false,
+        }
+    }
+
+    /// Names of the pools that have a member there.
+    fn pools_at(&self, address: SocketAddr) -> Vec<String> {
+        let (listed, pools) = (self.core.listed(), self.core.pools());
+        let here = listed.iter().filter(|member| member.address == address).flat_map(|member| &member.pools);
+        here.filter_map(|pool| Some(pools.get(pool.index())?.name.clone())).collect()
     }
 
     fn tell_all(&self, command: impl Fn() -> Command) {

@@ -3,14 +3,6 @@
 use ::control::{Drainer, LogEntry, MemberEvent};
 use std::net::SocketAddr;
 
-/// The member that was found dead, if that is what there is to be said.
-pub(super) fn found_dead(entry: &LogEntry) -> Option<SocketAddr> {
-    match entry {
-        LogEntry::Member { address, event: MemberEvent::Lost(_), .. } => Some(*address),
-        _ => None,
-    }
-}
-
 pub(super) fn write(entry: &LogEntry) {
     match entry {
         LogEntry::NameResolved { name } => tracing::info!(member = %name, "name resolved"),

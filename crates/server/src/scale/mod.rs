@@ -18,7 +18,7 @@ mod tell;
 mod tests;
 pub(crate) mod view;
 
-use crate::admin::view::ScaleView;
+use crate::admin::view::{ScaleView, ScaledServer};
 use crate::clock::Clock;
 use crate::handle::Handle;
 use advice::Advice;
@@ -86,18 +86,31 @@ impl Scaling {
 
     /// Whether members of this pool are drained here, and taken back.
     pub(crate) fn drains(&self, pool: &str) -> bool {
-        let is_it = |scaled: &Scaled| scaled.config.name == pool && scaled.driver.is_some();
-        self.pools.iter().any(|scaled| is_it(scaled) && !scaled.has_stopped)
+        self.started().any(|scaled| scaled.config.name == pool)
     }
 
-    /// Whether nobody has to be told that no server answers there: it does not run, or is not to.
-    pub(crate) fn expects_down(&self, address: SocketAddr) -> bool {
-        let is_off = |state: &str| !["ready", "draining"].contains(&state);
-        self.pools.iter().any(|scaled| {
+    /// Whether nobody has to be told that no server answers there, at a member of these pools: it does not run, or is not to, or
+    /// that is about to be found out.
+    pub(crate) fn expects_down(&self, address: SocketAddr, pools: &[String]) -> bool {
+        self.started().any(|scaled| {
             let shown = scaled.shown.borrow();
-            shown.ready
-                && shown.servers.iter().any(|server| server.address == Some(address) && is_off(&server.state))
+            if !shown.ready {
+                return pools.contains(&scaled.config.name);
+            }
+            let is_off = |server: &ScaledServer| server.address == Some(address) && !runs(server);
+            shown.servers.iter().any(is_off)
         })
+    }
+
+    /// Whether nobody has to be told that this pool has no server that answers: none is known to run.
+    pub(crate) fn expects_none(&self, pool: &str) -> bool {
+        let mut scaled = self.started().filter(|scaled| scaled.config.name == pool);
+        scaled.any(|scaled| !scaled.shown.borrow().servers.iter().any(runs))
+    }
+
+    /// The pools whose servers are started and stopped here.
+    fn started(&self) -> impl Iterator<Item = &Scaled> {
+        self.pools.iter().filter(|scaled| scaled.driver.is_some() && !scaled.has_stopped)
     }
 }
 
@@ -145,6 +158,11 @@ impl Scaled {
         };
         Self { config: pool.clone(), driver, shown, task: tokio::spawn(task.run()), has_stopped: false }
     }
+}
+
+/// Whether a server is to answer.
+fn runs(server: &ScaledServer) -> bool {
+    ["ready", "draining"].contains(&&*server.state)
 }
 
 /// Which servers there may be.

@@ -19,7 +19,8 @@ pub(super) fn text(scales: &[ScaleView]) -> String {
 fn of_pool(scale: &ScaleView) -> String {
     let ScaleView { pool, driver, rate, capacity, wanted, .. } = scale;
     let count = |state: &str| scale.servers.iter().filter(|server| server.state == state).count();
-    let states = ["ready", "starting", "draining", "stopping", "off"].map(|state| (state, count(state)));
+    let states =
+        ["ready", "starting", "draining", "stopping", "gone", "off"].map(|state| (state, count(state)));
     let states =
         states.iter().filter(|(_, count)| *count > 0).map(|(state, count)| format!("{count} {state}"));
     let states: Vec<_> = states.collect();
@@ -35,8 +36,9 @@ fn of_pool(scale: &ScaleView) -> String {
     let most = scale.most;
     let short = scale.short.map(|needed| format!("\n  {needed} are needed, and there may be {most}"));
     let trouble = scale.trouble.as_ref().map(|why| {
-        let again = span(scale.retry_seconds);
-        format!("\n  the driver fails: {why}; asked again in {again}")
+        let wait = scale.retry_seconds;
+        let again = if wait > 0.0 { format!("; asked again in {}", span(wait)) } else { String::new() };
+        format!("\n  the driver fails: {why}{again}")
     });
     format!(
         "\nservers of {pool} ({driver}): {states}; {wanted} wanted; {rate:.1} of {capacity:.1} calls/s{unknown}{latency}{}{}",
@@ -68,10 +70,10 @@ mod tests {
             capacity: 240.0,
             wanted: 3,
             most: 4,
-            servers: ["ready", "starting", "ready", "off"].map(server).to_vec(),
+            servers: ["ready", "starting", "ready", "off", "gone"].map(server).to_vec(),
             ..ScaleView::default()
         };
-        let line = "\nservers of pbx (command): 2 ready, 1 starting, 1 off; 3 wanted; 150.2 of 240.0 calls/s";
+        let line = "\nservers of pbx (command): 2 ready, 1 starting, 1 gone, 1 off; 3 wanted; 150.2 of 240.0 calls/s";
         assert_eq!(text(std::slice::from_ref(&scale)), line);
         let worse = ScaleView {
             short: Some(7),
@@ -80,7 +82,9 @@ mod tests {
             ..scale.clone()
         };
         let said = "\n  7 are needed, and there may be 4\n  the driver fails: no quota; asked again in 20s";
-        assert_eq!(text(&[worse]), format!("{line}{said}"));
+        assert_eq!(text(std::slice::from_ref(&worse)), format!("{line}{said}"));
+        let unasked = text(&[ScaleView { retry_seconds: 0.0, ..worse }]);
+        assert!(unasked.ends_with("\n  the driver fails: no quota"), "{unasked}");
         assert_eq!(text(&[]), "");
         let advice = ScaleView { driver: "none".to_owned(), servers: Vec::new(), ..scale };
         assert!(text(&[advice]).starts_with("\nservers of pbx (none): nobody starts any; 3 wanted"));

@@ -45,7 +45,8 @@ const MICROS_A_SECOND: f64 = 1e6;
 const OCCUPANCIES: [u64; 13] = [0, 1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1_000, 5_000];
 
 /// What [`MemberView::state`](super::view::MemberView::state) can say.
-const STATES: [&str; 8] = ["up", "slow-start", "ejected", "paused", "full", "draining", "down", "removed"];
+const STATES: [&str; 9] =
+    ["up", "slow-start", "ejected", "paused", "full", "draining", "off", "down", "removed"];
 
 /// The page of `GET /metrics`.
 pub(super) fn page(figures: &Figures) -> String {
