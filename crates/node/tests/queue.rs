@@ -250,12 +250,10 @@ fn a_member_gets_what_it_has_announced() {
     }
     let known: Vec<_> = (0..3).map(|slot| capacity(&bed, slot)).collect();
     assert_eq!(known, [20.0, 100.0, 0.0]);
-    // Who falls silent keeps a fifth of it.
     wait(&mut bed, Duration::from_mins(10));
+    calls(&mut bed, 1);
     let report = bed.shard.queue_reports().remove(0).expect("the pool has a queue");
     assert!(report.members.iter().all(|member| member.is_silent));
-    calls(&mut bed, 1);
-    assert!((capacity(&bed, 0) - 4.0).abs() < 1e-3, "{}", capacity(&bed, 0));
     // What was announced outlives a change of the queue.
     bed.shard.announce(bed.now, Slot(0), 30.0, &mut out);
     let mut setup = queue(100.0, CapacitySource::Announced);
@@ -263,6 +261,71 @@ fn a_member_gets_what_it_has_announced() {
     set(&mut bed, setup);
     calls(&mut bed, 2);
     assert!((capacity(&bed, 0) - 30.0).abs() < 1e-9);
+}
+
+/// For so many seconds the first member takes so long for each answer, the others 1 ms, and 50 calls/s come; how many were
+/// refused.
+fn carry(bed: &mut Bed, seconds: usize, first_takes: Duration) -> usize {
+    let mut refused = 0;
+    for number in 0..50 * seconds {
+        let mut sent = receive(bed, &invite(&format!("{:?}-{number}", bed.now)));
+        sent.extend(wait(bed, ms(1)));
+        let mut late = Vec::new();
+        for request in &sent {
+            if request.message().status().is_some() {
+                refused += 1;
+            } else if bed.slot(request.to) == 0 {
+                late.push(request.clone());
+            } else {
+                bed.receive(0, request.to, &answer(&request.bytes, addr(PROXY), 200, request.to));
+            }
+        }
+        wait(bed, first_takes.saturating_sub(ms(1)));
+        for request in late {
+            bed.receive(0, request.to, &answer(&request.bytes, addr(PROXY), 200, request.to));
+        }
+        let rest = wait(bed, ms(20).saturating_sub(first_takes.max(ms(1))));
+        refused += rest.iter().filter(|sent| sent.message().status().is_some_and(|code| code == 503)).count();
+        for request in rest.iter().filter(|sent| sent.message().status().is_none()) {
+            bed.receive(0, request.to, &answer(&request.bytes, addr(PROXY), 200, request.to));
+        }
+    }
+    refused
+}
+
+/// The monitors of all members die, and the members do as well as before.
+#[test]
+fn monitors_that_fall_silent_cost_no_calls() {
+    for was_heard in [true, false] {
+        let mut bed = Bed::new(Site::plain());
+        let mut setup = queue(60.0, CapacitySource::Announced);
+        setup.capacity.threshold = ms(10);
+        set(&mut bed, setup);
+        carry(&mut bed, 1, ms(1));
+        let mut out = Outbox::default();
+        (0..3).filter(|_| was_heard).for_each(|slot| bed.shard.announce(bed.now, Slot(slot), 40.0, &mut out));
+        // A fifth of what was announced, or of what all begin with, would be less than half of the calls.
+        assert_eq!(carry(&mut bed, 60, ms(1)), 0, "was heard: {was_heard}");
+        let report = bed.shard.queue_reports().remove(0).expect("the pool has a queue");
+        assert!(report.members.iter().all(|member| member.is_silent));
+        // And a word of the monitor holds again at once.
+        bed.shard.announce(bed.now, Slot(0), 10.0, &mut out);
+        assert!((capacity(&bed, 0) - 10.0).abs() < 1e-9);
+    }
+}
+
+#[test]
+fn a_slow_member_whose_monitor_is_silent_gets_less() {
+    let mut bed = Bed::new(Site::plain());
+    let mut setup = queue(60.0, CapacitySource::Announced);
+    setup.capacity.threshold = ms(10);
+    set(&mut bed, setup);
+    carry(&mut bed, 1, ms(1));
+    let mut out = Outbox::default();
+    (0..3).for_each(|slot| bed.shard.announce(bed.now, Slot(slot), 40.0, &mut out));
+    carry(&mut bed, 60, ms(15));
+    let (slow, quick) = (capacity(&bed, 0), capacity(&bed, 1));
+    assert!(slow < 0.5 * quick && slow >= 0.2 * 40.0, "{slow} {quick}");
 }
 
 #[test]

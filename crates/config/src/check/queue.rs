@@ -33,8 +33,14 @@ pub(super) fn check(
         let remedy = "expected how many new calls a second a member can take: capacity = 100";
         report.missing(&format!("{path}.capacity"), remedy);
     }
-    let is_measured = source.is_none_or(|source| source == CapacitySource::Responses);
-    let only = "only source = \"responses\" measures; remove this, or that";
+    // A queue that goes by what monitors say needs a place where they say it.
+    if source == Some(CapacitySource::Announced) && !report.has("capacity") {
+        let remedy = "monitors are heard by way of the table [capacity], which is missing: expected it with `listen` and `key_file`; \
+                      or remove this, and response times say what a member can take";
+        report.conflict(&raw.source, remedy);
+    }
+    let is_measured = source != Some(CapacitySource::Fixed);
+    let only = "source = \"fixed\" measures nothing; remove this, or that";
     if raw.threshold.is_set() && !is_measured {
         report.conflict(&raw.threshold, only);
     }

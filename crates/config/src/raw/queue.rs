@@ -26,12 +26,13 @@ pub(crate) struct RawQueue {
     /// otherwise the bound of what is found out; it begins with half of it.
     pub(crate) capacity: Setting<CallRate<1000>>,
     /// Who says how many new calls a second a member can take: its `"responses"`, by how long it takes for the first answer to
-    /// an INVITE; a `"monitor"` beside it, by way of `[capacity]`; or `"fixed"`, the configuration alone.
+    /// an INVITE; a `"monitor"` beside it, by way of the table `[capacity]`, which has to be there, and while that is silent the response
+    /// times; or `"fixed"`, the configuration alone.
     pub(crate) source: Setting<Choice<CapacitySource>>,
-    /// With `source = "responses"`: how long 95 % of the first answers to INVITEs may take at most. A member that takes longer
-    /// gets fewer calls.
+    /// How long 95 % of the first answers to INVITEs may take at most, as they are seen here. A member that takes longer gets fewer
+    /// calls. Not with `source = "fixed"`; with `"monitor"` it counts while the monitor is silent, whose own threshold is another.
     pub(crate) threshold: Setting<Fine<LONGEST_THRESHOLD>>,
-    /// With `source = "responses"`: the law by which capacity follows from that; `"smace"` is the Cloud paper's, `"proven"`
+    /// The law by which capacity follows from that; `"smace"` is the Cloud paper's, `"proven"`
     /// recovers faster and does not grow unproven.
     pub(crate) law: Setting<Choice<Law>>,
     /// Which of the members with room gets a call: the one with `"most-room"`, with `"least-work"` left (TLWL), or the

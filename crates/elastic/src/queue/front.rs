@@ -79,8 +79,8 @@ pub struct QueueCounts {
 /// A queue from which members pull, up to what they have announced.
 ///
 /// - Calls: [`pull`](Self::pull), [`offer`](Self::offer), [`extend`](Self::extend), [`remove`](Self::remove).
-/// - Members: [`announce`](Self::announce), [`set_load`](Self::set_load), [`set_loads`](Self::set_loads),
-///   [`answers`](Self::answers), [`remove_member`](Self::remove_member).
+/// - Members: [`announce`](Self::announce), [`estimate`](Self::estimate), [`set_load`](Self::set_load),
+///   [`set_loads`](Self::set_loads), [`answers`](Self::answers), [`remove_member`](Self::remove_member).
 /// - After a delivery: [`move_from`](Self::move_from).
 /// - Running: [`tick`](Self::tick) at [`deadline`](Self::deadline), which is O(1). Any operation may have effects: they are put
 ///   into the caller's vector, in order.
@@ -190,6 +190,13 @@ impl<K: Ord + Clone, T, M: Ord + Copy> FrontQueue<K, T, M> {
     /// An update of a member, calls a second; the first one makes it a member.
     pub fn announce(&mut self, now: Instant, member: M, capacity: f64, out: &mut Vec<Effect<K, T, M>>) {
         self.members.announce(now, member, capacity, &self.settings);
+        self.on_change(now, out);
+    }
+
+    /// What a member can take by somebody else's estimate, in calls a second: it holds while updates of the member stay out, if it
+    /// is more than what is left of the last one.
+    pub fn estimate(&mut self, now: Instant, member: M, capacity: f64, out: &mut Vec<Effect<K, T, M>>) {
+        self.members.estimate(now, member, capacity, &self.settings);
         self.on_change(now, out);
     }
 

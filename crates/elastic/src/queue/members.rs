@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 #[derive(Debug)]
 struct Member {
     announced: Announced,
+    /// What it can take by somebody else's estimate, calls a second; 0 where there is none. It holds while updates stay out.
+    estimated: f64,
     credit: Credit,
     load: f64,
     /// Takes new calls now.
@@ -53,8 +55,15 @@ impl<M: Ord + Copy> Members<M> {
             known.credit.accrue(now, held, settings.accrual);
         } else {
             let credit = Credit::new(now, held, settings.accrual);
-            self.all
-                .insert(member, Member { announced, credit, load: 0.0, open: true, stalled: None, turn: 0 });
+            let (estimated, load, open, stalled, turn) = (0.0, 0.0, true, None, 0);
+            self.all.insert(member, Member { announced, estimated, credit, load, open, stalled, turn });
+        }
+    }
+
+    pub(super) fn estimate(&mut self, now: Instant, member: M, capacity: f64, settings: &QueueSettings) {
+        if let Some(known) = self.all.get_mut(&member) {
+            known.accrue(now, settings);
+            known.estimated = capacity;
         }
     }
 
@@ -95,7 +104,7 @@ impl<M: Ord + Copy> Members<M> {
     /// Calls a second of all that take any.
     pub(super) fn total(&self, now: Instant, settings: &QueueSettings) -> f64 {
         let open = self.all.values().filter(|member| member.open);
-        open.map(|member| member.announced.capacity(now, &settings.silence)).sum()
+        open.map(|member| member.capacity(now, settings)).sum()
     }
 
     pub(super) fn accrue(&mut self, now: Instant, settings: &QueueSettings) {
@@ -109,11 +118,11 @@ impl<M: Ord + Copy> Members<M> {
         // The least value gets it; the first in order of several, which is what index packing wants.
         let value = |member: &Member| match settings.choice {
             Choice::MostRoom => {
-                let capacity = member.announced.capacity(now, &settings.silence);
+                let capacity = member.capacity(now, settings);
                 (-member.credit.part(capacity, settings.accrual), member.turn)
             }
             Choice::Tlwl => {
-                let capacity = member.announced.capacity(now, &settings.silence);
+                let capacity = member.capacity(now, settings);
                 (member.load / capacity.max(f64::MIN_POSITIVE), member.turn)
             }
             Choice::IndexPacking => (0.0, 0),
@@ -130,7 +139,7 @@ impl<M: Ord + Copy> Members<M> {
     /// When a member that has no credit left for a call will have some. One whose load is too high waits for its caller.
     pub(super) fn next_credit(&self, now: Instant, settings: &QueueSettings) -> Option<Instant> {
         let next = |member: &Member| {
-            let capacity = member.announced.capacity(now, &settings.silence);
+            let capacity = member.capacity(now, settings);
             let next = member
                 .may_take(settings)
                 .then(|| member.credit.next_call(now, capacity, settings.accrual))??;
@@ -145,7 +154,7 @@ impl<M: Ord + Copy> Members<M> {
         settings: &QueueSettings,
     ) -> impl Iterator<Item = (M, MemberView)> {
         self.all.iter().map(move |(name, member)| {
-            let capacity = member.announced.capacity(now, &settings.silence);
+            let capacity = member.capacity(now, settings);
             let mut credit = member.credit;
             credit.accrue(now, capacity, settings.accrual);
             let silent = member.announced.is_silent(now, &settings.silence);
@@ -155,9 +164,16 @@ impl<M: Ord + Copy> Members<M> {
 }
 
 impl Member {
+    /// What it counts for. While its updates stay out nobody knows whether the server is slow or only they are lost: what is left of
+    /// the last one is too little for a server that does well, so an estimate holds that allows more.
+    fn capacity(&self, now: Instant, settings: &QueueSettings) -> f64 {
+        let held = self.announced.capacity(now, &settings.silence);
+        if self.announced.is_silent(now, &settings.silence) { held.max(self.estimated) } else { held }
+    }
+
     /// A capacity that decays is taken as it is now, so credit is never more than was announced.
     fn accrue(&mut self, now: Instant, settings: &QueueSettings) {
-        self.credit.accrue(now, self.announced.capacity(now, &settings.silence), settings.accrual);
+        self.credit.accrue(now, self.capacity(now, settings), settings.accrual);
     }
 
     fn may_take(&self, settings: &QueueSettings) -> bool {

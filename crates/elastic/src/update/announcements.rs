@@ -44,6 +44,11 @@ impl<S: Ord> Announcements<S> {
         Ok(())
     }
 
+    /// What was accepted last of this server.
+    pub fn get(&self, server: &S) -> Option<&Announcement> {
+        self.servers.get(server)
+    }
+
     /// Forgets all servers but these.
     pub fn retain(&mut self, mut is_kept: impl FnMut(&S) -> bool) {
         self.servers.retain(|server, _| is_kept(server));

@@ -1,4 +1,5 @@
-//! Capacities of members from how long they take for the first answer to an INVITE, where nobody beside them measures.
+//! Capacities of members from how long they take for the first answer to an INVITE: where nobody beside them measures, or while
+//! whoever does is silent.
 
 use balance::Slot;
 use base::Instant;

@@ -28,7 +28,7 @@ pub struct QueueSetup {
 pub enum CapacitySource {
     /// The configuration: the most.
     Fixed,
-    /// A monitor beside it, by way of [`Shard::announce`](crate::Shard::announce).
+    /// A monitor beside it, by way of [`Shard::announce`](crate::Shard::announce). While that is silent, its response times as well.
     Announced,
     /// Its response times, as they are seen here.
     Responses,
@@ -55,6 +55,11 @@ impl QueueSetup {
         };
         let settings = QueueSettings { length, silence, ..self.settings };
         Self { settings, source: self.source, capacity }
+    }
+
+    /// What was announced to all shards, as one of them that has this share takes it.
+    fn part(&self, announced: f64, shards: usize) -> f64 {
+        (announced / shards.max(1) as f64).min(self.capacity.maximum)
     }
 }
 
@@ -137,9 +142,9 @@ impl PoolQueue {
         Self { setup, shards, ids: BTreeMap::new(), front, measured, bytes: 0, effects: Vec::new() }
     }
 
-    /// Whether it goes by the members' response times.
+    /// Whether it looks at the members' response times.
     pub(super) fn measures(&self) -> bool {
-        self.setup.source == CapacitySource::Responses
+        self.setup.source != CapacitySource::Fixed
     }
 
     /// Whether callers who wait are told so.
@@ -193,34 +198,43 @@ impl PoolQueue {
         });
         for (&slot, taker) in &takers {
             if !self.front.has_member(slot) {
-                let capacity = &self.setup.capacity;
-                let (since, capacity) = match self.setup.source {
-                    CapacitySource::Fixed => (now, capacity.maximum),
-                    CapacitySource::Announced => match announced.get(&slot) {
-                        Some(known) if known.id == taker.id => (known.at, self.part(known.capacity)),
-                        _ => (now, capacity.start * capacity.maximum),
-                    },
-                    CapacitySource::Responses => (now, self.measured.enter(now, slot)),
-                };
-                self.front.announce(since, slot, capacity, &mut self.effects);
+                self.enter(now, slot, announced.get(&slot).filter(|known| known.id == taker.id));
             }
         }
         for (slot, capacity) in self.measured.capacities(now) {
-            self.front.announce(now, slot, capacity, &mut self.effects);
+            match self.setup.source {
+                CapacitySource::Announced => self.front.estimate(now, slot, capacity, &mut self.effects),
+                CapacitySource::Fixed | CapacitySource::Responses => {
+                    self.front.announce(now, slot, capacity, &mut self.effects);
+                }
+            }
+        }
+    }
+
+    /// A member that is new to the queue; it may have announced something before.
+    fn enter(&mut self, now: Instant, slot: Slot, known: Option<&Announced>) {
+        let effects = &mut self.effects;
+        match self.setup.source {
+            CapacitySource::Fixed => self.front.announce(now, slot, self.setup.capacity.maximum, effects),
+            CapacitySource::Responses => {
+                self.front.announce(now, slot, self.measured.enter(now, slot), effects);
+            }
+            CapacitySource::Announced => {
+                let estimated = self.measured.enter(now, slot);
+                let part = |known: &Announced| (known.at, self.setup.part(known.capacity, self.shards));
+                let (at, capacity) = known.map_or((now, estimated), part);
+                self.front.announce(at, slot, capacity, effects);
+                self.front.estimate(now, slot, estimated, effects);
+            }
         }
     }
 
     /// A member has announced so many calls a second, from all shards.
     pub(super) fn announce(&mut self, now: Instant, slot: Slot, capacity: f64) {
         if self.setup.source == CapacitySource::Announced && self.front.has_member(slot) {
-            let capacity = self.part(capacity);
+            let capacity = self.setup.part(capacity, self.shards);
             self.front.announce(now, slot, capacity, &mut self.effects);
         }
-    }
-
-    /// This shard's part of what was announced.
-    fn part(&self, announced: f64) -> f64 {
-        (announced / self.shards.max(1) as f64).min(self.setup.capacity.maximum)
     }
 
     /// A member has answered a call for the first time.

@@ -33,7 +33,8 @@ pub struct HealthView {
     pub healthy: bool,
     /// Why not; empty when healthy.
     pub reasons: Vec<String>,
-    /// What does not work although new calls are taken: stores that are down, servers that cannot be started, and why.
+    /// What does not work although new calls are taken: stores that are down, servers that cannot be started,
+    /// monitors without word, and why.
     pub degraded: Vec<String>,
     /// Members that the configuration names, each address of a name for itself.
     pub members: usize,
@@ -543,6 +544,9 @@ impl HealthView {
             degraded: stores
                 .chain(records.map(|why| format!("records of calls: {why}")))
                 .chain(standing.scales.iter().flat_map(ScaleView::degraded))
+                .chain(
+                    standing.capacity.iter().flat_map(|capacity| &capacity.silent).map(ToString::to_string),
+                )
                 .collect(),
             members: configured().count(),
             unresolved: standing.unresolved.clone(),

@@ -48,7 +48,10 @@ impl Connection {
             Err(End::Closed(why)) => {
                 counts.closed(why);
                 if let Closed::Refused(refusal) = why {
-                    tracing::warn!(%peer, reason = refusal.name(), "an update of capacity was refused");
+                    // The control task knows who is a member, and has said which there are.
+                    if refusal != Refusal::UnknownServer {
+                        tracing::warn!(%peer, reason = refusal.name(), "an update of capacity was refused");
+                    }
                     // Whoever does not take it is closed without a word.
                     let _ = self.write(&refusal.line()).await;
                 } else {
@@ -85,7 +88,7 @@ impl Connection {
     /// Asks the control task to take it.
     async fn offer(&self, update: &Update) -> Result<(), End> {
         let (reply, answer) = oneshot::channel();
-        let offer = Offer { connection: self.number, update: update.clone(), reply };
+        let offer = Offer { connection: self.number, peer: self.peer, update: update.clone(), reply };
         self.offers.send(offer).await.map_err(|_| End::Gone)?;
         let taken = answer.await.map_err(|_| End::Gone)?;
         taken.map_err(|refusal| End::Closed(Closed::Refused(refusal)))

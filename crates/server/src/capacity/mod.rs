@@ -1,5 +1,5 @@
 //! Updates of capacity: what `sarabande monitor` beside a server sends ([`sender`]), and what the balancer in front takes
-//! (`listener`). `elastic::update` has the protocol, `docs/elastic.md` describes it for users.
+//! (`listener`), and whose monitors it hears nothing of (`silence`). `elastic::update` has the protocol, `docs/elastic.md` describes it for users.
 //!
 //! Whatever was accepted comes to the control task as an `Offer`, one by one, and is answered by it: it alone knows the
 //! members, and which connection of several is the newest.
@@ -8,11 +8,13 @@ mod connection;
 mod counts;
 mod listener;
 pub mod sender;
+mod silence;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use counts::CapacityCounts;
 pub(crate) use listener::{Intake, Listening, bind};
+pub(crate) use silence::{Monitors, SilentMonitor};
 
 use elastic::update::{Refusal, Update};
 use std::net::SocketAddr;
@@ -24,6 +26,8 @@ use tokio::sync::oneshot;
 pub(crate) struct Offer {
     /// Connections are numbered in the order in which they came.
     pub(crate) connection: u64,
+    /// Whose it is.
+    pub(crate) peer: SocketAddr,
     pub(crate) update: Update,
     /// What becomes of it.
     pub(crate) reply: oneshot::Sender<Result<(), Refusal>>,
@@ -35,6 +39,8 @@ pub(crate) struct CapacityReport {
     pub(crate) counts: CapacityCounts,
     /// Of each server that has announced any.
     pub(crate) announced: Vec<AnnouncedCapacity>,
+    /// Of whom an update is waited for in vain.
+    pub(crate) silent: Vec<SilentMonitor>,
 }
 
 /// What a server has announced last.

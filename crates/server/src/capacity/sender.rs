@@ -1,7 +1,7 @@
 //! Tells balancers every second what a server can take, on a thread of its own: whatever becomes of them, of their names or
 //! of the terminal, the measuring does not wait.
 
-use elastic::update::{Key, Lines, SendError, Sender, Server};
+use elastic::update::{Key, Lines, Refusal, SendError, Sender, Server};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -35,8 +35,10 @@ pub(super) struct Times {
     pub(super) patience: Duration,
     /// The first wait after a failure; each next one is twice as long.
     pub(super) back_off: Duration,
-    /// The longest.
+    /// The longest: what was told last is to hold until then (`SilenceSettings::validity`).
     pub(super) back_off_max: Duration,
+    /// The longest after a refusal, which an operator has to mend: each is a line in the balancer's log.
+    pub(super) refused_max: Duration,
 }
 
 impl Times {
@@ -44,7 +46,8 @@ impl Times {
         period: Duration::from_secs(1),
         patience: Duration::from_secs(3),
         back_off: Duration::from_secs(1),
-        back_off_max: Duration::from_secs(30),
+        back_off_max: Duration::from_secs(2),
+        refused_max: Duration::from_secs(30),
     };
 }
 
@@ -87,8 +90,32 @@ enum Failure {
     Silent,
     #[error("it has closed the connection")]
     Closed,
+    #[error(
+        "it has closed the connection without a word: does the `from` of its [capacity] have the address of this host?"
+    )]
+    NotGreeted,
     #[error("{0}")]
     Protocol(SendError),
+    #[error(
+        "it knows no member {0} (unknown_server): say with --as by which name or address its pools have this server; its log names them"
+    )]
+    UnknownServer(Server),
+}
+
+impl Failure {
+    /// Whether the balancer is there, and does not want what it is told.
+    fn is_refusal(&self) -> bool {
+        matches!(self, Self::NotGreeted | Self::Protocol(_) | Self::UnknownServer(_))
+    }
+}
+
+/// What people were told of a balancer.
+#[derive(Default)]
+struct Told {
+    /// That it is not told the capacity, and not yet that it is again.
+    is_down: bool,
+    /// Whether it ever was told.
+    has_been_up: bool,
 }
 
 impl Telling {
@@ -157,8 +184,7 @@ impl Reporter {
     async fn run(mut self) {
         let name = self.target.name.clone();
         let mut wait = self.times.back_off;
-        // Whether a failure was told of that is not over.
-        let mut is_down = false;
+        let mut told = Told::default();
         loop {
             // Before there is anything to tell, a connection would be closed as silent.
             let is_over = self.current.wait_for(|current| is_valid(*current)).await.is_err();
@@ -166,11 +192,11 @@ impl Reporter {
                 return;
             }
             let before = self.target.accepted.load(Ordering::Relaxed);
-            let ended = self.tell(&mut is_down).await;
+            let ended = self.tell(&mut told).await;
             self.target.is_up.store(false, Ordering::Relaxed);
             let Err(failure) = ended else { continue };
             self.target.failed.fetch_add(1, Ordering::Relaxed);
-            if !std::mem::replace(&mut is_down, true) {
+            if !std::mem::replace(&mut told.is_down, true) {
                 (self.reporting.say)(&format!(
                     "{name} is not told the capacity: {failure}; it is tried until it is"
                 ));
@@ -179,19 +205,27 @@ impl Reporter {
                 wait = self.times.back_off;
             }
             // Many monitors lose a balancer at the same moment, and are not to come back at the same moment.
-            tokio::time::sleep(wait.mul_f64(0.5 + rand::random::<f64>())).await;
-            wait = (2 * wait).min(self.times.back_off_max);
+            let most = if failure.is_refusal() { self.times.refused_max } else { self.times.back_off_max };
+            wait = wait.min(most);
+            tokio::time::sleep(wait.mul_f64(0.5 + 0.5 * rand::random::<f64>())).await;
+            wait *= 2;
         }
     }
 
     /// Tells over one connection, until there is nothing to tell.
-    async fn tell(&self, is_down: &mut bool) -> Result<(), Failure> {
+    async fn tell(&self, people: &mut Told) -> Result<(), Failure> {
         let Self { target, reporting, current, times } = self;
         let mut stream = within(times.patience, TcpStream::connect(&target.name)).await??;
         // Small lines, each of which is waited for.
         stream.set_nodelay(true)?;
         let mut lines = Lines::default();
-        let line = within(times.patience, read(&mut stream, &mut lines)).await??;
+        let line =
+            within(times.patience, read(&mut stream, &mut lines)).await?.map_err(
+                |failure| match failure {
+                    Failure::Closed => Failure::NotGreeted,
+                    failure => failure,
+                },
+            )?;
         let mut sender = Sender::greeted(reporting.key.clone(), &line).map_err(Failure::Protocol)?;
         let mut ticks = interval(times.period);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -208,12 +242,20 @@ impl Reporter {
             let update = sender.update(&reporting.server, capacity);
             within(times.patience, stream.write_all(update.as_bytes())).await??;
             let line = within(times.patience, read(&mut stream, &mut lines)).await??;
-            sender.answer(&line).map_err(Failure::Protocol)?;
+            sender.answer(&line).map_err(|error| match error {
+                SendError::Refused(Some(Refusal::UnknownServer)) => {
+                    Failure::UnknownServer(reporting.server.clone())
+                }
+                error => Failure::Protocol(error),
+            })?;
             target.accepted.fetch_add(1, Ordering::Relaxed);
             target.is_up.store(true, Ordering::Relaxed);
             told += 1;
-            if told == SETTLED && std::mem::take(is_down) {
-                (reporting.say)(&format!("{} is told the capacity again", target.name));
+            if told == SETTLED {
+                let again = if std::mem::replace(&mut people.has_been_up, true) { " again" } else { "" };
+                if std::mem::take(&mut people.is_down) {
+                    (reporting.say)(&format!("{} is told the capacity{again}", target.name));
+                }
             }
         }
     }

@@ -22,6 +22,7 @@ const QUICK: Times = Times {
     patience: Duration::from_secs(10),
     back_off: Duration::from_millis(10),
     back_off_max: Duration::from_millis(40),
+    refused_max: Duration::from_millis(40),
 };
 /// Nothing ends but by its cause.
 const PATIENT: Limits = Limits {
@@ -88,7 +89,7 @@ impl Balancer {
         while !is_done(self) {
             assert!(start.elapsed() < PATIENCE, "waited in vain: {what}; {:?}", self.counts());
             let offer = timeout(Duration::from_millis(5), self.intake.next()).await;
-            if let Ok(Offer { connection, update, reply }) = offer {
+            if let Ok(Offer { connection, update, reply, .. }) = offer {
                 let now = base::Instant::from_nanos(start.elapsed().as_nanos() as u64);
                 let taken = self.known.take(now, connection, update.server.clone(), update.capacity);
                 if taken.is_ok() {
@@ -222,6 +223,8 @@ async fn another_key_is_refused_and_the_right_one_taken_later() {
     balancer.listening.as_ref().unwrap().change(config);
     balancer.more(3).await;
     balancer.until("it is said", |balancer| said(balancer.address()).len() == 2).await;
+    let words = said(balancer.address());
+    assert!(!words[1].contains("again"), "it never was told before: {words:?}");
     // And another one: the connection that is there ends with its key.
     balancer.listening.as_ref().unwrap().change(balancer.config.clone());
     let before = balancer.closed("wrong_code");
@@ -238,6 +241,10 @@ async fn who_may_not_connect_is_not_even_greeted() {
     assert_eq!(rest(&mut stranger).await, "");
     balancer.until("it is counted", |balancer| balancer.closed("not_admitted") == 1).await;
     assert_eq!(balancer.counts().open, 0);
+    let _telling = balancer.monitor(KEY);
+    balancer.until("a monitor is not let in", |balancer| balancer.closed("not_admitted") >= 2).await;
+    balancer.until("it says so", |balancer| !said(balancer.address()).is_empty()).await;
+    assert!(said(balancer.address())[0].contains("`from` of its [capacity]"));
 }
 
 /// Strangers that say nothing take few places, and none of a monitor's.

@@ -1,11 +1,15 @@
 //! Capacities that monitors announce: who listens for them, and what becomes of each.
 
 use super::Control;
-use crate::capacity::{AnnouncedCapacity, CapacityReport, Intake, Listening, Offer, bind};
+use crate::capacity::{
+    AnnouncedCapacity, CapacityReport, Intake, Listening, Monitors, Offer, SilentMonitor, bind,
+};
+use ::control::ListedMember;
 use ::control::{Address, ControlInput};
-use config::Config;
+use config::{Config, PoolConfig};
 use elastic::estimate::SilenceSettings;
 use elastic::update::{Announcements, Refusal, Server};
+use node::CapacitySource;
 use std::net::SocketAddr;
 use tokio::net::TcpListener;
 
@@ -16,6 +20,8 @@ pub(super) struct Capacities {
     listening: Option<Listening>,
     /// By the addresses of members.
     announced: Announcements<SocketAddr>,
+    /// Whose monitors are waited for.
+    monitors: Monitors,
 }
 
 impl Control {
@@ -55,19 +61,27 @@ impl Control {
     }
 
     /// An update has come; whoever brought it waits for the answer.
-    pub(super) fn offered(&mut self, Offer { connection, update, reply }: Offer) {
+    pub(super) fn offered(&mut self, Offer { connection, peer, update, reply }: Offer) {
         // A connection that is gone needs no answer.
-        let _ = reply.send(self.announced(connection, &update.server, update.capacity));
+        let _ = reply.send(self.announced((connection, peer), &update.server, update.capacity));
     }
 
     /// A monitor says what a server can take, in calls a second: each capacity that was accepted passes here, once.
-    fn announced(&mut self, connection: u64, server: &Server, capacity: f64) -> Result<(), Refusal> {
+    fn announced(
+        &mut self,
+        (connection, peer): (u64, SocketAddr),
+        server: &Server,
+        capacity: f64,
+    ) -> Result<(), Refusal> {
         let address = match server {
             Server::Address(address) => Some(Address::Socket(*address)),
             Server::Name(name) => config::member_address(name).ok(),
         };
-        let meant =
-            self.core.meant(&server.to_string(), address.as_ref()).map_err(|_| Refusal::UnknownServer)?;
+        let meant = self.core.meant(&server.to_string(), address.as_ref()).map_err(|why| {
+            let reason = Refusal::UnknownServer.name();
+            tracing::warn!(%peer, reason, "an update of capacity was refused: {why}");
+            Refusal::UnknownServer
+        })?;
         let now = self.clock.now();
         // The addresses of a name may be of one server.
         let capacity = match server {
@@ -87,6 +101,43 @@ impl Control {
         self.capacity.announced.retain(|address| members.iter().any(|member| member.address == *address));
     }
 
+    /// Whether any pool goes by what monitors say.
+    pub(super) fn has_monitors(&self) -> bool {
+        self.config.pools.iter().any(is_monitored)
+    }
+
+    /// Says whose monitors have fallen silent, and who is heard again. Members that take no calls are not waited for: servers that do
+    /// not run have no monitors either.
+    pub(super) fn look_at_monitors(&mut self) {
+        let pools = &self.config.pools;
+        let is_awaited = |member: &&ListedMember| {
+            let mut its_pools = member.pools.iter().filter_map(|pool| pools.get(pool.index()));
+            let node = &member.node;
+            node.member && node.is_up() && !node.draining && its_pools.any(is_monitored)
+        };
+        let listed = self.core.listed();
+        let members: Vec<_> = listed.iter().filter(is_awaited).map(|member| member.address).collect();
+        let (now, validity) = (self.clock.now(), SilenceSettings::default().validity);
+        let Capacities { announced, monitors, .. } = &mut self.capacity;
+        let changes = monitors.look(now, &members, validity, |member| Some(announced.get(member)?.at));
+        let named = |was_heard: bool| {
+            let silent = changes.silent.iter().filter(|silent| silent.was_heard == was_heard);
+            addresses(silent.map(|SilentMonitor { member, .. }| *member))
+        };
+        if let Some(members) = named(true) {
+            tracing::warn!(%members, "monitors have fallen silent: response times say what these members can take");
+        }
+        if let Some(members) = named(false) {
+            tracing::warn!(
+                %members,
+                "no monitor was ever heard of: response times say what these members can take; is `sarabande monitor --report` there?"
+            );
+        }
+        if let Some(members) = addresses(changes.heard.iter().copied()) {
+            tracing::info!(%members, "monitors say again what these members can take");
+        }
+    }
+
     pub(super) fn capacity_report(&self) -> Option<CapacityReport> {
         self.config.capacity.as_ref()?;
         let now = self.clock.now();
@@ -96,6 +147,21 @@ impl Control {
             now: announcement.last.capacity(now, &SilenceSettings::default()),
             age: now.saturating_since(announcement.at),
         });
-        Some(CapacityReport { counts: self.capacity.intake.counts(), announced: announced.collect() })
+        Some(CapacityReport {
+            counts: self.capacity.intake.counts(),
+            announced: announced.collect(),
+            silent: self.capacity.monitors.silent().collect(),
+        })
     }
+}
+
+/// Whether monitors say what the members of a pool can take.
+fn is_monitored(pool: &PoolConfig) -> bool {
+    pool.queue.as_ref().is_some_and(|queue| queue.source == CapacitySource::Announced)
+}
+
+/// A list of addresses, if there are any.
+fn addresses(all: impl Iterator<Item = SocketAddr>) -> Option<String> {
+    let all: Vec<_> = all.map(|address| address.to_string()).collect();
+    (!all.is_empty()).then(|| all.join(", "))
 }

@@ -198,6 +198,9 @@ pub(crate) struct Control {
 /// How often it is looked whether the machine has changed: its time, its addresses.
 const LOOK_AROUND: Duration = Duration::from_secs(10);
 
+/// How often it is looked whether monitors are heard: they speak as often.
+const LISTEN: Duration = Duration::from_secs(1);
+
 impl Control {
     /// The control task of a process that listens there; the names of members have been asked for.
     pub(crate) async fn start(
@@ -292,6 +295,8 @@ impl Control {
     ) -> Result<(), String> {
         let mut look_around = tokio::time::interval(LOOK_AROUND);
         look_around.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut listen = tokio::time::interval(LISTEN);
+        listen.set_missed_tick_behavior(MissedTickBehavior::Delay);
         while !self.has_ended {
             let due = self.clock.until(self.core.deadline());
             tokio::select! {
@@ -305,6 +310,7 @@ impl Control {
                 Some(answered) = self.answers.1.recv() => self.answered(answered),
                 offer = self.capacity.intake.next() => self.offered(offer),
                 _ = look_around.tick() => self.look_around(),
+                _ = listen.tick(), if !self.succeeded && self.has_monitors() => self.look_at_monitors(),
             }
             self.carry_out();
         }

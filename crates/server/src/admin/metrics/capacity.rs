@@ -3,7 +3,7 @@
 use super::text::Page;
 use crate::capacity::CapacityReport;
 
-pub(super) fn put(page: &mut Page, CapacityReport { counts, announced }: &CapacityReport) {
+pub(super) fn put(page: &mut Page, CapacityReport { counts, announced, .. }: &CapacityReport) {
     page.gauge("sarabande_capacity_connections", "Connections of monitors.").sample(&[], counts.open);
     page.counter("sarabande_capacity_connections_total", "Connections that there have been.")
         .sample(&[], counts.connections);

@@ -39,7 +39,7 @@ pub struct MemberCapacityView {
 }
 
 impl From<&CapacityReport> for CapacityView {
-    fn from(CapacityReport { counts, announced }: &CapacityReport) -> Self {
+    fn from(CapacityReport { counts, announced, .. }: &CapacityReport) -> Self {
         let member = |announced: &AnnouncedCapacity| MemberCapacityView {
             member: announced.member,
             capacity: announced.capacity,
