@@ -122,6 +122,7 @@ impl Monitor {
         if off > CLOCKS_DIFFER {
             self.measuring.totals.wrong_time += 1;
         } else {
+            self.measuring.pairs.expect_copies();
             self.message(&captured);
         }
         Ok(())

@@ -15,9 +15,17 @@ use core::fmt;
 use core::str::FromStr;
 use core::time::Duration;
 use key::Keys;
+use std::collections::VecDeque;
 use table::{Answer, Gone, Table};
 use time::InOrder;
 use wire::Message;
+
+/// How much later than the final response the INVITE may be seen to leave where copies are out of order. A process of the server sends
+/// the INVITE, is interrupted, and makes its copy when another one has passed the response back: the times in the copies are those
+/// of the copying, so sorting does not help. Kamailio with two processes on two processors: 11 calls in 100, by milliseconds.
+const OUT_OF_ORDER: Duration = Duration::from_millis(100);
+/// Refusals that may be in doubt at a time: those of a flood of 40,000 a second.
+const IN_DOUBT_MAX: usize = 4096;
 
 /// What is measured: from which message that comes in to which that goes out.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -128,13 +136,23 @@ pub(crate) struct Pairs {
     keys: Keys,
     table: Table,
     in_order: Option<InOrder>,
+    /// Messages are copies that the server makes, in an order that is not quite that of the messages.
+    has_copies: bool,
+    /// Requests that got a final answer before they were seen to leave, each with the time at which it counts as refused.
+    in_doubt: VecDeque<(Instant, u64)>,
 }
 
 impl Pairs {
     /// With requests remembered for so long, and so many at most; the key keeps strangers from choosing collisions.
     pub(crate) fn new(pairing: Pairing, timeout: Duration, most: usize, key: [u64; 2]) -> Self {
         let in_order = (pairing == Pairing::Time).then(|| InOrder::new(timeout, most));
-        Self { pairing, keys: Keys(key), table: Table::new(timeout, most), in_order }
+        let table = Table::new(timeout, most);
+        Self { pairing, keys: Keys(key), table, in_order, has_copies: false, in_doubt: VecDeque::new() }
+    }
+
+    /// From now on messages are copies that the server makes.
+    pub(crate) fn expect_copies(&mut self) {
+        self.has_copies = true;
     }
 
     /// Whether a message can be of interest, by its first line: most are not, and need not be read any further.
@@ -165,6 +183,7 @@ impl Pairs {
         counts: &mut Counts,
         mut note: impl FnMut(Duration),
     ) {
+        self.settle_doubts(captured.at, counts);
         for side in servers.sides(captured) {
             let Some(sighting) = self.sighting(message, side) else { continue };
             match self.see(captured.at, sighting, counts) {
@@ -205,6 +224,10 @@ impl Pairs {
                 Some(in_order) => in_order.left(now, key, &mut self.table, &mut gone),
                 None => Seen::Nothing,
             },
+            Sighting::Refused(key) if self.doubts(key) => {
+                self.in_doubt.push_back((now + OUT_OF_ORDER, key));
+                Seen::Nothing
+            }
             Sighting::Refused(key) => match self.table.answered(now, key) {
                 Answer::First(_) => Seen::Refused,
                 Answer::Again | Answer::Unknown => Seen::Nothing,
@@ -216,8 +239,27 @@ impl Pairs {
         seen
     }
 
+    /// Whether a request that has a final answer may be seen to leave all the same. By the order of time alone the next INVITE that
+    /// leaves would be taken for it.
+    fn doubts(&self, key: u64) -> bool {
+        self.has_copies && self.pairing != Pairing::Time && self.table.is_open(key)
+    }
+
+    /// Counts the refusals that are none in doubt any more. One whose INVITE has left meanwhile was none.
+    fn settle_doubts(&mut self, now: Instant, counts: &mut Counts) {
+        while let Some((due, key)) = self.in_doubt.front().copied()
+            && (due <= now || self.in_doubt.len() > IN_DOUBT_MAX)
+        {
+            self.in_doubt.pop_front();
+            if matches!(self.table.answered(now, key), Answer::First(_)) {
+                counts.refused += 1;
+            }
+        }
+    }
+
     /// Forgets what is too old by now.
     pub(crate) fn expire(&mut self, now: Instant, counts: &mut Counts) {
+        self.settle_doubts(now, counts);
         let mut gone = Gone::default();
         if let Some(in_order) = &mut self.in_order {
             in_order.expire(now, &mut self.table, &mut gone);

@@ -88,6 +88,11 @@ impl Table {
         true
     }
 
+    /// Whether there is a request of this key that has no answer.
+    pub(super) fn is_open(&self, key: u64) -> bool {
+        self.find(key).is_some_and(|place| self.requests[place].open)
+    }
+
     /// What was asked for by this key has been done.
     pub(super) fn answered(&mut self, now: Instant, key: u64) -> Answer {
         match self.find(key) {

@@ -105,6 +105,37 @@ fn a_proxys_invite_is_paired_by_the_via_below_its_own() {
     assert_eq!((bed.latencies, bed.counts.requests, bed.pairs.waiting()), (vec![3], 1, 0));
 }
 
+/// Two processes of a server make copies: that of the final response comes before that of the INVITE that it answers.
+#[test]
+fn copies_in_another_order_are_no_refusals() {
+    let (one, two) = (invite("one"), invite("two"));
+    let mut bed = Bed::new("invite");
+    bed.pairs.expect_copies();
+    bed.comes(0, &one).answers(2, 200, &one).leaves(1, &passed_on(&one, "a"));
+    assert_eq!((bed.counted(), &bed.latencies[..], bed.pairs.waiting()), ([1, 0, 0, 0, 0], &[3][..], 0));
+    // What is refused counts as such a little later.
+    bed.comes(0, &two).answers(2, 407, &two).answers(50, 407, &two);
+    assert_eq!((bed.counted()[1], bed.pairs.waiting()), (0, 1));
+    bed.pairs.expire(bed.now + Duration::from_millis(50), &mut bed.counts);
+    assert_eq!((bed.counted(), bed.latencies.len(), bed.pairs.waiting()), ([2, 1, 0, 0, 0], 1, 0));
+    // The order of packets is what it is.
+    let mut bed = Bed::new("invite");
+    bed.comes(0, &one).answers(2, 200, &one).leaves(1, &passed_on(&one, "a"));
+    assert_eq!((bed.counted(), bed.latencies.len()), ([1, 1, 0, 1, 0], 0));
+}
+
+#[test]
+fn doubts_are_bounded() {
+    let mut bed = Bed::new("invite");
+    bed.pairs.expect_copies();
+    bed.pairs.table = Table::new(Duration::from_secs(32), 100_000);
+    for number in 0..IN_DOUBT_MAX + 10 {
+        let request = invite(&number.to_string());
+        bed.comes(0, &request).answers(0, 407, &request);
+    }
+    assert!(bed.pairs.in_doubt.len() <= IN_DOUBT_MAX + 1 && bed.counts.refused >= 9, "{:?}", bed.counts);
+}
+
 #[test]
 fn retransmissions_and_forks_count_once_by_their_first() {
     let mut bed = Bed::new("invite");
