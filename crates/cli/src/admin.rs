@@ -58,6 +58,13 @@ impl Exit {
     const NO_SERVER: u8 = 3;
     /// The server answered, and the answer is no.
     const NO: u8 = 4;
+    /// As clap has it.
+    const WRONG_ARGUMENTS: u8 = 2;
+
+    /// Arguments that do not go together.
+    pub(crate) fn wrong_arguments(text: impl Into<String>) -> anyhow::Error {
+        anyhow!(Self { code: Self::WRONG_ARGUMENTS, text: text.into(), nobody: false })
+    }
 
     /// The server answered, and the answer is no.
     pub(crate) fn no(text: String) -> anyhow::Error {

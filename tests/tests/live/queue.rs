@@ -77,8 +77,8 @@ fn a_dead_server_pulls_nothing() {
 
 const KEY: &str = "000102030405060708090a0b0c0d0e0f";
 
-/// Kamailio three times, each with its monitor, which says what it takes. One whose monitor is killed gets less, and as much as
-/// before once the monitor is back; no call is lost meanwhile.
+/// Kamailio three times, each with its monitor, which says what it takes. While two
+/// of the monitors are killed, operators are told, and response times say that the servers do well: no call is lost.
 #[test]
 fn monitors_say_what_servers_take() {
     let field = TestSite::new("queue-monitors");
@@ -87,7 +87,7 @@ fn monitors_say_what_servers_take() {
     let reports = format!("{}:8061", field.ip(1));
     let key = field.folder().join("capacity.key");
     std::fs::write(&key, KEY).expect("the scratch folder can be written");
-    let mut settings = settings(&field, "source = \"monitor\", capacity = 100");
+    let mut settings = settings(&field, "source = \"monitor\", capacity = 100, threshold = \"1s\"");
     settings.tables = format!("[capacity]\nlisten = \"{reports}\"\nkey = \"{KEY}\"\n");
     let balancer = RunningBalancer::start(&field, settings);
     let monitor = |name: &str, proxy: &KamailioProxy| {
@@ -108,21 +108,20 @@ fn monitors_say_what_servers_take() {
     // Ten seconds and more of calls, of which each server has a third.
     let load = CallLoad { calls: 300, rate: 20, hold_ms: 500 };
     let caller = SippCaller::plain(&field, (field.sip(2), balancer.address()), load);
-    drop(monitors.remove(0));
-    until("a server whose monitor is silent gets less", || {
-        (of("queue_member_silent", SERVERS[0]) == 1.0 && of("queue_capacity", SERVERS[0]) < 45.0)
-            .then_some(())
-    });
-    assert_eq!(of("queue_member_silent", SERVERS[1]), 0.0);
-    monitors.push(monitor("again", &proxies[0]));
-    until("it is as before", || {
-        (of("queue_member_silent", SERVERS[0]) == 0.0 && of("queue_capacity", SERVERS[0]) >= 50.0)
-            .then_some(())
-    });
+    drop(monitors.drain(..2));
+    let degraded = || balancer.get("/api/health").matches("has fallen silent").count();
+    until("it is told that they are silent", || (degraded() == 2).then_some(()));
+    let silent = SERVERS.map(|host| of("queue_member_silent", host));
+    assert_eq!(silent, [1.0, 1.0, 0.0]);
+    assert!(SERVERS.iter().all(|host| of("queue_capacity", *host) >= 50.0), "none is slow");
+    assert!(balancer.log().contains("monitors have fallen silent"), "{}", balancer.log());
+    monitors.extend((0..2).map(|at| monitor(&format!("again{at}"), &proxies[at])));
+    until("they are heard again", || (degraded() == 0).then_some(()));
+    assert!(SERVERS.iter().all(|host| of("queue_capacity", *host) >= 50.0));
     caller.finish_clean();
     balancer.wait_until_idle();
     assert_eq!((calls(&balancer, "delivered"), calls(&balancer, "refused")), (load.calls, 0));
     assert_eq!(answers.finish_clean().calls(), load.calls);
     let seen: u64 = monitors.into_iter().map(|monitor| monitor.finish().sum("measured")).sum();
-    assert!((load.calls / 2..=load.calls).contains(&seen), "{seen} of them were measured");
+    assert!((load.calls / 4..=load.calls).contains(&seen), "{seen} of them were measured");
 }

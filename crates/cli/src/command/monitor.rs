@@ -5,7 +5,7 @@ mod capacity;
 use super::load::{duration, random};
 use crate::address;
 use crate::{notify, print};
-use ::monitor::{Latency, Link, Monitor, Pairing, Report, Servers, Settings, file};
+use ::monitor::{Counts, Latency, Link, Monitor, Pairing, Report, Servers, Settings, file};
 use anyhow::{Context as _, Result, anyhow, bail};
 use base::{Instant, UnixTime};
 use elastic::estimate;
@@ -53,7 +53,7 @@ pub(crate) struct Arguments {
     /// Requests that are remembered at a time; each takes up to 64 bytes.
     #[arg(long, default_value_t = Settings::TABLE, value_name = "REQUESTS")]
     table: usize,
-    /// Answers HTTP at this address: `/metrics` for Prometheus, `/api/windows` as JSON.
+    /// Answers HTTP at this address: `/metrics` for Prometheus, `/api/windows` as JSON, `/healthz` while it runs.
     #[arg(long, value_name = "IP:PORT", value_parser = address::socket)]
     listen: Option<SocketAddr>,
     /// Writes all that is captured to this file, as pcap.
@@ -138,19 +138,21 @@ fn read(
         let capacity = estimate.as_mut().map(|estimate| estimate.take(report));
         Estimated { report: *report, capacity }
     };
-    let (mut last, mut printed) = (Instant::ZERO, Ok(()));
+    let (mut last, mut printed) = (None, Ok(()));
     let packet = |at: Instant, link: Link, bytes: &[u8]| {
         // Where nobody reads the output there is nothing to do any more.
         if printed.is_ok() {
-            last = last.max(at);
+            last = last.max(Some(at));
             monitor.advance(at, |report| printed = printer.print_after(&mut printed, &estimated(report)));
             monitor.packet(at, link, bytes);
         }
     };
     let outcome = file::read(source, packet);
-    monitor.finish(last, |report| printed = printer.print_after(&mut printed, &estimated(report)));
+    // Of what is no capture file there is nothing to print.
+    if let Some(last) = last.or(outcome.is_ok().then_some(Instant::ZERO)) {
+        monitor.finish(last, |report| printed = printer.print_after(&mut printed, &estimated(report)));
+    }
     printed?;
-    // What could be read has been printed.
     outcome.map_err(|error| anyhow!("{name}: {error}"))
 }
 
@@ -210,6 +212,32 @@ struct Printer {
     servers: Vec<SocketAddr>,
     pairing: Pairing,
     last: Option<Report>,
+    unpaired: Unpaired,
+}
+
+/// Whether requests come and nothing is measured of them.
+#[derive(Default)]
+struct Unpaired {
+    /// The beginning of the first window with such requests.
+    since: Option<Instant>,
+    is_told: bool,
+}
+
+impl Unpaired {
+    /// Longer than a server takes for an INVITE that it passes on at all.
+    const PATIENCE: Duration = Duration::from_secs(5);
+
+    /// Takes a window, and says whether it is time to tell: once.
+    fn take(&mut self, report: &Report, pairing: &Pairing) -> bool {
+        let Counts { requests, measured, .. } = report.totals;
+        // The final answer to a call comes when somebody picks up.
+        if self.is_told || measured > 0 || requests == 0 || matches!(pairing, Pairing::Final(_)) {
+            return false;
+        }
+        let since = *self.since.get_or_insert(report.window.start);
+        self.is_told = report.window.end.saturating_since(since) >= Self::PATIENCE;
+        self.is_told
+    }
 }
 
 impl Printer {
@@ -221,6 +249,7 @@ impl Printer {
             servers: settings.servers.addresses().to_vec(),
             pairing: settings.pairing.clone(),
             last: None,
+            unpaired: Unpaired::default(),
         }
     }
 
@@ -232,6 +261,20 @@ impl Printer {
     /// Each window that is over comes here once.
     fn print(&mut self, estimated: &Estimated) -> Result<()> {
         let is_first = self.last.replace(estimated.report).is_none();
+        if self.unpaired.take(&estimated.report, &self.pairing) {
+            let (requests, pairing) = (estimated.report.totals.requests, &self.pairing);
+            let other = match pairing {
+                Pairing::Provisional => "",
+                _ => {
+                    "a server that passes no INVITEs on needs --pair provisional, which goes by its answers; "
+                }
+            };
+            print_note!(
+                "nothing is measured: {requests} INVITEs came in, and nothing went out that belongs to one by --pair {pairing}: \
+                 {other}what goes out has to be seen here, and come from an address of --server; with --hep the server has to \
+                 send copies of both directions"
+            );
+        }
         if self.json {
             return print::line(serde_json::to_string(&WindowView::from(estimated))?);
         }
@@ -299,7 +342,26 @@ fn milliseconds(time: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ::monitor::{Counts, Window};
+    use ::monitor::Window;
+
+    #[test]
+    fn requests_without_a_measurement_are_told_of_once() {
+        let told = |pairing: &Pairing, totals: Counts| {
+            let mut unpaired = Unpaired::default();
+            let report = |second: u64| {
+                let at = |second: u64| Instant::from_millis(1_000 * second);
+                let window = Window { start: at(second), end: at(second + 1), ..Window::default() };
+                Report { window, totals, ..Report::default() }
+            };
+            let told = (0..60).filter(|second| unpaired.take(&report(*second), pairing));
+            told.collect::<Vec<_>>()
+        };
+        let waits = Counts { requests: 10, ..Counts::default() };
+        assert_eq!(told(&Pairing::Invite, waits), [4], "after five seconds");
+        assert!(told(&Pairing::Final(None), waits).is_empty(), "it may ring for long");
+        assert!(told(&Pairing::Invite, Counts { measured: 1, ..waits }).is_empty());
+        assert!(told(&Pairing::Invite, Counts::default()).is_empty());
+    }
 
     #[test]
     fn rows_fit_a_terminal_and_say_what_is_odd() {
@@ -326,6 +388,7 @@ mod tests {
             servers: Vec::new(),
             pairing: Pairing::Invite,
             last: None,
+            unpaired: Unpaired::default(),
         };
         let row = printer.row(&Estimated { report, capacity: None });
         assert_eq!(

@@ -48,6 +48,16 @@ fn options_are_checked() {
         let errors = refused(&more);
         assert!(errors.contains(told), "{more:?}: {errors}");
     }
+    // What is wrong with the arguments whatever the machine has.
+    for more in [
+        &["--maximum", "100"][..],
+        &["--threshold", "1ms", "--capacity-start", "600"],
+        &["--threshold", "1ms", "--pair", "final"],
+        &["--report", "127.0.0.1:8061", "--pair", "final"],
+    ] {
+        let (code, ..) = outcome(&[&["monitor", "--server", "127.0.0.1:5060"], more].concat());
+        assert_eq!(code, Some(2), "{more:?}");
+    }
     let mut command = sarabande(&["monitor", "--server", "127.0.0.1:5060"]);
     let output = command.args(&report).env("SARABANDE_CAPACITY_KEY", "too short").output().expect("it runs");
     let errors = String::from_utf8(output.stderr).expect("UTF-8");

@@ -9,6 +9,8 @@ use monitor::Report;
 pub struct CapacityEstimate {
     settings: Settings,
     estimator: Option<Estimator>,
+    /// Whether anything was ever measured.
+    has_measured: bool,
 }
 
 /// A window that is over, and what the server can take since.
@@ -23,15 +25,20 @@ pub struct Estimated {
 impl CapacityEstimate {
     /// Of a server that nothing is known of.
     pub fn new(settings: Settings) -> Self {
-        Self { settings, estimator: None }
+        Self { settings, estimator: None, has_measured: false }
     }
 
-    /// Takes the next window, and says what the server can take in calls a second.
+    /// Takes the next window, and says what the server can take in calls a second. Requests that nothing was measured of show that
+    /// the server stands still, but only if something was measured before: otherwise it may be one that passes no INVITEs on, or
+    /// whose outgoing messages are not seen here.
     pub fn take(&mut self, report: &Report) -> f64 {
         let now = report.window.end;
         let estimator =
             self.estimator.get_or_insert_with(|| Estimator::new(report.window.start, self.settings));
-        estimator.on_window(now, &seen(report, report.window.start))
+        self.has_measured |= report.window.latency.is_some();
+        let window = seen(report, report.window.start);
+        let calls = if self.has_measured { window.calls } else { 0 };
+        estimator.on_window(now, &Window { calls, ..window })
     }
 }
 
@@ -111,7 +118,20 @@ mod tests {
             assert!((capacity - 250.0).abs() < 1e-9, "{capacity}");
         }
         let mut stuck = self::estimate(Law::Proven);
-        let last = (0..20).map(|second| stuck.take(&report(second, 300, None))).last();
+        stuck.take(&report(0, 100, Some(Duration::from_micros(100))));
+        let last = (1..20).map(|second| stuck.take(&report(second, 300, None))).last();
         assert!(last.is_some_and(|capacity| capacity < 100.0), "what it lets wait does: {last:?}");
+    }
+
+    /// Beside a server that passes no INVITEs on there is nothing to pair.
+    #[test]
+    fn where_nothing_was_ever_measured_nothing_is_cut() {
+        for law in [Law::Proven, Law::Smace] {
+            let mut estimate = estimate(law);
+            for second in 0..20 {
+                let capacity = estimate.take(&report(second, 300, None));
+                assert!((capacity - 250.0).abs() < 1e-9, "{law:?}: {capacity}");
+            }
+        }
     }
 }

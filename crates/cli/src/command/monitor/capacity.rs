@@ -1,5 +1,6 @@
 //! Options about the capacity of the server, and who is told of it.
 
+use crate::admin::Exit;
 use crate::command::load::duration;
 use ::monitor::Pairing;
 use anyhow::{Context as _, Result, bail};
@@ -91,17 +92,17 @@ impl CapacityArguments {
     pub(super) fn estimate(&self, pairing: &Pairing) -> Result<Option<Settings>> {
         if self.report.is_empty() && self.threshold.is_none() {
             if self.maximum.is_some() || self.law.is_some() || self.capacity_start.is_some() {
-                bail!(
-                    "--maximum, --law and --capacity-start are about the capacity: add --threshold 1ms, or --report"
-                );
+                return Err(Exit::wrong_arguments(
+                    "--maximum, --law and --capacity-start are about the capacity: add --threshold 1ms, or --report",
+                ));
             }
             return Ok(None);
         }
         if let Pairing::Final(_) = pairing {
-            bail!(
+            return Err(Exit::wrong_arguments(
                 "the time to the final answer is that of the callee, too, or not of calls: it says nothing of the capacity; use \
-                 another --pair, such as invite"
-            );
+                 another --pair, such as invite",
+            ));
         }
         let mut settings = Settings::default();
         settings.law = self.law.unwrap_or(settings.law);
@@ -109,7 +110,8 @@ impl CapacityArguments {
         settings.maximum = self.maximum.unwrap_or(settings.maximum);
         if let Some(start) = self.capacity_start {
             if start > settings.maximum {
-                bail!("--capacity-start {start} is more than --maximum {}", settings.maximum);
+                let text = format!("--capacity-start {start} is more than --maximum {}", settings.maximum);
+                return Err(Exit::wrong_arguments(text));
             }
             settings.start = start / settings.maximum;
         }
