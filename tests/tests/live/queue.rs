@@ -102,8 +102,9 @@ fn monitors_say_what_servers_take() {
         balancer.metric(&format!("sarabande_{name}{{pool=\"servers\",member=\"{}\"}}", field.sip(host)))
     };
     until("all have announced something", || {
-        SERVERS.iter().all(|host| of("queue_capacity", *host) == 50.0).then_some(())
+        (balancer.get("/api/capacity").matches("capacity_now").count() == SERVERS.len()).then_some(())
     });
+    assert!(SERVERS.iter().all(|host| of("queue_capacity", *host) == 50.0));
 
     // Ten seconds and more of calls, of which each server has a third.
     let load = CallLoad { calls: 300, rate: 20, hold_ms: 500 };
