@@ -114,8 +114,8 @@ impl Failure {
 struct Told {
     /// That it is not told the capacity, and not yet that it is again.
     is_down: bool,
-    /// Whether it ever was told.
-    has_been_up: bool,
+    /// Whether it had been told anything before that.
+    was_up: bool,
 }
 
 impl Telling {
@@ -197,6 +197,7 @@ impl Reporter {
             let Err(failure) = ended else { continue };
             self.target.failed.fetch_add(1, Ordering::Relaxed);
             if !std::mem::replace(&mut told.is_down, true) {
+                told.was_up = self.target.accepted.load(Ordering::Relaxed) > 0;
                 (self.reporting.say)(&format!(
                     "{name} is not told the capacity: {failure}; it is tried until it is"
                 ));
@@ -251,11 +252,9 @@ impl Reporter {
             target.accepted.fetch_add(1, Ordering::Relaxed);
             target.is_up.store(true, Ordering::Relaxed);
             told += 1;
-            if told == SETTLED {
-                let again = if std::mem::replace(&mut people.has_been_up, true) { " again" } else { "" };
-                if std::mem::take(&mut people.is_down) {
-                    (reporting.say)(&format!("{} is told the capacity{again}", target.name));
-                }
+            if told == SETTLED && std::mem::take(&mut people.is_down) {
+                let again = if people.was_up { " again" } else { "" };
+                (reporting.say)(&format!("{} is told the capacity{again}", target.name));
             }
         }
     }
