@@ -84,7 +84,8 @@ pub fn run(bench: &Bench, say: &dyn Fn(&str)) -> Result<Scaling> {
             let mut driver = Driver::new(COUNT)?;
             driver.keeps_setups = true;
             let cluster = Cluster::start(bench, is_scaled, &mut driver)?;
-            let (outcome, servers) = cluster.play(&mut driver, &(story.rates)(), is_scaled)?;
+            let (outcome, servers) = play(&mut driver, &(story.rates)(), is_scaled)?;
+            drop(cluster);
             told.push(Told { story: story.name, way, seconds: Second::all(&outcome), servers });
         }
     }
@@ -140,31 +141,27 @@ impl Cluster {
         until_calls_pass(driver, balancer(5060))?;
         Ok(Self { _balancer: balance, _servers: servers, _quotas: quotas, _scratch: scratch })
     }
+}
 
-    fn play(
-        &self,
-        driver: &mut Driver,
-        rates: &[f64],
-        is_scaled: bool,
-    ) -> Result<(RunOutcome, Vec<(f64, usize)>)> {
-        let is_over = AtomicBool::new(false);
-        let begun = Instant::now();
-        thread::scope(|scope| {
-            let count = scope.spawn(|| {
-                let mut servers = Vec::new();
-                while !is_over.load(Ordering::Relaxed) {
-                    let count = if is_scaled { running().unwrap_or(0) } else { COUNT };
-                    servers.push((begun.elapsed().as_secs_f64(), count));
-                    thread::sleep(LOOK);
-                }
-                servers
-            });
-            let outcome = driver.follow(&[balancer(5060); COUNT], &plan(0.0, Duration::from_secs(1)), rates);
-            is_over.store(true, Ordering::Relaxed);
-            let servers = count.join().expect("it does not panic");
-            Ok((outcome?, servers))
-        })
-    }
+/// Makes the calls and counts the servers meanwhile.
+fn play(driver: &mut Driver, rates: &[f64], is_scaled: bool) -> Result<(RunOutcome, Vec<(f64, usize)>)> {
+    let is_over = AtomicBool::new(false);
+    let begun = Instant::now();
+    thread::scope(|scope| {
+        let count = scope.spawn(|| {
+            let mut servers = Vec::new();
+            while !is_over.load(Ordering::Relaxed) {
+                let count = if is_scaled { running().unwrap_or(0) } else { COUNT };
+                servers.push((begun.elapsed().as_secs_f64(), count));
+                thread::sleep(LOOK);
+            }
+            servers
+        });
+        let outcome = driver.follow(&[balancer(5060); COUNT], &plan(0.0, Duration::from_secs(1)), rates);
+        is_over.store(true, Ordering::Relaxed);
+        let servers = count.join().expect("it does not panic");
+        Ok((outcome?, servers))
+    })
 }
 
 /// Servers that run, or are about to.

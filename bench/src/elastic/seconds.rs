@@ -66,8 +66,8 @@ mod tests {
         assert_eq!(seconds.iter().map(|second| second.started).collect::<Vec<_>>(), [2, 1, 1]);
         assert_eq!(seconds.iter().map(Second::lost).collect::<Vec<_>>(), [0, 0, 1]);
         let all = Second::together(&seconds);
-        assert_eq!([all.percentile(50), all.percentile(95)], [4.0, 8.0]);
-        assert_eq!([all.share(0).round(), all.share(1).round()], [67.0, 33.0]);
+        assert_eq!([all.percentile(50) as u64, all.percentile(95) as u64], [4, 8]);
+        assert_eq!([all.share(0) as u64, all.share(1) as u64], [66, 33]);
         assert!(seconds[2].percentile(50).is_nan());
     }
 }

@@ -104,7 +104,8 @@ fn monitors_say_what_servers_take() {
     until("all have announced something", || {
         (balancer.get("/api/capacity").matches("capacity_now").count() == SERVERS.len()).then_some(())
     });
-    assert!(SERVERS.iter().all(|host| of("queue_capacity", *host) == 50.0));
+    let capacities = || SERVERS.map(|host| of("queue_capacity", host) as u64);
+    assert_eq!(capacities(), [50; 3]);
 
     // Ten seconds and more of calls, of which each server has a third.
     let load = CallLoad { calls: 300, rate: 20, hold_ms: 500 };
@@ -112,9 +113,8 @@ fn monitors_say_what_servers_take() {
     drop(monitors.drain(..2));
     let degraded = || balancer.get("/api/health").matches("has fallen silent").count();
     until("it is told that they are silent", || (degraded() == 2).then_some(()));
-    let silent = SERVERS.map(|host| of("queue_member_silent", host));
-    assert_eq!(silent, [1.0, 1.0, 0.0]);
-    assert!(SERVERS.iter().all(|host| of("queue_capacity", *host) >= 50.0), "none is slow");
+    assert_eq!(SERVERS.map(|host| of("queue_member_silent", host) as u64), [1, 1, 0]);
+    assert!(capacities().iter().all(|capacity| *capacity >= 50), "none is slow");
     assert!(balancer.log().contains("monitors have fallen silent"), "{}", balancer.log());
     monitors.extend((0..2).map(|at| monitor(&format!("again{at}"), &proxies[at])));
     until("they are heard again", || (degraded() == 0).then_some(()));

@@ -156,10 +156,16 @@ fn access_of(running: &Config, new: &Config) -> Vec<Access> {
     running.listen.udp.iter().enumerate().map(of).collect()
 }
 
+/// What a reload makes of something.
+enum Renewal<T> {
+    Kept,
+    /// Another one than before, or none any more.
+    Other(Option<Arc<T>>),
+}
+
 /// What a reload opens before it changes anything.
 struct Renewed {
-    /// Other ones than before, or none any more.
-    stores: Option<Option<Arc<Stores>>>,
+    stores: Renewal<Stores>,
     records: Option<Arc<Records>>,
     /// At another address than before.
     capacity: Option<TcpListener>,
@@ -176,7 +182,7 @@ impl Control {
 
     /// Takes over what was opened.
     fn take_renewed(&mut self, Renewed { stores, records, capacity }: Renewed, config: &Config) {
-        if let Some(stores) = stores {
+        if let Renewal::Other(stores) = stores {
             self.stores = stores;
             for worker in &self.workers {
                 worker.send(Command::Stores(self.stores.clone()));
@@ -192,12 +198,12 @@ impl Control {
     }
 
     /// Users and bindings, where they are kept elsewhere than before.
-    fn renewed_stores(&self, config: &Config) -> Result<Option<Option<Arc<Stores>>>, String> {
+    fn renewed_stores(&self, config: &Config) -> Result<Renewal<Stores>, String> {
         let places = |config: &Config| {
             config.registrar.as_ref().map(|registrar| (registrar.users.clone(), registrar.store.clone()))
         };
         if places(config) == places(&self.config) {
-            return self.reload_users(config).map(|()| None);
+            return self.reload_users(config).map(|()| Renewal::Kept);
         }
         let store = |config: &Config| config.registrar.as_ref().map(|registrar| registrar.store.clone());
         let before = self.stores.as_deref().zip(self.config.registrar.as_ref());
@@ -208,7 +214,7 @@ impl Control {
                 "[registrar] store: another one; who has registered is not found until he registers again"
             );
         }
-        Ok(Some(stores))
+        Ok(Renewal::Other(stores))
     }
 
     /// Where records of calls go, if that is elsewhere than before.

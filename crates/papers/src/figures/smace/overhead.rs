@@ -30,7 +30,7 @@ const RING_MAX: f64 = 1_000.0;
 
 /// What came of a rate.
 struct Step {
-    rate: f64,
+    rate: u32,
     is_monitored: bool,
     goodput: f64,
     p50_ms: f64,
@@ -45,7 +45,7 @@ fn measured() -> Vec<Step> {
         let [rate, monitored, goodput, p50_ms, p95_ms, monitor] = numbers[..] else {
             panic!("a line has six numbers: {line}")
         };
-        Step { rate, is_monitored: monitored > 0.0, goodput, p50_ms, p95_ms, monitor }
+        Step { rate: rate as u32, is_monitored: monitored > 0.0, goodput, p50_ms, p95_ms, monitor }
     };
     MEASURED.lines().skip(1).map(step).collect()
 }
@@ -60,11 +60,11 @@ fn pairs(steps: &[Step]) -> Vec<(&Step, &Step)> {
 fn goodput(options: &Options, _: &dyn Fn(Progress<'_>)) -> Figure {
     let steps = measured();
     let mut plot = plot(&steps, "Goodput", "goodput (calls/s)", |step| step.goodput);
-    let most = steps.iter().map(|step| step.rate).fold(0.0, f64::max);
+    let most = f64::from(steps.iter().map(|step| step.rate).max().unwrap_or_default());
     plot.series(PlotSeries::new("all that is offered", Style::Law, [(0.0, 0.0), (most, most)]));
     let lost = |(without, with): &(&Step, &Step)| (without.rate, 1.0 - with.goodput / without.goodput);
     let lost: Vec<_> = pairs(&steps).iter().map(lost).collect();
-    let worst = lost.iter().copied().fold((0.0, f64::MIN), |most, of| if of.1 > most.1 { of } else { most });
+    let worst = lost.iter().copied().fold((0, f64::MIN), |most, of| if of.1 > most.1 { of } else { most });
     let share = |step: &&Step| step.monitor / step.goodput * 1e6;
     let cost = steps.iter().filter(|step| step.is_monitored);
     let cost = cost
@@ -109,7 +109,7 @@ fn plot(steps: &[Step], title: &str, label: &str, of: fn(&Step) -> f64) -> Plot 
     let mut plot = Plot::new(title, Axis::linear("offered load (calls/s)"), Axis::linear(label));
     for (name, is_monitored) in [("without monitor", false), ("with monitor", true)] {
         let points = steps.iter().filter(|step| step.is_monitored == is_monitored);
-        plot.series(PlotSeries::new(name, Style::Line, points.map(|step| (step.rate, of(step)))));
+        plot.series(PlotSeries::new(name, Style::Line, points.map(|step| (f64::from(step.rate), of(step)))));
     }
     plot
 }
