@@ -24,7 +24,7 @@ fn read(page: &str, metrics: &mut Metrics) {
     }
 }
 
-/// All metrics of a pool that has had a call, of a proxy, and of a registrar.
+/// All metrics of a pool that has had a call, of a proxy, of a registrar, and of a pool with a queue that is scaled.
 fn metrics() -> Metrics {
     let member = free().to_string();
     let _answerer = Running::start(sarabande(&["load", "answer", "--listen", &member]).stdout(Stdio::null()));
@@ -52,6 +52,16 @@ fn metrics() -> Metrics {
     read(&get(&proxy.admin, "/metrics"), &mut found);
     let registrar = Server::start("monitoring-registrar", "[registrar]\ndomains = [\"example.com\"]");
     read(&get(&registrar.admin, "/metrics"), &mut found);
+    let role = format!(
+        "[pool.servers]\nmembers = [\"{member}\"]\nqueue = {{ capacity = 10 }}\n[pool.servers.scale]\ndriver = \"none\""
+    );
+    let elastic = Server::start("monitoring-elastic", &role);
+    until("the queue knows its member, and the scaler has looked", || {
+        let page = get(&elastic.admin, "/metrics");
+        let is_there =
+            page.contains("sarabande_queue_member_silent{") && page.contains("sarabande_scale_rate{");
+        is_there.then(|| read(&page, &mut found))
+    });
     found
 }
 

@@ -132,7 +132,7 @@ impl Calls {
                 && (record.about.call_id(), record.about.tag()) == (&call.0[..], &call.1[..])
         };
         let record = self.written.iter().position(is_its).map(|at| self.written.remove(at));
-        let lives = self.ended.iter().chain(self.open.keys()).any(|(other, _)| *other == call);
+        let lives = self.lives(&call);
         if !(lives || waits) {
             self.failed.insert(call.clone());
         }
@@ -159,14 +159,22 @@ impl Calls {
     }
 
     /// The same of a dialog whose 2xx never came by: the token in its INVITE told who answered of this proxy. A process that was
-    /// here when the INVITE went on takes the dialog for one from before, too, once it has recorded that the call failed.
+    /// here when the INVITE went on takes the dialog for one from before, too, once the call has come to its end without it: it has
+    /// failed, or another one of those who rang was the first to answer.
     fn of_before(&mut self, request: &Message<'_>) -> Option<(DialogName, Side)> {
         let mut both = names(request).into_iter().zip([Side::Caller, Side::Callee]);
-        let is_forgotten = |call: &CallName| self.invited_before.contains(call) || self.failed.contains(call);
+        let is_forgotten = |call: &CallName| {
+            self.invited_before.contains(call) || self.failed.contains(call) || self.lives(call)
+        };
         let found = both.find(|((call, _), _)| is_forgotten(call))?;
         self.before
             .insert(found.0.clone(), Dialog { heard: Instant::ZERO, bye: None, answers: BTreeSet::new() });
         Some(found)
+    }
+
+    /// Whether somebody has answered this call, be it over by now.
+    fn lives(&self, call: &CallName) -> bool {
+        self.ended.iter().chain(self.open.keys()).any(|(other, _)| other == call)
     }
 
     fn dialog(&mut self, name: &DialogName) -> Option<&mut Dialog> {
