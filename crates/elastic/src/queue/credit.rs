@@ -84,6 +84,8 @@ impl Credit {
                 let wait = ((1.0 - self.left) / capacity).clamp(0.0, 3e7);
                 self.at + Duration::from_secs_f64(wait)
             }
+            // It is there already, and something else holds the member up.
+            Accrual::PerSecond if self.has_call() => now,
             Accrual::PerSecond => self.at + SECOND,
         };
         // Rounding must not make it now again.

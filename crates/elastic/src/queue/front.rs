@@ -136,11 +136,6 @@ impl<K: Ord + Clone, T, M: Ord + Copy> FrontQueue<K, T, M> {
         waits
     }
 
-    /// Who gets calls from now on.
-    pub fn set_choice(&mut self, choice: super::Choice) {
-        self.settings.choice = choice;
-    }
-
     /// A new call, or a copy of one that waits. `random` spreads its Retry-After, should it come to that.
     pub fn offer(
         &mut self,
@@ -217,9 +212,9 @@ impl<K: Ord + Clone, T, M: Ord + Copy> FrontQueue<K, T, M> {
         self.members.has(member)
     }
 
-    /// This member has left a call unanswered for as long as [`Moves::after`](super::Moves::after) says. Another one gets it if that has room at this
-    /// moment, and nobody waits who was first. Then the member gets no more calls for a while; where nobody has room it may be no
-    /// worse than the others.
+    /// This member has left a call unanswered for as long as [`Moves::after`](super::Moves::after) says. Another one gets it if that
+    /// has room at this moment, and nobody waits who was first. Then the member gets no more calls for a while; where nobody has
+    /// room it may be no worse than the others.
     pub fn move_from(&mut self, now: Instant, member: M) -> Option<M> {
         let moves = self.settings.moves.filter(|_| self.waiting.len() == 0)?;
         let other = self.take(now, Some(member))?;

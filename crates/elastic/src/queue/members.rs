@@ -139,15 +139,10 @@ impl<M: Ord + Copy> Members<M> {
     /// When a member that has no credit left for a call will have some. One whose load is too high waits for its caller.
     pub(super) fn next_credit(&self, now: Instant, settings: &QueueSettings) -> Option<Instant> {
         let next = |member: &Member| {
-            if !member.may_take(settings) {
-                return None;
-            }
-            // One that has stalled may have credit all the while.
-            let stalled = member.stalled.filter(|until| *until > now && member.credit.has_call());
-            if stalled.is_some() {
-                return stalled;
-            }
-            let next = member.credit.next_call(now, member.capacity(now, settings), settings.accrual)?;
+            let capacity = member.capacity(now, settings);
+            let next = member
+                .may_take(settings)
+                .then(|| member.credit.next_call(now, capacity, settings.accrual))??;
             Some(member.stalled.map_or(next, |until| next.max(until)))
         };
         self.all.values().filter_map(next).min()
