@@ -101,16 +101,12 @@ impl Picture<'_> {
         }
     }
 
-    /// A request that is open goes back to a node that has had it, whether that takes new ones or not.
+    /// A request goes back to a node that has it, whether that takes new ones or not: it is no new one there.
     pub(crate) fn back(&self, request: &Request<'_>, slot: Slot) -> Assignment {
         let session = self.store.session_of(request);
-        match session.and_then(|at| self.store.find(at, &TransactionId::served_by(request))) {
-            Some(open) => {
-                let decision = Decision::Forward { slot, why: Why::Moved };
-                Assignment { decision, session, step: Step::Move(open) }
-            }
-            None => Assignment { decision: Decision::NoServer, session, step: Step::Nothing },
-        }
+        let open = session.and_then(|at| self.store.find(at, &TransactionId::served_by(request)));
+        let step = open.map_or(Step::Open, Step::Move);
+        Assignment { decision: Decision::Forward { slot, why: Why::Session }, session, step }
     }
 
     /// The node that a token or the session names. A token is bound to its dialog and so comes first. Then comes the node

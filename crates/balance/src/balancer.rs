@@ -290,6 +290,7 @@ impl Balancer {
             if node.id != before.id {
                 self.store.stats[index] = NodeStats::default();
                 self.store.evidence[index] = Evidence::default();
+                self.store.watch_no_more(Slot(index as u16));
             } else if (node.deaths, node.health, node.wakes) == (before.deaths, before.health, before.wakes) {
                 // A pause that was seen here may not have come round yet; one from before a death is over.
                 node.pause_as(&before);
@@ -350,11 +351,11 @@ impl Balancer {
         self.carry_out(now, request, |picture, _| picture.assignment(request, &mut Only(slot)))
     }
 
-    /// Who of a pool takes a new call now, or gets one as a trial or for want of anybody else.
-    pub fn takers(&self, now: Instant, pool: PoolId) -> Vec<Candidate> {
+    /// Who of a pool takes a new call now, or gets one as a trial, if `trials` is set, or for want of anybody else.
+    pub fn takers(&self, now: Instant, pool: PoolId, trials: bool) -> Vec<Candidate> {
         let members = &self.pools.get(pool).members;
         let picture = Picture { now, nodes: &self.nodes, store: &self.store, members };
-        picture.takers(Method::Invite, &[], true).iter().collect()
+        picture.takers(Method::Invite, &[], trials).iter().collect()
     }
 
     /// Whether there are any of those.
@@ -370,19 +371,32 @@ impl Balancer {
     }
 
     /// A node has left a request unanswered for so long that this one, if it takes new ones, gets it as well: there it counts from
-    /// now on.
+    /// now on. The first one fails it like any other if it answers nothing at all within the time of a transaction.
     pub fn move_to(&mut self, now: Instant, request: &Request<'_>, slot: Slot) -> Decision {
-        self.carry_out(now, request, |picture, _| picture.again(request, &[], &mut Only(slot)))
-    }
-
-    /// The node that a request has [moved](Self::move_to) from, which got it `since` then, has answered first: it counts there
-    /// again.
-    pub fn move_back(&mut self, now: Instant, request: &Request<'_>, slot: Slot, since: Instant) -> Decision {
-        let decision = self.carry_out(now, request, |picture, _| picture.back(request, slot));
-        if matches!(decision, Decision::Forward { .. }) {
-            self.store.resume(request, since);
+        let left = self.store.unanswered_of(request);
+        let decision =
+            self.carry_out(now, request, |picture, _| picture.again(request, &[], &mut Only(slot)));
+        if let Decision::Forward { slot, .. } = decision {
+            self.store.stats[slot.index()].moved += 1;
+            self.store.watch(left);
         }
         decision
+    }
+
+    /// Of the nodes that a request has [moved](Self::move_to) between, this one, which got it `since` then, has answered first: it
+    /// counts there again. It has its place there whatever the limit of calls is, and even if another one has failed it since.
+    pub fn move_back(&mut self, now: Instant, request: &Request<'_>, slot: Slot, since: Instant) {
+        let left = self.store.unanswered_of(request);
+        let is_cancelled = self.store.is_cancelled(request);
+        let members = &self.pools.get(request.pool).members;
+        let picture = Picture { now, nodes: &self.nodes, store: &self.store, members };
+        let assignment = picture.back(request, slot);
+        if self.store.has_room(&assignment) {
+            self.store.make_room(&assignment);
+            carry_out(&mut self.store, now, request, assignment, None);
+            self.store.resume(request, since, is_cancelled);
+            self.store.watch(left);
+        }
     }
 
     /// Chooses a node, none of these, for a request that nothing is remembered of: that is no call here, and no load.

@@ -59,6 +59,9 @@ const MOST_TRANSACTIONS: u64 = 1 << 20;
 pub struct NodeStats {
     /// New calls (and other dialog-less requests) assigned.
     pub assigned: u64,
+    /// Those of them that another node of the pool has as well, since it left them unanswered
+    /// ([`Balancer::move_to`](crate::Balancer::move_to)).
+    pub moved: u64,
     /// Requests sent to it, repetitions included, by `Method as usize`.
     pub requests: [u64; Method::ALL.len()],
     /// Responses that came from it.
@@ -83,6 +86,7 @@ impl Default for NodeStats {
             |max| Histogram::new_with_bounds(1, max, 2).expect("1 to max at 2 digits are valid bounds");
         Self {
             assigned: 0,
+            moved: 0,
             requests: [0; Method::ALL.len()],
             responses: StatusCounts::default(),
             transactions: 0,
@@ -150,6 +154,7 @@ impl NodeStats {
     /// Adds what another shard saw of the same node.
     pub fn merge(&mut self, other: &Self) {
         self.assigned += other.assigned;
+        self.moved += other.moved;
         self.transactions += other.transactions;
         add(&mut self.requests, &other.requests);
         add(&mut self.responses.0, &other.responses.0);

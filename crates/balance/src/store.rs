@@ -11,6 +11,7 @@ use crate::{
 };
 use base::{Instant, Slab, TimerWheel};
 use core::time::Duration;
+use std::collections::VecDeque;
 use wire::Method;
 
 /// The mean with a new value in it that weighs a sixteenth; the first value as it is.
@@ -21,6 +22,9 @@ fn ewma(mean: Duration, value: Duration) -> Duration {
 /// Entries expired in one call, so that a burst of expiries never holds up the traffic for more than
 /// some hundred microseconds; what is left is due again at once.
 const EXPIRE_BUDGET: usize = 1_024;
+
+/// Most requests that are watched of those that nodes have left to others: what they say of a node, the next ones say again.
+const LEFT_MOST: usize = 1_024;
 
 /// Open transactions that a session keeps. No dialog has as many, but anybody may send requests of one Call-ID, and
 /// their list is walked.
@@ -52,6 +56,9 @@ pub(crate) struct SessionStore {
     held_timers: TimerWheel,
     /// How long an INVITE takes that succeeds.
     mean_success: Duration,
+    /// Requests that nodes have not answered and that others have now: until when, the node, and since when. In order, but for those
+    /// whose nodes got them at the same time.
+    left: VecDeque<(Instant, Slot, Instant)>,
 }
 
 impl SessionStore {
@@ -70,6 +77,7 @@ impl SessionStore {
             held: Slab::default(),
             held_timers: TimerWheel::default(),
             mean_success: Duration::ZERO,
+            left: VecDeque::new(),
         }
     }
 
@@ -492,6 +500,10 @@ impl SessionStore {
             } else if let Some((_, at)) = self.held_timers.pop(now) {
                 let lease = self.held.remove(at).expect("a held lease lives as long as its timer");
                 self.end_transaction(lease, EndReason::Failure);
+            } else if let Some((_, slot, since)) = self.left.pop_front_if(|(due, ..)| *due <= now) {
+                if self.evidence[slot.index()].is_silent_since(since) {
+                    self.signs.push(Sign::NoAnswer { slot, silent: true });
+                }
             } else if let Some(session) = self.table.pop_due(now) {
                 self.forget(session, EndReason::CallEnded);
             } else {
@@ -525,8 +537,7 @@ impl SessionStore {
 
     /// It is known before the time is up that a request gets no answer.
     pub(crate) fn unanswered(&mut self, now: Instant, request: &Request<'_>) {
-        let open = self.session_of(request).and_then(|at| self.find(at, &TransactionId::served_by(request)));
-        if let Some(key) = open {
+        if let Some(key) = self.open_transaction(request) {
             let Transaction { timer, unanswered, .. } = self.transactions[key];
             self.wheel(unanswered).cancel(timer);
             self.time_out(now, key);
@@ -548,19 +559,46 @@ impl SessionStore {
     }
 
     /// A request counts again with a node that has had it since then, and that has not been idle: it answers now.
-    pub(crate) fn resume(&mut self, request: &Request<'_>, since: Instant) {
-        let open = self.session_of(request).and_then(|at| self.find(at, &TransactionId::served_by(request)));
-        if let Some(key) = open {
+    pub(crate) fn resume(&mut self, request: &Request<'_>, since: Instant, is_cancelled: bool) {
+        if let Some(key) = self.open_transaction(request) {
             let open = &mut self.transactions[key];
-            (open.started, open.answered) = (since, true);
+            (open.started, open.answered, open.cancelled) = (since, true, is_cancelled);
         }
+    }
+
+    /// Whether a request was cancelled that is open.
+    pub(crate) fn is_cancelled(&self, request: &Request<'_>) -> bool {
+        self.open_transaction(request).is_some_and(|key| self.transactions[key].cancelled)
+    }
+
+    /// Who has left an open request unanswered so far, and since when.
+    pub(crate) fn unanswered_of(&self, request: &Request<'_>) -> Option<(Slot, Instant)> {
+        let open = &self.transactions[self.open_transaction(request)?];
+        (!open.answered).then_some((open.lease.slot(), open.started))
+    }
+
+    /// A request goes on elsewhere that a node has not answered: it may never do.
+    pub(crate) fn watch(&mut self, left: Option<(Slot, Instant)>) {
+        if let Some((slot, since)) = left.filter(|_| self.left.len() < LEFT_MOST) {
+            self.left.push_back((since + self.settings.transaction_timeout, slot, since));
+        }
+    }
+
+    /// Another node has the slot.
+    pub(crate) fn watch_no_more(&mut self, slot: Slot) {
+        self.left.retain(|(_, of, _)| *of != slot);
+    }
+
+    fn open_transaction(&self, request: &Request<'_>) -> Option<u32> {
+        self.session_of(request).and_then(|at| self.find(at, &TransactionId::served_by(request)))
     }
 
     /// When [`Self::expire`] has something to do.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         let wheels = [&self.timers, &self.unanswered, &self.held_timers];
         let of_wheels = wheels.into_iter().filter_map(TimerWheel::deadline).min();
-        Instant::earliest(of_wheels, self.table.deadline())
+        let of_left = self.left.front().map(|(due, ..)| *due);
+        Instant::earliest(of_wheels, Instant::earliest(of_left, self.table.deadline()))
     }
 
     /// What the API shows of a session.

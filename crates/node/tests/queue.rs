@@ -8,7 +8,7 @@ use common::text::{Req, answer};
 use common::*;
 use elastic::estimate::Settings;
 use elastic::queue::{Choice, LengthSettings, Moves, Overflow, QueueSettings};
-use node::{CapacitySource, PoolMode, ProxySettings, QueueSetup, ShardInput};
+use node::{CapacitySource, PoolMode, ProxySettings, QueueSetup};
 use proptest::prelude::*;
 use route::Dialogs;
 use std::collections::BTreeMap;
@@ -58,24 +58,6 @@ fn calls(bed: &mut Bed, count: usize) -> Vec<Vec<Sent>> {
     (0..count).map(|number| receive(bed, &invite(&format!("call{number}")))).collect()
 }
 
-/// Time passes; what is sent meanwhile.
-fn wait(bed: &mut Bed, time: Duration) -> Vec<Sent> {
-    let end = bed.now + time;
-    let mut sent = Vec::new();
-    while let Some(deadline) = bed.shard.deadline().filter(|&deadline| deadline <= end) {
-        bed.now = bed.now.max(deadline);
-        let mut out = Outbox::default();
-        bed.shard.handle(bed.now, ShardInput::Timer, &mut out);
-        sent.extend(out.transmits().iter().map(|t| Sent {
-            listener: t.flow.listener,
-            to: t.flow.peer,
-            bytes: out.message(t).to_vec(),
-        }));
-    }
-    bed.now = end;
-    sent
-}
-
 fn waiting(bed: &Bed) -> usize {
     bed.shard.queue_reports()[0].as_ref().map_or(0, |report| report.waiting)
 }
@@ -92,8 +74,8 @@ fn a_call_that_nobody_has_room_for_waits_until_somebody_has() {
     let members: Vec<_> = sent.iter().map(|sent| sent.first().map(|sent| bed.slot(sent.to))).collect();
     assert_eq!(members, [Some(0), Some(1), Some(2), None, None]);
     assert_eq!((waiting(&bed), bed.shard.open_transactions()), (2, 5));
-    assert_eq!(wait(&mut bed, ms(99)), []);
-    let sent = wait(&mut bed, ms(2));
+    assert_eq!(bed.wait(ms(99)), []);
+    let sent = bed.wait(ms(2));
     assert_eq!(sent.iter().map(|sent| bed.slot(sent.to)).collect::<Vec<_>>(), [0, 1]);
     let ids: Vec<_> = sent.iter().map(|sent| sent.message().call_id().to_vec()).collect();
     assert_eq!(ids, [b"call3".to_vec(), b"call4".to_vec()]);
@@ -120,7 +102,7 @@ fn copies_of_what_waits_go_no_further() {
     calls(&mut bed, 4);
     assert_eq!(receive(&mut bed, &invite("call3")), []);
     assert_eq!(waiting(&bed), 1);
-    let first = wait(&mut bed, ms(100)).remove(0);
+    let first = bed.wait(ms(100)).remove(0);
     // A copy that comes later follows it.
     let copy = bed.one(0, client(), &invite("call3"));
     assert_eq!((copy.to, &copy.bytes), (first.to, &first.bytes));
@@ -136,7 +118,7 @@ fn a_cancelled_call_is_answered_and_not_delivered() {
         assert_eq!(answers, [(200, client()), (487, client())]);
         assert_eq!(sent[1].message().cseq().method, wire::Method::Invite);
         assert_eq!(waiting(&bed), 0);
-        let late = wait(&mut bed, ms(400));
+        let late = bed.wait(ms(400));
         assert!(late.iter().all(|sent| sent.message().call_id() != b"call3"), "{late:?}");
     }
 }
@@ -147,8 +129,8 @@ fn nothing_waits_longer_than_it_may() {
     let mut setup = queue(1.0, CapacitySource::Fixed);
     set(&mut bed, setup.clone());
     calls(&mut bed, 4);
-    assert_eq!(wait(&mut bed, ms(249)), []);
-    let sent = wait(&mut bed, ms(1));
+    assert_eq!(bed.wait(ms(249)), []);
+    let sent = bed.wait(ms(1));
     assert_eq!((sent.len(), sent[0].status(), sent[0].to), (1, 503, client()));
     let retry_after: u32 =
         testkit::value(&sent[0].bytes, "Retry-After").expect("it says when").parse().expect("a number");
@@ -162,7 +144,7 @@ fn nothing_waits_longer_than_it_may() {
     set(&mut bed, setup);
     let sent: Vec<_> = (0..7).map(|number| receive(&mut bed, &invite(&format!("other{number}")))).collect();
     assert_eq!(sent.iter().filter(|sent| sent.is_empty()).count(), 4);
-    assert_eq!((wait(&mut bed, ms(250)), bed.drops("queue_full")), (Vec::new(), 4));
+    assert_eq!((bed.wait(ms(250)), bed.drops("queue_full")), (Vec::new(), 4));
 }
 
 #[test]
@@ -197,7 +179,7 @@ fn long_messages_do_not_fill_the_memory() {
         .collect();
     assert_eq!(waiting(&bed), outcomes.iter().filter(|answers| **answers == 0).count());
     assert!((150..170).contains(&waiting(&bed)), "{}", waiting(&bed));
-    wait(&mut bed, ms(250));
+    bed.wait(ms(250));
     // All of it is free again.
     assert_eq!((waiting(&bed), receive(&mut bed, &invite("other")).len()), (0, 0));
 }
@@ -212,7 +194,7 @@ fn who_may_wait_for_long_is_told() {
     assert_eq!((sent.len(), sent[0].status()), (1, 100));
     let again = bed.one(0, client(), &invite("call3"));
     assert_eq!(again.status(), 100);
-    assert_eq!(wait(&mut bed, ms(1_000)).len(), 1);
+    assert_eq!(bed.wait(ms(1_000)).len(), 1);
 }
 
 #[test]
@@ -227,7 +209,7 @@ fn a_dead_member_pulls_nothing_and_one_that_is_back_does() {
     }
     // As the control plane has it: with the nodes the queues are told.
     set(&mut bed, queue(10.0, CapacitySource::Fixed));
-    let sent = wait(&mut bed, ms(1));
+    let sent = bed.wait(ms(1));
     assert_eq!(sent.iter().map(|sent| bed.slot(sent.to)).collect::<Vec<_>>(), [1]);
 }
 
@@ -250,7 +232,7 @@ fn a_member_gets_what_it_has_announced() {
     }
     let known: Vec<_> = (0..3).map(|slot| capacity(&bed, slot)).collect();
     assert_eq!(known, [20.0, 100.0, 0.0]);
-    wait(&mut bed, Duration::from_mins(10));
+    bed.wait(Duration::from_mins(10));
     calls(&mut bed, 1);
     let report = bed.shard.queue_reports().remove(0).expect("the pool has a queue");
     assert!(report.members.iter().all(|member| member.is_silent));
@@ -269,7 +251,7 @@ fn carry(bed: &mut Bed, seconds: usize, first_takes: Duration) -> usize {
     let mut refused = 0;
     for number in 0..50 * seconds {
         let mut sent = receive(bed, &invite(&format!("{:?}-{number}", bed.now)));
-        sent.extend(wait(bed, ms(1)));
+        sent.extend(bed.wait(ms(1)));
         let mut late = Vec::new();
         for request in &sent {
             if request.message().status().is_some() {
@@ -280,11 +262,11 @@ fn carry(bed: &mut Bed, seconds: usize, first_takes: Duration) -> usize {
                 bed.receive(0, request.to, &answer(&request.bytes, addr(PROXY), 200, request.to));
             }
         }
-        wait(bed, first_takes.saturating_sub(ms(1)));
+        bed.wait(first_takes.saturating_sub(ms(1)));
         for request in late {
             bed.receive(0, request.to, &answer(&request.bytes, addr(PROXY), 200, request.to));
         }
-        let rest = wait(bed, ms(20).saturating_sub(first_takes.max(ms(1))));
+        let rest = bed.wait(ms(20).saturating_sub(first_takes.max(ms(1))));
         refused += rest.iter().filter(|sent| sent.message().status().is_some_and(|code| code == 503)).count();
         for request in rest.iter().filter(|sent| sent.message().status().is_none()) {
             bed.receive(0, request.to, &answer(&request.bytes, addr(PROXY), 200, request.to));
@@ -340,13 +322,13 @@ fn slow_answers_lower_a_capacity_and_fast_ones_raise_it() {
         for number in 0..400 {
             let sent = receive(&mut bed, &invite(&format!("call{number}")));
             // One that waits is delivered a little later.
-            let sent = if sent.is_empty() { wait(&mut bed, ms(20)) } else { sent };
-            wait(&mut bed, took);
+            let sent = if sent.is_empty() { bed.wait(ms(20)) } else { sent };
+            bed.wait(took);
             for request in sent.iter().filter(|sent| sent.message().status().is_none()) {
                 bed.receive(0, request.to, &answer(&request.bytes, addr(PROXY), 180, request.to));
                 bed.receive(0, request.to, &answer(&request.bytes, addr(PROXY), 200, request.to));
             }
-            wait(&mut bed, ms(8).saturating_sub(took));
+            bed.wait(ms(8).saturating_sub(took));
         }
         let after = capacity(&bed, 0);
         assert!(if is_slow { after < 0.9 * before } else { after >= before }, "{is_slow}: {after}");
@@ -359,7 +341,7 @@ fn with_transactions_the_member_that_pulls_has_the_call() {
     let sent = calls(&mut bed, 4);
     let counts: Vec<_> = sent.iter().map(Vec::len).collect();
     assert_eq!(counts, [2, 2, 2, 0]);
-    let sent = wait(&mut bed, ms(100));
+    let sent = bed.wait(ms(100));
     assert_eq!(sent.iter().map(|sent| sent.message().status()).collect::<Vec<_>>(), [Some(100), None]);
     let at_member = &sent[1];
     let ok = bed.receive(0, at_member.to, &answer(&at_member.bytes, addr(PROXY), 200, at_member.to));
@@ -371,7 +353,7 @@ fn without_its_queue_what_waited_goes_its_way() {
     let mut bed = bed();
     calls(&mut bed, 5);
     bed.shard.set_queues(vec![None], 1);
-    let sent = wait(&mut bed, ms(1));
+    let sent = bed.wait(ms(1));
     assert_eq!(sent.len(), 2);
     assert_eq!(bed.shard.open_transactions(), 5);
 }
@@ -454,7 +436,7 @@ proptest! {
                     }
                     None => Vec::new(),
                 },
-                Step::Wait(millis) => wait(&mut bed, ms(millis)),
+                Step::Wait(millis) => bed.wait(ms(millis)),
                 Step::Member(slot, alive) => {
                     bed.probed(slot, alive);
                     Vec::new()
@@ -462,12 +444,7 @@ proptest! {
                 Step::Announce(slot, capacity) => {
                     let mut out = Outbox::default();
                     bed.shard.announce(bed.now, Slot(slot), capacity, &mut out);
-                    let sent = |t: &base::Transmit| Sent {
-                        listener: t.flow.listener,
-                        to: t.flow.peer,
-                        bytes: out.message(t).to_vec(),
-                    };
-                    out.transmits().iter().map(sent).collect()
+                    bed.done(out)
                 }
                 Step::Queue(which) => {
                     let source = match which {
@@ -484,7 +461,7 @@ proptest! {
             note(&sent, &mut at_members);
         }
         // Long enough for what waits, not for what a member lets lie.
-        let sent = wait(&mut bed, ms(600));
+        let sent = bed.wait(ms(600));
         note(&sent, &mut at_members);
         prop_assert_eq!(bed.shard.queue_reports().iter().flatten().map(|report| report.waiting).sum::<usize>(), 0);
         for call in &offered {

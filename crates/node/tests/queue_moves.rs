@@ -3,17 +3,16 @@ mod common;
 
 use ::dialog::RecordEvent;
 use balance::{Load, Slot};
-use base::Outbox;
 use common::dialog::Dialog;
 use common::proxy::{LIMITS, PROXY, client};
-use common::text::{Req, Resp};
+use common::text::{Req, Resp, answer, string};
 use common::*;
 use elastic::estimate::Settings;
 use elastic::queue::{Moves, QueueSettings};
-use node::{
-    CapacitySource, DialogSettings, PoolMode, ProxySettings, QueueSetup, Routes, ShardEvent, ShardInput,
-};
+use node::{CapacitySource, DialogSettings, PoolMode, ProxySettings, QueueSetup, Routes, ShardEvent};
+use proptest::prelude::*;
 use route::{BudgetSettings, Choice, Dialogs, Failover, Forward, Pools, Rule, Table, Target};
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,26 +42,6 @@ fn bed() -> Bed {
     bed_of(MODE, setup(10.0, CapacitySource::Fixed))
 }
 
-/// Time passes; what is sent meanwhile.
-fn wait(bed: &mut Bed, time: Duration) -> Vec<Sent> {
-    let end = bed.now + time;
-    let mut sent = Vec::new();
-    while let Some(deadline) = bed.shard.deadline().filter(|&deadline| deadline <= end) {
-        bed.now = bed.now.max(deadline);
-        let mut out = Outbox::default();
-        bed.shard.handle(bed.now, ShardInput::Timer, &mut out);
-        sent.extend(out.transmits().iter().map(|t| Sent {
-            listener: t.flow.listener,
-            to: t.flow.peer,
-            bytes: out.message(t).to_vec(),
-        }));
-        assert_eq!(bed.shard.balancer().audit(), Ok(()));
-        bed.events.extend(out.drain_events());
-    }
-    bed.now = end;
-    sent
-}
-
 fn is_request(sent: &Sent, method: Method) -> bool {
     sent.message().method() == Some(method)
 }
@@ -77,7 +56,7 @@ fn call(bed: &mut Bed, call_id: &str) -> Sent {
 /// A call that a member has left unanswered, as that and the next one have it.
 fn moved(bed: &mut Bed) -> (Sent, Sent) {
     let first = call(bed, "call");
-    let mut sent = wait(bed, A_WHILE);
+    let mut sent = bed.wait(A_WHILE);
     assert_eq!(sent.len(), 1, "{sent:#?}");
     let second = sent.remove(0);
     assert!(
@@ -131,7 +110,7 @@ fn finish(mut bed: Bed, at_member: &Sent, ok: &Sent) {
 }
 
 fn nothing_is_left(mut bed: Bed) {
-    wait(&mut bed, Duration::from_secs(100));
+    bed.wait(Duration::from_secs(100));
     let report = bed.shard.proxy_report().expect("it keeps transactions");
     assert_eq!((report.transactions, report.unanswered, report.memory), (0, 0, 0));
     bed.assert_idle();
@@ -147,8 +126,10 @@ fn a_stalled_members_call_is_answered_by_another_one() {
     assert_eq!(told(&answered(&mut bed, &second, 180)), [180]);
     let ok = answered(&mut bed, &second, 200).remove(0);
     assert_eq!((load_of(&bed, second.to).calls, load_of(&bed, second.to).transactions), (1, 0));
-    // The first one hears no more of it, and what it says now goes nowhere.
-    assert_eq!(wait(&mut bed, Duration::from_secs(5)), []);
+    // The first one gets two copies, in case its answer was lost, and what it says now goes nowhere.
+    let copies = bed.wait(Duration::from_secs(20));
+    assert_eq!(asked(&copies, first.to), [Some(Method::Invite); 2]);
+    assert!(copies.iter().all(|sent| sent.to != second.to), "{copies:#?}");
     let late = answered(&mut bed, &first, 180);
     assert_eq!((late.len(), asked(&late, first.to)), (1, vec![Some(Method::Cancel)]));
     let ended = answered(&mut bed, &first, 487);
@@ -163,7 +144,7 @@ fn who_has_said_anything_keeps_the_call() {
         let mut bed = bed();
         let first = call(&mut bed, "call");
         answered(&mut bed, &first, status);
-        let later = wait(&mut bed, A_WHILE);
+        let later = bed.wait(A_WHILE);
         assert!(later.iter().all(|sent| !is_request(sent, Method::Invite)), "{later:#?}");
         assert_eq!(moves(&bed), 0);
     }
@@ -203,11 +184,154 @@ fn two_members_answer_and_each_dialog_is_its_members() {
     }
 }
 
+/// The one that was first to say anything is not the one that has accepted the call.
+#[test]
+fn the_call_counts_with_the_first_2xx() {
+    for first_tries in [true, false] {
+        let mut bed = bed();
+        let (first, second) = moved(&mut bed);
+        let (tries, has_it) = if first_tries { (&first, &second) } else { (&second, &first) };
+        answered(&mut bed, tries, 100);
+        assert_eq!((load_of(&bed, tries.to).calls, load_of(&bed, has_it.to)), (1, Load::default()));
+        let sent = answered(&mut bed, has_it, 200);
+        assert_eq!((told(&sent), asked(&sent, tries.to)), (vec![200], vec![Some(Method::Cancel)]));
+        assert_eq!((load_of(&bed, tries.to), load_of(&bed, has_it.to).calls), (Load::default(), 1));
+        answered(&mut bed, tries, 487);
+        assert_eq!((load_of(&bed, has_it.to).calls, load_of(&bed, has_it.to).transactions), (1, 0));
+        finish(bed, has_it, &sent[0]);
+    }
+}
+
+/// The second one refuses, nobody else is left, and the first one has it after all.
+#[test]
+fn the_first_one_is_left_with_it() {
+    for statuses in [&[180, 200][..], &[200]] {
+        let mut bed = bed();
+        bed.set_members(&[0, 1]);
+        let (first, second) = moved(&mut bed);
+        assert_eq!(told(&answered(&mut bed, &second, 503)), []);
+        assert_eq!(bed.load().calls, 0);
+        let mut last = Vec::new();
+        for &status in statuses {
+            last = answered(&mut bed, &first, status);
+            assert_eq!((told(&last), load_of(&bed, first.to).calls), (vec![status], 1));
+        }
+        finish(bed, &first, &last[0]);
+    }
+}
+
+/// Its limit of calls may have been reached since, by others.
+#[test]
+fn the_first_one_has_its_place_whatever_its_limit_is() {
+    let mut bed = bed_of(MODE, setup(100.0, CapacitySource::Fixed));
+    let (first, second) = moved(&mut bed);
+    let mut nodes = bed.shard.balancer().nodes().to_vec();
+    nodes[usize::from(bed.slot(first.to))].max_calls = 1;
+    bed.shard.balancer_mut().set_nodes(&nodes);
+    // It gets calls again after a while.
+    bed.wait(Duration::from_secs(2));
+    (0..9).for_each(|number| drop(call(&mut bed, &format!("other{number}"))));
+    let at_second = load_of(&bed, second.to).calls;
+    assert_eq!(load_of(&bed, first.to).calls, 1);
+    answered(&mut bed, &first, 180);
+    assert_eq!((load_of(&bed, first.to).calls, load_of(&bed, second.to).calls), (2, at_second - 1));
+}
+
+#[test]
+fn a_2xx_after_the_failure_goes_back_and_counts_nowhere() {
+    let mut bed = bed();
+    let (first, second) = moved(&mut bed);
+    assert_eq!(told(&answered(&mut bed, &second, 486)), [486]);
+    let late = answered(&mut bed, &first, 200);
+    assert_eq!((told(&late), bed.load()), (vec![200], Load::default()));
+    // A caller that wants it no more says so, as of every 2xx (RFC 3261 §13.2.2.4).
+    finish(bed, &first, &late[0]);
+}
+
+/// What one has failed is no reason to ask a third while the other rings.
+#[test]
+fn who_has_rung_and_fails_ends_the_call_whatever_the_other_one_said() {
+    for other_is_first in [true, false] {
+        let mut bed = bed();
+        let (first, second) = moved(&mut bed);
+        if other_is_first {
+            answered(&mut bed, &first, 503);
+        }
+        answered(&mut bed, &second, 180);
+        if !other_is_first {
+            answered(&mut bed, &first, 100);
+            answered(&mut bed, &first, 503);
+        }
+        let sent = answered(&mut bed, &second, 503);
+        assert_eq!(told(&sent), [500], "RFC 3261 §16.7 step 6: {sent:#?}");
+        assert_eq!(bed.load(), Load::default());
+        let ack = Req::new("INVITE", "call", client()).same_branch("ACK", Some("x"));
+        bed.receive(0, client(), &ack.bytes());
+        nothing_is_left(bed);
+    }
+}
+
+#[test]
+fn who_is_on_trial_gets_no_call_that_moves() {
+    let mut bed = bed();
+    bed.set_members(&[0, 1]);
+    bed.probed(1, false);
+    call(&mut bed, "call");
+    assert_eq!((bed.wait(A_WHILE), moves(&bed)), (Vec::new(), 0));
+    nothing_is_left(bed);
+}
+
+/// Nobody is asked every few milliseconds for somebody who is not there.
+#[test]
+fn the_next_look_for_another_one_takes_twice_as_long() {
+    let mut bed = bed();
+    bed.set_members(&[0]);
+    call(&mut bed, "call");
+    let (begin, mut looks) = (bed.now, 0);
+    while let Some(deadline) = bed.shard.deadline().filter(|&at| at < begin + Duration::from_secs(30)) {
+        bed.wait(deadline - bed.now);
+        looks += 1;
+    }
+    assert!(looks < 40, "9 looks, copies and ticks of wheels, where all the time it would be 300: {looks}");
+}
+
+/// A member that answers nothing at all is known by it, though others have its calls.
+#[test]
+fn who_answers_nothing_at_all_is_noted() {
+    let mut bed = bed();
+    let (first, second) = moved(&mut bed);
+    let ok = answered(&mut bed, &second, 200).remove(0);
+    bed.wait(Duration::from_secs(33));
+    let at = Slot(bed.slot(first.to));
+    let is_it = |event: &&ShardEvent| matches!(event, ShardEvent::Sign(balance::Sign::NoAnswer { slot, silent: true }) if *slot == at);
+    assert_eq!(bed.events.iter().filter(is_it).count(), 1, "{:?}", bed.events);
+    finish(bed, &second, &ok);
+    // Not who has.
+    let mut bed = self::bed();
+    let (first, second) = moved(&mut bed);
+    answered(&mut bed, &first, 180);
+    answered(&mut bed, &second, 100);
+    bed.wait(Duration::from_secs(33));
+    let is_any = |event: &ShardEvent| matches!(event, ShardEvent::Sign(balance::Sign::NoAnswer { .. }));
+    assert!(!bed.events.iter().any(is_any), "{:?}", bed.events);
+}
+
+/// An arrival is one, whoever has it.
+#[test]
+fn a_call_that_moves_is_one_arrival() {
+    let mut bed = bed();
+    let (first, second) = moved(&mut bed);
+    answered(&mut bed, &first, 100);
+    answered(&mut bed, &second, 200);
+    let stats = (0..3).map(|slot| bed.shard.balancer().stats(Slot(slot)));
+    assert_eq!(stats.map(|stats| stats.assigned - stats.moved).sum::<u64>(), 1);
+}
+
 #[test]
 fn a_call_moves_once() {
     let mut bed = bed();
     let (_, second) = moved(&mut bed);
-    let later = wait(&mut bed, Duration::from_millis(300));
+    let later = bed.wait(Duration::from_millis(300));
     assert_eq!((later, moves(&bed)), (Vec::new(), 1), "though the third member has room");
     let ok = answered(&mut bed, &second, 200).remove(0);
     finish(bed, &second, &ok);
@@ -219,7 +343,7 @@ fn what_a_member_has_refused_goes_on_as_ever_and_moves_no_more() {
     let first = call(&mut bed, "call");
     let sent = answered(&mut bed, &first, 503);
     let second = sent.iter().find(|sent| is_request(sent, Method::Invite)).expect("another one").clone();
-    assert_eq!((wait(&mut bed, Duration::from_millis(300)), moves(&bed)), (Vec::new(), 0));
+    assert_eq!((bed.wait(Duration::from_millis(300)), moves(&bed)), (Vec::new(), 0));
     let ok = answered(&mut bed, &second, 200).remove(0);
     finish(bed, &second, &ok);
 }
@@ -285,13 +409,32 @@ fn what_the_caller_sends_follows() {
     nothing_is_left(bed);
 }
 
+/// It was cancelled while both were silent, and is as short-lived with the one that answers.
+#[test]
+fn what_is_cancelled_stays_so_with_whoever_answers() {
+    for first_answers in [true, false] {
+        let mut bed = bed();
+        let request = Req::new("INVITE", "call", client());
+        let (first, second) = moved(&mut bed);
+        bed.receive(0, client(), &request.same_branch("CANCEL", None).bytes());
+        let answers = if first_answers { &first } else { &second };
+        let sent = answered(&mut bed, answers, 180);
+        assert_eq!(asked(&sent, answers.to), [Some(Method::Cancel)]);
+        assert_eq!(load_of(&bed, answers.to).calls, 1);
+        // It never says 487.
+        bed.wait(Duration::from_secs(65));
+        assert_eq!(bed.load(), Load::default());
+        nothing_is_left(bed);
+    }
+}
+
 #[test]
 fn nothing_moves_after_a_cancel() {
     let mut bed = bed();
     let request = Req::new("INVITE", "call", client());
     call(&mut bed, "call");
     bed.receive(0, client(), &request.same_branch("CANCEL", None).bytes());
-    assert_eq!((wait(&mut bed, A_WHILE), moves(&bed)), (Vec::new(), 0));
+    assert_eq!((bed.wait(A_WHILE), moves(&bed)), (Vec::new(), 0));
     nothing_is_left(bed);
 }
 
@@ -300,7 +443,7 @@ fn nothing_moves_where_nobody_has_room() {
     let mut bed = bed_of(MODE, setup(1.0, CapacitySource::Fixed));
     let first = call(&mut bed, "call");
     (0..2).for_each(|number| drop(call(&mut bed, &format!("other{number}"))));
-    assert_eq!((wait(&mut bed, A_WHILE), moves(&bed)), (Vec::new(), 0));
+    assert_eq!((bed.wait(A_WHILE), moves(&bed)), (Vec::new(), 0));
     let ok = answered(&mut bed, &first, 200).remove(0);
     assert_eq!(ok.status(), 200);
 }
@@ -309,8 +452,8 @@ fn nothing_moves_where_nobody_has_room() {
 fn a_call_moves_once_somebody_has_room() {
     let mut bed = bed_of(MODE, setup(4.0, CapacitySource::Fixed));
     (0..3).for_each(|number| drop(call(&mut bed, &format!("call{number}"))));
-    assert_eq!((wait(&mut bed, Duration::from_millis(249)), moves(&bed)), (Vec::new(), 0));
-    assert!(wait(&mut bed, BOUND).iter().all(|sent| is_request(sent, Method::Invite)));
+    assert_eq!((bed.wait(Duration::from_millis(249)), moves(&bed)), (Vec::new(), 0));
+    assert!(bed.wait(BOUND).iter().all(|sent| is_request(sent, Method::Invite)));
     assert!((1..=2).contains(&moves(&bed)), "who has stalled has no room: {}", moves(&bed));
 }
 
@@ -328,9 +471,9 @@ fn moves_are_a_part_of_the_retry_budget() {
     bed.shard.set_routes(Arc::new(routes), 1);
     let known = call(&mut bed, "first");
     answered(&mut bed, &known, 200);
-    wait(&mut bed, BOUND);
+    bed.wait(BOUND);
     (0..6).for_each(|number| drop(call(&mut bed, &format!("call{number}"))));
-    let sent = wait(&mut bed, A_WHILE);
+    let sent = bed.wait(A_WHILE);
     assert_eq!((sent.len(), moves(&bed)), (2, 2));
 }
 
@@ -365,7 +508,7 @@ fn who_stalls_loses_capacity() {
         } else {
             answered(&mut bed, &request, 200);
         }
-        for moved in wait(&mut bed, Duration::from_millis(25)) {
+        for moved in bed.wait(Duration::from_millis(25)) {
             if is_request(&moved, Method::Invite) && moved.to != stalled {
                 answered(&mut bed, &moved, 200);
             }
@@ -407,5 +550,142 @@ fn the_record_is_of_the_member_that_answered() {
         assert_eq!(records.len(), 1, "{records:#?}");
         let peer = records[0].peer;
         assert_eq!((records[0].event, peer), (RecordEvent::Ended, Some(winner.to)));
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    /// A caller calls, or sends the INVITE again.
+    Call(u8),
+    Cancel(u8),
+    /// Whoever has got one of the INVITEs answers it.
+    Answer(usize, u16),
+    Wait(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let status = prop_oneof![
+        3 => Just(100),
+        3 => Just(180),
+        3 => Just(200),
+        1 => Just(486),
+        3 => Just(503),
+        2 => Just(487),
+        1 => Just(603),
+    ];
+    prop_oneof![
+        2 => (0..3_u8).prop_map(Step::Call),
+        1 => (0..3_u8).prop_map(Step::Cancel),
+        8 => (any::<usize>(), status).prop_map(|(which, status)| Step::Answer(which, status)),
+        4 => prop_oneof![0..150_u64, 0..2_000_u64, Just(32_000)].prop_map(Step::Wait),
+    ]
+}
+
+/// What the callers and members of a random run know.
+#[derive(Default)]
+struct Seen {
+    /// INVITEs at members, copies left out, with the final answers that they have had.
+    at_members: Vec<(Sent, Option<u16>)>,
+    /// The first final answer to each call, with whom it is from if it is a 2xx.
+    answers: BTreeMap<String, (u16, Option<SocketAddr>)>,
+    /// Dialogs that are up, by call.
+    dialogs: BTreeMap<String, Vec<(Dialog, SocketAddr)>>,
+}
+
+impl Seen {
+    /// How many calls are up with whom.
+    fn up(&self) -> BTreeMap<SocketAddr, u32> {
+        let mut up = BTreeMap::new();
+        for (_, at) in self.answers.values() {
+            at.iter().for_each(|at| *up.entry(*at).or_default() += 1);
+        }
+        up
+    }
+
+    fn note(&mut self, bed: &Bed, sent: Vec<Sent>, by: Option<&Sent>) {
+        for sent in sent {
+            let message = sent.message();
+            let call = string(message.call_id());
+            match message.status() {
+                None if message.method() == Some(Method::Invite) => {
+                    if self.at_members.iter().all(|(known, _)| known.branch() != sent.branch()) {
+                        self.at_members.push((sent, None));
+                    }
+                }
+                Some(status) if status >= 200 && message.cseq().method == Method::Invite => {
+                    assert_eq!(sent.to, client());
+                    let from = by.filter(|_| status < 300).map(|by| by.to);
+                    let (is_up, _) = self.answers.entry(call.clone()).or_insert((status, from));
+                    // Who has been told of a failure acknowledges no 2xx.
+                    if let (Some(by), Some(at), 200) = (by, from, *is_up) {
+                        let known = self.dialogs.entry(call.clone()).or_default();
+                        if known.iter().all(|(_, member)| *member != at) {
+                            let mut dialog = Dialog::of(&call, (client(), 0), (at, 0), by, &sent);
+                            dialog.callee.tag = tag(bed, at);
+                            known.push((dialog, at));
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+proptest! {
+    /// Whatever is answered, cancelled, lost or late: each caller gets a final answer, a call that is up counts with the member whose
+    /// 2xx was the first, one that has failed counts nowhere, and nothing is left when all have hung up.
+    #[test]
+    fn each_call_counts_where_it_is(steps in prop::collection::vec(step(), 1..60), capacity in 2.0..100.0_f64) {
+        let mut bed = bed_of(MODE, setup(capacity, CapacitySource::Responses));
+        let (mut seen, mut called) = (Seen::default(), BTreeSet::new());
+        for step in steps {
+            let (sent, by) = match step {
+                // Who has been answered sends no copies.
+                Step::Call(number) if !seen.answers.contains_key(&format!("call{number}")) => {
+                    called.insert(number);
+                    let invite = Req::new("INVITE", &format!("call{number}"), client());
+                    (bed.receive(0, client(), &invite.bytes()), None)
+                }
+                Step::Cancel(number) if called.contains(&number) => {
+                    let invite = Req::new("INVITE", &format!("call{number}"), client());
+                    (bed.receive(0, client(), &invite.same_branch("CANCEL", None).bytes()), None)
+                }
+                Step::Answer(which, status) if !seen.at_members.is_empty() => {
+                    let at = which % seen.at_members.len();
+                    let (request, last) = &mut seen.at_members[at];
+                    if status >= 200 {
+                        last.get_or_insert(status);
+                    }
+                    let (request, status) = (request.clone(), last.unwrap_or(status));
+                    (answered(&mut bed, &request, status), Some(request))
+                }
+                Step::Wait(millis) => (bed.wait(Duration::from_millis(millis)), None),
+                Step::Call(_) | Step::Cancel(_) | Step::Answer(..) => continue,
+            };
+            seen.note(&bed, sent, by.as_ref());
+            for (at, calls) in seen.up() {
+                prop_assert!(load_of(&bed, at).calls >= calls, "before the ACK: {:?}", seen.answers);
+            }
+            // A 2xx is acknowledged at once, so that its call stays.
+            for (dialog, _) in seen.dialogs.values().flatten() {
+                dialog.caller_asks(&mut bed, "ACK", 1);
+            }
+        }
+        // Longer than any INVITE may ring.
+        let sent = bed.wait(Duration::from_secs(400));
+        seen.note(&bed, sent, None);
+        prop_assert_eq!(seen.answers.len(), called.len(), "{:?}", seen.answers);
+        let up = seen.up();
+        for (address, _) in bed.site.nodes.clone() {
+            let calls = up.get(&addr(address)).copied().unwrap_or_default();
+            prop_assert_eq!(load_of(&bed, addr(address)).calls, calls, "{}: {:?}", address, seen.answers);
+        }
+        for (dialog, _) in seen.dialogs.values().flatten() {
+            let bye = dialog.caller_asks(&mut bed, "BYE", 2);
+            let ok = answer(&bye.bytes, addr(PROXY), 200, bye.to);
+            bed.receive(0, bye.to, &ok);
+        }
+        nothing_is_left(bed);
     }
 }

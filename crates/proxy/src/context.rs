@@ -117,6 +117,10 @@ impl Context {
             ContextEvent::Decided(status) => {
                 self.pending -= 1;
                 if !self.finished {
+                    // All that can have come before spoke of next hops, but for a 6xx.
+                    if self.best < 600 {
+                        self.best = 0;
+                    }
                     self.failure(status, &mut actions);
                     self.close(&mut actions);
                     self.conclude(&mut actions);

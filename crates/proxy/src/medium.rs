@@ -123,15 +123,15 @@ pub trait Router<F: Form> {
     }
 
     /// How long the first next hop may leave an INVITE quite unanswered before a second one, that of [`next_hop`](Self::next_hop)
-    /// for another branch, gets it as well; where there is none then, it is asked for again after the same time. Without end if that
-    /// is not said. Of a request whose targets are one group of one.
+    /// for another branch, gets it as well; where there is none then, it is asked for again after what is said then. Without end if
+    /// that is not said. Of a request whose targets are one group of one.
     fn patience(&self, request: &F::Request) -> Option<Duration> {
         let _ = request;
         None
     }
 
-    /// Of two next hops that have got an INVITE, the second since the first was silent, this one has answered first: it has the
-    /// request, and the other is cancelled.
+    /// Of two next hops that have got an INVITE, the second since the first was silent, this one has answered first, or has sent the
+    /// first 2xx: it has the request, and the other is cancelled.
     fn won(&mut self, request: &mut F::Request, attempt: Attempt) {
         let _ = (request, attempt);
     }

@@ -53,7 +53,9 @@ fn the_second_answers_first_and_the_first_is_given_up() {
     let mut bed = raced(1);
     assert_eq!(bed.answer(Invite, 2, 100), NONE);
     assert_eq!(bed.answer(Invite, 2, 180), ["180 < 7"]);
-    assert_eq!(bed.wait(Duration::from_secs(20)), NONE, "who is given up gets no copies");
+    let copies = bed.wait(Duration::from_secs(20));
+    assert_eq!(copies.len(), 2, "so that a lost provisional response comes again: {copies:?}");
+    assert!(copies.iter().all(|copy| copy.ends_with("INVITE 1 > a /30")), "{copies:?}");
     assert_eq!(bed.answer(Invite, 1, 180), ["180 < 7", "CANCEL 1 > a"], "§9.1: now it can be cancelled");
     assert_eq!(bed.answer(Invite, 1, 487), ["ACK 1 > a"]);
     assert_eq!(bed.answer(Invite, 2, 200), ["200 < 7"]);
@@ -86,6 +88,51 @@ fn both_2xx_go_back() {
     let mut bed = raced(1);
     assert_eq!(bed.answer(Invite, 2, 200), ["200 < 7"]);
     assert_eq!(bed.answer(Invite, 1, 200), ["200 < 7"]);
+    finished(bed);
+}
+
+/// Both may have begun to work on it, and a 2xx is the call.
+#[test]
+fn the_first_2xx_has_it_whoever_answered_before() {
+    for (one, other) in [(1, 2), (2, 1)] {
+        let mut bed = raced(1);
+        assert_eq!(bed.answer(Invite, one, 100), NONE);
+        let hop = if one == 1 { "a" } else { "b" };
+        assert_eq!(bed.answer(Invite, other, 200), [format!("CANCEL {one} > {hop}"), "200 < 7".to_owned()]);
+        assert_eq!(bed.script.won, [one as u8 - 1, other as u8 - 1]);
+        assert_eq!(bed.answer(Invite, one, 200), ["200 < 7"], "the caller hangs it up");
+        assert_eq!(bed.script.won.len(), 2);
+        finished(bed);
+    }
+}
+
+/// §16.7 step 5: the server transaction takes none any more.
+#[test]
+fn a_2xx_after_the_failure_goes_back() {
+    let mut bed = raced(1);
+    assert_eq!(bed.answer(Invite, 2, 486), ["ACK 2 > b", "486 < 7"]);
+    assert_eq!(bed.answer(Invite, 1, 200), ["200 < 7"]);
+    assert_eq!(bed.script.won, [1], "the call has failed");
+    finished(bed);
+}
+
+#[test]
+fn what_one_has_said_is_better_than_that_the_other_was_silent() {
+    let mut bed = raced(1);
+    // The first one's time is over, not yet that of the second.
+    let mut sent = bed.wait(Duration::from_millis(31_950));
+    sent.retain(|sent| !sent.contains("INVITE"));
+    assert_eq!(sent, NONE);
+    assert_eq!(bed.answer(Invite, 2, 500), ["ACK 2 > b", "500 < 7"]);
+    finished(bed);
+}
+
+#[test]
+fn a_6xx_of_the_other_one_stands() {
+    let mut bed = raced(1);
+    bed.answer(Invite, 1, 100);
+    assert_eq!(bed.answer(Invite, 2, 603), ["ACK 2 > b", "CANCEL 1 > a"]);
+    assert_eq!(bed.answer(Invite, 1, 487), ["ACK 1 > a", "603 < 7"]);
     finished(bed);
 }
 

@@ -81,7 +81,7 @@ pub struct QueueCounts {
 /// - Calls: [`pull`](Self::pull), [`offer`](Self::offer), [`extend`](Self::extend), [`remove`](Self::remove).
 /// - Members: [`announce`](Self::announce), [`estimate`](Self::estimate), [`set_load`](Self::set_load),
 ///   [`set_loads`](Self::set_loads), [`answers`](Self::answers), [`remove_member`](Self::remove_member).
-/// - After a delivery: [`move_from`](Self::move_from).
+/// - After a delivery: [`other`](Self::other), [`moved`](Self::moved).
 /// - Running: [`tick`](Self::tick) at [`deadline`](Self::deadline), which is O(1). Any operation may have effects: they are put
 ///   into the caller's vector, in order.
 /// - Looking on: [`counts`](Self::counts), [`len`](Self::len), [`total_capacity`](Self::total_capacity),
@@ -116,7 +116,7 @@ impl<K: Ord + Clone, T, M: Ord + Copy> FrontQueue<K, T, M> {
         if self.waiting.len() > 0 {
             return None;
         }
-        let member = self.take(now, None)?;
+        let member = self.take(now)?;
         self.counts.offered += 1;
         self.counts.delivered += 1;
         Some(member)
@@ -212,15 +212,21 @@ impl<K: Ord + Clone, T, M: Ord + Copy> FrontQueue<K, T, M> {
         self.members.has(member)
     }
 
-    /// This member has left a call unanswered for as long as [`Moves::after`](super::Moves::after) says. Another one gets it if that
-    /// has room at this moment, and nobody waits who was first. Then the member gets no more calls for a while; where nobody has
-    /// room it may be no worse than the others.
-    pub fn move_from(&mut self, now: Instant, member: M) -> Option<M> {
-        let moves = self.settings.moves.filter(|_| self.waiting.len() == 0)?;
-        let other = self.take(now, Some(member))?;
-        self.members.stall(member, now + moves.hold);
+    /// Who may get a call that this member has left unanswered for as long as [`Moves::after`](super::Moves::after) says: another one
+    /// that has room at this moment, if nobody waits who was first.
+    pub fn other(&mut self, now: Instant, member: M) -> Option<M> {
+        self.settings.moves.filter(|_| self.waiting.len() == 0)?;
+        self.members.accrue(now, &self.settings);
+        self.members.choose(now, Some(member), &self.settings)
+    }
+
+    /// A call has moved on to the [other](Self::other) member. The first one gets no more calls for a while. Not so where nobody has
+    /// room: it may be no worse than the others.
+    pub fn moved(&mut self, now: Instant, first: M, other: M) {
+        let Some(moves) = self.settings.moves else { return };
+        self.members.charge(other, &self.settings);
+        self.members.stall(first, now + moves.hold);
         self.counts.moved += 1;
-        Some(other)
     }
 
     /// A member has answered something: it does not stand still. [`tick`](Self::tick) is to follow.
@@ -257,7 +263,7 @@ impl<K: Ord + Clone, T, M: Ord + Copy> FrontQueue<K, T, M> {
             return;
         }
         while self.waiting.len() > 0 {
-            let Some(member) = self.take(now, None) else { break };
+            let Some(member) = self.take(now) else { break };
             let Some(entry) = self.waiting.pop_first() else { break };
             self.counts.delivered += 1;
             let waited = now - entry.since;
@@ -304,9 +310,12 @@ impl<K: Ord + Clone, T, M: Ord + Copy> FrontQueue<K, T, M> {
         self.tick(now, out);
     }
 
-    fn take(&mut self, now: Instant, except: Option<M>) -> Option<M> {
+    /// The member that gets a call now.
+    fn take(&mut self, now: Instant) -> Option<M> {
         self.members.accrue(now, &self.settings);
-        self.members.take(now, except, &self.settings)
+        let member = self.members.choose(now, None, &self.settings)?;
+        self.members.charge(member, &self.settings);
+        Some(member)
     }
 
     fn look_ahead(&mut self, now: Instant) {

@@ -111,10 +111,10 @@ impl<M: Ord + Copy> Members<M> {
         self.all.values_mut().for_each(|member| member.accrue(now, settings));
     }
 
-    /// Takes the credit of a call from the member that gets it, if any but `except` has room. Credit must be up to date.
-    pub(super) fn take(&mut self, now: Instant, except: Option<M>, settings: &QueueSettings) -> Option<M> {
+    /// The member that gets a call, if any but `except` has room. Credit must be up to date.
+    pub(super) fn choose(&self, now: Instant, except: Option<M>, settings: &QueueSettings) -> Option<M> {
         let may_have = |name: M, member: &Member| Some(name) != except && member.has_room(now, settings);
-        let candidates = self.all.iter_mut().filter(|(name, member)| may_have(**name, member));
+        let candidates = self.all.iter().filter(|(name, member)| may_have(**name, member));
         // The least value gets it; the first in order of several, which is what index packing wants.
         let value = |member: &Member| match settings.choice {
             Choice::MostRoom => {
@@ -128,12 +128,17 @@ impl<M: Ord + Copy> Members<M> {
             Choice::IndexPacking => (0.0, 0),
         };
         let order = |one: (f64, u64), other: (f64, u64)| one.0.total_cmp(&other.0).then(one.1.cmp(&other.1));
-        let (name, member) = candidates.min_by(|one, other| order(value(one.1), value(other.1)))?;
-        member.credit.take_call();
-        member.load += settings.call_load;
+        candidates.min_by(|one, other| order(value(one.1), value(other.1))).map(|(name, _)| *name)
+    }
+
+    /// A member gets a call, and has credit for one less.
+    pub(super) fn charge(&mut self, member: M, settings: &QueueSettings) {
         self.turn += 1;
-        member.turn = self.turn;
-        Some(*name)
+        if let Some(member) = self.all.get_mut(&member) {
+            member.credit.take_call();
+            member.load += settings.call_load;
+            member.turn = self.turn;
+        }
     }
 
     /// When a member that has no credit left for a call will have some. One whose load is too high waits for its caller.

@@ -184,10 +184,11 @@ impl Checker {
         let mut out = Vec::new();
         self.queue.tick(self.now, &mut out);
         self.read(out);
-        let Some(other) = self.queue.move_from(self.now, member) else { return };
+        let Some(other) = self.queue.other(self.now, member) else { return };
         let moves = self.settings.moves.expect("nothing moves where it may not");
         assert!(self.waiting.is_empty(), "others wait who were first");
         assert_ne!(other, member, "to another one");
+        self.queue.moved(self.now, member, other);
         self.moved += 1;
         if let Some(account) = self.accounts.get_mut(&member) {
             account.stalled = Some(self.now + moves.hold);

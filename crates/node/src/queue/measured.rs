@@ -80,18 +80,29 @@ impl Measured {
 
     /// A member has answered for the first time, after so long.
     pub(super) fn answered(&mut self, now: Instant, slot: Slot, took: Duration) {
-        if let Some(member) = self.members.get_mut(&slot).filter(|member| member.unanswered > 0) {
-            member.unanswered -= 1;
-            member.answers.push(took);
-            self.ends.get_or_insert(now + WINDOW);
-        }
+        self.measure(now, slot, took, false);
     }
 
     /// A call has moved to another member, since this one had answered nothing for so long: it is slow, and has carried none.
     pub(super) fn moved(&mut self, now: Instant, slot: Slot, after: Duration) {
-        self.answered(now, slot, after);
-        if let Some(member) = self.members.get_mut(&slot) {
-            member.moved += 1;
+        self.measure(now, slot, after, true);
+    }
+
+    fn measure(&mut self, now: Instant, slot: Slot, took: Duration, has_moved: bool) {
+        if let Some(member) = self.members.get_mut(&slot).filter(|member| member.unanswered > 0) {
+            member.unanswered -= 1;
+            member.answers.push(took);
+            member.moved += usize::from(has_moved);
+            self.ends.get_or_insert(now + WINDOW);
+        }
+    }
+
+    /// A call that a member got is another's after all, who was faster: it says nothing of this one.
+    pub(super) fn taken_back(&mut self, slot: Slot) {
+        if let Some(member) = self.members.get_mut(&slot).filter(|member| member.unanswered > 0) {
+            member.unanswered -= 1;
+            let calls = if member.calls > 0 { &mut member.calls } else { &mut member.calls_before };
+            *calls = calls.saturating_sub(1);
         }
     }
 
@@ -172,6 +183,23 @@ mod tests {
                 measured.capacities(at(1_000 * (second + 1))).first().map_or(last, |(_, capacity)| *capacity);
         }
         assert!(last < 0.8 * start, "{last}");
+    }
+
+    /// Or a member that loses every race would pass for one that stands still.
+    #[test]
+    fn what_was_taken_back_says_nothing() {
+        let at = Instant::from_millis;
+        let mut measured = Measured::new(Settings { maximum: 100.0, ..Settings::default() });
+        let start = measured.enter(at(0), Slot(0));
+        for second in 0..10 {
+            for call in 0..20 {
+                measured.delivered(at(1_000 * second + call), Slot(0));
+                measured.taken_back(Slot(0));
+            }
+            for (_, capacity) in measured.capacities(at(1_000 * (second + 1))) {
+                assert!(capacity >= start, "{capacity}");
+            }
+        }
     }
 
     #[test]

@@ -109,8 +109,8 @@ impl Queues {
         self.pools.get(pool.index())?.as_ref()?.patience()
     }
 
-    /// Another member for a call that this one has left unanswered for so long, if one has room now.
-    pub(crate) fn another(
+    /// Another member for a call that this one has left unanswered for so long, if one has room now that is known to live.
+    pub(crate) fn other(
         &mut self,
         now: Instant,
         pool: PoolId,
@@ -118,8 +118,26 @@ impl Queues {
         balancer: &Balancer,
     ) -> Option<Slot> {
         let queue = self.pools.get_mut(pool.index())?.as_mut()?;
-        queue.look(now, balancer.takers(now, pool), &self.announced);
-        queue.another(now, slot)
+        queue.look(now, balancer.takers(now, pool, false), &self.announced);
+        queue.other(now, slot)
+    }
+
+    /// A call has moved on from the first member to that other one.
+    pub(crate) fn moved(&mut self, now: Instant, pool: PoolId, first: Slot, other: Slot) {
+        if let Some(queue) = self.of(pool) {
+            queue.moved(now, first, other);
+        }
+    }
+
+    /// A call that a member got belongs to one that was faster.
+    pub(crate) fn taken_back(&mut self, pool: PoolId, slot: Slot) {
+        if let Some(queue) = self.of(pool) {
+            queue.taken_back(slot);
+        }
+    }
+
+    fn of(&mut self, pool: PoolId) -> Option<&mut PoolQueue> {
+        self.pools.get_mut(pool.index())?.as_mut()
     }
 
     /// A member has answered anything: it does not stand still.
@@ -143,7 +161,7 @@ impl Queues {
         balancer: &Balancer,
     ) -> Turn {
         let Some(Some(queue)) = self.pools.get_mut(pool.index()) else { return Turn::Full(full(None)) };
-        queue.look(now, balancer.takers(now, pool), &self.announced);
+        queue.look(now, balancer.takers(now, pool, true), &self.announced);
         if let Some(slot) = queue.pull(now) {
             return Turn::Now(slot);
         }
@@ -272,7 +290,7 @@ impl Shard {
         let mut effects = Vec::new();
         for (pool, queue) in (0..).map(PoolId).zip(&mut queues.pools) {
             if let Some(queue) = queue.as_mut().filter(|queue| is_stale || queue.is_due(now)) {
-                queue.look(now, self.balancer.takers(now, pool), &queues.announced);
+                queue.look(now, self.balancer.takers(now, pool, true), &queues.announced);
                 for &(slot, capacity) in &news {
                     queue.announce(now, slot, capacity);
                 }

@@ -248,11 +248,20 @@ impl PoolQueue {
     }
 
     /// Another member for a call that this one has left unanswered, if that has room now.
-    pub(super) fn another(&mut self, now: Instant, slot: Slot) -> Option<Slot> {
-        let other = self.front.move_from(now, slot)?;
-        self.measured.moved(now, slot, self.patience().unwrap_or_default());
+    pub(super) fn other(&mut self, now: Instant, slot: Slot) -> Option<Slot> {
+        self.front.other(now, slot)
+    }
+
+    /// A call has moved on from the first member to that other one.
+    pub(super) fn moved(&mut self, now: Instant, first: Slot, other: Slot) {
+        self.front.moved(now, first, other);
+        self.measured.moved(now, first, self.patience().unwrap_or_default());
         self.measured.delivered(now, other);
-        Some(other)
+    }
+
+    /// A call that a member got belongs to one that was faster.
+    pub(super) fn taken_back(&mut self, slot: Slot) {
+        self.measured.taken_back(slot);
     }
 
     /// A member has answered anything.

@@ -138,8 +138,13 @@ impl Bed {
     pub(crate) fn receive(&mut self, listener: u16, from: SocketAddr, bytes: &[u8]) -> Vec<Sent> {
         let mut out = Outbox::default();
         self.shard.handle(self.now, ShardInput::Message { flow: Flow::udp(listener, from), bytes }, &mut out);
-        self.events.extend(out.drain_events());
+        self.done(out)
+    }
+
+    /// What a step has sent.
+    pub(crate) fn done(&mut self, mut out: Outbox<ShardEvent>) -> Vec<Sent> {
         assert_eq!(self.shard.balancer().audit(), Ok(()));
+        self.events.extend(out.drain_events());
         let sent = |t: &base::Transmit| Sent {
             listener: t.flow.listener,
             to: t.flow.peer,
@@ -170,16 +175,18 @@ impl Bed {
         self.shard.counters().drops.get(reason).copied().unwrap_or_default()
     }
 
-    /// Time passes, and every timer goes off when it is due.
-    pub(crate) fn wait(&mut self, time: Duration) {
+    /// Time passes, and every timer goes off when it is due; what is sent meanwhile.
+    pub(crate) fn wait(&mut self, time: Duration) -> Vec<Sent> {
         let end = self.now + time;
+        let mut sent = Vec::new();
         while let Some(deadline) = self.shard.deadline().filter(|&deadline| deadline <= end) {
             self.now = self.now.max(deadline);
             let mut out = Outbox::default();
             self.shard.handle(self.now, ShardInput::Timer, &mut out);
-            self.events.extend(out.drain_events());
+            sent.extend(self.done(out));
         }
         self.now = end;
+        sent
     }
 
     pub(crate) fn probed(&mut self, slot: u16, alive: bool) {

@@ -8,7 +8,8 @@ use crate::context::{ContextAction, ContextEvent};
 use crate::medium::{Form, Medium, ProxyStep, Router};
 use crate::table::{Leg, Place};
 use base::{Instant, Operation};
-use transaction::{KeptMessage, New, Sending, StatusClass, TransactionKind, TransportKind};
+use transaction::server::invite::ServerInviteState;
+use transaction::{KeptMessage, Machine, New, Sending, StatusClass, TransactionKind, TransportKind};
 
 /// The response in hand, with its status.
 pub(super) type InHand<'a, 'b, F> = Option<(u16, &'a <<F as Form>::Message as KeptMessage>::Response<'b>)>;
@@ -122,11 +123,18 @@ impl<F: Form> Proxy<F> {
         self.counters.relayed += 1;
         self.ledger.charge(Operation::Forward);
         let class = StatusClass::of(status);
-        // §16.7 step 5: a 2xx that comes after the server transaction has ended goes back all the same.
-        if class == StatusClass::Success && self.layer.user(server).is_none() {
+        // §16.7 step 5: a 2xx that comes after the server transaction has ended, or has a failure, goes back all the same.
+        if class == StatusClass::Success && !self.takes_success(server) {
             return step.sink.send(&message, Sending::First);
         }
         self.layer.respond(step.now, server, class, message, &mut Collect::new(step.sink));
+    }
+
+    /// Whether there is a server transaction that a 2xx can go by.
+    fn takes_success(&self, server: transaction::Id) -> bool {
+        use ServerInviteState::{Completed, Confirmed};
+        let machine = self.layer.machine(server);
+        !matches!(machine, None | Some(Machine::ServerInvite(Completed | Confirmed)))
     }
 
     /// §16.7 step 4: the best final response so far is kept as it will go back. Of a 503 only that there was one. Nor is more

@@ -3,8 +3,9 @@
 //! The first one may have lost it, stand still, or be about to answer: nobody can tell, and it cannot be cancelled, since a
 //! CANCEL has to wait for a provisional response (RFC 3261 §9.1). So both have it until one of them answers anything but
 //! 503. From then on the other is cancelled as the rest of a fork is: at once or with its first provisional response. What it
-//! says of failures goes nowhere, and nobody waits for it; a 2xx that crosses the CANCEL goes back as every 2xx does (§16.7 step
-//! 5), and its caller hangs up one of the two dialogs (§13.2.2.4).
+//! says of failures goes nowhere, and nobody waits for it. A 2xx of it that crosses the CANCEL goes back as every 2xx does (§16.7
+//! step 5): if it is the first one, the request is its own after all, and if not the caller hangs up one of the two dialogs
+//! (§13.2.2.4).
 
 use super::Proxy;
 use crate::context::ContextEvent;
@@ -14,6 +15,10 @@ use transaction::TransactionKey;
 
 /// The only answer that decides nothing: it speaks of the next hop and not of the call (RFC 3261 §21.5.4).
 const UNAVAILABLE: u16 = 503;
+
+/// How many copies of the request a silent one still gets that has lost: its first response may be what the network has lost,
+/// and without another one it could not be cancelled.
+const LOSERS_COPIES: u8 = 2;
 
 impl<F: Form> Proxy<F> {
     /// The timer of a request that is none of its branches'.
@@ -66,8 +71,13 @@ impl<F: Form> Proxy<F> {
         let found = self.layer.find_client(key).and_then(|id| Some((id, *self.layer.user(id)?)));
         let Some(place) = found.and_then(|(id, leg)| self.table.of_client(id, leg)) else { return };
         let entry = &self.table[place.at];
-        let decides = status != UNAVAILABLE && !entry.context.is_finished();
-        if entry.race != Race::Open || !decides || self.table[place].state.is_finished() {
+        let is_success = (200..300).contains(&status);
+        let decides = match entry.race {
+            Race::None => false,
+            Race::Open => is_success || status != UNAVAILABLE && !self.table[place].state.is_finished(),
+            Race::Won(branch) => is_success && branch != place.branch,
+        };
+        if !decides || entry.context.is_finished() {
             return;
         }
         let entry = &mut self.table[place.at];
@@ -77,13 +87,11 @@ impl<F: Form> Proxy<F> {
         }
         self.restore_alternates(place, step);
         self.cancel_but(place.at, Some(place.branch), step);
-        let given_up = self.table[place.at].branches.iter().enumerate();
-        let given_up = given_up
-            .filter(|(branch, entry)| *branch != usize::from(place.branch) && entry.state.is_silent());
-        for (_, branch) in given_up {
-            // Whoever has had no copy yet is not to begin with what is to be cancelled.
+        let others = self.table[place.at].branches.iter().enumerate();
+        let others = others.filter(|(branch, _)| *branch != usize::from(place.branch));
+        for (_, branch) in others.filter(|(_, branch)| branch.state.is_silent()) {
             if let Some(client) = branch.client {
-                self.layer.limit_repeats(client, 0);
+                self.layer.limit_repeats(client, LOSERS_COPIES);
             }
         }
     }

@@ -97,7 +97,7 @@ pub(crate) struct ShardCounts {
     pub(crate) transactions: usize,
     /// By slot.
     pub(crate) loads: Vec<(NodeId, Load)>,
-    /// New requests that each slot was given.
+    /// New requests that each slot was given, but for those that another member of the pool has, too.
     pub(crate) assigned: Vec<u64>,
     /// New requests that found nobody in a pool who takes them. Begins anew when pools change.
     pub(crate) without_takers: BTreeMap<PoolId, u64>,
@@ -599,7 +599,10 @@ impl Worker {
             table: balancer.counts(),
             transactions: self.shard.open_transactions(),
             loads: slots.clone().map(|(slot, node)| (node.id, balancer.load(slot).own)).collect(),
-            assigned: slots.map(|(slot, _)| balancer.stats(slot).assigned).collect(),
+            assigned: slots
+                .map(|(slot, _)| balancer.stats(slot))
+                .map(|stats| stats.assigned - stats.moved)
+                .collect(),
             without_takers: self.shard.counters().without_takers,
             proxy,
             home: self.shard.home_report(),

@@ -37,8 +37,8 @@ enum Event {
     /// The queue's deadline.
     Front,
     Message(Job),
-    /// A call may have been unanswered for as long as it may.
-    Unanswered(u32),
+    /// A call may have been unanswered for as long as it may, which was so long.
+    Unanswered(u32, Duration),
     Finish(u32, Ticket),
     /// A server may go on after a pause.
     Go(u32),
@@ -153,7 +153,7 @@ impl<'p> World<'p> {
                 self.ask(now, |queue, effects| queue.tick(now, effects));
             }
             Event::Message(job) => self.receive(now, self.calls[job.call as usize].host, job),
-            Event::Unanswered(call) => self.move_call(now, call),
+            Event::Unanswered(call, after) => self.move_call(now, call, after),
             Event::Finish(host, ticket) => self.finish(now, host, ticket),
             Event::Go(host) => self.start(now, host),
             Event::Pause(host) => self.pause(now, host),
@@ -259,7 +259,7 @@ impl<'p> World<'p> {
         (known.sent, known.host) = (now, host as u32);
         if let Some(moves) = self.moves {
             self.budget.first(now);
-            self.events.after(moves.after, Event::Unanswered(call));
+            self.events.after(moves.after, Event::Unanswered(call, moves.after));
         }
         self.send(now, call, host);
     }
@@ -272,15 +272,20 @@ impl<'p> World<'p> {
 
     /// A host that has not answered leaves the call to another one that has room, once, and with a retry of the budget. What it has
     /// of it stays work that it has yet to do: it cannot be cancelled before it answers.
-    fn move_call(&mut self, now: Instant, call: u32) {
+    fn move_call(&mut self, now: Instant, call: u32, after: Duration) {
         let Call { host, is_settled, .. } = self.calls[call as usize];
-        let Some(moves) = self.moves.filter(|_| !is_settled) else { return };
+        if is_settled {
+            return;
+        }
         let member = self.hosts[host as usize].member;
         let mut other = None;
         if self.budget.may_retry(now) {
             self.ask(now, |queue, effects| {
                 queue.tick(now, effects);
-                other = queue.move_from(now, member);
+                other = queue.other(now, member);
+                if let Some(other) = other {
+                    queue.moved(now, member, other);
+                }
             });
         }
         if let Some(other) = other.and_then(|other| self.host_of(other)) {
@@ -289,7 +294,8 @@ impl<'p> World<'p> {
             self.calls[call as usize].second = Some((other as u32, now));
             self.send(now, call, other);
         } else {
-            self.events.after(moves.after, Event::Unanswered(call));
+            // As a balancer: or it would look for somebody all the time who is not there.
+            self.events.after(2 * after, Event::Unanswered(call, 2 * after));
         }
     }
 

@@ -47,9 +47,9 @@ pub(crate) struct Assigned {
     pub(crate) pools: u8,
     /// When it went to the present one.
     pub(crate) since: Instant,
-    /// How the present one has failed, if it has.
-    pub(crate) failed: Option<Outcome>,
-    /// How long the first one may be silent before a second one gets it as well.
+    /// Which attempt has failed last, and how.
+    pub(crate) failed: Option<(Attempt, Outcome)>,
+    /// How long the first one may be silent before a second one gets it as well, or is looked for again.
     pub(crate) patience: Option<Duration>,
     /// Whether a second one has.
     pub(crate) moved: Option<Moved>,
@@ -138,10 +138,17 @@ pub(crate) struct Assigner<'a> {
 }
 
 impl Assigner<'_> {
-    /// The next one that a request is tried with, after the present one has failed.
-    fn next(&mut self, assigned: &mut Assigned, is_noted: bool, call_id: &[u8]) -> Option<Slot> {
+    /// The next one that a request is tried with, at this attempt, after the one before has failed.
+    fn next(
+        &mut self,
+        assigned: &mut Assigned,
+        attempt: Attempt,
+        is_noted: bool,
+        call_id: &[u8],
+    ) -> Option<Slot> {
         // Whoever has answered anything else first has the request.
-        let outcome = assigned.failed.take()?;
+        let before = Attempt { alternate: attempt.alternate - 1, ..attempt };
+        let (_, outcome) = assigned.failed.take().filter(|(failed, _)| *failed == before)?;
         let rule = assigned.rule.as_ref().map(|(_, rule)| *rule);
         let may_have_others = !assigned.is_fixed && assigned.tried.len() < MOST;
         let is_of_budget = outcome.was_sent();
@@ -162,8 +169,7 @@ impl Assigner<'_> {
         }
         assigned.pools += u8::from(pool != assigned.request.pool);
         assigned.request.pool = pool;
-        assigned.tried.push(slot);
-        assigned.since = self.now;
+        assigned.give(self.now, attempt, slot);
         Some(slot)
     }
 
@@ -252,14 +258,13 @@ impl Router<Wire> for Assigner<'_> {
             if is_first && !matches!(assigned.request.method, Method::Ack | Method::Cancel) {
                 self.budgets.of(rule).first(self.now);
             }
-            let place = assigned.place_of(attempt);
-            let slot = assigned.tried.get(place).copied().ok_or(ProxyRefusal(500))?;
+            let slot = assigned.slot_of(attempt).ok_or(ProxyRefusal(500))?;
             self.balancer.count_request(slot, assigned.request.method);
             return Ok(self.members[slot.index()]);
         }
         let message = wire::scan(&request.bytes).expect("it was read when it came in");
         let is_noted = request.noted.is_some();
-        let slot = self.next(assigned, is_noted, message.call_id()).ok_or(ProxyRefusal(500))?;
+        let slot = self.next(assigned, attempt, is_noted, message.call_id()).ok_or(ProxyRefusal(500))?;
         self.balancer.count_request(slot, assigned.request.method);
         Ok(self.members[slot.index()])
     }
@@ -295,16 +300,19 @@ impl Router<Wire> for Assigner<'_> {
     fn settled(&mut self, request: &mut Received, attempt: Attempt, event: ProxyEvent, _: bool) {
         let Way::Pool(assigned) = &mut request.way else { return };
         // Where there was no other one to be tried, it has been told.
-        let Some(&slot) = assigned.tried.get(assigned.place_of(attempt)) else { return };
-        let (counts, since) = (assigned.counts_with(slot), assigned.since_of(slot));
+        let Some(slot) = assigned.slot_of(attempt) else { return };
         match event {
-            ProxyEvent::Response(503) => assigned.failed = Some(Outcome::Unavailable),
+            ProxyEvent::Response(503) => assigned.failed = Some((attempt, Outcome::Unavailable)),
             ProxyEvent::Timeout | ProxyEvent::Unreachable => {
                 // Whom nothing has reached has no work with it: going on is no retry.
                 let is_silent = event == ProxyEvent::Timeout;
-                assigned.failed = Some(if is_silent { Outcome::Timeout } else { Outcome::NoneAlive });
-                let noted = request.noted.as_deref().filter(|_| counts);
-                self.balancer.unanswered(self.now, slot, since, noted);
+                let outcome = if is_silent { Outcome::Timeout } else { Outcome::NoneAlive };
+                assigned.failed = Some((attempt, outcome));
+                // What a request has moved away from is watched by the balancer.
+                if assigned.counts_with(slot) {
+                    let since = assigned.since;
+                    self.balancer.unanswered(self.now, slot, since, request.noted.as_deref());
+                }
                 if !is_silent {
                     self.balancer.unreachable(self.now, slot, self.now + PAUSE);
                 }

@@ -1,6 +1,7 @@
 //! Late binding after the fact: a call that its first member leaves quite unanswered goes to a second one of the pool as well, where
 //! that has room in the queue. The proxy's core has them race ([`Router::patience`](::proxy::Router::patience)); here is who the
-//! second one is, and with whom of the two the balancer counts the call.
+//! second one is, and with whom of the two the balancer counts the call: with the second one, and those that are tried after it,
+//! unless the first one is the first to answer. In the end it counts with whoever has sent the first 2xx.
 
 use super::attempts::{Assigned, Assigner};
 use super::editor::{Received, Way};
@@ -11,42 +12,43 @@ use base::Instant;
 /// The attempt that a request moves by.
 pub(super) const SECOND: Attempt = Attempt { branch: 1, alternate: 0 };
 
-/// A request that a second member has got because the first one was silent. The balancer counts it with the second one, and those
-/// that are tried after that, unless the first one answers first.
+/// A request that a second member has got because the first one was silent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moved {
-    /// When the first one got it.
-    since: Instant,
-    /// How many had got it when the first one was the first to answer after all, if it was.
-    back: Option<usize>,
+    /// When the first and the second one got it.
+    since: [Instant; 2],
+    /// With whom it counts: the place among those tried.
+    holder: usize,
+    /// The places of those that the second branch has tried, as bits.
+    by_second: u16,
 }
 
 impl Assigned {
-    /// The place of an attempt among those tried. A request that forks has no alternates, one that does not has one branch, and of
-    /// one that has moved no more than one of the two branches goes on to alternates.
-    pub(super) fn place_of(&self, attempt: Attempt) -> usize {
+    /// Whom an attempt has gone to. A request that forks has no alternates, one that does not has one branch, or two if it has moved.
+    pub(super) fn slot_of(&self, attempt: Attempt) -> Option<Slot> {
+        self.tried.get(self.place_of(attempt)?).copied()
+    }
+
+    fn place_of(&self, attempt: Attempt) -> Option<usize> {
         let (branch, alternate) = (usize::from(attempt.branch), usize::from(attempt.alternate));
-        match &self.moved {
-            Some(moved) if branch == 0 && alternate > 0 => {
-                moved.back.unwrap_or(self.tried.len()) + alternate - 1
-            }
-            Some(_) | None => branch + alternate,
+        let Some(moved) = &self.moved else { return Some(branch + alternate) };
+        let is_of_it = |place: &usize| usize::from(moved.by_second >> place & 1) == branch;
+        (0..self.tried.len()).filter(is_of_it).nth(alternate)
+    }
+
+    /// It goes to this member now, which counts it.
+    pub(super) fn give(&mut self, now: Instant, attempt: Attempt, slot: Slot) {
+        if let Some(moved) = &mut self.moved {
+            moved.holder = self.tried.len();
+            moved.by_second |= u16::from(attempt.branch == SECOND.branch) << self.tried.len();
         }
+        self.tried.push(slot);
+        self.since = now;
     }
 
     /// Whether the balancer counts it with this member.
     pub(super) fn counts_with(&self, slot: Slot) -> bool {
-        match &self.moved {
-            Some(moved) if moved.back == Some(self.tried.len()) => self.tried.first() == Some(&slot),
-            Some(_) => self.tried.last() == Some(&slot),
-            None => true,
-        }
-    }
-
-    /// When it went to this member, which is the present one or the first.
-    pub(super) fn since_of(&self, slot: Slot) -> Instant {
-        let is_first = self.tried.first() == Some(&slot);
-        self.moved.filter(|_| is_first).map_or(self.since, |moved| moved.since)
+        self.moved.is_none_or(|moved| self.tried.get(moved.holder) == Some(&slot))
     }
 }
 
@@ -62,37 +64,41 @@ impl Received {
 
 impl Assigner<'_> {
     /// The second member for a request that only the first one has got: once, and with a retry of the budget, so that moving never
-    /// multiplies load.
+    /// multiplies load. Where there is none now, there may be one after twice the time.
     pub(super) fn second(&mut self, assigned: &mut Assigned, is_noted: bool, call_id: &[u8]) -> Option<Slot> {
+        assigned.patience = assigned.patience.map(|patience| patience * 2);
         let [first] = assigned.tried[..] else { return None };
         let (rule, pool) = (assigned.rule.as_ref().map(|(_, rule)| *rule), assigned.request.pool);
         if !is_noted || !self.budgets.of(rule).may_retry(self.now) {
             return None;
         }
-        let with_room = self.queues.as_deref_mut()?.another(self.now, pool, first, self.balancer)?;
+        let queues = self.queues.as_deref_mut()?;
+        let other = queues.other(self.now, pool, first, self.balancer)?;
         let request = Request { call_id, ..assigned.request };
-        let decision = match self.balancer.move_to(self.now, &request, with_room) {
-            // Its last place has gone to somebody else meanwhile.
-            Decision::NoServer => self.balancer.again(self.now, &request, &assigned.tried),
-            decision => decision,
+        // Another shard may have taken its last place.
+        let Decision::Forward { slot, .. } = self.balancer.move_to(self.now, &request, other) else {
+            return None;
         };
-        let Decision::Forward { slot, .. } = decision else { return None };
+        queues.moved(self.now, pool, first, slot);
         self.budgets.of(rule).retry(self.now);
-        assigned.moved = Some(Moved { since: assigned.since, back: None });
-        assigned.tried.push(slot);
-        assigned.since = self.now;
+        assigned.moved = Some(Moved { since: [assigned.since, self.now], holder: 0, by_second: 0 });
+        assigned.give(self.now, SECOND, slot);
         Some(slot)
     }
 
-    /// One of two members has answered first: if it is the one that the request has moved from, it counts there again.
+    /// One of two members has answered first, or has sent the first 2xx: it counts there from now on.
     pub(super) fn answers_first(&mut self, assigned: &mut Assigned, attempt: Attempt, call_id: &[u8]) {
-        let place = assigned.place_of(attempt);
-        let (Some(&slot), Some(moved)) = (assigned.tried.get(place), assigned.moved) else { return };
+        let (Some(place), Some(moved)) = (assigned.place_of(attempt), &mut assigned.moved) else { return };
+        let before = core::mem::replace(&mut moved.holder, place);
+        if before == place {
+            return;
+        }
+        let since = moved.since.get(place).copied().unwrap_or(assigned.since);
         let request = Request { call_id, ..assigned.request };
-        if !assigned.counts_with(slot)
-            && let Decision::Forward { .. } = self.balancer.move_back(self.now, &request, slot, moved.since)
-        {
-            assigned.moved = Some(Moved { back: Some(assigned.tried.len()), ..moved });
+        self.balancer.move_back(self.now, &request, assigned.tried[place], since);
+        let is_second = assigned.slot_of(SECOND) == Some(assigned.tried[before]);
+        if let Some(queues) = self.queues.as_deref_mut().filter(|_| is_second) {
+            queues.taken_back(assigned.request.pool, assigned.tried[before]);
         }
     }
 }
