@@ -4,10 +4,10 @@ use crate::assign::{choose, first_pool, goes_on_as};
 use crate::examine::Facts;
 use crate::reply::Halt;
 use crate::{Drop, Orphans, Shard, ShardEvent};
-use balance::{CandidateVerdict, Decision, NodeId, PoolId, Request};
+use balance::{CandidateVerdict, Decision, NodeId, PoolId, Request, Slot, Why};
 use base::{Flow, Instant, Outbox};
 use location::Aor;
-use wire::Message;
+use wire::{Message, Method};
 
 /// Where a given request would go, and why.
 #[derive(Clone, Debug)]
@@ -30,6 +30,8 @@ pub struct Explanation {
     pub pool: PoolId,
     /// Its policy.
     pub policy: &'static str,
+    /// Of a new call to a pool with a queue: the member that has room for it now. Without one it would wait.
+    pub queue: Option<Option<Slot>>,
     /// Every member of the pool with its load, and why it would take no new call.
     pub verdicts: Vec<CandidateVerdict>,
 }
@@ -98,6 +100,10 @@ impl Shard {
             });
             decision = facts.without_search(decision);
         }
+        let begins_call = request.method == Method::Invite && self.is_new(request);
+        let is_taken = matches!(decision, Decision::Forward { why: Why::Policy, .. });
+        let queues = self.queues.as_deref_mut().filter(|_| begins_call && is_taken);
+        let queue = queues.and_then(|queues| queues.would_pull(now, pool, &self.balancer));
         let orphans = self.edge.settings.orphans;
         if (decision, orphans) == (Decision::Orphan, Orphans::Balance) {
             (decision, verdicts) = self.balancer.explain(now, &Request { in_dialog: false, ..*request });
@@ -112,6 +118,7 @@ impl Shard {
             outside: facts.outside.and_then(Result::ok),
             pool,
             policy: self.balancer.policy_name(pool),
+            queue,
             verdicts,
         })
     }

@@ -83,6 +83,20 @@ fn a_call_that_nobody_has_room_for_waits_until_somebody_has() {
 }
 
 #[test]
+fn explained_is_what_would_happen() {
+    let mut bed = bed();
+    for number in 0..3 {
+        let explained = bed.explain(client(), &invite("call")).expect("it is a new call");
+        assert_eq!(explained.queue, Some(Some(Slot(number))));
+        let given = bed.one(0, client(), &invite(&format!("call{number}")));
+        assert_eq!(bed.slot(given.to), number);
+    }
+    assert_eq!(bed.explain(client(), &invite("call")).expect("it is one").queue, Some(None), "it would wait");
+    let known = bed.explain(client(), &invite("call0")).expect("it is a repetition");
+    assert_eq!((known.queue, known.known), (None, true));
+}
+
+#[test]
 fn what_belongs_to_a_call_does_not_wait() {
     let mut bed = bed();
     let call = dialog::Dialog::inbound(&mut bed, "call", client(), 0);
@@ -145,6 +159,39 @@ fn nothing_waits_longer_than_it_may() {
     let sent: Vec<_> = (0..7).map(|number| receive(&mut bed, &invite(&format!("other{number}")))).collect();
     assert_eq!(sent.iter().filter(|sent| sent.is_empty()).count(), 4);
     assert_eq!((bed.wait(ms(250)), bed.drops("queue_full")), (Vec::new(), 4));
+}
+
+/// Its caller sends no copies since it got 100, and would hear nothing more where the answer is lost.
+#[test]
+fn what_was_told_to_wait_is_answered_until_the_ack() {
+    for is_cancelled in [false, true] {
+        let mut bed = with_transactions(bed());
+        let mut setup = queue(1.0, CapacitySource::Fixed);
+        setup.settings.bound = Duration::from_millis(700);
+        set(&mut bed, setup);
+        let sent = calls(&mut bed, 4).remove(3);
+        assert_eq!((sent.len(), sent[0].status(), waiting(&bed)), (1, 100, 1));
+        let of_it = |sent: &[Sent]| -> Vec<u16> {
+            let is_its = |sent: &&Sent| sent.to == client() && sent.message().call_id() == b"call3";
+            sent.iter().filter(is_its).map(Sent::status).collect()
+        };
+        let (status, first) = if is_cancelled {
+            (487, receive(&mut bed, &Req::new("CANCEL", "call3", client()).bytes()).remove(1))
+        } else {
+            let mut sent = bed.wait(ms(700));
+            sent.retain(|sent| sent.to == client());
+            assert!(sent[0].message().header("Retry-After").is_some(), "{sent:#?}");
+            (503, sent.remove(0))
+        };
+        assert_eq!(of_it(core::slice::from_ref(&first)), [status]);
+        assert_eq!(of_it(&bed.wait(ms(1_600))), [status, status], "after T1 and twice T1");
+        let tag = first.message().to_tag().expect("a final answer has one").to_vec();
+        let tag = String::from_utf8(tag).expect("text");
+        let ack = Req { to_tag: Some(tag), ..Req::new("ACK", "call3", client()) };
+        assert_eq!(receive(&mut bed, &ack.bytes()), []);
+        assert_eq!(of_it(&bed.wait(Duration::from_secs(10))), []);
+        assert_eq!(bed.shard.proxy_report().map(|report| report.unanswered), Some(3));
+    }
 }
 
 #[test]

@@ -56,7 +56,7 @@ pub struct Arrived {
 ///
 /// - Traffic: [`request`](Self::request), or [`absorb`](Self::absorb) and [`take`](Self::take) where a look at the
 ///   request comes between; [`response`](Self::response), with [`decide`](Self::decide) before a look at it,
-///   [`refuse`](Self::refuse).
+///   [`refuse`](Self::refuse), [`conclude`](Self::conclude).
 /// - Time: [`deadline`](Self::deadline), [`expire`](Self::expire); or [`due`](Self::due) and [`fire`](Self::fire) where
 ///   timers have to wait for a processor, with [`clear_away`](Self::clear_away) for those that nobody notices.
 /// - Limits: [`limit_memory`](Self::limit_memory), [`memory`](Self::memory), [`limit_branches`](Self::limit_branches).
@@ -165,6 +165,21 @@ impl<F: Form> Proxy<F> {
         step: &mut ProxyStep<'_, F>,
     ) {
         self.answer_alone(arrived, request, refusal.0, step);
+    }
+
+    /// A new request has got this final response: a transaction sends it, and repeats it until the ACK.
+    pub fn conclude(
+        &mut self,
+        arrived: &Arrived,
+        status: u16,
+        response: F::Message,
+        step: &mut ProxyStep<'_, F>,
+    ) {
+        let new = Self::server(arrived, Leg::Alone);
+        if let Some(id) = self.layer.accept(step.now, new, &mut Collect::new(step.sink)) {
+            let class = StatusClass::of(status);
+            self.layer.respond(step.now, id, class, response, &mut Collect::new(step.sink));
+        }
     }
 
     /// Answers a new request with a transaction that nothing else hangs on.

@@ -199,8 +199,8 @@ pub struct SessionReport {
 pub struct ExplainReport {
     /// The node, if it would be forwarded to one.
     pub node: Option<SocketAddr>,
-    /// `policy`, `session`, `token` or `moved`, or what else would happen: `located`, `outside`, `search`, `rejected`,
-    /// `dropped`, `unavailable`.
+    /// `policy`, `queue`, `session`, `token` or `moved`, or what else would happen: `waits`, `located`, `outside`, `search`,
+    /// `rejected`, `dropped`, `unavailable`.
     pub why: &'static str,
     /// The user to whose contacts it would go, and these.
     pub located: Option<(Aor, Contacts)>,
@@ -402,6 +402,7 @@ fn shown(member: &ListedMember, now: Instant, load: Load, stats: &NodeStats) -> 
         answers_probes: node.answers_probes,
         accepting: node.refusal(now, load.calls).is_none(),
         draining: node.draining,
+        drained_by_scaler: member.drains.scaler,
         paused_seconds: node.paused_until.saturating_since(now).as_secs_f64(),
         ejected_seconds: node.ejected_until.saturating_since(now).as_secs_f64(),
         ejections_total: node.ejections,
@@ -429,6 +430,10 @@ pub(crate) fn explained(view: &View, explanation: &Explanation, contacts: Option
     let (node, why) = match (explanation.decision, explanation.orphans) {
         _ if outside.is_some() => (None, "outside"),
         _ if explanation.located.is_some() => (None, "located"),
+        _ if let Some(taken) = explanation.queue => match taken {
+            Some(slot) => (address(slot), "queue"),
+            None => (None, "waits"),
+        },
         (Decision::Forward { slot, why }, _) => (address(slot), why.name()),
         (Decision::Search, _) => (None, "search"),
         (Decision::Orphan, Orphans::Reject | Orphans::Balance) => (None, "rejected"),

@@ -35,6 +35,21 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     for member in &meant.members {
         print_line!("{}: {}, {}", member.address, member.state, left(std::slice::from_ref(member)))?;
     }
+    if arguments.undo { is_back(&meant.members) } else { Ok(()) }
+}
+
+/// Whether nobody but an operator had these members drained.
+fn is_back(members: &[MemberView]) -> Result<()> {
+    let names =
+        members.iter().filter(|member| member.drained_by_scaler).map(|member| member.address.to_string());
+    let names: Vec<_> = names.collect();
+    if !names.is_empty() {
+        bail!(
+            "the scaler of its pool drains {} and alone takes that back, once the server runs and is needed; see /api/scale, and raise \
+             `least` of [pool.<name>.scale] to have it always",
+            names.join(", ")
+        );
+    }
     Ok(())
 }
 
@@ -66,4 +81,21 @@ pub(super) fn left(members: &[MemberView]) -> String {
     let age = oldest.map(|oldest| format!("; oldest call {}", span(oldest)));
     let (calls, transactions) = (plural(calls, "call"), plural(transactions, "transaction"));
     format!("{calls}, {transactions}{}", age.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::status::tests::member;
+    use serde_json::json;
+
+    #[test]
+    fn what_the_scaler_drains_is_not_taken_back() {
+        let drained = json!({ "draining": true, "drained_by_scaler": true });
+        let members =
+            [member("10.0.0.1:5060", "up", &json!({})), member("10.0.0.2:5060", "draining", &drained)];
+        assert!(is_back(&members[..1]).is_ok());
+        let error = is_back(&members).expect_err("it has no effect").to_string();
+        assert!(error.starts_with("the scaler of its pool drains 10.0.0.2:5060 and alone"), "{error}");
+    }
 }

@@ -82,17 +82,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let goes = explanation.member.is_some()
         || explanation.outside.is_some()
         || !explanation.contacts.is_empty()
-        || is_searched(&explanation);
+        || ["search", "waits"].contains(&&*explanation.why);
     match explanation.user {
         _ if goes => Ok(()),
         Some(user) => Err(Exit::no(format!("{user} has no contacts: the request would get 480"))),
         None => Err(Exit::no(format!("the request would go to no member: {}", explanation.why))),
     }
-}
-
-/// Whether it goes to all members, because nobody knows which one is meant.
-fn is_searched(explanation: &ExplanationView) -> bool {
-    explanation.why == "search"
 }
 
 /// A word that can stand in a SIP message as it is.
@@ -173,6 +168,8 @@ fn text(explanation: &ExplanationView) -> String {
     let ExplanationView { member, outside, why, pool, policy, token, route, .. } = explanation;
     let reason = match why.as_str() {
         "policy" => format!("a new call, chosen by {policy} among the members that take calls"),
+        "queue" => "a new call, which the queue of its pool gives to a member that has room".to_owned(),
+        "waits" => "a new call, which waits in the queue of its pool until a member has room".to_owned(),
         "outside" => "a member sent it, so it goes where its Route or Request-URI leads".to_owned(),
         "session" => "its call is in the session table".to_owned(),
         "token" => "a verified token names it, or the request comes from there".to_owned(),
@@ -188,7 +185,11 @@ fn text(explanation: &ExplanationView) -> String {
         },
         other => other.to_owned(),
     };
-    let nowhere = if is_searched(explanation) { "every member that answers" } else { "no member" };
+    let nowhere = match why.as_str() {
+        "search" => "every member that answers",
+        "waits" => "no member yet",
+        _ => "no member",
+    };
     let to = member.or(*outside).map_or(nowhere.to_owned(), |to| to.to_string());
     let route = route.as_ref().map(by_route).unwrap_or_default();
     let pool = pool.as_ref().map(|pool| format!("\npool     {pool}")).unwrap_or_default();

@@ -84,7 +84,7 @@ pub struct QueueCounts {
 /// - After a delivery: [`other`](Self::other), [`moved`](Self::moved).
 /// - Running: [`tick`](Self::tick) at [`deadline`](Self::deadline), which is O(1). Any operation may have effects: they are put
 ///   into the caller's vector, in order.
-/// - Looking on: [`counts`](Self::counts), [`len`](Self::len), [`total_capacity`](Self::total_capacity),
+/// - Looking on: [`would_pull`](Self::would_pull), [`counts`](Self::counts), [`len`](Self::len), [`total_capacity`](Self::total_capacity),
 ///   [`members`](Self::members).
 ///
 /// A step takes time as the number of members and as the logarithm of the number that waits.
@@ -120,6 +120,12 @@ impl<K: Ord + Clone, T, M: Ord + Copy> FrontQueue<K, T, M> {
         self.counts.offered += 1;
         self.counts.delivered += 1;
         Some(member)
+    }
+
+    /// Who would [pull](Self::pull) a call now.
+    pub fn would_pull(&mut self, now: Instant) -> Option<M> {
+        self.members.accrue(now, &self.settings);
+        self.members.choose(now, None, &self.settings).filter(|_| self.waiting.len() == 0)
     }
 
     /// Refuses a new call for want of room that the caller knows of; the seconds after which it may come again.

@@ -35,6 +35,8 @@ pub(crate) struct Waiter {
     flow: Flow,
     bytes: Box<[u8]>,
     known: Known,
+    /// Its caller has got 100.
+    is_told: bool,
 }
 
 /// What a member has announced.
@@ -152,6 +154,18 @@ impl Queues {
         self.pools.iter().flatten().filter_map(PoolQueue::deadline).min()
     }
 
+    /// Who would get a new call from the queue of a pool, if that has one; nobody where it would wait.
+    pub(crate) fn would_pull(
+        &mut self,
+        now: Instant,
+        pool: PoolId,
+        balancer: &Balancer,
+    ) -> Option<Option<Slot>> {
+        let queue = self.pools.get_mut(pool.index())?.as_mut()?;
+        queue.look(now, balancer.takers(now, pool, true), &self.announced);
+        Some(queue.would_pull(now))
+    }
+
     /// Offers a new call to the queue of its pool.
     pub(crate) fn offer(
         &mut self,
@@ -166,7 +180,8 @@ impl Queues {
             return Turn::Now(slot);
         }
         let key = self.keys.request(message).key;
-        let waiter = Box::new(Waiter { flow, bytes: message.bytes().into(), known: core::mem::take(known) });
+        let (bytes, known_so_far, is_told) = (message.bytes().into(), core::mem::take(known), queue.tells());
+        let waiter = Box::new(Waiter { flow, bytes, known: known_so_far, is_told });
         match queue.offer(now, key, waiter) {
             Ok(()) => Turn::Later,
             Err((retry_after, waiter)) => {
@@ -253,11 +268,8 @@ impl Shard {
                 else {
                     return false;
                 };
-                let terminated = Own::Refused(refused(487, "Request Terminated"));
                 self.edge.answer(flow, message, Own::Cancelled, out);
-                if let Ok(invite) = wire::scan(&waiter.bytes) {
-                    self.edge.answer(waiter.flow, &invite, terminated, out);
-                }
+                self.refuse_waiter(&waiter, refused(487, "Request Terminated").into(), out);
                 true
             }
             _ => false,
@@ -308,24 +320,32 @@ impl Shard {
     fn carry_out(&mut self, pool: PoolId, effect: Due, out: &mut Outbox<ShardEvent>) {
         match effect {
             Effect::Deliver { item, member, .. } => self.take_up(*item, Some((pool, member)), out),
-            Effect::Refuse { item, retry_after, .. } => {
-                if let Ok(message) = wire::scan(&item.bytes) {
-                    self.edge.halt(item.flow, &message, full(retry_after), out);
-                    self.edge.tell(item.flow, Some(&message), out);
-                }
-            }
+            Effect::Refuse { item, retry_after, .. } => self.refuse_waiter(&item, full(retry_after), out),
         }
     }
 
-    /// Takes a call up again that has waited; a member may have pulled it.
-    fn take_up(&mut self, waiter: Waiter, pulled: Option<(PoolId, Slot)>, out: &mut Outbox<ShardEvent>) {
-        let Waiter { flow, bytes, mut known } = waiter;
-        known.pulled = pulled;
-        let Ok(message) = wire::scan(&bytes) else { return };
-        if let Err(halt) = self.take_request(flow, &message, known, out) {
-            self.edge.halt(flow, &message, halt, out);
+    /// Gives a call that has waited what it gets instead of a member. Whose caller has got 100 sends no copies, which could be
+    /// answered again where the answer is lost (RFC 3261 §17.1.1.2).
+    fn refuse_waiter(&mut self, waiter: &Waiter, halt: Halt, out: &mut Outbox<ShardEvent>) {
+        let Ok(message) = wire::scan(&waiter.bytes) else { return };
+        match (halt, self.transactions(out)) {
+            (Halt::Answered(own), Some((stateful, mut lent))) if waiter.is_told => {
+                stateful.conclude(&mut lent, waiter.flow, &message, own);
+            }
+            (halt, _) => self.edge.halt(waiter.flow, &message, halt, out),
         }
-        self.edge.tell(flow, Some(&message), out);
+        self.edge.tell(waiter.flow, Some(&message), out);
+    }
+
+    /// Takes a call up again that has waited; a member may have pulled it.
+    fn take_up(&mut self, mut waiter: Waiter, pulled: Option<(PoolId, Slot)>, out: &mut Outbox<ShardEvent>) {
+        let mut known = core::mem::take(&mut waiter.known);
+        known.pulled = pulled;
+        let Ok(message) = wire::scan(&waiter.bytes) else { return };
+        match self.take_request(waiter.flow, &message, known, out) {
+            Ok(()) => self.edge.tell(waiter.flow, Some(&message), out),
+            Err(halt) => self.refuse_waiter(&waiter, halt, out),
+        }
     }
 
     /// How the queues of the pools do, by their number.

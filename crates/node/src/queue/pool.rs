@@ -276,6 +276,11 @@ impl PoolQueue {
         Some(slot)
     }
 
+    /// Who would pull a call now.
+    pub(super) fn would_pull(&mut self, now: Instant) -> Option<Slot> {
+        self.front.would_pull(now)
+    }
+
     /// Has a call wait that nobody has pulled, if there is room; if not, it comes back with the time after which its caller may
     /// try again.
     pub(super) fn offer(

@@ -339,7 +339,7 @@ async fn explain_names_the_member_and_why() {
     let ask = async |path: &str, body: &str| site.send("POST", path, "", body).await;
     let from = "192.0.2.1:5060".parse().unwrap();
     let new: ExplanationView = ask("/api/explain", &request(from, "INVITE", "known")).await.json();
-    assert_eq!((new.member, new.why.as_str(), new.known), (Some(site.alive), "policy", false));
+    assert_eq!((new.member, new.why.as_str(), new.known), (Some(site.alive), "queue", false));
     let refusals: Vec<_> = new.candidates.iter().map(|c| (c.member, c.refusal.as_deref())).collect();
     assert_eq!(refusals, [(site.alive, None), (site.dead, Some("unreachable"))]);
     site.call("known").await;

@@ -125,6 +125,8 @@ pub struct MemberView {
     pub accepting: bool,
     /// Whether it is drained, by an operator or by the scaler of its pool.
     pub draining: bool,
+    /// Whether the scaler of its pool drains it: it is no server that is to take calls. An operator cannot take that back.
+    pub drained_by_scaler: bool,
     /// Until the pause that it asked for (503) ends; 0 for none.
     pub paused_seconds: f64,
     /// Until it gets new calls again, after it failed what others do not; 0 if it is not ejected.
@@ -427,8 +429,8 @@ pub struct Stopping {
 pub struct ExplanationView {
     /// The member that the request would go to; `null` when to none.
     pub member: Option<SocketAddr>,
-    /// `policy`, `session`, `token` or `moved`; or what would happen instead: `located`, `outside`, `search`, `rejected`,
-    /// `dropped`, `unavailable`.
+    /// `policy`, `queue`, `session`, `token` or `moved`; or what would happen instead: `waits` (in the queue of its pool),
+    /// `located`, `outside`, `search`, `rejected`, `dropped`, `unavailable`.
     pub why: String,
     /// The user to whose contacts it would go (`located`), as USER@DOMAIN; `null` otherwise.
     pub user: Option<String>,

@@ -19,6 +19,7 @@ use crate::edge::Edge;
 use crate::failure::FailureCause;
 use crate::pause::Pause;
 use crate::queue::Queues;
+use crate::reply::Own;
 use crate::route::{Target, max_breadth};
 use crate::token::branch::peek_listener;
 use crate::validate::check_form;
@@ -293,6 +294,19 @@ impl Stateful {
         let (key, transport) = (self.keys.request(message), received.flow.transport.into());
         let arrived = Arrived { method, key, cancels, transport };
         self.step(lent, |proxy, step| proxy.take(&arrived, received, step));
+    }
+
+    /// Answers a request that was told to wait, and that no transaction has begun.
+    pub(crate) fn conclude(&mut self, lent: &mut Lent<'_>, flow: Flow, message: &Message<'_>, own: Own<'_>) {
+        let mut answer = Outbox::default();
+        lent.edge.answer(flow, message, own, &mut answer);
+        let method = message.method().unwrap_or(Method::Other);
+        let (key, transport) = (self.keys.request(message), flow.transport.into());
+        let arrived = Arrived { method, key, cancels: None, transport };
+        for transmit in answer.transmits() {
+            let packet = Packet { bytes: answer.message(transmit).to_vec().into(), flow: transmit.flow };
+            self.step(lent, |proxy, step| proxy.conclude(&arrived, own.status(), packet, step));
+        }
     }
 
     /// RFC 3261 §16.7. What has another sent-by than ours in its topmost Via is dropped (§18.1.2).
