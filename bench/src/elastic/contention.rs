@@ -28,6 +28,7 @@ const SECONDS: [usize; 3] = [12, 15, 20];
 const MAXIMUM: &str = "300";
 /// What 95 % of the calls may take.
 const THRESHOLD: &str = "10ms";
+const THRESHOLD_MS: f64 = 10.0;
 
 /// A way to balance.
 pub struct Way {
@@ -74,6 +75,10 @@ impl Cluster {
             let kamailio = bench.kamailio(&scratch, index, hop)?;
             servers.push(scratch.run(&format!("server-{index}"), SERVERS, &mut quota.command(&kamailio))?);
             quotas.push(quota);
+        }
+        // Not by way of the balancer: a call that a server did not answer yet would be load of it for 32 s.
+        for index in 0..COUNT {
+            until_calls_pass(driver, server(index))?;
         }
         let key = scratch.write("capacity.key", "000102030405060708090a0b0c0d0e0f")?;
         let tables = format!("[capacity]\nlisten = \"{}\"\nkey_file = \"{}\"", balancer(8061), key.display());
@@ -171,6 +176,7 @@ impl Contention {
             "lost",
             "p50 ms",
             "p95 ms",
+            "over 10 ms",
             "of the first server",
         ]);
         for (name, seconds) in &self.ways {
@@ -185,6 +191,7 @@ impl Contention {
                     lost,
                     p50,
                     p95,
+                    format!("{:.1} %", part.later_than(THRESHOLD_MS)),
                     format!("{:.0} %", part.share(0)),
                 ]);
             }

@@ -38,6 +38,12 @@ impl Second {
         at.map_or(f64::NAN, |at| took[at] as f64 / 1e6)
     }
 
+    /// Percent of the answered calls that rang later than after so many milliseconds.
+    pub(super) fn later_than(&self, milliseconds: f64) -> f64 {
+        let late = self.setups.iter().filter(|setup| setup.took_ns as f64 / 1e6 > milliseconds).count();
+        100.0 * late as f64 / self.setups.len().max(1) as f64
+    }
+
     /// Percent of the answered calls that this server had.
     pub(super) fn share(&self, server: usize) -> f64 {
         let its = self.setups.iter().filter(|setup| setup.server == server).count();
@@ -67,6 +73,7 @@ mod tests {
         assert_eq!(seconds.iter().map(Second::lost).collect::<Vec<_>>(), [0, 0, 1]);
         let all = Second::together(&seconds);
         assert_eq!([all.percentile(50) as u64, all.percentile(95) as u64], [4, 8]);
+        assert_eq!([3.0, 4.0, 8.0].map(|late| all.later_than(late) as u64), [66, 33, 0]);
         assert_eq!([all.share(0) as u64, all.share(1) as u64], [66, 33]);
         assert!(seconds[2].percentile(50).is_nan());
     }

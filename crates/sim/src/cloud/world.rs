@@ -273,7 +273,7 @@ impl<'p> World<'p> {
     /// A host that has not answered leaves the call to another one that has room, once, and with a retry of the budget. What it has
     /// of it stays work that it has yet to do: it cannot be cancelled before it answers.
     fn move_call(&mut self, now: Instant, call: u32, after: Duration) {
-        let Call { host, is_settled, .. } = self.calls[call as usize];
+        let Call { host, sent, is_settled, .. } = self.calls[call as usize];
         if is_settled {
             return;
         }
@@ -295,7 +295,8 @@ impl<'p> World<'p> {
             self.send(now, call, other);
         } else {
             // As a balancer: or it would look for somebody all the time who is not there.
-            self.events.after(2 * after, Event::Unanswered(call, 2 * after));
+            let after = after.max((now - sent) / 2);
+            self.events.after(after, Event::Unanswered(call, after));
         }
     }
 
