@@ -4,6 +4,7 @@ use std::path::Path;
 
 use balance::{HealthSettings, PolicyKind, SessionSettings, Weights};
 use control::ProbeSettings;
+use elastic::queue::Moves;
 use node::{Orphans, ProxySettings};
 use route::{Access, Conditions, Dialogs, Failover, Forward, Pools, RateSettings, Refusal, Target};
 use sarabande_config::{Config, PoolConfig, PoolOrigin, load, parse};
@@ -39,6 +40,9 @@ fn every_key_of_routes_is_read() {
     let names: Vec<_> =
         config.pools.iter().map(|pool| (&pool.name[..], pool.origin, pool.forward, pool.dialogs)).collect();
     insta::assert_debug_snapshot!("routes", (&config.routes, names, &config.access, &config.rates));
+    let east = config.pools.iter().find(|pool| pool.name == "east").and_then(|pool| pool.queue.as_ref());
+    let moves = east.and_then(|queue| queue.settings.moves);
+    assert_eq!(moves, Some(Moves::after(std::time::Duration::from_millis(100))));
     assert_eq!(config.summary(), "10 routes, 4 pools");
 }
 

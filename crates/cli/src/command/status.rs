@@ -128,8 +128,9 @@ fn queue(pool: &PoolHealth) -> Option<String> {
     let most = queue.members.iter().map(|member| member.calls_per_second).sum::<f64>() + 0.0;
     let silent = queue.members.iter().filter(|member| member.silent).count();
     let silent = if silent > 0 { format!("; without word of {silent}") } else { String::new() };
+    let moved = if queue.moved > 0 { format!(", {} moved", queue.moved) } else { String::new() };
     Some(format!(
-        "\nqueue of {}: {} waiting, {} delivered, {refused} refused; members take {most:.0} calls/s{silent}",
+        "\nqueue of {}: {} waiting, {} delivered{moved}, {refused} refused; members take {most:.0} calls/s{silent}",
         pool.name,
         plural(queue.waiting as u64, "call"),
         queue.delivered,
@@ -365,7 +366,7 @@ pub(crate) mod tests {
         let times = json!({ "count": 0, "p50": null, "p90": null, "p99": null, "max": null });
         let mut value = json!({
             "name": address, "address": address, "pools": ["servers"], "state": state, "member": true, "reachable": true,
-            "answers_probes": true, "accepting": true, "draining": false, "paused_seconds": 0.0, "ejected_seconds": 0.0, "ejections_total": 0, "capacity": 2.0, "capacity_now": 2.0,
+            "answers_probes": true, "accepting": true, "draining": false, "drained_by_scaler": false, "paused_seconds": 0.0, "ejected_seconds": 0.0, "ejections_total": 0, "capacity": 2.0, "capacity_now": 2.0,
             "max_calls": 0, "calls": 0, "transactions": 0, "work": 0.0, "assigned_total": 0,
             "transactions_total": 0, "ended": {}, "invite_ms": times, "bye_ms": times, "occupancy": times,
             "oldest_call_seconds": null, "last_probe": null, "since_change_seconds": 0.0
@@ -418,13 +419,15 @@ pub(crate) mod tests {
         assert_eq!(queue(&pool), None);
         let member = |address: &str, calls_per_second, silent| json!({ "address": address, "calls_per_second": calls_per_second, "silent": silent });
         let shown = json!({
-            "waiting": 1, "offered": 20, "delivered": 12, "refused": 3, "expired": 2, "cancelled": 1, "copies": 5,
+            "waiting": 1, "offered": 20, "delivered": 12, "refused": 3, "expired": 2, "cancelled": 1, "moved": 0, "copies": 5,
             "mean_wait_ms": 12.5,
             "members": [member("10.0.0.1:5060", 100.0, false), member("10.0.0.2:5060", 20.0, true)],
         });
         pool.queue = Some(serde_json::from_value(shown).expect("a queue"));
         let line = "\nqueue of core: 1 call waiting, 12 delivered, 5 refused; members take 120 calls/s; without word of 1";
         assert_eq!(queue(&pool).as_deref(), Some(line));
+        pool.queue.as_mut().expect("it was put there").moved = 4;
+        assert_eq!(queue(&pool), Some(line.replace("12 delivered", "12 delivered, 4 moved")));
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! `queue` of `[pool.<name>]`
 
 use crate::kind::{OverflowName, show};
-use crate::raw::RawQueue;
+use crate::raw::{MoveAfter, RawQueue};
 use crate::report::Report;
 use elastic::estimate::Settings;
-use elastic::queue::{LengthSettings, Overflow, QueueSettings};
+use elastic::queue::{LengthSettings, Moves, Overflow, QueueSettings};
 use node::{CapacitySource, QueueSetup};
 use route::{Fork, Forward};
 use std::time::Duration;
@@ -24,6 +24,8 @@ pub(super) fn check(
     let (threshold, law) = (report.read(&raw.threshold), report.read(&raw.law));
     let (order, wait) = (report.read(&raw.order), report.read(&raw.wait));
     let (delay, overflow) = (report.read(&raw.delay), report.read(&raw.overflow));
+    let move_after = raw.move_after.as_ref();
+    let moves = move_after.map(|setting| moves(setting, forward, (source, threshold), report));
     let path = format!("{path}.queue");
     if fork.is_some_and(|fork| fork != Fork::None) {
         let remedy = "a call that rings at several members is nobody's; remove this, or `fork`";
@@ -82,8 +84,33 @@ pub(super) fn check(
             OverflowName::Drop => Overflow::Drop,
         },
         choice: order?,
+        moves: moves.map_or(Some(None), |moves| moves.map(Some))?,
         ..usual
     };
     let capacity = Settings { threshold: threshold?, maximum: capacity?, law: law?, ..Settings::default() };
     Some(QueueSetup { settings, source: source?, capacity })
+}
+
+/// When a call leaves a member that does not answer it.
+fn moves(
+    setting: &MoveAfter,
+    forward: Option<Forward>,
+    (source, threshold): (Option<CapacitySource>, Option<Duration>),
+    report: &mut Report<'_>,
+) -> Option<Moves> {
+    let after = report.read(setting)?;
+    if !forward.is_none_or(Forward::has_transactions) {
+        let remedy = "without transactions nobody waits for the member's answer; remove this, or set forward = \"transaction\"";
+        report.conflict(setting, remedy);
+    }
+    if source == Some(CapacitySource::Responses)
+        && let Some(threshold) = threshold.filter(|threshold| after <= *threshold)
+    {
+        let remedy = format!(
+            "expected more than `threshold`, {}: who answers in that time is not slow",
+            show(threshold)
+        );
+        report.conflict(setting, &remedy);
+    }
+    Some(Moves::after(after))
 }

@@ -16,6 +16,9 @@ const LONGEST_THRESHOLD: u64 = 10_000_000_000;
 /// what is measured are at the server.
 const THRESHOLD: Duration = Duration::from_millis(10);
 
+/// `move`
+pub(crate) type MoveAfter = Setting<Time<1, { 10 * SECOND }>>;
+
 /// A queue in front of the pool: members pull new calls as fast as they can take them, and a call waits until one does. What
 /// belongs to a call goes to its member at once. Takes the place of `policy` for INVITEs that begin calls. The front-end queue
 /// of the Cloud paper (`docs/elastic.md`).
@@ -41,6 +44,13 @@ pub(crate) struct RawQueue {
     /// How long a call waits at most. Half of T1 is the longest time after which no copy of the INVITE has come yet; where it may
     /// wait for longer it is answered 100 at once, which needs `forward = "transaction"`.
     pub(crate) wait: Setting<Time<1, { 30 * SECOND }>>,
+    /// How long a member may leave a call quite unanswered, not even 100, before another one that has room gets it: whoever then
+    /// answers first has the call, and the other is sent CANCEL (`docs/elastic.md`). Once a call, and out of the retry budget of
+    /// the route. Needs `forward = "transaction"` or `"dialog"`. Below T1 a call moves before its INVITE is sent again, so an INVITE
+    /// that was lost on its way moves, too.
+    #[serde(rename = "move", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "MoveAfter", extend("x-default" = "none: a call stays with its member"))]
+    pub(crate) move_after: Option<MoveAfter>,
     /// How many calls may wait: as many as all members together take in this time, and at least 8.
     pub(crate) delay: Setting<Time<1, { 30 * SECOND }>>,
     /// What becomes of a call that finds the queue full, or has waited for too long: `"503"` with a Retry-After of 5 to 15 s, or
@@ -58,6 +68,7 @@ impl Default for RawQueue {
             law: Setting::of(capacity.law),
             order: Setting::of(settings.choice),
             wait: Setting::of(settings.bound),
+            move_after: None,
             delay: Setting::of(settings.length.delay),
             overflow: Setting::of(OverflowName::Refuse),
         }

@@ -10,7 +10,7 @@ use base::Instant;
 use control::ProbeSettings;
 use core::time::Duration;
 use elastic::estimate::Settings;
-use elastic::queue::{Choice, LengthSettings, QueueSettings};
+use elastic::queue::{Choice, LengthSettings, Moves, QueueSettings};
 use load::{ArrivalPlan, ArrivalProcess, RandomTime, ServiceModel};
 use node::{CapacitySource, ProxyLimits, QueueSetup};
 use proxy::ProxyTimers;
@@ -102,9 +102,11 @@ impl Drawer {
         let bound = Duration::from_secs(20);
         let usual = QueueSettings::default();
         let length = LengthSettings { least: 1_000, ..usual.length };
-        let settings = QueueSettings { bound, bound_after_100: bound, length, choice, ..usual };
         let maximum = rng.random_range(10.0..60.0);
         let threshold = Duration::from_millis(rng.random_range(5..500));
+        let after = Duration::from_millis(rng.random_range(20..1_000));
+        let moves = rng.random_bool(0.5).then_some(Moves::after(after));
+        let settings = QueueSettings { bound, bound_after_100: bound, length, choice, moves, ..usual };
         let capacity = Settings { maximum, minimum: 5.0, threshold, ..Settings::default() };
         Some(Arc::new(QueueSetup { settings, source, capacity }))
     }

@@ -64,9 +64,11 @@ impl Received {
 
 impl Assigner<'_> {
     /// The second member for a request that only the first one has got: once, and with a retry of the budget, so that moving never
-    /// multiplies load. Where there is none now, there may be one after twice the time.
+    /// multiplies load. Where there is none now, there may be one later: the longer the first one has been silent, the less often it
+    /// is looked for.
     pub(super) fn second(&mut self, assigned: &mut Assigned, is_noted: bool, call_id: &[u8]) -> Option<Slot> {
-        assigned.patience = assigned.patience.map(|patience| patience * 2);
+        let silent_for = self.now.saturating_since(assigned.since);
+        assigned.patience = assigned.patience.map(|patience| patience.max(silent_for / 2));
         let [first] = assigned.tried[..] else { return None };
         let (rule, pool) = (assigned.rule.as_ref().map(|(_, rule)| *rule), assigned.request.pool);
         if !is_noted || !self.budgets.of(rule).may_retry(self.now) {

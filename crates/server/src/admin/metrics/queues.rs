@@ -24,6 +24,12 @@ pub(super) fn put(page: &mut Page, queues: &[QueueStanding]) {
             calls.sample(&[("pool", &queue.pool), ("outcome", outcome)], count);
         }
     }
+    let name = "sarabande_queue_moved_total";
+    let mut moved =
+        page.counter(name, "Calls that went to another member, since the first one did not answer.");
+    for queue in queues {
+        moved.sample(&[("pool", &queue.pool)], queue.report.counts.moved);
+    }
     let mut copies = page.counter("sarabande_queue_copies_total", "Copies of what waited.");
     for queue in queues {
         copies.sample(&[("pool", &queue.pool)], queue.report.counts.absorbed);

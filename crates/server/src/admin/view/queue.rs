@@ -20,6 +20,8 @@ pub struct QueueView {
     pub expired: u64,
     /// Those whose callers hung up while they waited.
     pub cancelled: u64,
+    /// Those that went to another member, since the first one did not answer.
+    pub moved: u64,
     /// Copies of what waited.
     pub copies: u64,
     /// How long the delivered ones had waited, on the average; `null` without any.
@@ -55,6 +57,7 @@ impl From<&QueueStanding> for QueueView {
             refused: counts.refused,
             expired: counts.expired,
             cancelled: counts.removed,
+            moved: counts.moved,
             copies: counts.absorbed,
             mean_wait_ms: (counts.delivered > 0).then(mean),
             members: queue.members.iter().map(member).collect(),
