@@ -385,9 +385,15 @@ impl Balancer {
 
     /// Of the nodes that a request has [moved](Self::move_to) between, this one, which got it `since` then, has answered first: it
     /// counts there again. It has its place there whatever the limit of calls is, and even if another one has failed it since.
-    pub fn move_back(&mut self, now: Instant, request: &Request<'_>, slot: Slot, since: Instant) {
+    /// Returns whether the other one has answered nothing so far.
+    pub fn move_back(
+        &mut self,
+        now: Instant,
+        request: &Request<'_>,
+        (slot, since): (Slot, Instant),
+        is_cancelled: bool,
+    ) -> bool {
         let left = self.store.unanswered_of(request);
-        let is_cancelled = self.store.is_cancelled(request);
         let members = &self.pools.get(request.pool).members;
         let picture = Picture { now, nodes: &self.nodes, store: &self.store, members };
         let assignment = picture.back(request, slot);
@@ -397,6 +403,7 @@ impl Balancer {
             self.store.resume(request, since, is_cancelled);
             self.store.watch(left);
         }
+        left.is_some()
     }
 
     /// Chooses a node, none of these, for a request that nothing is remembered of: that is no call here, and no load.

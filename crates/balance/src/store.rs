@@ -56,8 +56,7 @@ pub(crate) struct SessionStore {
     held_timers: TimerWheel,
     /// How long an INVITE takes that succeeds.
     mean_success: Duration,
-    /// Requests that nodes have not answered and that others have now: until when, the node, and since when. In order, but for those
-    /// whose nodes got them at the same time.
+    /// Requests that nodes have not answered and that others have now: until when, the node, and since when. In this order.
     left: VecDeque<(Instant, Slot, Instant)>,
 }
 
@@ -566,11 +565,6 @@ impl SessionStore {
         }
     }
 
-    /// Whether a request was cancelled that is open.
-    pub(crate) fn is_cancelled(&self, request: &Request<'_>) -> bool {
-        self.open_transaction(request).is_some_and(|key| self.transactions[key].cancelled)
-    }
-
     /// Who has left an open request unanswered so far, and since when.
     pub(crate) fn unanswered_of(&self, request: &Request<'_>) -> Option<(Slot, Instant)> {
         let open = &self.transactions[self.open_transaction(request)?];
@@ -580,7 +574,9 @@ impl SessionStore {
     /// A request goes on elsewhere that a node has not answered: it may never do.
     pub(crate) fn watch(&mut self, left: Option<(Slot, Instant)>) {
         if let Some((slot, since)) = left.filter(|_| self.left.len() < LEFT_MOST) {
-            self.left.push_back((since + self.settings.transaction_timeout, slot, since));
+            let due = since + self.settings.transaction_timeout;
+            let place = self.left.partition_point(|(before, ..)| *before <= due);
+            self.left.insert(place, (due, slot, since));
         }
     }
 

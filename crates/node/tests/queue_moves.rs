@@ -3,6 +3,7 @@ mod common;
 
 use ::dialog::RecordEvent;
 use balance::{Load, Slot};
+use base::Outbox;
 use common::dialog::Dialog;
 use common::proxy::{LIMITS, PROXY, client};
 use common::text::{Req, Resp, answer, string};
@@ -428,6 +429,42 @@ fn what_is_cancelled_stays_so_with_whoever_answers() {
     }
 }
 
+/// The second one has refused it before the caller hangs up, or after, and the first one never says 487.
+#[test]
+fn what_is_cancelled_stays_so_though_the_second_one_has_failed() {
+    for fails_first in [true, false] {
+        let mut bed = bed();
+        bed.set_members(&[0, 1]);
+        let cancel = Req::new("INVITE", "call", client()).same_branch("CANCEL", None).bytes();
+        let (first, second) = moved(&mut bed);
+        if fails_first {
+            answered(&mut bed, &second, 503);
+        }
+        bed.receive(0, client(), &cancel);
+        if !fails_first {
+            answered(&mut bed, &second, 503);
+        }
+        assert_eq!(asked(&answered(&mut bed, &first, 180), first.to), [Some(Method::Cancel)]);
+        assert_eq!(load_of(&bed, first.to).calls, 1);
+        bed.wait(Duration::from_secs(65));
+        assert_eq!(bed.load(), Load::default());
+        nothing_is_left(bed);
+    }
+}
+
+/// Its number is another pool's now.
+#[test]
+fn nothing_moves_into_another_pool() {
+    let mut bed = bed();
+    let first = call(&mut bed, "call");
+    let other: Vec<_> = (0..3).filter(|slot| *slot != usize::from(bed.slot(first.to))).collect();
+    let members = balance::Members::of(other.iter().map(|slot| Slot(*slot as u16)));
+    let mut pools = bed.shard.balancer_mut().take_pools();
+    pools[0].members = members;
+    bed.shard.balancer_mut().set_pools(pools);
+    assert_eq!((bed.wait(A_WHILE), moves(&bed)), (Vec::new(), 0));
+}
+
 #[test]
 fn nothing_moves_after_a_cancel() {
     let mut bed = bed();
@@ -560,6 +597,10 @@ enum Step {
     Cancel(u8),
     /// Whoever has got one of the INVITEs answers it.
     Answer(usize, u16),
+    /// The network says that one of them did not arrive.
+    Lost(usize),
+    /// How many calls a member may have at a time.
+    Limit(u16, u32),
     Wait(u64),
 }
 
@@ -577,6 +618,8 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (0..3_u8).prop_map(Step::Call),
         1 => (0..3_u8).prop_map(Step::Cancel),
         8 => (any::<usize>(), status).prop_map(|(which, status)| Step::Answer(which, status)),
+        1 => any::<usize>().prop_map(Step::Lost),
+        1 => (0..3_u16, prop_oneof![Just(0), 1..3_u32]).prop_map(|(slot, most)| Step::Limit(slot, most)),
         4 => prop_oneof![0..150_u64, 0..2_000_u64, Just(32_000)].prop_map(Step::Wait),
     ]
 }
@@ -660,8 +703,23 @@ proptest! {
                     let (request, status) = (request.clone(), last.unwrap_or(status));
                     (answered(&mut bed, &request, status), Some(request))
                 }
+                Step::Lost(which) if !seen.at_members.is_empty() => {
+                    let (request, last) = &seen.at_members[which % seen.at_members.len()];
+                    if last.is_some() {
+                        continue;
+                    }
+                    let mut out = Outbox::default();
+                    bed.shard.unreachable(bed.now, request.to, &request.bytes, &mut out);
+                    (bed.done(out), None)
+                }
+                Step::Limit(slot, most) => {
+                    let mut nodes = bed.shard.balancer().nodes().to_vec();
+                    nodes[usize::from(slot)].max_calls = most;
+                    bed.shard.balancer_mut().set_nodes(&nodes);
+                    continue;
+                }
                 Step::Wait(millis) => (bed.wait(Duration::from_millis(millis)), None),
-                Step::Call(_) | Step::Cancel(_) | Step::Answer(..) => continue,
+                Step::Call(_) | Step::Cancel(_) | Step::Answer(..) | Step::Lost(_) => continue,
             };
             seen.note(&bed, sent, by.as_ref());
             for (at, calls) in seen.up() {

@@ -87,6 +87,11 @@ impl Branch {
         !self.provisional && !self.finished
     }
 
+    /// Whether nobody waits for it any more.
+    pub fn is_cancelled(self) -> bool {
+        self.cancelled
+    }
+
     /// Whether it is an INVITE.
     pub fn is_invite(self) -> bool {
         self.invite

@@ -123,17 +123,17 @@ pub trait Router<F: Form> {
     }
 
     /// How long the first next hop may leave an INVITE quite unanswered before a second one, that of [`next_hop`](Self::next_hop)
-    /// for another branch, gets it as well; where there is none then, it is asked for again after what is said then. Without end if
-    /// that is not said. Of a request whose targets are one group of one.
+    /// for another branch, gets it as well; where there is none then, it is asked for again, less and less often. Without end if that
+    /// is not said. Of a request whose targets are one group of one.
     fn patience(&self, request: &F::Request) -> Option<Duration> {
         let _ = request;
         None
     }
 
     /// Of two next hops that have got an INVITE, the second since the first was silent, this one has answered first, or has sent the
-    /// first 2xx: it has the request, and the other is cancelled.
-    fn won(&mut self, request: &mut F::Request, attempt: Attempt) {
-        let _ = (request, attempt);
+    /// first 2xx: it has the request, and the other is cancelled; this one as well if it `is_cancelled`.
+    fn won(&mut self, request: &mut F::Request, attempt: Attempt, is_cancelled: bool) {
+        let _ = (request, attempt, is_cancelled);
     }
 
     /// The next hop of a try (RFC 3261 §16.4 to §16.6): by the Route of the request, else by its target. Asked for the
@@ -234,8 +234,8 @@ impl<F: Form, R: Router<F>> Router<F> for &mut R {
         (**self).patience(request)
     }
 
-    fn won(&mut self, request: &mut F::Request, attempt: Attempt) {
-        (**self).won(request, attempt);
+    fn won(&mut self, request: &mut F::Request, attempt: Attempt, is_cancelled: bool) {
+        (**self).won(request, attempt, is_cancelled);
     }
 
     fn next_hop(&mut self, request: &mut F::Request, attempt: Attempt) -> Result<F::Hop, ProxyRefusal> {

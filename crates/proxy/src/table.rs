@@ -36,6 +36,8 @@ pub(crate) struct Proxied<R, M, C> {
     /// Targets of the next group, which wait for Max-Breadth.
     pub(crate) waiting: u8,
     pub(crate) race: Race,
+    /// How often a second next hop was looked for, and there was none.
+    pub(crate) looks: u8,
     /// Whether it counts no more as unanswered.
     answered: bool,
     /// The key in the wheel of the timer of its group, or of its first next hop's silence.
@@ -68,6 +70,7 @@ impl<R, M, C> Proxied<R, M, C> {
             group: 0,
             waiting: 0,
             race: Race::None,
+            looks: 0,
             answered: false,
             ring: None,
         }

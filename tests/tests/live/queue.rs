@@ -75,6 +75,29 @@ fn a_dead_server_pulls_nothing() {
     finish_clean(servers, load.calls);
 }
 
+/// A server that stands still, and that nobody asks whether it does, has one call a second: each of them moves to another server
+/// before its caller would send it again.
+#[test]
+fn a_server_that_stands_still_costs_no_call() {
+    let field = TestSite::new("queue-still");
+    let mut servers = servers(&field, "uas_direct", &SERVERS);
+    let queue = "source = \"fixed\", capacity = 100, move = \"100ms\"";
+    let mut settings = settings(&field, queue);
+    settings.probe = vec!["enabled = false"];
+    let balancer = RunningBalancer::start(&field, settings);
+    servers[0].freeze();
+    let load = CallLoad { calls: 300, rate: 60, hold_ms: 100 };
+    SippCaller::plain(&field, (field.sip(2), balancer.address()), load).finish_clean();
+    balancer.wait_until_idle();
+    assert_eq!((calls(&balancer, "delivered"), calls(&balancer, "refused")), (load.calls, 0));
+    let moved = balancer.metric("sarabande_queue_moved_total{pool=\"servers\"}") as u64;
+    // 100 ms of a third of the calls at the beginning, and one a second.
+    assert!((1..=60).contains(&moved), "{moved}");
+    servers[0].kill();
+    servers.remove(0);
+    finish_clean(servers, load.calls);
+}
+
 const KEY: &str = "000102030405060708090a0b0c0d0e0f";
 
 /// Kamailio three times, each with its monitor, which says what it takes. While two

@@ -103,7 +103,7 @@ fn moves(
         let remedy = "without transactions nobody waits for the member's answer; remove this, or set forward = \"transaction\"";
         report.conflict(setting, remedy);
     }
-    if source == Some(CapacitySource::Responses)
+    if source.is_some_and(|source| source != CapacitySource::Fixed)
         && let Some(threshold) = threshold.filter(|threshold| after <= *threshold)
     {
         let remedy = format!(

@@ -230,7 +230,7 @@ impl<K: Ord + Clone, T, M: Ord + Copy> FrontQueue<K, T, M> {
     /// room: it may be no worse than the others.
     pub fn moved(&mut self, now: Instant, first: M, other: M) {
         let Some(moves) = self.settings.moves else { return };
-        self.members.charge(other, &self.settings);
+        self.members.charge(now, other, &self.settings);
         self.members.stall(first, now + moves.hold);
         self.counts.moved += 1;
     }
@@ -320,7 +320,7 @@ impl<K: Ord + Clone, T, M: Ord + Copy> FrontQueue<K, T, M> {
     fn take(&mut self, now: Instant) -> Option<M> {
         self.members.accrue(now, &self.settings);
         let member = self.members.choose(now, None, &self.settings)?;
-        self.members.charge(member, &self.settings);
+        self.members.charge(now, member, &self.settings);
         Some(member)
     }
 

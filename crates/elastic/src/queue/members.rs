@@ -131,13 +131,15 @@ impl<M: Ord + Copy> Members<M> {
         candidates.min_by(|one, other| order(value(one.1), value(other.1))).map(|(name, _)| *name)
     }
 
-    /// A member gets a call, and has credit for one less.
-    pub(super) fn charge(&mut self, member: M, settings: &QueueSettings) {
+    /// A member gets a call, and has credit for one less. One that had stalled, and has answered nothing since, gets no other one for
+    /// as long again: where it swallows calls each would have to move.
+    pub(super) fn charge(&mut self, now: Instant, member: M, settings: &QueueSettings) {
         self.turn += 1;
         if let Some(member) = self.all.get_mut(&member) {
             member.credit.take_call();
             member.load += settings.call_load;
             member.turn = self.turn;
+            member.stalled = member.stalled.zip(settings.moves).map(|(_, moves)| now + moves.hold);
         }
     }
 

@@ -68,8 +68,8 @@ impl LengthSettings {
 pub struct Moves {
     /// After so long without any answer.
     pub after: Duration,
-    /// The member gets no call until it answers anything, or for so long: 1 s. What was lost on its way and not at the member
-    /// looks the same, and a member that has nothing to answer could not show that it is well.
+    /// The member gets no call until it answers anything, or one after so long, and so on: 1 s. What was lost on its way and not at
+    /// the member looks the same, and a member that has nothing to answer could not show that it is well.
     pub hold: Duration,
 }
 

@@ -205,6 +205,7 @@ impl Checker {
         assert!(self.settings.load_max.is_none_or(|most| account.load < most), "too much load");
         assert!(account.stalled.is_none_or(|until| until <= self.now), "it stands still");
         account.load += self.settings.call_load;
+        account.stalled = account.stalled.zip(self.settings.moves).map(|(_, moves)| self.now + moves.hold);
         account.delivered.push(self.now);
         account.check(&self.settings);
     }

@@ -259,6 +259,12 @@ fn who_has_stalled_gets_no_call_until_it_answers_or_for_a_second() {
             assert_eq!(queue.deadline(), Some(at(1_100)));
             queue.tick(at(1_100), &mut out);
             assert!(matches!(out.last(), Some(Effect::Deliver { key: 10, member: 1, .. })), "{out:?}");
+            // It may swallow calls: the next one comes when this one has shown that it does not, or as late again.
+            assert_eq!(queue.offer(at(2_000), 11, "", Patience::Copies, 0, &mut out), Offer::Waiting);
+            assert_eq!(queue.deadline(), Some(at(2_100)));
+            queue.answers(at(2_010), 1);
+            queue.tick(at(2_010), &mut out);
+            assert!(matches!(out.last(), Some(Effect::Deliver { key: 11, member: 1, .. })), "{out:?}");
         }
     }
 }

@@ -102,6 +102,8 @@ pub(crate) struct Known {
     bindings: Option<Vec<Binding>>,
     /// The member of a pool that has pulled it from the queue.
     pub(crate) pulled: Option<(PoolId, Slot)>,
+    /// Its sender has got 100.
+    pub(crate) is_told: bool,
 }
 
 impl Known {

@@ -35,8 +35,6 @@ pub(crate) struct Waiter {
     flow: Flow,
     bytes: Box<[u8]>,
     known: Known,
-    /// Its caller has got 100.
-    is_told: bool,
 }
 
 /// What a member has announced.
@@ -124,8 +122,8 @@ impl Queues {
         queue.other(now, slot)
     }
 
-    /// A call has moved on from the first member to that other one.
-    pub(crate) fn moved(&mut self, now: Instant, pool: PoolId, first: Slot, other: Slot) {
+    /// A call has moved on from the first member, which was silent for so long, to that other one.
+    pub(crate) fn moved(&mut self, now: Instant, pool: PoolId, first: (Slot, Duration), other: Slot) {
         if let Some(queue) = self.of(pool) {
             queue.moved(now, first, other);
         }
@@ -180,8 +178,10 @@ impl Queues {
             return Turn::Now(slot);
         }
         let key = self.keys.request(message).key;
-        let (bytes, known_so_far, is_told) = (message.bytes().into(), core::mem::take(known), queue.tells());
-        let waiter = Box::new(Waiter { flow, bytes, known: known_so_far, is_told });
+        let tells = queue.tells();
+        let mut waiter =
+            Box::new(Waiter { flow, bytes: message.bytes().into(), known: core::mem::take(known) });
+        waiter.known.is_told |= tells;
         match queue.offer(now, key, waiter) {
             Ok(()) => Turn::Later,
             Err((retry_after, waiter)) => {
@@ -269,7 +269,8 @@ impl Shard {
                     return false;
                 };
                 self.edge.answer(flow, message, Own::Cancelled, out);
-                self.refuse_waiter(&waiter, refused(487, "Request Terminated").into(), out);
+                let terminated = refused(487, "Request Terminated").into();
+                self.refuse_waiter((waiter.flow, &waiter.bytes), waiter.known.is_told, terminated, out);
                 true
             }
             _ => false,
@@ -320,31 +321,44 @@ impl Shard {
     fn carry_out(&mut self, pool: PoolId, effect: Due, out: &mut Outbox<ShardEvent>) {
         match effect {
             Effect::Deliver { item, member, .. } => self.take_up(*item, Some((pool, member)), out),
-            Effect::Refuse { item, retry_after, .. } => self.refuse_waiter(&item, full(retry_after), out),
+            Effect::Refuse { item, retry_after, .. } => {
+                self.refuse_waiter((item.flow, &item.bytes), item.known.is_told, full(retry_after), out);
+            }
         }
     }
 
-    /// Gives a call that has waited what it gets instead of a member. Whose caller has got 100 sends no copies, which could be
-    /// answered again where the answer is lost (RFC 3261 §17.1.1.2).
-    fn refuse_waiter(&mut self, waiter: &Waiter, halt: Halt, out: &mut Outbox<ShardEvent>) {
-        let Ok(message) = wire::scan(&waiter.bytes) else { return };
+    /// Gives a call that has waited what it gets instead of a member. A caller that `is_told`, by 100, sends no copies, which could be
+    /// answered again where the answer is lost (RFC 3261 §17.1.1.2): it gets one in any case, and until it acknowledges that.
+    fn refuse_waiter(
+        &mut self,
+        (flow, bytes): (Flow, &[u8]),
+        is_told: bool,
+        halt: Halt,
+        out: &mut Outbox<ShardEvent>,
+    ) {
+        let Ok(message) = wire::scan(bytes) else { return };
+        let halt = match halt {
+            Halt::Dropped(Drop::QueueFull) if is_told => CALL_WAITS_TOO_LONG.into(),
+            halt => halt,
+        };
         match (halt, self.transactions(out)) {
-            (Halt::Answered(own), Some((stateful, mut lent))) if waiter.is_told => {
-                stateful.conclude(&mut lent, waiter.flow, &message, own);
+            (Halt::Answered(own), Some((stateful, mut lent))) if is_told && stateful.has_room(&message) => {
+                stateful.conclude(&mut lent, flow, &message, own);
             }
-            (halt, _) => self.edge.halt(waiter.flow, &message, halt, out),
+            (halt, _) => self.edge.halt(flow, &message, halt, out),
         }
-        self.edge.tell(waiter.flow, Some(&message), out);
+        self.edge.tell(flow, Some(&message), out);
     }
 
     /// Takes a call up again that has waited; a member may have pulled it.
-    fn take_up(&mut self, mut waiter: Waiter, pulled: Option<(PoolId, Slot)>, out: &mut Outbox<ShardEvent>) {
-        let mut known = core::mem::take(&mut waiter.known);
+    fn take_up(&mut self, waiter: Waiter, pulled: Option<(PoolId, Slot)>, out: &mut Outbox<ShardEvent>) {
+        let Waiter { flow, bytes, mut known } = waiter;
         known.pulled = pulled;
-        let Ok(message) = wire::scan(&waiter.bytes) else { return };
-        match self.take_request(waiter.flow, &message, known, out) {
-            Ok(()) => self.edge.tell(waiter.flow, Some(&message), out),
-            Err(halt) => self.refuse_waiter(&waiter, halt, out),
+        let is_told = known.is_told;
+        let Ok(message) = wire::scan(&bytes) else { return };
+        match self.take_request(flow, &message, known, out) {
+            Ok(()) => self.edge.tell(flow, Some(&message), out),
+            Err(halt) => self.refuse_waiter((flow, &bytes), is_told, halt, out),
         }
     }
 

@@ -252,10 +252,10 @@ impl PoolQueue {
         self.front.other(now, slot)
     }
 
-    /// A call has moved on from the first member to that other one.
-    pub(super) fn moved(&mut self, now: Instant, first: Slot, other: Slot) {
+    /// A call has moved on from the first member, which was silent for so long, to that other one.
+    pub(super) fn moved(&mut self, now: Instant, (first, silent_for): (Slot, Duration), other: Slot) {
         self.front.moved(now, first, other);
-        self.measured.moved(now, first, self.patience().unwrap_or_default());
+        self.measured.moved(now, first, silent_for);
         self.measured.delivered(now, other);
     }
 

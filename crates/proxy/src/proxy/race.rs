@@ -1,6 +1,6 @@
 //! A second next hop for an INVITE that the first one leaves quite unanswered ([`Router::patience`]): whoever answers first has it.
 //!
-//! The first one may have lost it, stand still, or be about to answer: nobody can tell, and it cannot be cancelled, since a
+//! What is known as a hedged request. The first one may have lost it, stand still, or be about to answer: nobody can tell, and it cannot be cancelled, since a
 //! CANCEL has to wait for a provisional response (RFC 3261 §9.1). So both have it until one of them answers anything but
 //! 503. From then on the other is cancelled as the rest of a fork is: at once or with its first provisional response. What it
 //! says of failures goes nowhere, and nobody waits for it. A 2xx of it that crosses the CANCEL goes back as every 2xx does (§16.7
@@ -50,11 +50,14 @@ impl<F: Form> Proxy<F> {
         }
     }
 
-    /// There is no second next hop now; there may be one later.
+    /// There is no second next hop now; there may be one later. The longer the first one is silent, the less often it is looked for:
+    /// every other time after twice as long.
     fn look_again(&mut self, at: u32, step: &mut ProxyStep<'_, F>) {
-        let request = self.table[at].request.as_ref();
-        if let Some(patience) = request.and_then(|request| step.router.patience(request)) {
-            self.table.set_ring(at, step.now + patience);
+        let entry = &mut self.table[at];
+        let times = 1_u32 << (entry.looks / 2).min(20);
+        entry.looks = entry.looks.saturating_add(1);
+        if let Some(patience) = entry.request.as_ref().and_then(|request| step.router.patience(request)) {
+            self.table.set_ring(at, step.now + patience.saturating_mul(times));
         }
     }
 
@@ -83,7 +86,7 @@ impl<F: Form> Proxy<F> {
         let entry = &mut self.table[place.at];
         entry.race = Race::Won(place.branch);
         if let (Some(request), Some(branch)) = (&mut entry.request, entry.branches.get(place.branch)) {
-            step.router.won(request, branch.attempt);
+            step.router.won(request, branch.attempt, branch.state.is_cancelled());
         }
         self.restore_alternates(place, step);
         self.cancel_but(place.at, Some(place.branch), step);

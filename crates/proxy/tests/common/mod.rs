@@ -123,7 +123,7 @@ impl Router<Scripted> for Script {
         self.patience.filter(|_| request.method == Method::Invite)
     }
 
-    fn won(&mut self, _: &mut Request, attempt: Attempt) {
+    fn won(&mut self, _: &mut Request, attempt: Attempt, _: bool) {
         self.won.push(attempt.branch);
     }
 

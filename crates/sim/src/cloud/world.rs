@@ -37,8 +37,8 @@ enum Event {
     /// The queue's deadline.
     Front,
     Message(Job),
-    /// A call may have been unanswered for as long as it may, which was so long.
-    Unanswered(u32, Duration),
+    /// A call may have been unanswered for as long as it may; how often another server was looked for so far.
+    Unanswered(u32, u8),
     Finish(u32, Ticket),
     /// A server may go on after a pause.
     Go(u32),
@@ -153,7 +153,7 @@ impl<'p> World<'p> {
                 self.ask(now, |queue, effects| queue.tick(now, effects));
             }
             Event::Message(job) => self.receive(now, self.calls[job.call as usize].host, job),
-            Event::Unanswered(call, after) => self.move_call(now, call, after),
+            Event::Unanswered(call, looks) => self.move_call(now, call, looks),
             Event::Finish(host, ticket) => self.finish(now, host, ticket),
             Event::Go(host) => self.start(now, host),
             Event::Pause(host) => self.pause(now, host),
@@ -259,7 +259,7 @@ impl<'p> World<'p> {
         (known.sent, known.host) = (now, host as u32);
         if let Some(moves) = self.moves {
             self.budget.first(now);
-            self.events.after(moves.after, Event::Unanswered(call, moves.after));
+            self.events.after(moves.after, Event::Unanswered(call, 0));
         }
         self.send(now, call, host);
     }
@@ -272,11 +272,9 @@ impl<'p> World<'p> {
 
     /// A host that has not answered leaves the call to another one that has room, once, and with a retry of the budget. What it has
     /// of it stays work that it has yet to do: it cannot be cancelled before it answers.
-    fn move_call(&mut self, now: Instant, call: u32, after: Duration) {
-        let Call { host, sent, is_settled, .. } = self.calls[call as usize];
-        if is_settled {
-            return;
-        }
+    fn move_call(&mut self, now: Instant, call: u32, looks: u8) {
+        let Call { host, is_settled, .. } = self.calls[call as usize];
+        let Some(moves) = self.moves.filter(|_| !is_settled) else { return };
         let member = self.hosts[host as usize].member;
         let mut other = None;
         if self.budget.may_retry(now) {
@@ -295,8 +293,8 @@ impl<'p> World<'p> {
             self.send(now, call, other);
         } else {
             // As a balancer: or it would look for somebody all the time who is not there.
-            let after = after.max((now - sent) / 2);
-            self.events.after(after, Event::Unanswered(call, after));
+            let after = moves.after * (1 << (looks / 2).min(20));
+            self.events.after(after, Event::Unanswered(call, looks.saturating_add(1)));
         }
     }
 

@@ -49,7 +49,7 @@ pub(crate) struct Assigned {
     pub(crate) since: Instant,
     /// Which attempt has failed last, and how.
     pub(crate) failed: Option<(Attempt, Outcome)>,
-    /// How long the first one may be silent before a second one gets it as well, or is looked for again.
+    /// How long the first one may be silent before a second one gets it as well.
     pub(crate) patience: Option<Duration>,
     /// Whether a second one has.
     pub(crate) moved: Option<Moved>,
@@ -169,6 +169,7 @@ impl Assigner<'_> {
         }
         assigned.pools += u8::from(pool != assigned.request.pool);
         assigned.request.pool = pool;
+        assigned.patience = None;
         assigned.give(self.now, attempt, slot);
         Some(slot)
     }
@@ -248,8 +249,7 @@ impl Router<Wire> for Assigner<'_> {
         };
         if attempt == SECOND && assigned.fork == Fork::None {
             let message = wire::scan(&request.bytes).expect("it was read when it came in");
-            let is_noted = request.noted.is_some();
-            let slot = self.second(assigned, is_noted, message.call_id()).ok_or(ProxyRefusal(500))?;
+            let slot = self.second(assigned, message.call_id()).ok_or(ProxyRefusal(500))?;
             self.balancer.count_request(slot, assigned.request.method);
             return Ok(self.members[slot.index()]);
         }
@@ -286,10 +286,10 @@ impl Router<Wire> for Assigner<'_> {
         }
     }
 
-    fn won(&mut self, request: &mut Received, attempt: Attempt) {
+    fn won(&mut self, request: &mut Received, attempt: Attempt, is_cancelled: bool) {
         if let Way::Pool(assigned) = &mut request.way {
             let message = wire::scan(&request.bytes).expect("it was read when it came in");
-            self.answers_first(assigned, attempt, message.call_id());
+            self.answers_first(assigned, attempt, is_cancelled, message.call_id());
         }
     }
 

@@ -64,14 +64,13 @@ impl Received {
 
 impl Assigner<'_> {
     /// The second member for a request that only the first one has got: once, and with a retry of the budget, so that moving never
-    /// multiplies load. Where there is none now, there may be one later: the longer the first one has been silent, the less often it
-    /// is looked for.
-    pub(super) fn second(&mut self, assigned: &mut Assigned, is_noted: bool, call_id: &[u8]) -> Option<Slot> {
-        let silent_for = self.now.saturating_since(assigned.since);
-        assigned.patience = assigned.patience.map(|patience| patience.max(silent_for / 2));
+    /// multiplies load.
+    pub(super) fn second(&mut self, assigned: &mut Assigned, call_id: &[u8]) -> Option<Slot> {
         let [first] = assigned.tried[..] else { return None };
         let (rule, pool) = (assigned.rule.as_ref().map(|(_, rule)| *rule), assigned.request.pool);
-        if !is_noted || !self.budgets.of(rule).may_retry(self.now) {
+        // Pools may have other numbers since a reload.
+        let is_of_pool = self.balancer.nodes_of(pool).any(|slot| slot == first);
+        if !is_of_pool || !self.budgets.of(rule).may_retry(self.now) {
             return None;
         }
         let queues = self.queues.as_deref_mut()?;
@@ -81,7 +80,7 @@ impl Assigner<'_> {
         let Decision::Forward { slot, .. } = self.balancer.move_to(self.now, &request, other) else {
             return None;
         };
-        queues.moved(self.now, pool, first, slot);
+        queues.moved(self.now, pool, (first, self.now.saturating_since(assigned.since)), slot);
         self.budgets.of(rule).retry(self.now);
         assigned.moved = Some(Moved { since: [assigned.since, self.now], holder: 0, by_second: 0 });
         assigned.give(self.now, SECOND, slot);
@@ -89,7 +88,13 @@ impl Assigner<'_> {
     }
 
     /// One of two members has answered first, or has sent the first 2xx: it counts there from now on.
-    pub(super) fn answers_first(&mut self, assigned: &mut Assigned, attempt: Attempt, call_id: &[u8]) {
+    pub(super) fn answers_first(
+        &mut self,
+        assigned: &mut Assigned,
+        attempt: Attempt,
+        is_cancelled: bool,
+        call_id: &[u8],
+    ) {
         let (Some(place), Some(moved)) = (assigned.place_of(attempt), &mut assigned.moved) else { return };
         let before = core::mem::replace(&mut moved.holder, place);
         if before == place {
@@ -97,9 +102,10 @@ impl Assigner<'_> {
         }
         let since = moved.since.get(place).copied().unwrap_or(assigned.since);
         let request = Request { call_id, ..assigned.request };
-        self.balancer.move_back(self.now, &request, assigned.tried[place], since);
+        let slot = assigned.tried[place];
+        let was_silent = self.balancer.move_back(self.now, &request, (slot, since), is_cancelled);
         let is_second = assigned.slot_of(SECOND) == Some(assigned.tried[before]);
-        if let Some(queues) = self.queues.as_deref_mut().filter(|_| is_second) {
+        if let Some(queues) = self.queues.as_deref_mut().filter(|_| was_silent && is_second) {
             queues.taken_back(assigned.request.pool, assigned.tried[before]);
         }
     }

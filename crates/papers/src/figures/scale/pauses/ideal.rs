@@ -1,4 +1,4 @@
-//! The least set-up delay that a front could reach before servers that pause, if it knew every pause at once.
+//! Set-up delay behind a front that knows of every pause of its servers as it begins: what could be hoped for.
 
 use base::{Instant, Rng};
 use load::Arrivals;
