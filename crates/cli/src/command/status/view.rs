@@ -1,7 +1,7 @@
 //! The picture of a running server, made of the demo's parts.
 
 use super::watch::{Role, Scene};
-use super::{new_calls, policies, pools_in_trouble, span, trouble};
+use super::{new_calls, policies, pools_in_trouble, queue, scale, span, trouble};
 use crate::picture::{ACCENT, Columns, DIM, Top, area, block, draw_keys, draw_members};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -22,27 +22,29 @@ const MEMBERS: Columns = Columns {
 
 /// Rows of the head and of the traffic, frames included, and of the keys.
 const FIXED: [u16; 3] = [4, 4, 1];
+/// Most lines about queues, and servers that are started and stopped.
+const ELASTIC_MAX: usize = 6;
 /// Fewest rows for the members, frame and header included: one of them shows.
 const MEMBERS_MIN: u16 = 4;
 
 pub(super) fn draw(frame: &mut Frame<'_>, scene: &Scene, now: Instant) {
     let area = area(frame);
-    let left = area.height.saturating_sub(FIXED.iter().sum());
+    let elastic = elastic(scene);
+    let more = u16::from(scene.answer.registrar.is_some()) + elastic.len() as u16;
+    let left = area.height.saturating_sub(FIXED.iter().sum::<u16>() + more);
     let wanted = match &scene.answer.role {
         Role::Pool { .. } => scene.lines.len() as u16 + 3,
         Role::Proxy(proxy) => proxy.next.len() as u16 + 2,
     };
     let middle = wanted.min(left).max(MEMBERS_MIN);
-    let traffic = FIXED[1] + u16::from(scene.answer.registrar.is_some());
-    let below = left.saturating_sub(middle + traffic - FIXED[1]);
-    let rows = [FIXED[0], middle, traffic, below, FIXED[2]];
+    let rows = [FIXED[0], middle, FIXED[1] + more, left.saturating_sub(middle), FIXED[2]];
     let [head, servers, traffic, below, foot] = Layout::vertical(Constraint::from_lengths(rows)).areas(area);
     draw_head(frame, head, scene, now);
     match &scene.answer.role {
         Role::Pool { .. } => draw_members(frame, servers, &MEMBERS, &scene.lines[scene.skipped..]),
         Role::Proxy(proxy) => draw_hops(frame, servers, proxy),
     }
-    draw_traffic(frame, traffic, scene);
+    draw_traffic(frame, traffic, scene, elastic);
     draw_news(frame, below, scene, now);
     let keys = if wanted > middle { " ↑ ↓ other members  q quits " } else { " q quits " };
     draw_keys(frame, foot, keys);
@@ -108,7 +110,16 @@ fn count(number: impl Display, what: &str) -> [Span<'static>; 2] {
     [Span::from(format!("{number}")).bold(), Span::from(format!(" {what}  ")).style(DIM)]
 }
 
-fn draw_traffic(frame: &mut Frame<'_>, area: Rect, scene: &Scene) {
+/// How queues do, and servers that are started and stopped, a line each.
+fn elastic(scene: &Scene) -> Vec<String> {
+    let queues = scene.answer.health.pools.iter().filter_map(queue);
+    let lines = queues.chain(scene.answer.scales.iter().map(|pool| scale::text(std::slice::from_ref(pool))));
+    // What goes wrong is among the news.
+    let first = |text: String| text.trim_start().lines().next().unwrap_or_default().to_owned();
+    lines.map(first).take(ELASTIC_MAX).collect()
+}
+
+fn draw_traffic(frame: &mut Frame<'_>, area: Rect, scene: &Scene, elastic: Vec<String>) {
     let rate = |name, what: &str| count(format!("{:.0}", scene.rate(name)), what);
     let mut lines = Vec::from(match &scene.answer.role {
         Role::Pool { sessions, members } => {
@@ -153,7 +164,8 @@ fn draw_traffic(frame: &mut Frame<'_>, area: Rect, scene: &Scene) {
         ];
         lines.push(of_users.concat());
     }
-    let text: Vec<_> = lines.into_iter().map(Text::from).collect();
+    let elastic = elastic.into_iter().map(Text::from);
+    let text: Vec<_> = lines.into_iter().map(Text::from).chain(elastic).collect();
     frame.render_widget(Paragraph::new(text).block(block("traffic")), area);
 }
 
@@ -188,7 +200,7 @@ mod tests {
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
     use serde_json::json;
-    use server::admin::view::{HealthView, MemberView};
+    use server::admin::view::{HealthView, MemberView, ScaleView};
     use std::time::Duration;
 
     /// What a terminal of this size shows, row by row.
@@ -255,6 +267,31 @@ mod tests {
     }
 
     #[test]
+    fn queues_and_servers_that_come_and_go_have_a_line_each() {
+        let mut answer = pool(60.0, members(4));
+        answer.health.pools = super::super::tests::several_pools();
+        let queue = json!({
+            "waiting": 7, "offered": 20, "delivered": 12, "refused": 3, "expired": 2, "cancelled": 1, "moved": 0, "copies": 5,
+            "mean_wait_ms": 12.5, "members": [{ "address": "10.0.0.1:5060", "calls_per_second": 100.0, "silent": false }],
+        });
+        answer.health.pools[0].queue = Some(serde_json::from_value(queue).expect("a queue"));
+        let name = answer.health.pools[0].name.clone();
+        answer.scales = vec![ScaleView {
+            pool: name.clone(),
+            driver: "local".to_owned(),
+            wanted: 3,
+            ..ScaleView::default()
+        }];
+        let scene = Scene::new("x".to_owned(), Instant::now(), answer);
+        let rows = shown(&scene, (80, 24));
+        find(&rows, &format!("queue of {name}: 7 calls waiting, 12 delivered, 5 refused"));
+        find(&rows, &format!("servers of {name} (local): none known; 3 wanted"));
+        assert!(rows.last().unwrap().ends_with(" q quits "), "{rows:#?}");
+        // However small it is, nothing breaks.
+        shown(&scene, (20, 5));
+    }
+
+    #[test]
     fn more_members_than_rows_are_scrolled_through() {
         let mut scene = Scene::new("x".to_owned(), Instant::now(), pool(60.0, members(40)));
         let rows = shown(&scene, (80, 24));
@@ -298,7 +335,7 @@ mod tests {
         let down = vec![format!("the store of registrations (redis) is down: {why}")];
         let health = HealthView { degraded: down, ..health("proxy") };
         let registrar = Some(super::super::registrar::tests::registrar());
-        let answer = Answer { health, role: Role::Proxy(proxy.unwrap()), registrar };
+        let answer = Answer { health, role: Role::Proxy(proxy.unwrap()), registrar, scales: Vec::new() };
         let rows = shown(&Scene::new("x".to_owned(), Instant::now(), answer), (80, 24));
         find(&rows, "0 registrations/s  0 log-ins/s  0 wrong passwords/s  0 look-ups/s");
         find(&rows, "the store of registrations (redis) is down: Redis at 192.0.2.1:6379:");

@@ -1,13 +1,15 @@
 //! `status --watch`: asks the server each second and shows what it says, until somebody quits.
 
-use super::registrar;
 use super::view;
 use super::{label, new_calls, plural, pools, state};
+use super::{registrar, scale};
 use crate::admin::Target;
 use crate::picture::{Key, Line, Rate, Screen, Tracks};
 use crate::print;
 use anyhow::{Result, anyhow};
-use server::admin::view::{HealthView, MemberView, MembersView, ProxyView, RegistrarView, Sessions};
+use server::admin::view::{
+    HealthView, MemberView, MembersView, ProxyView, RegistrarView, ScaleView, Sessions,
+};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
 use std::thread;
@@ -25,6 +27,7 @@ pub(super) struct Answer {
     pub(super) health: HealthView,
     pub(super) role: Role,
     pub(super) registrar: Option<RegistrarView>,
+    pub(super) scales: Vec<ScaleView>,
 }
 
 pub(super) enum Role {
@@ -42,7 +45,7 @@ impl Answer {
             // Without the oldest calls: they cost the server a walk through its table.
             Role::Pool { sessions: target.get("/api/sessions")?, members: target.get("/api/members")? }
         };
-        Ok(Self { health, role, registrar: registrar::ask(target)? })
+        Ok(Self { health, role, registrar: registrar::ask(target)?, scales: scale::ask(target)? })
     }
 }
 
@@ -313,7 +316,7 @@ pub(super) mod tests {
         };
         let sessions = Sessions { active: 12, expired: 30, transactions: 2, shards: Vec::new() };
         let members = MembersView { members, names: Vec::new() };
-        Answer { health, role: Role::Pool { sessions, members }, registrar: None }
+        Answer { health, role: Role::Pool { sessions, members }, registrar: None, scales: Vec::new() }
     }
 
     #[test]
