@@ -77,7 +77,6 @@ pub(super) fn check(
     let wait = wait?;
     let settings = QueueSettings {
         bound: wait,
-        bound_after_100: wait,
         length: LengthSettings { delay: delay?.min(wait), ..usual.length },
         overflow: match overflow? {
             OverflowName::Refuse => usual.overflow,

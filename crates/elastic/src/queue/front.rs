@@ -6,15 +6,6 @@ use super::{MemberView, Overflow, QueueSettings};
 use base::Instant;
 use core::time::Duration;
 
-/// How long the caller of a call will wait without sending it again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Patience {
-    /// Until its timer fires: [`QueueSettings::bound`].
-    Copies,
-    /// 100 was sent, so it sends no copies: [`QueueSettings::bound_after_100`].
-    Trying,
-}
-
 /// What became of a call that was offered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Offer {
@@ -78,7 +69,7 @@ pub struct QueueCounts {
 
 /// A queue from which members pull, up to what they have announced.
 ///
-/// - Calls: [`pull`](Self::pull), [`offer`](Self::offer), [`extend`](Self::extend), [`remove`](Self::remove).
+/// - Calls: [`pull`](Self::pull), [`offer`](Self::offer), [`remove`](Self::remove).
 /// - Members: [`announce`](Self::announce), [`estimate`](Self::estimate), [`set_load`](Self::set_load),
 ///   [`set_loads`](Self::set_loads), [`answers`](Self::answers), [`remove_member`](Self::remove_member).
 /// - After a delivery: [`other`](Self::other), [`moved`](Self::moved).
@@ -148,7 +139,6 @@ impl<K: Ord + Clone, T, M: Ord + Copy> FrontQueue<K, T, M> {
         now: Instant,
         key: K,
         item: T,
-        patience: Patience,
         random: u64,
         out: &mut Vec<Effect<K, T, M>>,
     ) -> Offer {
@@ -168,17 +158,11 @@ impl<K: Ord + Clone, T, M: Ord + Copy> FrontQueue<K, T, M> {
             return Offer::Refused;
         }
         self.counts.offered += 1;
-        self.waiting.push(key, item, now, now + self.bound(patience), random);
+        self.waiting.push(key, item, now, now + self.settings.bound, random);
         if self.waiting.len() == 1 {
             self.next_credit = self.members.next_credit(now, &self.settings);
         }
         Offer::Waiting
-    }
-
-    /// 100 was sent to the caller of a call that waits: it may wait longer. Returns whether it waits.
-    pub fn extend(&mut self, key: &K) -> bool {
-        let bound = self.bound(Patience::Trying);
-        self.waiting.extend(key, |since| since + bound)
     }
 
     /// The caller has cancelled the call, which is to be answered 487, or is gone: the call is given back and not delivered.
@@ -327,13 +311,6 @@ impl<K: Ord + Clone, T, M: Ord + Copy> FrontQueue<K, T, M> {
     fn look_ahead(&mut self, now: Instant) {
         let waits = self.waiting.len() > 0;
         self.next_credit = if waits { self.members.next_credit(now, &self.settings) } else { None };
-    }
-
-    fn bound(&self, patience: Patience) -> Duration {
-        match patience {
-            Patience::Copies => self.settings.bound,
-            Patience::Trying => self.settings.bound_after_100.max(self.settings.bound),
-        }
     }
 
     fn retry_after(&self, random: u64) -> Option<u32> {

@@ -19,6 +19,6 @@ mod members;
 mod settings;
 mod waiting;
 
-pub use front::{Effect, FrontQueue, Offer, Patience, QueueCounts};
+pub use front::{Effect, FrontQueue, Offer, QueueCounts};
 pub use members::MemberView;
 pub use settings::{Accrual, Choice, LengthSettings, Moves, Overflow, QueueSettings};

@@ -84,10 +84,8 @@ impl Moves {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct QueueSettings {
     /// How long an item waits at most: 250 ms, half of T1. The client sends its INVITE again after T1 (RFC 3261 section 17.1.1.2),
-    /// so what is delivered in time needs no copy.
+    /// so what is delivered in time needs no copy. More for callers that are told to wait by 100, which stops the copies.
     pub bound: Duration,
-    /// The same once the caller has sent 100, which stops the copies: 2 s.
-    pub bound_after_100: Duration,
     /// How many wait.
     pub length: LengthSettings,
     /// What the caller of one too many is told.
@@ -112,7 +110,6 @@ impl Default for QueueSettings {
     fn default() -> Self {
         Self {
             bound: Duration::from_millis(250),
-            bound_after_100: Duration::from_secs(2),
             length: LengthSettings { delay: Duration::from_millis(200), least: 8, most: 10_000 },
             overflow: Overflow::Refuse { least: 5, most: 15 },
             accrual: Accrual::Smooth { burst: Duration::from_millis(100) },

@@ -1,7 +1,7 @@
 //! The calls that wait, first in, first out; each can be taken out by its key, and each has a deadline.
 
 use base::Instant;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 #[derive(Debug)]
 pub(super) struct Entry<K, T> {
@@ -16,16 +16,15 @@ pub(super) struct Entry<K, T> {
 /// All operations take time as the logarithm of the number that waits.
 #[derive(Debug)]
 pub(super) struct Waiting<K, T> {
-    /// By turn.
+    /// By turn, which is by deadline, too: all may wait for as long.
     entries: BTreeMap<u64, Entry<K, T>>,
     turns: BTreeMap<K, u64>,
-    deadlines: BTreeSet<(Instant, u64)>,
     next: u64,
 }
 
 impl<K: Ord + Clone, T> Waiting<K, T> {
     pub(super) fn new() -> Self {
-        Self { entries: BTreeMap::new(), turns: BTreeMap::new(), deadlines: BTreeSet::new(), next: 0 }
+        Self { entries: BTreeMap::new(), turns: BTreeMap::new(), next: 0 }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -40,52 +39,32 @@ impl<K: Ord + Clone, T> Waiting<K, T> {
         self.entries.values().map(|entry| &entry.item)
     }
 
-    /// The key must not wait already.
+    /// The key must not wait already, and no other deadline be later.
     pub(super) fn push(&mut self, key: K, item: T, since: Instant, deadline: Instant, random: u64) {
         let turn = self.next;
         self.next += 1;
         self.turns.insert(key.clone(), turn);
-        self.deadlines.insert((deadline, turn));
         self.entries.insert(turn, Entry { key, item, since, deadline, random });
     }
 
     pub(super) fn first_deadline(&self) -> Option<Instant> {
-        self.deadlines.first().map(|(deadline, _)| *deadline)
+        self.entries.first_key_value().map(|(_, entry)| entry.deadline)
     }
 
     pub(super) fn pop_first(&mut self) -> Option<Entry<K, T>> {
-        let (turn, entry) = self.entries.pop_first()?;
+        let (_, entry) = self.entries.pop_first()?;
         self.turns.remove(&entry.key);
-        self.deadlines.remove(&(entry.deadline, turn));
         Some(entry)
     }
 
     /// The next one whose deadline has come.
     pub(super) fn pop_expired(&mut self, now: Instant) -> Option<Entry<K, T>> {
-        let (_, turn) = *self.deadlines.first().filter(|(deadline, _)| *deadline <= now)?;
-        self.take(turn)
+        self.first_deadline().filter(|deadline| *deadline <= now)?;
+        self.pop_first()
     }
 
     pub(super) fn remove(&mut self, key: &K) -> Option<Entry<K, T>> {
-        let turn = *self.turns.get(key)?;
-        self.take(turn)
-    }
-
-    /// Gives a waiting call until `deadline`, if that is later.
-    pub(super) fn extend(&mut self, key: &K, deadline: impl FnOnce(Instant) -> Instant) -> bool {
-        let Some(turn) = self.turns.get(key) else { return false };
-        let Some(entry) = self.entries.get_mut(turn) else { return false };
-        let deadline = deadline(entry.since).max(entry.deadline);
-        self.deadlines.remove(&(entry.deadline, *turn));
-        self.deadlines.insert((deadline, *turn));
-        entry.deadline = deadline;
-        true
-    }
-
-    fn take(&mut self, turn: u64) -> Option<Entry<K, T>> {
-        let entry = self.entries.remove(&turn)?;
-        self.turns.remove(&entry.key);
-        self.deadlines.remove(&(entry.deadline, turn));
-        Some(entry)
+        let turn = self.turns.remove(key)?;
+        self.entries.remove(&turn)
     }
 }

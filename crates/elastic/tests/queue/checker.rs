@@ -2,7 +2,7 @@
 
 use base::Instant;
 use core::time::Duration;
-use elastic::queue::{Accrual, Effect, FrontQueue, Offer, Patience, QueueSettings};
+use elastic::queue::{Accrual, Effect, FrontQueue, Offer, QueueSettings};
 use std::collections::{BTreeMap, VecDeque};
 
 pub(crate) type Key = u8;
@@ -11,11 +11,7 @@ pub(crate) type Seen = Effect<Key, u64, Member>;
 
 #[derive(Debug, Clone)]
 pub(crate) enum Operation {
-    Offer {
-        key: Key,
-        trying: bool,
-    },
-    Extend(Key),
+    Offer(Key),
     Remove(Key),
     Announce(Member, f64),
     Load(Member, f64),
@@ -123,8 +119,7 @@ impl Checker {
     pub(crate) fn step(&mut self, operation: &Operation) {
         let mut out = Vec::new();
         match *operation {
-            Operation::Offer { key, trying } => self.offer(key, trying),
-            Operation::Extend(key) => self.extend(key),
+            Operation::Offer(key) => self.offer(key),
             Operation::Remove(key) => self.remove(key),
             Operation::Announce(member, capacity) => {
                 let part = if self.fault == Fault::HalfCapacity { 0.5 } else { 1.0 };
@@ -159,20 +154,19 @@ impl Checker {
         self.check_rest();
     }
 
-    fn offer(&mut self, key: Key, trying: bool) {
+    fn offer(&mut self, key: Key) {
         let mut out = Vec::new();
         // What is due before belongs to calls before.
         self.queue.tick(self.now, &mut out);
         self.read(core::mem::take(&mut out));
-        let patience = if trying { Patience::Trying } else { Patience::Copies };
         let id = self.next;
-        let offer = self.queue.offer(self.now, key, id, patience, id, &mut out);
+        let offer = self.queue.offer(self.now, key, id, id, &mut out);
         let waits = self.waiting.iter().any(|call| call.key == key);
         assert_eq!(offer == Offer::Absorbed, waits, "absorbed if and only if it waits");
         if offer != Offer::Absorbed {
             self.next += 1;
-            let bound = if trying { self.settings.bound_after_100 } else { self.settings.bound };
-            let bound = if self.fault == Fault::HalfBound { bound / 2 } else { bound };
+            let part = if self.fault == Fault::HalfBound { 2 } else { 1 };
+            let bound = self.settings.bound / part;
             self.waiting.push_back(Call { id, key, since: self.now, bound });
         }
         self.read(out);
@@ -212,12 +206,6 @@ impl Checker {
 
     fn waits(&self, key: Key) -> bool {
         self.waiting.iter().any(|call| call.key == key)
-    }
-
-    fn extend(&mut self, key: Key) {
-        let bound = self.settings.bound_after_100;
-        assert_eq!(self.queue.extend(&key), self.waits(key));
-        self.waiting.iter_mut().filter(|call| call.key == key).for_each(|call| call.bound = bound);
     }
 
     fn remove(&mut self, key: Key) {

@@ -7,8 +7,7 @@ use proptest::prelude::*;
 
 fn operations() -> impl Strategy<Value = Vec<Operation>> {
     let operation = prop_oneof![
-        8 => (0..24_u8, any::<bool>()).prop_map(|(key, trying)| Operation::Offer { key, trying }),
-        1 => (0..24_u8).prop_map(Operation::Extend),
+        8 => (0..24_u8).prop_map(Operation::Offer),
         2 => (0..24_u8).prop_map(Operation::Remove),
         3 => (0..4_u8, prop_oneof![Just(0.0), 0.0..40.0_f64]).prop_map(|(m, c)| Operation::Announce(m, c)),
         2 => (0..4_u8, 0.0..8.0_f64).prop_map(|(member, load)| Operation::Load(member, load)),
@@ -65,7 +64,7 @@ fn run(fault: Fault) {
     checker.step(&Operation::Announce(1, 20.0));
     for round in 0..6 {
         for key in 0..9 {
-            checker.step(&Operation::Offer { key: round * 10 + key, trying: false });
+            checker.step(&Operation::Offer(round * 10 + key));
         }
         checker.step(&Operation::Remove(round * 10 + 8));
         checker.step(&Operation::Announce(1, 20.0));

@@ -3,7 +3,7 @@
 use base::Instant;
 use core::time::Duration;
 use elastic::queue::{
-    Accrual, Choice, Effect, FrontQueue, LengthSettings, Moves, Offer, Overflow, Patience, QueueSettings,
+    Accrual, Choice, Effect, FrontQueue, LengthSettings, Moves, Offer, Overflow, QueueSettings,
 };
 
 type Queue = FrontQueue<u32, &'static str, u32>;
@@ -16,7 +16,7 @@ fn at(millis: u64) -> Instant {
 fn shares(queue: &mut Queue, now: Instant, keys: core::ops::Range<u32>) -> Vec<u32> {
     let mut out = Vec::new();
     for key in keys {
-        queue.offer(now, key, "", Patience::Copies, 0, &mut out);
+        queue.offer(now, key, "", 0, &mut out);
     }
     out.iter()
         .filter_map(|effect| match effect {
@@ -65,7 +65,7 @@ fn credit_accrues_evenly_or_by_the_second() {
         // The first second is over.
         let mut now = at(2_000);
         for key in 0..14 {
-            queue.offer(now, key, "", Patience::Copies, 0, &mut out);
+            queue.offer(now, key, "", 0, &mut out);
         }
         let mut delivered = vec![(2_000, out.len())];
         while let Some(next) = queue.deadline() {
@@ -87,8 +87,8 @@ fn credit_accrues_evenly_or_by_the_second() {
 fn a_copy_is_absorbed_and_a_cancelled_call_is_given_back() {
     let mut queue = queue(Choice::MostRoom, &[]);
     let mut out = Vec::new();
-    assert_eq!(queue.offer(at(0), 7, "first", Patience::Copies, 0, &mut out), Offer::Waiting);
-    assert_eq!(queue.offer(at(100), 7, "copy", Patience::Copies, 0, &mut out), Offer::Absorbed);
+    assert_eq!(queue.offer(at(0), 7, "first", 0, &mut out), Offer::Waiting);
+    assert_eq!(queue.offer(at(100), 7, "copy", 0, &mut out), Offer::Absorbed);
     assert_eq!(queue.remove(&7), Some("first"));
     assert_eq!((queue.remove(&7), queue.deadline(), out.len()), (None, None, 0));
     queue.announce(at(101), 1, 100.0, &mut out);
@@ -99,14 +99,13 @@ fn a_copy_is_absorbed_and_a_cancelled_call_is_given_back() {
 fn nobody_waits_past_the_bound() {
     let mut queue = queue(Choice::MostRoom, &[]);
     let mut out = Vec::new();
-    queue.offer(at(0), 1, "copies", Patience::Copies, 3, &mut out);
-    queue.offer(at(0), 2, "trying", Patience::Trying, 3, &mut out);
-    queue.offer(at(10), 3, "extended", Patience::Copies, 3, &mut out);
-    assert!(queue.extend(&3) && !queue.extend(&4));
+    queue.offer(at(0), 1, "first", 3, &mut out);
+    queue.offer(at(100), 2, "second", 3, &mut out);
+    queue.offer(at(110), 3, "third", 3, &mut out);
     assert_eq!(queue.deadline(), Some(at(250)));
     // The clock has jumped over the deadline, and capacity comes at the same time: too late for the first.
     queue.announce(at(300), 1, 100.0, &mut out);
-    let refused = Effect::Refuse { key: 1, item: "copies", retry_after: Some(8), expired: true };
+    let refused = Effect::Refuse { key: 1, item: "first", retry_after: Some(8), expired: true };
     assert_eq!(out[0], refused);
     assert!(matches!(out[1], Effect::Deliver { key: 2, .. }), "{out:?}");
     assert_eq!(queue.len(), 1);
@@ -120,7 +119,7 @@ fn the_length_follows_capacity_and_the_refused_are_spread() {
         let mut queue = Queue::new(QueueSettings { length, overflow, ..QueueSettings::default() });
         let mut out = Vec::new();
         for key in 0..12 {
-            queue.offer(at(0), key, "", Patience::Copies, u64::from(key), &mut out);
+            queue.offer(at(0), key, "", u64::from(key), &mut out);
         }
         let after: Vec<_> = out
             .iter()
@@ -160,13 +159,13 @@ fn members_come_and_go() {
     let mut queue = queue(Choice::MostRoom, &[(1, 100.0)]);
     let mut out = Vec::new();
     queue.announce(at(100), 1, 0.0, &mut out);
-    assert_eq!(queue.offer(at(5_000), 1, "", Patience::Trying, 0, &mut out), Offer::Waiting);
+    assert_eq!(queue.offer(at(5_000), 1, "", 0, &mut out), Offer::Waiting);
     queue.announce(at(5_100), 1, 100.0, &mut out);
     assert!(out.is_empty(), "{out:?}");
     // A hundredth of a second later it has a call's worth.
     assert_eq!(queue.deadline(), Some(at(5_110)));
     queue.remove_member(at(5_105), 1, &mut out);
-    assert_eq!(queue.deadline(), Some(at(7_000)));
+    assert_eq!(queue.deadline(), Some(at(5_250)));
     queue.announce(at(5_200), 2, 100.0, &mut out);
     assert!(matches!(out[..], [Effect::Deliver { key: 1, member: 2, .. }]), "{out:?}");
 }
@@ -184,7 +183,7 @@ fn a_silent_member_gets_its_safe_share() {
                 queue.announce(at(millis), 2, 100.0, &mut out);
             }
             key += 1;
-            queue.offer(at(millis), key, "", Patience::Copies, 0, &mut out);
+            queue.offer(at(millis), key, "", 0, &mut out);
             for effect in out.drain(..) {
                 if let Effect::Deliver { member, .. } = effect {
                     got[member as usize - 1] += 1;
@@ -233,7 +232,7 @@ fn a_call_moves_where_another_has_room_at_that_moment() {
 fn who_waits_comes_before_what_is_moved() {
     let mut queue = with_moves();
     let mut out = Vec::new();
-    assert_eq!(queue.offer(at(50), 9, "", Patience::Copies, 0, &mut out), Offer::Waiting);
+    assert_eq!(queue.offer(at(50), 9, "", 0, &mut out), Offer::Waiting);
     assert_eq!(move_from(&mut queue, at(100), 1), None);
     queue.tick(at(100), &mut out);
     assert!(matches!(out[..], [Effect::Deliver { key: 9, .. }]), "{out:?}");
@@ -246,7 +245,7 @@ fn who_has_stalled_gets_no_call_until_it_answers_or_for_a_second() {
         assert_eq!(move_from(&mut queue, at(100), 1), Some(2));
         assert_eq!(shares(&mut queue, at(200), 2..3), [2]);
         let mut out = Vec::new();
-        assert_eq!(queue.offer(at(200), 9, "", Patience::Copies, 0, &mut out), Offer::Waiting);
+        assert_eq!(queue.offer(at(200), 9, "", 0, &mut out), Offer::Waiting);
         if answers {
             queue.answers(at(210), 1);
             queue.tick(at(210), &mut out);
@@ -255,12 +254,12 @@ fn who_has_stalled_gets_no_call_until_it_answers_or_for_a_second() {
             queue.remove_member(at(220), 2, &mut out);
             assert_eq!(queue.deadline(), Some(at(450)), "it has waited as long as it may");
             queue.tick(at(450), &mut out);
-            assert_eq!(queue.offer(at(1_000), 10, "", Patience::Copies, 0, &mut out), Offer::Waiting);
+            assert_eq!(queue.offer(at(1_000), 10, "", 0, &mut out), Offer::Waiting);
             assert_eq!(queue.deadline(), Some(at(1_100)));
             queue.tick(at(1_100), &mut out);
             assert!(matches!(out.last(), Some(Effect::Deliver { key: 10, member: 1, .. })), "{out:?}");
             // It may swallow calls: the next one comes when this one has shown that it does not, or as late again.
-            assert_eq!(queue.offer(at(2_000), 11, "", Patience::Copies, 0, &mut out), Offer::Waiting);
+            assert_eq!(queue.offer(at(2_000), 11, "", 0, &mut out), Offer::Waiting);
             assert_eq!(queue.deadline(), Some(at(2_100)));
             queue.answers(at(2_010), 1);
             queue.tick(at(2_010), &mut out);

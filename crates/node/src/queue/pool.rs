@@ -7,7 +7,7 @@ use base::Instant;
 use core::time::Duration;
 use elastic::estimate::{Settings, SilenceSettings};
 use elastic::queue::{
-    Choice, Effect, FrontQueue, LengthSettings, MemberView, Offer, Patience, QueueCounts, QueueSettings,
+    Choice, Effect, FrontQueue, LengthSettings, MemberView, Offer, QueueCounts, QueueSettings,
 };
 use std::collections::BTreeMap;
 use transaction::TransactionKey;
@@ -296,7 +296,7 @@ impl PoolQueue {
             return Err((self.front.refuse(random), waiter));
         }
         self.bytes += length;
-        match self.front.offer(now, key, waiter, Patience::Copies, random, &mut self.effects) {
+        match self.front.offer(now, key, waiter, random, &mut self.effects) {
             // It is the last effect.
             Offer::Refused => match self.effects.pop() {
                 Some(Effect::Refuse { item, retry_after, .. }) => {

@@ -6,7 +6,7 @@ use super::results::{CloudResults, CloudSecond};
 use crate::engine::{Admission, EventQueue, Finish, Priority, Ticket};
 use base::{Instant, Rng};
 use core::time::Duration;
-use elastic::queue::{Effect, FrontQueue, Moves, Patience};
+use elastic::queue::{Effect, FrontQueue, Moves};
 use elastic::scale::{Decision, Scaler, Seen, ServerId, ServerLoad};
 use load::Arrivals;
 use rand::Rng as _;
@@ -205,7 +205,7 @@ impl<'p> World<'p> {
         if self.queue.is_some() {
             let random = self.rng.next_u64();
             self.ask(now, |queue, effects| {
-                queue.offer(now, call, (), Patience::Copies, random, effects);
+                queue.offer(now, call, (), random, effects);
             });
         } else {
             let ready = self.hosts.iter().enumerate().filter(|(_, host)| host.duty == Duty::Ready);

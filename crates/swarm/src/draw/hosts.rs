@@ -106,7 +106,7 @@ impl Drawer {
         let threshold = Duration::from_millis(rng.random_range(5..500));
         let after = Duration::from_millis(rng.random_range(20..1_000));
         let moves = rng.random_bool(0.5).then_some(Moves::after(after));
-        let settings = QueueSettings { bound, bound_after_100: bound, length, choice, moves, ..usual };
+        let settings = QueueSettings { bound, length, choice, moves, ..usual };
         let capacity = Settings { maximum, minimum: 5.0, threshold, ..Settings::default() };
         Some(Arc::new(QueueSetup { settings, source, capacity }))
     }
