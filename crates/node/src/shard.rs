@@ -318,6 +318,9 @@ impl Shard {
     /// ICMP says that a datagram to this address, which began with `quoted`, did not arrive (RFC 3261 §16.9).
     pub fn unreachable(&mut self, now: Instant, to: SocketAddr, quoted: &[u8], out: &mut Outbox<ShardEvent>) {
         self.set_now(now);
+        if let Some(queues) = &mut self.queues {
+            queues.gone(to, quoted);
+        }
         if let Some((stateful, mut lent)) = self.transactions(out) {
             stateful.unreachable(&mut lent, to, quoted);
         }

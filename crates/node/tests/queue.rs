@@ -137,6 +137,28 @@ fn a_cancelled_call_is_answered_and_not_delivered() {
     }
 }
 
+/// ICMP quotes what did not arrive, which nobody else has seen.
+#[test]
+fn a_caller_that_is_gone_gets_no_member() {
+    let mut bed = with_transactions(bed());
+    let mut setup = queue(1.0, CapacitySource::Fixed);
+    setup.settings.bound = Duration::from_secs(5);
+    set(&mut bed, setup);
+    let trying = calls(&mut bed, 4).remove(3).remove(0);
+    let lost = |bed: &mut Bed, to, quoted: &[u8]| {
+        let mut out = Outbox::default();
+        bed.shard.unreachable(bed.now, to, quoted, &mut out);
+        assert_eq!(bed.done(out), []);
+        waiting(bed)
+    };
+    let other = String::from_utf8(trying.bytes.clone()).expect("text").replace("call3", "call9");
+    assert_eq!(lost(&mut bed, trying.to, other.as_bytes()), 1, "of another call");
+    assert_eq!(lost(&mut bed, addr("127.0.9.2:6000"), &trying.bytes), 1, "of somebody else");
+    assert_eq!(lost(&mut bed, trying.to, &trying.bytes), 0);
+    let sent = bed.wait(Duration::from_secs(5));
+    assert!(sent.iter().all(|sent| sent.message().call_id() != b"call3"), "{sent:#?}");
+}
+
 #[test]
 fn nothing_waits_longer_than_it_may() {
     let mut bed = bed();

@@ -20,6 +20,7 @@ use elastic::queue::Effect;
 pub use pool::{CapacitySource, QueueMember, QueueReport, QueueSetup};
 use pool::{Due, PoolQueue};
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use transaction::Keys;
 use wire::{Message, Method};
@@ -133,6 +134,22 @@ impl Queues {
     pub(crate) fn taken_back(&mut self, pool: PoolId, slot: Slot) {
         if let Some(queue) = self.of(pool) {
             queue.taken_back(slot);
+        }
+    }
+
+    /// What was sent to this address, and began with `quoted`, did not arrive. If that was the 100 to a call that waits, its caller is
+    /// gone, and the call goes to nobody.
+    pub(crate) fn gone(&mut self, to: SocketAddr, quoted: &[u8]) {
+        let Some(call_id) = wire::peek_call_id(quoted).filter(|_| quoted.starts_with(b"SIP/2.0 100 ")) else {
+            return;
+        };
+        let is_it =
+            |waiter: &&Waiter| waiter.flow.peer == to && wire::peek_call_id(&waiter.bytes) == Some(call_id);
+        for queue in self.pools.iter_mut().flatten() {
+            let waiter = queue.waiting().find(is_it).and_then(|waiter| wire::scan(&waiter.bytes).ok());
+            if let Some(key) = waiter.map(|invite| self.keys.request(&invite).key) {
+                queue.remove(&key);
+            }
         }
     }
 
