@@ -2,9 +2,10 @@
 
 use crate::assign::{choose, first_pool, goes_on_as};
 use crate::examine::Facts;
+use crate::queue::QueueTurn;
 use crate::reply::Halt;
 use crate::{Drop, Orphans, Shard, ShardEvent};
-use balance::{CandidateVerdict, Decision, NodeId, PoolId, Request, Slot, Why};
+use balance::{CandidateVerdict, Decision, NodeId, PoolId, Request, Why};
 use base::{Flow, Instant, Outbox};
 use location::Aor;
 use wire::{Message, Method};
@@ -30,8 +31,8 @@ pub struct Explanation {
     pub pool: PoolId,
     /// Its policy.
     pub policy: &'static str,
-    /// Of a new call to a pool with a queue: the member that has room for it now. Without one it would wait.
-    pub queue: Option<Option<Slot>>,
+    /// Of a new call to a pool with a queue: what that would do with it.
+    pub queue: Option<QueueTurn>,
     /// Every member of the pool with its load, and why it would take no new call.
     pub verdicts: Vec<CandidateVerdict>,
 }

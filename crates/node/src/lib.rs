@@ -38,7 +38,7 @@ pub use home::{
 };
 pub use names::{HopName, Resolved};
 pub use pause::Pause;
-pub use queue::{CapacitySource, QueueMember, QueueReport, QueueSetup};
+pub use queue::{CapacitySource, QueueMember, QueueReport, QueueSetup, QueueTurn};
 pub use routes::Routes;
 pub use setup::{PoolMode, PoolSetup, Setup};
 pub use shard::{Orphans, PipelineSettings, Shard, ShardEvent, ShardInput};

@@ -8,7 +8,7 @@ use common::text::{Req, answer};
 use common::*;
 use elastic::estimate::Settings;
 use elastic::queue::{Choice, LengthSettings, Moves, Overflow, QueueSettings};
-use node::{CapacitySource, PoolMode, ProxySettings, QueueSetup};
+use node::{CapacitySource, PoolMode, ProxySettings, QueueSetup, QueueTurn};
 use proptest::prelude::*;
 use route::Dialogs;
 use std::collections::BTreeMap;
@@ -87,11 +87,11 @@ fn explained_is_what_would_happen() {
     let mut bed = bed();
     for number in 0..3 {
         let explained = bed.explain(client(), &invite("call")).expect("it is a new call");
-        assert_eq!(explained.queue, Some(Some(Slot(number))));
+        assert_eq!(explained.queue, Some(QueueTurn::Member(Slot(number))));
         let given = bed.one(0, client(), &invite(&format!("call{number}")));
         assert_eq!(bed.slot(given.to), number);
     }
-    assert_eq!(bed.explain(client(), &invite("call")).expect("it is one").queue, Some(None), "it would wait");
+    assert_eq!(bed.explain(client(), &invite("call")).expect("it is one").queue, Some(QueueTurn::Waits));
     let known = bed.explain(client(), &invite("call0")).expect("it is a repetition");
     assert_eq!((known.queue, known.known), (None, true));
 }

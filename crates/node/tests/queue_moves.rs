@@ -639,8 +639,8 @@ impl Seen {
     /// How many calls are up with whom.
     fn up(&self) -> BTreeMap<SocketAddr, u32> {
         let mut up = BTreeMap::new();
-        for (_, at) in self.answers.values() {
-            at.iter().for_each(|at| *up.entry(*at).or_default() += 1);
+        for at in self.answers.values().filter_map(|(_, at)| *at) {
+            *up.entry(at).or_default() += 1;
         }
         up
     }
@@ -649,11 +649,10 @@ impl Seen {
         for sent in sent {
             let message = sent.message();
             let call = string(message.call_id());
+            let is_copy = self.at_members.iter().any(|(known, _)| known.branch() == sent.branch());
             match message.status() {
-                None if message.method() == Some(Method::Invite) => {
-                    if self.at_members.iter().all(|(known, _)| known.branch() != sent.branch()) {
-                        self.at_members.push((sent, None));
-                    }
+                None if message.method() == Some(Method::Invite) && !is_copy => {
+                    self.at_members.push((sent, None));
                 }
                 Some(status) if status >= 200 && message.cseq().method == Method::Invite => {
                     assert_eq!(sent.to, client());

@@ -15,7 +15,8 @@ use base::{Instant, Ledger};
 use control::{ListedMember, MemberName, PoolSettings};
 use location::Aor;
 use node::{
-    Explanation, HomeReport, Orphans, ProxyReport, QueueMember, QueueReport, RouteTaken, ShardCounters,
+    Explanation, HomeReport, Orphans, ProxyReport, QueueMember, QueueReport, QueueTurn, RouteTaken,
+    ShardCounters,
 };
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -431,8 +432,8 @@ pub(crate) fn explained(view: &View, explanation: &Explanation, contacts: Option
         _ if outside.is_some() => (None, "outside"),
         _ if explanation.located.is_some() => (None, "located"),
         _ if let Some(taken) = explanation.queue => match taken {
-            Some(slot) => (address(slot), "queue"),
-            None => (None, "waits"),
+            QueueTurn::Member(slot) => (address(slot), "queue"),
+            QueueTurn::Waits => (None, "waits"),
         },
         (Decision::Forward { slot, why }, _) => (address(slot), why.name()),
         (Decision::Search, _) => (None, "search"),

@@ -65,6 +65,15 @@ pub(crate) struct Queues {
     shards: usize,
 }
 
+/// What a queue would do with a new call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum QueueTurn {
+    /// This member has room for it.
+    Member(Slot),
+    /// Nobody has: it waits, if there is room for it to wait.
+    Waits,
+}
+
 /// What a queue says about a new call.
 pub(crate) enum Turn {
     /// This member takes it.
@@ -169,16 +178,16 @@ impl Queues {
         self.pools.iter().flatten().filter_map(PoolQueue::deadline).min()
     }
 
-    /// Who would get a new call from the queue of a pool, if that has one; nobody where it would wait.
+    /// What the queue of a pool would do with a new call now, if it has one.
     pub(crate) fn would_pull(
         &mut self,
         now: Instant,
         pool: PoolId,
         balancer: &Balancer,
-    ) -> Option<Option<Slot>> {
+    ) -> Option<QueueTurn> {
         let queue = self.pools.get_mut(pool.index())?.as_mut()?;
         queue.look(now, balancer.takers(now, pool, true), &self.announced);
-        Some(queue.would_pull(now))
+        Some(queue.would_pull(now).map_or(QueueTurn::Waits, QueueTurn::Member))
     }
 
     /// Offers a new call to the queue of its pool.
