@@ -3,7 +3,8 @@
 //! Pure: time and all input are arguments. [`Control`] takes one input, makes one bounded step, and puts its effects into the
 //! caller's outbox in their order: probes as datagrams, and [`ControlEffect`]s. The caller asks the DNS what a [`LookUp`]
 //! wants to know, sleeps until the deadline, sends, gives every shard its [`node::Setup`], and writes the log. [`Membership`] is
-//! the part that knows no bytes: slots, health and the schedule of probes, whatever an address is.
+//! the part that knows no bytes: slots, health and the schedule of probes, whatever an address is. [`scale`] is what is decided about
+//! servers that are started and stopped.
 #![forbid(unsafe_code)]
 
 mod address;
@@ -13,6 +14,7 @@ mod membership;
 mod names;
 mod probe;
 mod questions;
+pub mod scale;
 mod settings;
 
 pub use address::{Address, MemberSettings};

@@ -3,9 +3,10 @@
 use crate::control::{Ask, ScaleWish, View};
 use crate::registrations::{Contacts, ContactsError, Home};
 use crate::report::{self, ExplainReport, Figures, SessionReport, Standing};
-use crate::scale::view::PoolView;
+use crate::scale::view::pool_view;
 use crate::shards::{self, Command, Explained, WorkerHandle};
 use base::{Flow, Instant};
+use control::scale::PoolView;
 use location::Aor;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -50,7 +51,7 @@ impl Handle {
     /// What the scaler of a pool has to know; `None` where there is no such pool.
     pub(crate) async fn pool_view(&self, pool: &str) -> Result<Option<PoolView>, String> {
         let view = self.view().await?;
-        Ok(PoolView::of(&view, &self.ask_each(Command::Counts).await?, pool))
+        Ok(pool_view(&view, &self.ask_each(Command::Counts).await?, pool))
     }
 
     /// The session of a Call-ID, if it is in the table.

@@ -1,35 +1,25 @@
-//! Servers of pools are started and stopped as calls come and go. [`elastic::scale`] decides; here members are drained, drivers
+//! Servers of pools are started and stopped as calls come and go. [`control::scale`] decides; here members are drained, drivers
 //! asked, and people told. `docs/elastic.md` describes it for users.
 //!
-//! - [`view`]: what a pool is like at one moment; the one place that takes it from what the process knows,
-//! - [`fleet`]: which server is which member, and what has been asked about it; pure,
-//! - [`advice`]: the same where nobody starts and stops servers,
-//! - [`driver`]: who starts and stops them,
+//! - [`view`]: the one place that takes what a pool is like from what the process knows,
+//! - [`driver`]: who starts and stops servers,
 //! - [`task`]: looks, and does what is decided.
 
-mod advice;
 mod driver;
-mod fleet;
-mod outlook;
-mod roster;
 mod task;
 mod tell;
-#[cfg(test)]
-mod tests;
 pub(crate) mod view;
 
 use crate::admin::view::{ScaleView, ScaledServer};
 use crate::clock::Clock;
 use crate::handle::Handle;
-use advice::Advice;
 use config::{Config, DriverConfig, PoolConfig, ScaleConfig, Workload};
+use control::scale::{Advice, Fleet, ListedServer, Reconciler, Roster};
 use driver::Driver;
-use fleet::Fleet;
-use roster::{ListedServer, Roster};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use task::{Decider, Task, Trouble};
+use task::{Decider, Task};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -135,7 +125,7 @@ impl Scaled {
         let decider = match &driver {
             Some(driver) => {
                 let fleet = Fleet::new(now, scale.settings.clone(), roster(pool, scale), detection(pool));
-                Decider::Fleet(Box::new(fleet), Arc::clone(driver))
+                Decider::Fleet(Box::new(Reconciler::new(now, fleet)), Arc::clone(driver))
             }
             None => Decider::Advice(Box::new(Advice::new(now, scale.settings.clone()))),
         };
@@ -154,7 +144,6 @@ impl Scaled {
             timeout: scale.timeout,
             decider,
             shown: sender,
-            trouble: Trouble::new(now),
         };
         Self { config: pool.clone(), driver, shown, task: tokio::spawn(task.run()), has_stopped: false }
     }

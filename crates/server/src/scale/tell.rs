@@ -1,7 +1,6 @@
 //! Tells people what has been decided about servers.
 
-use super::fleet::News;
-use super::view::PoolView;
+use control::scale::{News, PoolView};
 use elastic::scale::Decision;
 
 pub(super) fn tell(pool: &str, news: &News, view: &PoolView) {

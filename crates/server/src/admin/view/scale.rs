@@ -1,5 +1,6 @@
 //! Servers that are started and stopped.
 
+use control::scale::DecisionCounts;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
@@ -85,6 +86,13 @@ pub struct ScaleDecisions {
     pub stop: u64,
     /// Servers to be stopped since they did not come up.
     pub give_up: u64,
+}
+
+impl From<DecisionCounts> for ScaleDecisions {
+    fn from(counts: DecisionCounts) -> Self {
+        let DecisionCounts { start, drain, resume, stop, give_up } = counts;
+        Self { start, drain, resume, stop, give_up }
+    }
 }
 
 impl ScaleDecisions {

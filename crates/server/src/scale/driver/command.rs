@@ -1,8 +1,9 @@
 //! Programs start and stop servers: those of a cloud's or a hypervisor's command line.
 
 use super::program::run;
-use super::{Answer, Driver, Listing, Running, Server};
+use super::{Answer, Driver};
 use config::CommandLine;
+use control::scale::{Listing, Running, Server};
 use std::time::Duration;
 
 /// Starts and stops servers by programs.
@@ -42,9 +43,14 @@ impl Driver for CommandDriver {
             let Some(list) = &self.list else { return Ok(Running::Unknown.into()) };
             let text = run(&self.pool, list, None, self.timeout).await?;
             let names = text.lines().map(str::trim).filter(|line| !line.is_empty());
-            Ok(Running::Named(names.map(str::to_owned).collect()).into())
+            Ok(Running::Named(names.map(as_named).collect()).into())
         })
     }
+}
+
+/// A name that a program has printed, as members are named: it may lack the port.
+fn as_named(printed: &str) -> String {
+    config::member_address(printed).map_or_else(|_| printed.to_owned(), |address| address.to_string())
 }
 
 #[cfg(test)]
@@ -120,6 +126,13 @@ mod tests {
     async fn a_program_is_over_when_it_ends_whatever_it_leaves_behind() {
         let driver = driver("sleep 20 & echo started >&2", "true", None, Duration::from_secs(10));
         assert_eq!(driver.start(&server()).await, Ok(()));
+    }
+
+    #[test]
+    fn printed_names_are_those_of_members() {
+        let printed = ["10.0.0.3", "10.0.0.3:5070", "PBX.example.com", "pbx:5070", "no name"];
+        let named = ["10.0.0.3:5060", "10.0.0.3:5070", "pbx.example.com", "pbx:5070", "no name"];
+        assert_eq!(printed.map(as_named), named);
     }
 
     #[tokio::test]

@@ -2,8 +2,9 @@
 //! go on, and a next process does not know them.
 
 use super::program::{Tail, command, group, kill, shown};
-use super::{Answer, Driver, Listing, Running, Server};
+use super::{Answer, Driver};
 use config::CommandLine;
+use control::scale::{Listing, Running, Server};
 use rustix::process::{Signal, kill_process_group};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,7 +1,7 @@
 //! Runs a program for a server: what it is told, what is heard of it, and its end after a time.
 
-use super::Server;
 use config::CommandLine;
+use control::scale::Server;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;

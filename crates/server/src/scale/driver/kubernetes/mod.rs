@@ -13,9 +13,10 @@ mod tests;
 mod tls;
 mod watch;
 
-use super::{Answer, Driver, Listing, Running, Server};
+use super::{Answer, Driver};
 use api::{Api, Refusal};
 use config::{KubernetesConfig, NAMESPACE_FILE, Workload};
+use control::scale::{Listing, Running, Server};
 use pods::{DELETION_COST, Pod, Pods};
 use serde_json::{Value, json};
 use std::sync::Arc;

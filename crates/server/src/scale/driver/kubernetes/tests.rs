@@ -1,8 +1,9 @@
 //! The driver against an API server that gives recorded answers, in order, and notes what it was asked.
 
 use super::*;
-use crate::scale::driver::Word;
+
 use config::ApiServer;
+use control::scale::Word;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -592,7 +593,7 @@ async fn a_pod_is_found_by_an_address_of_either_family() {
     .await;
     let driver = server_side.driver(any(), LONG);
     let server = Server { address: "[fd00::6]:5060".parse().ok(), ..server(1, 2) };
-    assert_eq!(driver.list().await.map(|listing| listing.of(&server)), Ok(Some(Word::Runs)));
+    assert_eq!(driver.list().await.map(|listing| listing.of(&server, &server.name)), Ok(Some(Word::Runs)));
     assert_eq!(driver.stop(&server).await, Ok(()));
     assert_eq!(server_side.asked("PATCH").len(), 2);
 }
@@ -612,7 +613,7 @@ async fn a_pod_that_is_deleted_is_known_to_end() {
     until(&driver, Ok(numbered(&[0]))).await;
     let listing = driver.list().await.expect("it is known");
     assert_eq!(
-        [0, 1, 2].map(|index| listing.of(&server(index, 2))),
+        [0, 1, 2].map(|index| listing.of(&server(index, 2), "")),
         [Word::Runs, Word::Ends, Word::Absent].map(Some)
     );
 }

@@ -8,21 +8,23 @@ use base::Instant;
 use elastic::scale::{Decision, ScaleSettings, Scaler, Seen, ServerId, ServerLoad, ServerRow, ServerState};
 
 /// How many servers there should be.
-pub(super) struct Advice {
+pub struct Advice {
     scaler: Scaler,
     settings: ScaleSettings,
     has_begun: bool,
-    pub(super) outlook: Outlook,
+    /// How many calls come, and what the scaler has said.
+    pub outlook: Outlook,
 }
 
 impl Advice {
-    pub(super) fn new(now: Instant, settings: ScaleSettings) -> Self {
+    /// Nothing has been decided yet.
+    pub fn new(now: Instant, settings: ScaleSettings) -> Self {
         let scaler = Scaler::new(now, settings.clone());
         Self { scaler, settings, has_begun: false, outlook: Outlook::default() }
     }
 
     /// Looks at the pool, and says what would be done.
-    pub(super) fn step(&mut self, view: &PoolView, out: &mut Vec<News>) {
+    pub fn step(&mut self, view: &PoolView, out: &mut Vec<News>) {
         let Some(rate) = self.outlook.rate(view.now, view.arrivals) else { return };
         let taking: Vec<_> = view.members.iter().filter(|member| takes(member)).collect();
         if !self.has_begun {
@@ -65,23 +67,25 @@ impl Advice {
     }
 
     /// As many as there should be.
-    pub(super) fn wanted(&self) -> usize {
+    pub fn wanted(&self) -> usize {
         let is_wanted = |state| matches!(state, ServerState::Starting | ServerState::Ready);
         self.scaler.rows().filter(|row| is_wanted(row.state)).count()
     }
 
     /// Calls a second that those carry that take any.
-    pub(super) fn capacity(&self, view: &PoolView) -> f64 {
+    pub fn capacity(&self, view: &PoolView) -> f64 {
         let of = |member: &MemberLoad| member.capacity.unwrap_or(self.settings.capacity * member.weight);
         // The sum of no floats is -0.0.
         view.members.iter().filter(|member| takes(member)).map(of).sum::<f64>() + 0.0
     }
 
-    pub(super) fn rate(&self) -> f64 {
+    /// The rate of arrivals, smoothed.
+    pub fn rate(&self) -> f64 {
         self.scaler.rate()
     }
 
-    pub(super) fn settings(&self) -> &ScaleSettings {
+    /// What it decides by.
+    pub fn settings(&self) -> &ScaleSettings {
         &self.settings
     }
 }

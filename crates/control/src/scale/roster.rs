@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 
 /// Which member a server of the scaler is.
 #[derive(Clone, Debug)]
-pub(super) enum Roster {
+pub enum Roster {
     /// The members of the configuration, in its order. A name may stand for several addresses of one server.
     Listed(Vec<ListedServer>),
     /// Each address that a name stands for, in the order in which they came.
@@ -21,11 +21,11 @@ pub(super) enum Roster {
 
 /// A member of the configuration.
 #[derive(Clone, Debug)]
-pub(super) struct ListedServer {
+pub struct ListedServer {
     /// As all of this process names it.
-    pub(super) name: String,
+    pub name: String,
     /// As the file has it.
-    pub(super) text: String,
+    pub text: String,
 }
 
 impl Roster {
@@ -50,7 +50,7 @@ impl Roster {
     }
 
     /// Numbers of all servers that may be.
-    pub(super) fn ids(&self) -> impl Iterator<Item = ServerId> + use<> {
+    pub fn ids(&self) -> impl Iterator<Item = ServerId> + use<> {
         let count = match self {
             Self::Listed(servers) => servers.len(),
             Self::Found { addresses, .. } => addresses.len(),
@@ -59,7 +59,7 @@ impl Roster {
     }
 
     /// What the pool has of this server.
-    pub(super) fn members<'v>(&self, id: ServerId, view: &'v PoolView) -> Vec<&'v MemberLoad> {
+    pub fn members<'v>(&self, id: ServerId, view: &'v PoolView) -> Vec<&'v MemberLoad> {
         let index = id.0 as usize;
         let is_it = |member: &&MemberLoad| match self {
             Self::Listed(servers) => servers.get(index).is_some_and(|server| server.name == member.name),
@@ -69,7 +69,7 @@ impl Roster {
     }
 
     /// As drivers know it, of these that start, run, drain and stop; `None` where there is no such member.
-    pub(super) fn server(&self, id: ServerId, view: &PoolView, all: &[ServerId]) -> Option<Server> {
+    pub fn server(&self, id: ServerId, view: &PoolView, all: &[ServerId]) -> Option<Server> {
         let name = match self {
             Self::Listed(servers) => &servers.get(id.0 as usize)?.text,
             Self::Found { name, .. } => name,

@@ -6,10 +6,10 @@ use super::driver::{Listing, Running, Server};
 use super::fleet::{Fleet, News, Order};
 use super::roster::{ListedServer, Roster};
 use super::view::{MemberLoad, PoolView};
+use crate::membership::Drains;
 use base::Instant;
-use control::Drains;
+use core::time::Duration;
 use elastic::scale::{Decision, ScaleSettings, ServerId, ServerState, StartSettings};
-use std::time::Duration;
 
 /// A member of this name at 127.0.0.`host`.
 pub(super) fn member(name: &str, host: u8) -> MemberLoad {
@@ -226,7 +226,7 @@ impl World {
                 self.machines[index].drains.scaler = is_drained;
                 self.undrained.extend((!is_drained).then_some(index));
             }
-            Order::Doubt(_) => {}
+            Order::Doubt(_) | Order::List => {}
             Order::Tell(ref news) => self.told.push(news.clone()),
         }
     }
@@ -549,7 +549,7 @@ fn a_stop_that_is_under_way_is_not_asked_for_again() {
                     assert_eq!(server.index, 1);
                     stops += 1;
                 }
-                Order::Start(_) | Order::Doubt(_) | Order::Tell(_) => {}
+                Order::Start(_) | Order::Doubt(_) | Order::List | Order::Tell(_) => {}
             }
         }
     }

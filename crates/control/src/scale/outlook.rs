@@ -1,20 +1,34 @@
 //! What is known of a pool beside its servers: how many calls come, and what the scaler has said.
 
-use crate::admin::view::ScaleDecisions;
 use base::Instant;
 use elastic::scale::Decision;
 
+/// Decisions by kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DecisionCounts {
+    /// Servers to be started.
+    pub start: u64,
+    /// Servers that get no new calls any more.
+    pub drain: u64,
+    /// Drained ones that get calls again.
+    pub resume: u64,
+    /// Servers to be stopped, those that are asked for again included.
+    pub stop: u64,
+    /// Servers to be stopped since they did not come up.
+    pub give_up: u64,
+}
+
 /// What is known of a pool beside its servers.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Outlook {
+pub struct Outlook {
     /// When arrivals were last looked at, and how many there had been.
     seen: Option<(Instant, u64)>,
     /// Most servers announce much less than they use to.
-    pub(super) cluster_latency: bool,
+    pub cluster_latency: bool,
     /// So many servers are needed, which are more than there may be.
-    pub(super) short: Option<usize>,
+    pub short: Option<usize>,
     /// Decisions so far.
-    pub(super) decisions: ScaleDecisions,
+    pub decisions: DecisionCounts,
 }
 
 impl Outlook {

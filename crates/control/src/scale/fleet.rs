@@ -1,5 +1,5 @@
 //! Carries out what the scaler of a pool decides: which server is which member, what has been asked of the driver, and what of
-//! that has come true. Pure: the task beside it asks drivers and drains members.
+//! that has come true. Whoever uses it asks drivers and drains members.
 //!
 //! - A member that is no ready server is drained; one that becomes ready is not any more. A drain of an operator's stays until
 //!   he takes it back, whatever becomes of the server, and its capacity does not count meanwhile.
@@ -15,14 +15,14 @@ use super::outlook::Outlook;
 use super::roster::Roster;
 use super::view::{MemberLoad, PoolView};
 use base::Instant;
+use core::time::Duration;
 use elastic::scale::{Decision, ScaleSettings, Scaler, Seen, ServerId, ServerLoad, ServerRow, ServerState};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::time::Duration;
 
 /// What is to be done, or told.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Order {
+pub enum Order {
     /// The driver is to start it: [`Fleet::on_started`].
     Start(Server),
     /// The driver is to stop it: [`Fleet::on_stopped`].
@@ -31,13 +31,15 @@ pub(super) enum Order {
     Drain(SocketAddr, bool),
     /// The driver does not list it: it is to be asked whether it is there.
     Doubt(SocketAddr),
+    /// The driver is to say what runs: [`Reconciler::on_listed`](super::Reconciler::on_listed).
+    List,
     /// For people.
     Tell(News),
 }
 
 /// What people are to hear of a server, named as in the configuration.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum News {
+pub enum News {
     /// The scaler has decided this about it, or about the pool.
     Decided(Option<String>, Decision),
     /// It was found running.
@@ -73,7 +75,7 @@ struct Unlisted {
 const LASTING: Duration = Duration::from_secs(15);
 
 /// The servers of a pool.
-pub(super) struct Fleet {
+pub struct Fleet {
     scaler: Scaler,
     settings: ScaleSettings,
     roster: Roster,
@@ -84,16 +86,14 @@ pub(super) struct Fleet {
     /// What the driver said last, and when it was asked.
     listed: Option<(Instant, Listing)>,
     unlisted: BTreeMap<ServerId, Unlisted>,
-    pub(super) outlook: Outlook,
+    /// How many calls come, and what the scaler has said.
+    pub outlook: Outlook,
 }
 
 impl Fleet {
-    pub(super) fn new(
-        now: Instant,
-        settings: ScaleSettings,
-        roster: Roster,
-        detection: Option<Duration>,
-    ) -> Self {
+    /// Nothing is known of the servers. `detection`: after so long it is known whether a member answers; `None` where nobody asks
+    /// regularly.
+    pub fn new(now: Instant, settings: ScaleSettings, roster: Roster, detection: Option<Duration>) -> Self {
         Self {
             scaler: Scaler::new(now, settings.clone()),
             settings,
@@ -108,20 +108,20 @@ impl Fleet {
     }
 
     /// The driver has said what runs; it was asked at `at`.
-    pub(super) fn on_listed(&mut self, at: Instant, listing: Listing) {
+    pub fn on_listed(&mut self, at: Instant, listing: Listing) {
         self.listed = Some((at, listing));
     }
 
     /// The driver cannot say what runs. Unless it has said so before, those run that answer probes, where members are asked
     /// regularly.
-    pub(super) fn on_list_failed(&mut self, at: Instant) {
+    pub fn on_list_failed(&mut self, at: Instant) {
         if self.listed.is_none() && self.detection.is_some() {
             self.listed = Some((at, Running::Unknown.into()));
         }
     }
 
     /// The driver has started a server, or failed to.
-    pub(super) fn on_started(&mut self, now: Instant, id: ServerId, is_done: bool) {
+    pub fn on_started(&mut self, now: Instant, id: ServerId, is_done: bool) {
         if let Some(asked) = self.asked.get_mut(&id) {
             (asked.is_open, asked.unlisted_until) = (false, now);
         }
@@ -131,7 +131,7 @@ impl Fleet {
     }
 
     /// The driver has stopped a server, or failed to: then it is asked again.
-    pub(super) fn on_stopped(&mut self, now: Instant, id: ServerId, is_done: bool) {
+    pub fn on_stopped(&mut self, now: Instant, id: ServerId, is_done: bool) {
         self.asked.insert(id, Asked { at: now, unlisted_until: now, is_open: false });
         if is_done {
             self.scaler.on_stopped(now, id);
@@ -139,7 +139,7 @@ impl Fleet {
     }
 
     /// Whether it is known what runs. Without, nothing is done.
-    pub(super) fn knows(&self, now: Instant) -> bool {
+    pub fn knows(&self, now: Instant) -> bool {
         match &self.listed {
             None => false,
             Some((_, Listing { running: Running::Unknown, .. })) => self.has_asked_all(now),
@@ -153,7 +153,7 @@ impl Fleet {
     }
 
     /// Looks at the pool, and says what is to be done.
-    pub(super) fn step(&mut self, view: &PoolView, out: &mut Vec<Order>) {
+    pub fn step(&mut self, view: &PoolView, out: &mut Vec<Order>) {
         let starting: Vec<_> = self.of(ServerState::Starting).collect();
         self.roster.look(view, &starting);
         let Some(rate) = self.outlook.rate(view.now, view.arrivals).filter(|_| self.knows(view.now)) else {
@@ -208,7 +208,7 @@ impl Fleet {
     /// Servers that answer and that the driver does not list. Each is asked whether it is there, and told of if that lasts.
     fn see_unlisted(&mut self, view: &PoolView, out: &mut Vec<Order>) {
         let lasting = self.detection.unwrap_or(LASTING);
-        let mut before = std::mem::take(&mut self.unlisted);
+        let mut before = core::mem::take(&mut self.unlisted);
         for id in self.roster.ids() {
             let runs = matches!(self.state(id), Some(ServerState::Ready | ServerState::Draining));
             if !runs || self.word(id, view) != Some(Word::Absent) {
@@ -232,7 +232,7 @@ impl Fleet {
         let (at, listing) = self.listed.as_ref()?;
         let is_news = self.asked.get(&id).is_none_or(|asked| !asked.is_open && *at > asked.unlisted_until);
         let server = self.roster.server(id, view, &[])?;
-        if is_news { listing.of(&server) } else { None }
+        if is_news { listing.of(&server, &self.name(id)) } else { None }
     }
 
     /// Whether a member of it counts as alive.
@@ -361,37 +361,40 @@ impl Fleet {
     }
 
     /// As many as are to take calls.
-    pub(super) fn wanted(&self) -> usize {
+    pub fn wanted(&self) -> usize {
         self.rows().filter(|row| matches!(row.state, ServerState::Starting | ServerState::Ready)).count()
     }
 
     /// Calls a second that those carry that take any.
-    pub(super) fn capacity(&self, view: &PoolView) -> f64 {
+    pub fn capacity(&self, view: &PoolView) -> f64 {
         let taking = view.members.iter().filter(|member| member.is_up && !member.drains.is_any());
         // The sum of no floats is -0.0.
         taking.map(|member| self.capacity_of(member)).sum::<f64>() + 0.0
     }
 
     /// When a stop that is not done is asked for again.
-    pub(super) fn stopped_again(&self, id: ServerId) -> Option<Instant> {
+    pub fn stopped_again(&self, id: ServerId) -> Option<Instant> {
         let row = self.rows().find(|row| row.id == id && row.state == ServerState::Stopping)?;
         Some(row.since + self.settings.stop_again)
     }
 
     /// Servers that answer although the driver has not listed them for a while.
-    pub(super) fn unlisted(&self) -> Vec<String> {
+    pub fn unlisted(&self) -> Vec<String> {
         self.unlisted.iter().filter(|(_, unlisted)| unlisted.is_told).map(|(id, _)| self.name(*id)).collect()
     }
 
-    pub(super) fn scaler(&self) -> &Scaler {
+    /// Who decides how many there are to be.
+    pub fn scaler(&self) -> &Scaler {
         &self.scaler
     }
 
-    pub(super) fn settings(&self) -> &ScaleSettings {
+    /// What it decides by.
+    pub fn settings(&self) -> &ScaleSettings {
         &self.settings
     }
 
-    pub(super) fn roster(&self) -> &Roster {
+    /// Which server is which member.
+    pub fn roster(&self) -> &Roster {
         &self.roster
     }
 
@@ -408,7 +411,7 @@ impl Fleet {
     }
 
     /// What people call it.
-    pub(super) fn name(&self, id: ServerId) -> String {
+    pub fn name(&self, id: ServerId) -> String {
         match &self.roster {
             Roster::Listed(servers) => {
                 servers.get(id.0 as usize).map(|server| server.name.clone()).unwrap_or_default()
