@@ -18,6 +18,9 @@ rules! {
         Waits = "a call waited in a queue for longer than it may",
         // State that is shared out.
         TwoStates = "two nodes keep the state of a call",
+        // Servers that are started and stopped.
+        StoppedBusy = "a server was to be stopped that has calls which its balancer knows of",
+        LostByScaling = "a call was lost with a server that its balancer had stopped",
         // A balancer's state.
         OtherShard = "a call is in the table of a shard that does not own it",
         Leases = "a load is not the sum of its leases",

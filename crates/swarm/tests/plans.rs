@@ -43,6 +43,7 @@ fn seeds_draw_both_kinds_of_plans_and_every_kind_of_action() {
         "Sequential",
         "refuses some",
         "keeps calls",
+        "scaled by",
     ] {
         assert!(plans.iter().any(|plan| plan.to_string().contains(kind)), "{kind}");
     }

@@ -14,6 +14,8 @@ use super::driver::{Listing, Running, Server, Word};
 use super::outlook::Outlook;
 use super::roster::Roster;
 use super::view::{MemberLoad, PoolView};
+use crate::probe::ProbeSettings;
+use balance::HealthSettings;
 use base::Instant;
 use core::time::Duration;
 use elastic::scale::{Decision, ScaleSettings, Scaler, Seen, ServerId, ServerLoad, ServerRow, ServerState};
@@ -73,6 +75,11 @@ struct Unlisted {
 
 /// What counts as lasting where nobody asks members regularly: lists come every few seconds.
 const LASTING: Duration = Duration::from_secs(15);
+
+/// After so long a member that does not answer is known to be dead; `None` where nobody asks regularly.
+pub fn detection(probes: &ProbeSettings, health: &HealthSettings) -> Option<Duration> {
+    probes.periodic.then(|| probes.interval * health.fall + probes.interval + probes.timeout)
+}
 
 /// The servers of a pool.
 pub struct Fleet {

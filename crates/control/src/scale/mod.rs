@@ -21,7 +21,7 @@ mod view;
 
 pub use advice::Advice;
 pub use driver::{Listing, Running, Server, Word};
-pub use fleet::{Fleet, News, Order};
+pub use fleet::{Fleet, News, Order, detection};
 pub use outlook::{DecisionCounts, Outlook};
 pub use reconciler::{ListNews, Reconciler};
 pub use roster::{ListedServer, Roster};

@@ -14,11 +14,10 @@ use crate::admin::view::{ScaleView, ScaledServer};
 use crate::clock::Clock;
 use crate::handle::Handle;
 use config::{Config, DriverConfig, PoolConfig, ScaleConfig, Workload};
-use control::scale::{Advice, Fleet, ListedServer, Reconciler, Roster};
+use control::scale::{Advice, Fleet, ListedServer, Reconciler, Roster, detection};
 use driver::Driver;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 use task::{Decider, Task};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -124,7 +123,12 @@ impl Scaled {
         let now = clock.now();
         let decider = match &driver {
             Some(driver) => {
-                let fleet = Fleet::new(now, scale.settings.clone(), roster(pool, scale), detection(pool));
+                let fleet = Fleet::new(
+                    now,
+                    scale.settings.clone(),
+                    roster(pool, scale),
+                    detection(&pool.probes, &pool.health),
+                );
                 Decider::Fleet(Box::new(Reconciler::new(now, fleet)), Arc::clone(driver))
             }
             None => Decider::Advice(Box::new(Advice::new(now, scale.settings.clone()))),
@@ -166,10 +170,4 @@ fn roster(pool: &PoolConfig, scale: &ScaleConfig) -> Roster {
             Roster::Listed(names.zip(&scale.texts).map(listed).collect())
         }
     }
-}
-
-/// After so long a member that does not answer is known to be dead; `None` where nobody asks regularly.
-fn detection(pool: &PoolConfig) -> Option<Duration> {
-    let probes = &pool.probes;
-    probes.periodic.then(|| probes.interval * pool.health.fall + probes.interval + probes.timeout)
 }

@@ -5,6 +5,7 @@
 
 mod answered;
 mod balancer;
+mod scaled;
 mod shared;
 
 use super::plan::{Plan, SITES, SiteRole, site_address};
@@ -16,9 +17,12 @@ use crate::{ProcessInput, ProxyWatch, Sent};
 use answered::Answered;
 use balancer::BalancerChecker;
 use base::Instant;
+use control::scale::Order;
 use dialog::CallRecord;
 use route::{Fork, Forward};
+use scaled::Scaled;
 use shared::Shared;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use wire::Message;
 
@@ -34,6 +38,8 @@ pub(super) struct Checkers {
     answered: Answered,
     shared: Shared,
     sites: Vec<SiteWatch>,
+    /// Of the sites that start and stop servers.
+    scaled: BTreeMap<u16, Scaled>,
 }
 
 impl Checkers {
@@ -64,10 +70,17 @@ impl Checkers {
                 SiteWatch::Home(Box::new(HomeWatch::new(plan.authenticates, plan.is_durable)))
             }
         };
+        let scaled = |(number, site): (u16, &SitePlan)| match &site.role {
+            SiteRole::Balancer(plan) if plan.scale.is_some() => {
+                Some((number, Scaled::new(plan.sessions.call_lifetime)))
+            }
+            _ => None,
+        };
         Self {
             answered: Answered::default(),
             shared: Shared::default(),
             sites: (0..).zip(&plan.sites).map(watch).collect(),
+            scaled: (0..).zip(&plan.sites).filter_map(scaled).collect(),
         }
     }
 
@@ -95,6 +108,9 @@ impl Checkers {
 
     /// A process has ended: the next one knows nothing. What it did for calls that were not settled is lost.
     pub(super) fn ended(&mut self, place: ProcessId) {
+        if let Some(scaled) = self.scaled.get_mut(&place.site) {
+            scaled.ended();
+        }
         match &mut self.sites[usize::from(place.site)] {
             SiteWatch::Balancer(watch) => {
                 self.answered.lose(watch.unsettled(place.process));
@@ -135,6 +151,7 @@ impl Checkers {
         for one in sent {
             self.answered.check(&one.bytes, one.to)?;
         }
+        self.see_scaled(now, place, Some((from, bytes)), sent);
         match self.site(place) {
             SiteWatch::Balancer(watch) => {
                 watch.datagram((now, place.process), process, (from, bytes), sent)?;
@@ -166,6 +183,7 @@ impl Checkers {
         for one in sent {
             self.answered.check(&one.bytes, one.to)?;
         }
+        self.see_scaled(now, place, None, sent);
         match self.site(place) {
             SiteWatch::Balancer(watch) if sent.is_empty() || watch.has_transactions() => {
                 watch.settle((now, place.process), sent)
@@ -185,12 +203,51 @@ impl Checkers {
 
     /// An answerer sent this.
     pub(super) fn said(&mut self, from: SocketAddr, response: &Message<'_>) -> Result<(), String> {
+        self.scaled.values_mut().for_each(|scaled| scaled.said(from, response));
         self.answered.said(from, response)
+    }
+
+    /// A process that starts and stops servers got a datagram, and sent `sent`.
+    fn see_scaled(
+        &mut self,
+        now: Instant,
+        place: ProcessId,
+        got: Option<(SocketAddr, &[u8])>,
+        sent: &[Sent],
+    ) {
+        let Some(scaled) = self.scaled.get_mut(&place.site) else { return };
+        if let Some((from, Ok(message))) = got.map(|(from, bytes)| (from, wire::scan(bytes))) {
+            scaled.heard(now, from, &message);
+        }
+        for one in sent {
+            if let Ok(message) = wire::scan(&one.bytes) {
+                scaled.sent(one.to, &message);
+            }
+        }
+    }
+
+    /// The scaler of this site wants this done.
+    pub(super) fn ordered(&mut self, now: Instant, site: u16, order: &Order) -> Result<(), String> {
+        self.scaled.get(&site).map_or(Ok(()), |scaled| scaled.ordered(now, order))
+    }
+
+    /// A server of this site has been stopped, as its scaler wanted; `goes_on`: the process that wanted it still runs. What the
+    /// server had beside what that process knows of is lost.
+    pub(super) fn stopped(
+        &mut self,
+        now: Instant,
+        site: u16,
+        server: SocketAddr,
+        goes_on: bool,
+    ) -> Result<(), String> {
+        self.answered.died(server);
+        self.scaled.get_mut(&site).map_or(Ok(()), |scaled| scaled.stopped(now, server, goes_on))
     }
 
     /// This answerer died.
     pub(super) fn died(&mut self, answerer: SocketAddr) {
         self.answered.died(answerer);
+        self.scaled.values_mut().for_each(|scaled| scaled.died(answerer));
     }
 
     /// How many calls were lost with those who had them in hand.

@@ -49,7 +49,7 @@ pub(super) fn entries(targets: &[Destination]) -> Vec<Entry> {
 
 impl Drawer {
     /// The sites, and those that callers know.
-    pub(super) fn sites(&mut self, answerers: u16, care: Care) -> (Vec<SitePlan>, Vec<Entry>) {
+    pub(super) fn sites(&mut self, answerers: u16, (care, calm): (Care, u64)) -> (Vec<SitePlan>, Vec<Entry>) {
         let shape = match self.rng.random_range(0..20) {
             0..8 => Shape::Balancer,
             8..14 => Shape::Proxies,
@@ -59,7 +59,7 @@ impl Drawer {
         let mut sites = Vec::new();
         let mut targets: Vec<_> = (0..answerers).map(Destination::Answerer).collect();
         if matches!(shape, Shape::Balancer | Shape::ProxiesFirst) {
-            targets = vec![self.balancer(&mut sites, &targets)];
+            targets = vec![self.balancer(&mut sites, &targets, (care, calm))];
         }
         if shape != Shape::Balancer {
             // A pool of one has nobody left while that one is drained or dead: no gentle plan.
@@ -70,22 +70,31 @@ impl Drawer {
             }
         }
         if shape == Shape::BalancerFirst {
-            targets = vec![self.balancer(&mut sites, &targets)];
+            targets = vec![self.balancer(&mut sites, &targets, (care, calm))];
         }
         let entries = entries(&targets);
         (sites, entries)
     }
 
-    fn balancer(&mut self, sites: &mut Vec<SitePlan>, targets: &[Destination]) -> Destination {
+    fn balancer(
+        &mut self,
+        sites: &mut Vec<SitePlan>,
+        targets: &[Destination],
+        (care, calm): (Care, u64),
+    ) -> Destination {
         let number = sites.len() as u16;
         // Of a fork: so the rest of a plan does not depend on it.
         let shards = self.rng.fork(&format!("shards {number}")).random_range(1..=3);
         let has_transactions = self.rng.fork(&format!("transactions {number}")).random_bool(0.25);
         let forward = if has_transactions { Forward::Transaction } else { Forward::Stateless };
-        let queue = has_transactions.then(|| self.queue(number)).flatten();
+        let scale = self.scale(number, targets, care, calm);
+        // What is drawn of both would be about the queue: it refuses what a scaler has yet to start servers for.
+        let queue = (has_transactions && scale.is_none()).then(|| self.queue(number)).flatten();
         let plan = self.balancer_plan(targets);
-        let role = SiteRole::Balancer(BalancerPlan { shards, forward, queue, ..plan });
-        let processes = self.rng.random_range(1..3);
+        // Two scalers of the same servers would each stop what the other one has started.
+        let (pools, processes_max) = if scale.is_some() { (1, 1) } else { (plan.pools, 2) };
+        let role = SiteRole::Balancer(BalancerPlan { shards, pools, forward, queue, scale, ..plan });
+        let processes = self.rng.random_range(1..3).min(processes_max);
         sites.push(SitePlan { name: format!("balancer {number}"), role, processes });
         Destination::Site(number)
     }
@@ -247,6 +256,7 @@ impl Drawer {
                 ..balance::SessionSettings::default()
             },
             queue: None,
+            scale: None,
         }
     }
 

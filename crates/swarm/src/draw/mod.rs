@@ -4,6 +4,7 @@ mod faults;
 mod forks;
 mod home;
 mod hosts;
+mod scale;
 mod sharing;
 
 use crate::plan::DATAGRAMS_MAX;
@@ -15,6 +16,8 @@ use rand::Rng as _;
 
 /// How long members need at most to be found alive, and calls of the faulty phase to be out of the way.
 const SETTLING: Duration = Duration::from_secs(40);
+/// The same where members are started as well.
+const SETTLING_SCALED: Duration = Duration::from_secs(80);
 /// Length of the phase without faults in which calls must succeed.
 const LIVENESS: Duration = Duration::from_secs(20);
 /// The longest call of that phase is over by then: some ring for a long time, some last.
@@ -87,12 +90,13 @@ impl Drawer {
         let answerers: Vec<_> =
             (0..self.rng.random_range(2..6)).map(|number| self.answerer(number)).collect();
         let (sites, entries) = match self.kind {
-            Kind::Plain => self.sites(answerers.len() as u16, care),
+            Kind::Plain => self.sites(answerers.len() as u16, (care, calm)),
             Kind::Sharing => self.sharing_sites(answerers.len() as u16, care),
             Kind::Forks => self.forking_sites(answerers.len() as u16),
             Kind::Home => self.home_sites(answerers.len() as u16, calm),
         };
-        let liveness = at(calm) + SETTLING;
+        let is_scaled = sites.iter().any(|site| site.role.scale().is_some());
+        let liveness = at(calm) + if is_scaled { SETTLING_SCALED } else { SETTLING };
         let mut plan = Plan {
             seed: self.seed,
             care,
@@ -119,6 +123,10 @@ impl Drawer {
         }
         self.heal(&mut plan, calm);
         plan.actions.sort_by_key(|&(at, _)| at);
+        if is_scaled {
+            scale::answer_probes(&mut plan);
+            self.vary_rates(&mut plan, calm);
+        }
         plan
     }
 }

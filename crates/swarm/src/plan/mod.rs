@@ -2,6 +2,7 @@
 
 mod address;
 mod role;
+mod scale;
 mod show;
 
 use balance::PolicyKind;
@@ -16,6 +17,7 @@ pub use role::{
     BalancerPlan, Callee, HomePlan, PhonePlan, PhoneStep, PlannedMember, ProxyPlan, SitePlan, SiteRole,
     StoreState, When,
 };
+pub use scale::{DriverPlan, ScalePlan};
 
 /// Enough for any run.
 pub(crate) const DATAGRAMS_MAX: u64 = 100_000_000;
@@ -172,6 +174,14 @@ impl Plan {
     pub fn site_of(&self, process: u16) -> u16 {
         let sites = 0..self.sites.len() as u16;
         sites.rev().find(|&site| self.first_process(site) <= process).unwrap_or_default()
+    }
+
+    /// The site that starts and stops this answerer, and how it does.
+    pub(crate) fn scaled_by(&self, answerer: u16) -> Option<(u16, &ScalePlan)> {
+        (0..).zip(&self.sites).find_map(|(number, site)| {
+            let scale = site.role.scale()?;
+            site.role.targets().contains(&Destination::Answerer(answerer)).then_some((number, scale))
+        })
     }
 
     /// The process on a host, if one is there.

@@ -1,6 +1,6 @@
 //! What a site is, and what its configuration file says.
 
-use super::Destination;
+use super::{Destination, ScalePlan};
 use balance::{HealthSettings, PolicyKind};
 use base::Instant;
 use control::ProbeSettings;
@@ -34,6 +34,14 @@ pub enum SiteRole {
 }
 
 impl SiteRole {
+    /// How its servers are started and stopped, if they are.
+    pub fn scale(&self) -> Option<&ScalePlan> {
+        match self {
+            Self::Balancer(plan) => plan.scale.as_deref(),
+            Self::Proxy(_) | Self::Home(_) => None,
+        }
+    }
+
     /// Whom it sends new calls to.
     pub fn targets(&self) -> Vec<Destination> {
         match self {
@@ -75,6 +83,8 @@ pub struct BalancerPlan {
     pub sessions: balance::SessionSettings,
     /// The queue in front of each pool, if new calls wait for room there.
     pub queue: Option<Arc<QueueSetup>>,
+    /// How its servers are started and stopped, if they are. Then there is one pool, and one process.
+    pub scale: Option<Box<ScalePlan>>,
 }
 
 /// Which requests go another way than to the next hops of all others.

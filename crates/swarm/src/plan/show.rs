@@ -55,15 +55,7 @@ impl Plan {
         for (number, SitePlan { name, role, processes }) in (0..).zip(&self.sites) {
             write!(f, "{name} ({}): {processes} processes, ", Destination::Site(number).address())?;
             match role {
-                SiteRole::Balancer(plan) => {
-                    let BalancerPlan { shards, pools, forward, policy, members, queue, .. } = plan;
-                    let members = self.pool(members);
-                    writeln!(
-                        f,
-                        "{shards} shards, {pools} pools ({forward:?}), policy {policy}, members {members}{}",
-                        queue.as_ref().map(|queue| format!(", queue {queue:?}")).unwrap_or_default()
-                    )?;
-                }
+                SiteRole::Balancer(plan) => self.balancer(f, plan)?,
                 SiteRole::Proxy(plan) => {
                     write!(f, "Timer C {:?}, next hops {}", plan.timers.c, self.hops(&plan.hops))?;
                     for (when, hops) in &plan.ways {
@@ -98,6 +90,19 @@ impl Plan {
             writeln!(f, "{name} ({address}): {ring:?}, trying {trying}, {work:?} a BYE{deaf}{refusing}")?;
         }
         Ok(())
+    }
+
+    fn balancer(&self, f: &mut fmt::Formatter<'_>, plan: &BalancerPlan) -> fmt::Result {
+        let BalancerPlan { shards, pools, forward, policy, members, queue, scale, .. } = plan;
+        let members = self.pool(members);
+        write!(f, "{shards} shards, {pools} pools ({forward:?}), policy {policy}, members {members}")?;
+        if let Some(queue) = queue {
+            write!(f, ", queue {queue:?}")?;
+        }
+        if let Some(scale) = scale {
+            write!(f, ", scaled by {scale:?}")?;
+        }
+        writeln!(f)
     }
 
     fn action(&self, f: &mut fmt::Formatter<'_>, action: &PlannedAction) -> fmt::Result {

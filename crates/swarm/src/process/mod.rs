@@ -1,6 +1,7 @@
 //! A process of a site, from its start to its end: what the server runs, without its sockets and threads.
 
 mod node;
+mod scaling;
 mod settings;
 
 use super::plan::site_address;
@@ -11,6 +12,7 @@ use core::time::Duration;
 
 pub use node::BalancerState;
 pub(super) use node::Process;
+pub(super) use scaling::DriverAnswer;
 
 /// Unix time at which every run starts; tokens carry it.
 pub(super) const EPOCH_UNIX: u64 = 1_800_000_000;

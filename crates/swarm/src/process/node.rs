@@ -1,5 +1,6 @@
 //! A process of a site: its shards, and beside them the control plane, which the server runs as well.
 
+use super::scaling::Scaling;
 use super::settings::settings;
 use super::{Shown, listeners, taken};
 use crate::plan::{SiteRole, probe_address};
@@ -36,9 +37,11 @@ pub struct BalancerState {
 }
 
 pub(crate) struct Process {
-    shards: Vec<Shard>,
+    pub(super) shards: Vec<Shard>,
     is_proxy: bool,
-    control: Control<fn(SocketAddr) -> Option<Flow>>,
+    pub(super) control: Control<fn(SocketAddr) -> Option<Flow>>,
+    /// Of a balancer that starts and stops its servers.
+    pub(super) scaling: Option<Scaling>,
     events: Outbox<ShardEvent>,
     effects: Outbox<ControlEffect>,
     /// Questions to stores that nobody has taken; of a registrar, which has one shard.
@@ -95,17 +98,24 @@ impl Process {
         let shards = (0..count).map(shard).collect();
         let is_proxy = !matches!(plan.role, SiteRole::Balancer(_));
         let (events, asked, written) = (Outbox::default(), Vec::new(), Vec::new());
-        Self { shards, is_proxy, control, events, effects, asked, written, now }
+        let scaling = match &plan.role {
+            SiteRole::Balancer(plan) => Scaling::renewed(None, now, plan),
+            SiteRole::Proxy(_) | SiteRole::Home(_) => None,
+        };
+        Self { shards, is_proxy, control, scaling, events, effects, asked, written, now }
     }
 
     /// Reads another configuration, as the server does on reload.
     pub(crate) fn reload(&mut self, now: Instant, role: &SiteRole, site: u16, key: u8) {
         let settings = Box::new(settings(role, site, key));
         self.tell(now, ControlInput::Settings { settings, is_other_resolver: false });
+        if let SiteRole::Balancer(plan) = role {
+            self.scaling = Scaling::renewed(self.scaling.take(), now, plan);
+        }
     }
 
     /// The control plane hears of something, and what it decides is done.
-    fn tell(&mut self, now: Instant, input: ControlInput<'_>) {
+    pub(super) fn tell(&mut self, now: Instant, input: ControlInput<'_>) {
         self.control.handle(now, input, &mut self.effects);
         self.carry_out(now);
     }

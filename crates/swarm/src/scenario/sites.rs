@@ -96,6 +96,7 @@ impl Sites {
             probes: settings.probe_settings(&scenario.timers),
             sessions: settings.session_settings(&scenario.timers),
             queue: None,
+            scale: None,
         }
     }
 

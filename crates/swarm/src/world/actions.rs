@@ -35,7 +35,13 @@ impl<W: Wrapper> World<W> {
                 }
                 self.checkers.died(answerer_address(*answerer));
             }
-            PlannedAction::Return(answerer) => self.start_answerer(*answerer),
+            PlannedAction::Return(answerer) => {
+                // What was stopped meanwhile does not come back by itself.
+                let driver = self.plan.scaled_by(*answerer).and_then(|(site, _)| self.drivers.get(&site));
+                if driver.is_none_or(|driver| driver.is_on(*answerer)) {
+                    self.start_answerer(*answerer);
+                }
+            }
             PlannedAction::Stall(host, time) => {
                 let it = &mut self.hosts[*host as usize];
                 it.stalled_until = it.stalled_until.max(now + *time);
@@ -89,7 +95,7 @@ impl<W: Wrapper> World<W> {
         }
     }
 
-    fn start_answerer(&mut self, answerer: u16) {
+    pub(super) fn start_answerer(&mut self, answerer: u16) {
         let host = self.plan.answerer_host(answerer);
         if let Role::Answerer { agent: None, .. } = self.hosts[host as usize].role {
             let life = self.hosts[host as usize].lives;

@@ -1,6 +1,7 @@
 //! Hosts, the network between them, and the order of events.
 
 mod actions;
+mod driver;
 mod host;
 mod judge;
 mod stores;
@@ -8,8 +9,8 @@ mod traffic;
 
 use super::checkers::Checkers;
 use super::plan::{
-    Callee, DOMAIN, SiteRole, answerer_address, caller_address, probe_address, site_address, user_behind,
-    user_name,
+    Callee, DOMAIN, Destination, SiteRole, answerer_address, caller_address, probe_address, site_address,
+    user_behind, user_name,
 };
 use super::process::Shown;
 use super::{Plan, PlannedAction, RunRule, SitePlan};
@@ -17,8 +18,11 @@ use crate::credentials::Chaperon;
 use crate::phone::Phone;
 use crate::{ProcessInput, Sent};
 use base::{Instant, Outbox, Rng, Slab};
+use control::Drainer;
+use control::scale::Order;
 use core::time::Duration;
 use dialog::CallRecord;
+use driver::{Begun, Driver};
 use host::{Host, Role};
 use load::{AgentEvent as Told, Answerer, AnswererConfig, Caller, CallerConfig};
 use rand::Rng as _;
@@ -61,6 +65,14 @@ pub trait Wrapper {
     /// The process of a balancer or proxy shows this of itself.
     fn shows(&mut self, _shown: &mut Shown) {}
 
+    /// The scaler of a balancer wants this done.
+    fn orders(&mut self, _orders: &mut Vec<Order>) {}
+
+    /// In whose name a scaler drains members.
+    fn drains_as(&mut self) -> Drainer {
+        Drainer::Scaler
+    }
+
     /// An answerer sends this.
     fn answers(&mut self, _sent: &mut Sent) {}
 }
@@ -89,6 +101,8 @@ enum Event {
     Arrives(u32),
     Due(HostIndex),
     Act(u32),
+    /// Something that a driver has begun is over.
+    Driver(u32),
     Look,
 }
 
@@ -111,6 +125,9 @@ pub struct World<W> {
     hosts: Vec<Host>,
     addresses: BTreeMap<SocketAddr, HostIndex>,
     on_the_way: Slab<LinkMessage>,
+    /// Of the sites that start and stop servers.
+    drivers: BTreeMap<u16, Driver>,
+    begun: Slab<Begun>,
     /// The process that has the address of each site.
     active: Vec<u16>,
     /// The sites with their configuration of the moment.
@@ -148,6 +165,8 @@ impl<W: Wrapper> World<W> {
             hosts: Vec::new(),
             addresses: BTreeMap::new(),
             on_the_way: Slab::default(),
+            drivers: BTreeMap::new(),
+            begun: Slab::default(),
             active: (0..plan.sites.len() as u16).map(|site| plan.first_process(site)).collect(),
             sites: plan.sites.clone(),
             key: 0,
@@ -182,10 +201,21 @@ impl<W: Wrapper> World<W> {
             }
             self.act(&PlannedAction::Start(process));
         }
+        for (number, site) in (0..).zip(&self.plan.sites) {
+            let Some(scale) = site.role.scale() else { continue };
+            let answerer = |target| match target {
+                Destination::Answerer(answerer) => Some(answerer),
+                Destination::Site(_) => None,
+            };
+            let members = site.role.targets().into_iter().filter_map(answerer);
+            let rng = self.rng.fork(&format!("driver {number}"));
+            self.drivers.insert(number, Driver::new(scale, members, rng));
+        }
         for answerer in 0..self.plan.answerers.len() as u16 {
             let phone = self.plan.phones.iter().find(|phone| phone.answerer == answerer);
             let phone = phone.map(|phone| Box::new(Phone::new(phone, self.plan.timers)));
-            self.move_in(Role::Answerer { agent: None, refuses: false, phone }, answerer_address(answerer));
+            let refuses = self.plan.scaled_by(answerer).is_some_and(|(_, scale)| scale.driver.refuses);
+            self.move_in(Role::Answerer { agent: None, refuses, phone }, answerer_address(answerer));
             self.act(&PlannedAction::Return(answerer));
         }
         for (number, (at, _)) in (0..).zip(&self.plan.actions) {
@@ -291,9 +321,11 @@ impl<W: Wrapper> World<W> {
                     self.act(&action);
                     self.look(now)?;
                 }
+                Event::Driver(key) => self.driver(now, key)?,
                 Event::Look => {
                     self.look(now)?;
                     self.periods(now);
+                    self.scale(now)?;
                     self.queue.after(LOOK, Event::Look);
                 }
             }

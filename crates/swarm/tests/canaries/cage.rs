@@ -1,6 +1,7 @@
 //! What canaries are made of, and the plans that they are put into.
 
 use base::Instant;
+use control::scale::{Order, Server};
 use dialog::CallRecord;
 use route::Fork;
 use std::collections::BTreeSet;
@@ -36,6 +37,8 @@ pub(crate) struct Memory {
     pub(crate) kept: Vec<Sent>,
     pub(crate) seen: BTreeSet<Vec<u8>>,
     pub(crate) records: Vec<CallRecord>,
+    /// That were to be stopped.
+    pub(crate) servers: Vec<Server>,
     invites: Vec<Invite>,
 }
 
@@ -81,6 +84,7 @@ impl Memory {
 
 type Says = dyn Fn(&mut Memory, ProcessId, ProcessInput<'_>, &mut Vec<Sent>) + Send + Sync;
 type Writes = dyn Fn(&mut Memory, &mut Vec<CallRecord>) + Send + Sync;
+type Orders = dyn Fn(&mut Memory, &mut Vec<Order>) + Send + Sync;
 type Shows = dyn Fn(&mut Memory, &mut Shown) + Send + Sync;
 /// Which datagrams.
 pub(crate) type Kind = fn(&[u8]) -> bool;
@@ -96,6 +100,7 @@ pub(crate) struct Canary {
     says: Arc<Says>,
     writes: Arc<Writes>,
     shows: Arc<Shows>,
+    orders: Arc<Orders>,
     answers: fn(&mut Memory, &mut Sent),
     hands_over: bool,
 }
@@ -111,6 +116,7 @@ impl Canary {
             says: Arc::new(|_, _, _, _| {}),
             writes: Arc::new(|_, _| {}),
             shows: Arc::new(|_, _| {}),
+            orders: Arc::new(|_, _| {}),
             answers: |_, _| {},
             hands_over: true,
         }
@@ -181,6 +187,14 @@ impl Canary {
         Self { shows: Arc::new(shows), ..self }
     }
 
+    /// Changes what a scaler wants.
+    pub(crate) fn orders(
+        self,
+        orders: impl Fn(&mut Memory, &mut Vec<Order>) + Send + Sync + 'static,
+    ) -> Self {
+        Self { orders: Arc::new(orders), ..self }
+    }
+
     /// Changes what an answerer sends.
     pub(crate) fn answers(self, answers: fn(&mut Memory, &mut Sent)) -> Self {
         Self { answers, ..self }
@@ -239,6 +253,10 @@ impl Wrapper for Caged {
         (self.canary.shows)(&mut self.memory, shown);
     }
 
+    fn orders(&mut self, orders: &mut Vec<Order>) {
+        (self.canary.orders)(&mut self.memory, orders);
+    }
+
     fn answers(&mut self, sent: &mut Sent) {
         (self.canary.answers)(&mut self.memory, sent);
     }
@@ -284,6 +302,11 @@ pub(crate) fn keeping_calls(plan: &Plan) -> bool {
 pub(crate) fn queueing(plan: &Plan) -> bool {
     let has_queue = |role: &SiteRole| matches!(role, SiteRole::Balancer(plan) if plan.queue.is_some());
     plan.sites.iter().any(|site| has_queue(&site.role))
+}
+
+/// A balancer that starts and stops its servers.
+pub(crate) fn scaled(plan: &Plan) -> bool {
+    plan.sites.iter().any(|site| site.role.scale().is_some())
 }
 
 /// Proxies that share out the state of calls.

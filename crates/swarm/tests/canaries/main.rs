@@ -11,6 +11,7 @@ mod forks;
 mod home;
 mod proxy;
 mod run;
+mod scaled;
 mod sharing;
 
 use cage::Canary;
@@ -35,6 +36,7 @@ fn canaries() -> Vec<Canary> {
         calls::all(),
         forks::all(),
         home::all(),
+        scaled::all(),
         run::all(),
     ]
     .concat()

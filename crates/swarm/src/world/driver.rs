@@ -1,0 +1,277 @@
+//! Who starts and stops the servers of a balancer, and how that goes wrong.
+
+use super::host::Role;
+use super::{Event, World, Wrapper};
+use crate::plan::{DriverPlan, ScalePlan, answerer_address};
+use crate::process::DriverAnswer;
+use base::{Instant, Rng};
+use control::scale::{Listing, Order, Running, Server};
+use core::time::Duration;
+use rand::Rng as _;
+use sim::engine::HostIndex;
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+
+/// Nobody waits for a driver for longer.
+const LIMIT: Duration = Duration::from_secs(10);
+/// Lists are at most so old.
+const KEPT: Duration = Duration::from_secs(30);
+
+/// The driver of a site.
+pub(super) struct Driver {
+    plan: DriverPlan,
+    rng: Rng,
+    /// By the number of their answerer.
+    machines: BTreeMap<u16, Machine>,
+    /// What ran, from when on.
+    past: VecDeque<(Instant, BTreeMap<u16, Machine>)>,
+}
+
+/// A server as its driver knows it.
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+struct Machine {
+    /// It runs, or starts.
+    is_on: bool,
+    /// It is told to stop, and has not.
+    ends: bool,
+    /// Counts what was asked of it: a start that comes before a stop is over takes its place, and the other way round.
+    asked: u64,
+}
+
+/// Whom the driver answers: a host, which life of its process, and who in that.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Asker {
+    pub(super) host: HostIndex,
+    pub(super) life: u64,
+    pub(super) number: u64,
+}
+
+/// Something that a driver has begun.
+#[derive(Clone, Debug)]
+pub(super) enum Begun {
+    /// A server is up.
+    Up {
+        answerer: u16,
+        asked: u64,
+    },
+    /// It ends.
+    Down {
+        answerer: u16,
+        asked: u64,
+        by: Asker,
+    },
+    Answers(Asker, DriverAnswer),
+}
+
+/// How it goes with what a driver is asked.
+enum Luck {
+    Done,
+    Fails,
+    /// It is done or not, and nobody hears of it.
+    Forgotten(bool),
+}
+
+impl Driver {
+    pub(super) fn new(scale: &ScalePlan, members: impl Iterator<Item = u16>, rng: Rng) -> Self {
+        let machine = |(place, answerer): (usize, u16)| {
+            (answerer, Machine { is_on: place < scale.running, ..Machine::default() })
+        };
+        let machines: BTreeMap<_, _> = members.enumerate().map(machine).collect();
+        let past = VecDeque::from([(Instant::ZERO, machines.clone())]);
+        Self { plan: scale.driver.clone(), rng, machines, past }
+    }
+
+    /// Whether a server runs, or is to.
+    pub(super) fn is_on(&self, answerer: u16) -> bool {
+        self.machines.get(&answerer).is_some_and(|machine| machine.is_on)
+    }
+
+    fn luck(&mut self, now: Instant) -> Luck {
+        let is_faulty = now < self.plan.until;
+        let (forgets, is_done, fails) = (
+            self.rng.random_bool(self.plan.forgets),
+            self.rng.random_bool(0.5),
+            self.rng.random_bool(self.plan.fails),
+        );
+        match (is_faulty && forgets, is_faulty && fails) {
+            (true, _) => Luck::Forgotten(is_done),
+            (false, true) => Luck::Fails,
+            (false, false) => Luck::Done,
+        }
+    }
+
+    /// Asks for something of a server, in place of what was asked before. Returns the number of it.
+    fn ask(&mut self, now: Instant, answerer: u16, change: impl FnOnce(&mut Machine)) -> u64 {
+        let machine = self.machines.entry(answerer).or_default();
+        machine.asked += 1;
+        change(machine);
+        let asked = machine.asked;
+        self.note(now);
+        asked
+    }
+
+    fn note(&mut self, now: Instant) {
+        self.past.push_back((now, self.machines.clone()));
+        while self.past.get(1).is_some_and(|(from, _)| now - *from > KEPT) {
+            self.past.pop_front();
+        }
+    }
+
+    /// What is said of what runs.
+    fn listing(&mut self, now: Instant) -> Listing {
+        if !self.plan.lists {
+            return Running::Unknown.into();
+        }
+        let age = if now < self.plan.until { self.plan.list_age } else { Duration::ZERO };
+        let then = self.past.iter().rev().find(|(from, _)| now - *from >= age).or(self.past.front());
+        let then = then.map(|(_, machines)| machines.clone()).unwrap_or_default();
+        let gaps = if now < self.plan.until { self.plan.gaps } else { 0.0 };
+        let (mut running, mut ending) = (Vec::new(), Vec::new());
+        for (answerer, machine) in then {
+            let name = answerer_address(answerer).to_string();
+            if machine.is_on && machine.ends && self.plan.lists_ending {
+                ending.push(name);
+            } else if machine.is_on && !self.rng.random_bool(gaps) {
+                running.push(name);
+            }
+        }
+        let ending = if self.plan.lists_ending { Running::Named(ending) } else { Running::Unknown };
+        Listing { running: Running::Named(running), ending }
+    }
+}
+
+/// The answerer of a server.
+fn answerer_of(server: &Server) -> u16 {
+    let address: SocketAddr = server.name.parse().expect("members are named by address");
+    address.port() - answerer_address(0).port()
+}
+
+fn said(is_done: bool) -> Result<(), String> {
+    if is_done { Ok(()) } else { Err("it is said so".to_owned()) }
+}
+
+impl<W: Wrapper> World<W> {
+    /// The balancers that start and stop servers look at their pools.
+    pub(super) fn scale(&mut self, now: Instant) -> Result<(), String> {
+        for site in 0..self.sites.len() as u16 {
+            if !self.drivers.contains_key(&site) {
+                continue;
+            }
+            let host = self.plan.process_host(self.plan.first_process(site));
+            let it = &mut self.hosts[host as usize];
+            let (life, is_stalled) = (it.lives, now < it.stalled_until);
+            let Role::Process(Some(process)) = &mut it.role else { continue };
+            if is_stalled {
+                continue;
+            }
+            let drainer = self.wrapper.drains_as();
+            let (number, orders) = process.scale(now, |orders| self.wrapper.orders(orders), drainer);
+            self.arm(host);
+            for order in orders {
+                self.ordered(now, site, Asker { host, life, number }, order)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn ordered(&mut self, now: Instant, site: u16, by: Asker, order: Order) -> Result<(), String> {
+        if let Order::Start(_) | Order::Stop(_) = order {
+            self.note(|plan| format!("{}: {order:?}", plan.host_name(by.host)));
+        }
+        self.checkers.ordered(now, site, &order)?;
+        let driver = self.drivers.get_mut(&site).expect("there is one of this site");
+        let luck = driver.luck(now);
+        let answer = driver.plan.answer.sample(&mut driver.rng).min(LIMIT);
+        let answer_at = now + if matches!(luck, Luck::Forgotten(_)) { LIMIT } else { answer };
+        let is_done = !matches!(luck, Luck::Fails | Luck::Forgotten(false));
+        let says = said(matches!(luck, Luck::Done));
+        match order {
+            Order::Start(server) => {
+                let answerer = answerer_of(&server);
+                if is_done {
+                    let asked = driver.ask(now, answerer, |machine| {
+                        (machine.is_on, machine.ends) = (true, false);
+                    });
+                    let in_vain = driver.rng.random_bool(driver.plan.in_vain) && now < driver.plan.until;
+                    let up_at = now + driver.plan.start.sample(&mut driver.rng);
+                    if !in_vain {
+                        self.begin(up_at, Begun::Up { answerer, asked });
+                    }
+                }
+                self.begin(answer_at, Begun::Answers(by, DriverAnswer::Started(server, says)));
+            }
+            Order::Stop(server) => {
+                let answerer = answerer_of(&server);
+                let mut down_at = now;
+                if is_done {
+                    let asked = driver.ask(now, answerer, |machine| machine.ends = true);
+                    down_at = now + driver.plan.stop.sample(&mut driver.rng);
+                    self.begin(down_at, Begun::Down { answerer, asked, by });
+                }
+                let answer_at = answer_at.max(down_at);
+                self.begin(answer_at, Begun::Answers(by, DriverAnswer::Stopped(server, says)));
+            }
+            Order::List => {
+                let listing = driver.listing(now);
+                let listing = says.map(|()| listing);
+                self.begin(answer_at, Begun::Answers(by, DriverAnswer::Listed(now, listing)));
+            }
+            Order::Drain(..) | Order::Doubt(_) | Order::Tell(_) => {}
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, at: Instant, begun: Begun) {
+        let key = self.begun.insert(begun);
+        self.queue.at(at, Event::Driver(key));
+    }
+
+    /// Something that a driver has begun is over.
+    pub(super) fn driver(&mut self, now: Instant, key: u32) -> Result<(), String> {
+        self.trace.event(now, 5, key);
+        match self.begun.remove(key).expect("it was begun") {
+            Begun::Up { answerer, asked } => {
+                if self.is_current(answerer, asked) {
+                    self.note(|plan| format!("{} is up", plan.answerers[usize::from(answerer)].name));
+                    self.start_answerer(answerer);
+                }
+            }
+            Begun::Down { answerer, asked, by } => {
+                if self.is_current(answerer, asked) {
+                    self.stop_answerer(now, answerer, by)?;
+                }
+            }
+            Begun::Answers(Asker { host, life, number }, answer) => {
+                let it = &mut self.hosts[host as usize];
+                if it.lives == life
+                    && let Role::Process(Some(process)) = &mut it.role
+                {
+                    process.driver_answered(now, number, answer);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn is_current(&self, answerer: u16, asked: u64) -> bool {
+        let site = self.plan.scaled_by(answerer).map(|(site, _)| site);
+        let driver = site.and_then(|site| self.drivers.get(&site));
+        driver.is_some_and(|driver| driver.machines.get(&answerer).is_some_and(|it| it.asked == asked))
+    }
+
+    fn stop_answerer(&mut self, now: Instant, answerer: u16, by: Asker) -> Result<(), String> {
+        let Some((site, scale)) = self.plan.scaled_by(answerer) else { return Ok(()) };
+        let is_refusing = scale.driver.refuses;
+        if let Some(driver) = self.drivers.get_mut(&site) {
+            driver.ask(now, answerer, |machine| (machine.is_on, machine.ends) = (false, false));
+        }
+        self.note(|plan| format!("{} is stopped", plan.answerers[usize::from(answerer)].name));
+        let host = self.plan.answerer_host(answerer);
+        if let Role::Answerer { agent, refuses, .. } = &mut self.hosts[host as usize].role {
+            (*agent, *refuses) = (None, is_refusing);
+        }
+        let asker = &self.hosts[by.host as usize];
+        let goes_on = asker.lives == by.life && matches!(asker.role, Role::Process(Some(_)));
+        self.checkers.stopped(now, site, answerer_address(answerer), goes_on)
+    }
+}

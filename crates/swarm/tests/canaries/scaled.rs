@@ -1,0 +1,38 @@
+//! Balancers that start and stop their servers, and break rules.
+
+use crate::cage::*;
+use control::scale::{Order, Server};
+use std::net::SocketAddr;
+use swarm::RunRule;
+
+fn breaks(rule: RunRule) -> Canary {
+    Canary::new(rule.text(), scaled)
+}
+
+/// The server at this address.
+fn server(address: SocketAddr) -> Server {
+    Server { index: 0, name: address.to_string(), address: Some(address), others: Vec::new(), count: 1 }
+}
+
+pub(crate) fn all() -> Vec<Canary> {
+    vec![
+        // It does not wait for the calls of what it drains.
+        breaks(RunRule::StoppedBusy).orders(|_, orders| {
+            let drained = |order: &Order| match order {
+                Order::Drain(address, true) => Some(Order::Stop(server(*address))),
+                _ => None,
+            };
+            let stops: Vec<_> = orders.iter().filter_map(drained).collect();
+            orders.extend(stops);
+        }),
+        // What is being stopped gets new calls.
+        breaks(RunRule::LostByScaling).orders(|memory, orders| {
+            memory.servers.extend(orders.iter().filter_map(|order| match order {
+                Order::Stop(server) => Some(server.clone()),
+                _ => None,
+            }));
+            let addresses = memory.servers.iter().filter_map(|server| server.address);
+            orders.extend(addresses.map(|address| Order::Drain(address, false)));
+        }),
+    ]
+}
