@@ -21,6 +21,11 @@ rules! {
         // Servers that are started and stopped.
         StoppedBusy = "a server was to be stopped that has calls which its balancer knows of",
         LostByScaling = "a call was lost with a server that its balancer had stopped",
+        Flaps = "a server was to be stopped soon after it was started, and was not given up",
+        DrainStays = "a scaler drains a server that it takes to be ready",
+        OperatorDrain = "other members are drained by an operator than an operator has drained",
+        Restless = "a scaler wants something long after the last call",
+        RestNumber = "long after the last call another number of servers takes calls than should",
         // A balancer's state.
         OtherShard = "a call is in the table of a shard that does not own it",
         Leases = "a load is not the sum of its leases",

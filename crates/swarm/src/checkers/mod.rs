@@ -9,7 +9,7 @@ mod scaled;
 mod shared;
 
 use super::plan::{Plan, SITES, SiteRole, site_address};
-use super::process::{Process, SILENCE, Shown, TOKEN_LIFETIME};
+use super::process::{BalancerState, Process, SILENCE, Shown, TOKEN_LIFETIME};
 use super::world::ProcessId;
 use super::{RunRule, SitePlan};
 use crate::watch::HomeWatch;
@@ -71,10 +71,8 @@ impl Checkers {
             }
         };
         let scaled = |(number, site): (u16, &SitePlan)| match &site.role {
-            SiteRole::Balancer(plan) if plan.scale.is_some() => {
-                Some((number, Scaled::new(plan.sessions.call_lifetime)))
-            }
-            _ => None,
+            SiteRole::Balancer(plan) => Some((number, Scaled::new(&plan.sessions, plan.scale.as_deref()?))),
+            SiteRole::Proxy(_) | SiteRole::Home(_) => None,
         };
         Self {
             answered: Answered::default(),
@@ -221,14 +219,36 @@ impl Checkers {
         }
         for one in sent {
             if let Ok(message) = wire::scan(&one.bytes) {
-                scaled.sent(one.to, &message);
+                scaled.sent(now, one.to, &message);
             }
         }
     }
 
-    /// The scaler of this site wants this done.
-    pub(super) fn ordered(&mut self, now: Instant, site: u16, order: &Order) -> Result<(), String> {
-        self.scaled.get(&site).map_or(Ok(()), |scaled| scaled.ordered(now, order))
+    /// The scaler of this site wants this done; of several in one process it is the one of this number.
+    pub(super) fn ordered(&mut self, at: (Instant, u64), site: u16, order: &Order) -> Result<(), String> {
+        self.scaled.get_mut(&site).map_or(Ok(()), |scaled| scaled.ordered(at, order))
+    }
+
+    /// The scaler of this site has looked, and takes these servers to be ready.
+    pub(super) fn looked(
+        &mut self,
+        site: u16,
+        ready: &[SocketAddr],
+        state: &BalancerState,
+    ) -> Result<(), String> {
+        self.scaled.get(&site).map_or(Ok(()), |scaled| scaled.looked(ready, state))
+    }
+
+    /// An operator drains a member of this site, or takes that back.
+    pub(super) fn operator_drains(&mut self, site: u16, member: SocketAddr, draining: bool) {
+        if let Some(scaled) = self.scaled.get_mut(&site) {
+            scaled.operator_drains(member, draining);
+        }
+    }
+
+    /// The traffic is long over: no scaler wants anything any more.
+    pub(super) fn rest(&mut self) {
+        self.scaled.values_mut().for_each(Scaled::rest);
     }
 
     /// A server of this site has been stopped, as its scaler wanted; `goes_on`: the process that wanted it still runs. What the

@@ -8,7 +8,7 @@ use crate::{Sent, SitePlan};
 use ::node::{ProxyReport, ProxySettings, Question, Setup, Shard, ShardEvent, ShardInput, StoreAnswer};
 use balance::{Balancer, Health, Load, Node, PolicyKind, Slot, TableCounts};
 use base::{Flow, Instant, Outbox};
-use control::{Control, ControlEffect, ControlInput, Drainer};
+use control::{Control, ControlEffect, ControlInput, Drainer, Drains};
 use core::time::Duration;
 use dialog::CallRecord;
 use std::net::{IpAddr, SocketAddr};
@@ -34,6 +34,8 @@ pub struct BalancerState {
     pub transactions: usize,
     /// What is held by those that are forwarded with a transaction.
     pub report: ProxyReport,
+    /// Members, and who drains them.
+    pub drains: Vec<(SocketAddr, Drains)>,
 }
 
 pub(crate) struct Process {
@@ -153,13 +155,13 @@ impl Process {
         used
     }
 
-    /// Takes a member of a balancer out of service, or back.
-    pub(crate) fn drain(&mut self, address: SocketAddr, draining: bool) {
-        if !self.is_proxy
-            && let Some(slot) = self.slot_at(address)
-        {
+    /// Takes a member of a balancer out of service, or back. Returns whether there is such a member.
+    pub(crate) fn drain(&mut self, address: SocketAddr, draining: bool) -> bool {
+        let slot = self.slot_at(address).filter(|_| !self.is_proxy);
+        if let Some(slot) = slot {
             self.tell(self.now, ControlInput::Drain { slot, by: Drainer::Operator, draining });
         }
+        slot.is_some()
     }
 
     /// The shard whose socket gets a datagram from this address, as the kernel spreads them, and that which owns its call.
@@ -320,6 +322,11 @@ impl Process {
         report
     }
 
+    fn drains(&self) -> Vec<(SocketAddr, Drains)> {
+        let members = self.control.listed().into_iter().filter(|member| member.node.member);
+        members.map(|member| (member.address, member.drains)).collect()
+    }
+
     fn state(&self) -> BalancerState {
         let nodes = self.control.nodes().len();
         let mut state = BalancerState {
@@ -330,6 +337,7 @@ impl Process {
             counts: TableCounts::default(),
             transactions: 0,
             report: self.report(),
+            drains: self.drains(),
         };
         for balancer in self.shards.iter().map(Shard::balancer) {
             state.audit = state.audit.and(balancer.audit());

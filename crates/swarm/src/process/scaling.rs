@@ -9,6 +9,7 @@ use control::scale::{
     Fleet, ListedServer, Listing, MemberWork, Order, PoolView, Reconciler, Roster, Server, detection,
 };
 use control::{ControlInput, Drainer, ListedMember};
+use elastic::scale::{ScaleSettings, ServerId, ServerState};
 use std::net::SocketAddr;
 
 /// The pool whose servers are started and stopped: it is the only one.
@@ -41,7 +42,7 @@ impl Scaling {
         let roster = Roster::Listed(plan.members.iter().map(listed).collect());
         // A scaler has as many to choose from as there are.
         let choices = Some(plan.members.len() as u32);
-        let settings = elastic::scale::ScaleSettings { choices, ..scale.settings.clone() };
+        let settings = ScaleSettings { choices, ..scale.settings.clone() };
         let fleet = Fleet::new(now, settings, roster, detection(&plan.probes, &plan.health));
         Self { reconciler: Reconciler::new(now, fleet), plan: plan.clone(), number }
     }
@@ -96,6 +97,17 @@ impl Process {
             DriverAnswer::Stopped(server, result) => reconciler.on_stopped(now, &server, result),
             DriverAnswer::Listed(at, result) => drop(reconciler.on_listed(now, at, result)),
         }
+    }
+
+    /// The servers that the scaler takes to be ready.
+    pub(crate) fn ready_servers(&self) -> Vec<SocketAddr> {
+        let Some(scaling) = &self.scaling else { return Vec::new() };
+        let is_ready = |id: ServerId| {
+            let mut rows = scaling.reconciler.fleet().scaler().rows();
+            rows.any(|row| row.id == id && row.state == ServerState::Ready)
+        };
+        let numbered = (0..).map(ServerId).zip(&scaling.plan.members);
+        numbered.filter(|(id, _)| is_ready(*id)).map(|(_, member)| member.destination.address()).collect()
     }
 
     fn tell_scaled(

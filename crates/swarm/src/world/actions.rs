@@ -2,7 +2,7 @@
 
 use super::host::Role;
 use super::{PlannedAction, World, Wrapper};
-use crate::plan::{SiteRole, answerer_address};
+use crate::plan::{Destination, SiteRole, answerer_address};
 use crate::process::Process;
 use base::Instant;
 
@@ -35,20 +35,12 @@ impl<W: Wrapper> World<W> {
                 }
                 self.checkers.died(answerer_address(*answerer));
             }
-            PlannedAction::Return(answerer) => {
-                // What was stopped meanwhile does not come back by itself.
-                let driver = self.plan.scaled_by(*answerer).and_then(|(site, _)| self.drivers.get(&site));
-                if driver.is_none_or(|driver| driver.is_on(*answerer)) {
-                    self.start_answerer(*answerer);
-                }
-            }
+            PlannedAction::Return(answerer) => self.return_answerer(*answerer),
             PlannedAction::Stall(host, time) => {
                 let it = &mut self.hosts[*host as usize];
                 it.stalled_until = it.stalled_until.max(now + *time);
             }
-            PlannedAction::Drain(destination, draining) => self.each_process(|_, process| {
-                process.drain(destination.address(), *draining);
-            }),
+            PlannedAction::Drain(destination, draining) => self.drain(*destination, *draining),
             PlannedAction::SetMembers(site, members) => {
                 if let SiteRole::Balancer(plan) = &mut self.sites[usize::from(*site)].role {
                     plan.members.clone_from(members);
@@ -92,6 +84,27 @@ impl<W: Wrapper> World<W> {
             let process = Process::start(now, plan, site, self.key, id);
             it.role = Role::Process(Some(Box::new(process)));
             self.arm(host);
+        }
+    }
+
+    /// What its driver has stopped meanwhile does not come back by itself.
+    fn return_answerer(&mut self, answerer: u16) {
+        let driver = self.plan.scaled_by(answerer).and_then(|(site, _)| self.drivers.get(&site));
+        if driver.is_none_or(|driver| driver.is_on(answerer)) {
+            self.start_answerer(answerer);
+        }
+    }
+
+    /// An operator drains a member at all balancers that run, or takes that back.
+    fn drain(&mut self, member: Destination, draining: bool) {
+        let mut sites = Vec::new();
+        self.each_process(|site, process| {
+            if process.drain(member.address(), draining) {
+                sites.push(site);
+            }
+        });
+        for site in sites {
+            self.checkers.operator_drains(site, member.address(), draining);
         }
     }
 

@@ -2,9 +2,11 @@
 
 use super::host::Role;
 use super::{Event, World, Wrapper};
+use crate::RunRule;
 use crate::plan::{DriverPlan, ScalePlan, answerer_address};
-use crate::process::DriverAnswer;
+use crate::process::{DriverAnswer, Shown};
 use base::{Instant, Rng};
+use control::Drains;
 use control::scale::{Listing, Order, Running, Server};
 use core::time::Duration;
 use rand::Rng as _;
@@ -14,6 +16,10 @@ use std::net::SocketAddr;
 
 /// Nobody waits for a driver for longer.
 const LIMIT: Duration = Duration::from_secs(10);
+/// So long after the last thing that a balancer remembers of a call, all that is drained has been stopped.
+const SETTLED: Duration = Duration::from_mins(1);
+/// And nothing is wanted for so long.
+const QUIET: Duration = Duration::from_mins(1);
 /// Lists are at most so old.
 const KEPT: Duration = Duration::from_secs(30);
 
@@ -166,7 +172,11 @@ impl<W: Wrapper> World<W> {
             }
             let drainer = self.wrapper.drains_as();
             let (number, orders) = process.scale(now, |orders| self.wrapper.orders(orders), drainer);
+            let ready = process.ready_servers();
             self.arm(host);
+            if let Some(Shown::Balancer(state)) = self.shown(self.plan.first_process(site)) {
+                self.checkers.looked(site, &ready, &state)?;
+            }
             for order in orders {
                 self.ordered(now, site, Asker { host, life, number }, order)?;
             }
@@ -178,7 +188,7 @@ impl<W: Wrapper> World<W> {
         if let Order::Start(_) | Order::Stop(_) = order {
             self.note(|plan| format!("{}: {order:?}", plan.host_name(by.host)));
         }
-        self.checkers.ordered(now, site, &order)?;
+        self.checkers.ordered((now, by.number), site, &order)?;
         let driver = self.drivers.get_mut(&site).expect("there is one of this site");
         let luck = driver.luck(now);
         let answer = driver.plan.answer.sample(&mut driver.rng).min(LIMIT);
@@ -251,6 +261,44 @@ impl<W: Wrapper> World<W> {
             }
         }
         Ok(())
+    }
+
+    /// The traffic is long over: every scaler has as many servers as it needs then, and wants nothing any more.
+    pub(super) fn rest(&mut self) -> Result<(), String> {
+        if self.drivers.is_empty() {
+            return Ok(());
+        }
+        self.run_until(self.queue.now() + SETTLED)?;
+        self.checkers.rest();
+        self.run_until(self.queue.now() + QUIET)?;
+        for site in 0..self.sites.len() as u16 {
+            self.rest_of(site)?;
+        }
+        Ok(())
+    }
+
+    fn rest_of(&mut self, site: u16) -> Result<(), String> {
+        let shown = self.shown(self.plan.first_process(site));
+        let scale = self.plan.sites[usize::from(site)].role.scale();
+        let Some((Shown::Balancer(state), scale)) = shown.zip(scale) else { return Ok(()) };
+        let takes = |(server, drains): &&(SocketAddr, Drains)| !drains.is_any() && self.answers(*server);
+        let (taking, running) = (state.drains.iter().filter(takes).count(), self.running(site));
+        let wanted = scale.settings.spare.clamp(scale.settings.least, scale.settings.most);
+        if (taking, running) == (wanted, wanted) {
+            return Ok(());
+        }
+        Err(RunRule::RestNumber.broken(format_args!("{taking} take calls, {running} run, {wanted} should")))
+    }
+
+    /// How many servers of a site run.
+    fn running(&self, site: u16) -> usize {
+        let targets = self.plan.sites[usize::from(site)].role.targets();
+        targets.into_iter().filter(|target| self.answers(target.address())).count()
+    }
+
+    fn answers(&self, server: SocketAddr) -> bool {
+        let host = self.addresses.get(&server).map(|host| &self.hosts[*host as usize].role);
+        matches!(host, Some(Role::Answerer { agent: Some(_), .. }))
     }
 
     fn is_current(&self, answerer: u16, asked: u64) -> bool {

@@ -302,6 +302,7 @@ impl<W: Wrapper> World<W> {
                 Checkers::nothing_left(&shown)?;
             }
         }
+        self.rest()?;
         Ok(Summary { trace: self.trace, ..summary })
     }
 

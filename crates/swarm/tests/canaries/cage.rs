@@ -1,6 +1,7 @@
 //! What canaries are made of, and the plans that they are put into.
 
 use base::Instant;
+use control::Drainer;
 use control::scale::{Order, Server};
 use dialog::CallRecord;
 use route::Fork;
@@ -101,6 +102,7 @@ pub(crate) struct Canary {
     writes: Arc<Writes>,
     shows: Arc<Shows>,
     orders: Arc<Orders>,
+    drains_as: Drainer,
     answers: fn(&mut Memory, &mut Sent),
     hands_over: bool,
 }
@@ -117,6 +119,7 @@ impl Canary {
             writes: Arc::new(|_, _| {}),
             shows: Arc::new(|_, _| {}),
             orders: Arc::new(|_, _| {}),
+            drains_as: Drainer::Scaler,
             answers: |_, _| {},
             hands_over: true,
         }
@@ -195,6 +198,11 @@ impl Canary {
         Self { orders: Arc::new(orders), ..self }
     }
 
+    /// Has a scaler drain in the name of an operator.
+    pub(crate) fn drains_as_operator(self) -> Self {
+        Self { drains_as: Drainer::Operator, ..self }
+    }
+
     /// Changes what an answerer sends.
     pub(crate) fn answers(self, answers: fn(&mut Memory, &mut Sent)) -> Self {
         Self { answers, ..self }
@@ -255,6 +263,10 @@ impl Wrapper for Caged {
 
     fn orders(&mut self, orders: &mut Vec<Order>) {
         (self.canary.orders)(&mut self.memory, orders);
+    }
+
+    fn drains_as(&mut self) -> Drainer {
+        self.canary.drains_as
     }
 
     fn answers(&mut self, sent: &mut Sent) {

@@ -34,5 +34,31 @@ pub(crate) fn all() -> Vec<Canary> {
             let addresses = memory.servers.iter().filter_map(|server| server.address);
             orders.extend(addresses.map(|address| Order::Drain(address, false)));
         }),
+        // It stops what it has just started.
+        breaks(RunRule::Flaps).orders(|memory, orders| {
+            orders.extend(memory.servers.drain(..).map(Order::Stop));
+            memory.servers.extend(orders.iter().filter_map(|order| match order {
+                Order::Start(server) => Some(server.clone()),
+                _ => None,
+            }));
+        }),
+        // It drains, and takes no drain back.
+        breaks(RunRule::DrainStays)
+            .orders(|_, orders| orders.retain(|order| !matches!(order, Order::Drain(_, false)))),
+        breaks(RunRule::OperatorDrain).drains_as_operator(),
+        // What it has once stopped it stops again every half minute.
+        breaks(RunRule::Restless).orders(|memory, orders| {
+            if memory.turn(30) {
+                orders.extend(memory.servers.iter().cloned().map(Order::Stop));
+            }
+            memory.servers.extend(orders.iter().find_map(|order| match order {
+                Order::Stop(server) => Some(server.clone()),
+                _ => None,
+            }));
+            memory.servers.truncate(1);
+        }),
+        // It drains, and stops nothing.
+        breaks(RunRule::RestNumber)
+            .orders(|_, orders| orders.retain(|order| !matches!(order, Order::Stop(_)))),
     ]
 }
