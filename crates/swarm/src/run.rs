@@ -65,6 +65,8 @@ pub fn total<'a>(verdicts: impl IntoIterator<Item = &'a SeedVerdict>) -> Counts 
         total.datagrams += counts.datagrams;
         total.calls += counts.calls;
         total.actions += counts.actions;
+        total.servers_started += counts.servers_started;
+        total.servers_stopped += counts.servers_stopped;
     }
     total
 }

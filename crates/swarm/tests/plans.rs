@@ -1,20 +1,34 @@
 //! The swarm finds nothing in the node as it is; `canaries` shows that it would.
 
 use sim::stats::sweep::{all_cores, sweep};
-use swarm::{Care, Honest, Plan, SitePlan, SiteRole, World};
-use swarm::{draw, replay, run};
+use swarm::{Care, Counts, Honest, Plan, SitePlan, SiteRole, World};
+use swarm::{draw, replay, run, total};
 
 /// A few in every test run; `sarabande sim swarm` takes hundreds.
 const SEEDS: usize = 12;
 
 #[test]
 fn no_seed_fails() {
-    let verdicts = sweep(SEEDS, all_cores(), |seed| run(seed as u64), |_| {});
+    none_fails(&(0..SEEDS as u64).collect::<Vec<_>>());
+}
+
+fn none_fails(seeds: &[u64]) -> Counts {
+    let verdicts = sweep(seeds.len(), all_cores(), |at| run(seeds[at]), |_| {});
     let failed: Vec<_> = verdicts
         .iter()
         .filter_map(|verdict| Some(format!("seed {}: {}", verdict.seed, verdict.outcome.as_ref().err()?)))
         .collect();
     assert!(failed.is_empty(), "{}", failed.join("\n"));
+    total(&verdicts)
+}
+
+/// Scaling is in one plan of ten: enough of them for each way in which a driver fails.
+#[test]
+fn no_plan_with_servers_that_are_started_and_stopped_fails() {
+    let is_scaled = |seed: &u64| draw(*seed).sites.iter().any(|site| site.role.scale().is_some());
+    let seeds: Vec<_> = (0..).filter(is_scaled).take(SEEDS).collect();
+    let counts = none_fails(&seeds);
+    assert!(counts.servers_started >= 5 && counts.servers_stopped >= 10, "{counts:?}");
 }
 
 #[test]

@@ -243,6 +243,7 @@ impl<W: Wrapper> World<W> {
             Begun::Up { answerer, asked } => {
                 if self.is_current(answerer, asked) {
                     self.note(|plan| format!("{} is up", plan.answerers[usize::from(answerer)].name));
+                    self.counts.servers_started += 1;
                     self.start_answerer(answerer);
                 }
             }
@@ -310,6 +311,7 @@ impl<W: Wrapper> World<W> {
     fn stop_answerer(&mut self, now: Instant, answerer: u16, by: Asker) -> Result<(), String> {
         let Some((site, scale)) = self.plan.scaled_by(answerer) else { return Ok(()) };
         let is_refusing = scale.driver.refuses;
+        self.counts.servers_stopped += 1;
         if let Some(driver) = self.drivers.get_mut(&site) {
             driver.ask(now, answerer, |machine| (machine.is_on, machine.ends) = (false, false));
         }

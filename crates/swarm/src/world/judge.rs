@@ -18,6 +18,10 @@ pub struct Counts {
     pub calls: u64,
     /// Things that were done to hosts.
     pub actions: u64,
+    /// Servers that have come up since their balancer had them started.
+    pub servers_started: u64,
+    /// Servers that were stopped since their balancer wanted it.
+    pub servers_stopped: u64,
 }
 
 /// What came of a run.
