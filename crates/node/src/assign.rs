@@ -67,7 +67,7 @@ impl Shard {
     ) -> Result<(), Halt> {
         let mut facts = self.examine(flow, message, out)?;
         facts.is_admitted = known.is_admitted();
-        facts.pulled = known.pulled;
+        facts.waited = known.waited;
         match facts.halted() {
             Some(halt) => {
                 // A node that hangs up has done with the call, whoever hears of it.
@@ -118,7 +118,7 @@ impl Shard {
         check_from_tag(message)?;
         let Some((stateful, lent)) = self.transactions(out) else { return Err(NO_SERVER.into()) };
         if mode.forward.has_transactions() {
-            stateful.check_new(lent.edge, message, mode.forward)?;
+            stateful.check_new(lent.edge, message, mode.forward, facts.is_admitted)?;
         }
         if mode.is_by_route() && has_members && is_about_us(lent.edge, message) {
             return Err(Halt::Answered(Own::Capabilities));
@@ -151,7 +151,7 @@ impl Shard {
         if mode.forward == Forward::Distributed
             && let Some((stateful, lent)) = self.transactions(out)
         {
-            stateful.check_new(lent.edge, message, mode.forward)?;
+            stateful.check_new(lent.edge, message, mode.forward, facts.is_admitted)?;
         }
         let is_fixed = decided.in_dialog || named.is_some();
         let assigned = Assigned {
@@ -358,18 +358,18 @@ impl Shard {
         let now = self.edge.now;
         let Self { edge, balancer, queues, .. } = self;
         let mut queues = queues.as_deref_mut().filter(|_| begins_call);
-        let pulled = facts.pulled.filter(|(pool, _)| may_go_to(&edge.routes, facts, *pool));
-        let first = pulled.map_or_else(|| first_pool(&edge.routes, facts, balancer, now), |(pool, _)| pool);
+        let waited = facts.waited.filter(|(pool, _)| may_go_to(&edge.routes, facts, *pool));
+        let first = waited.map_or_else(|| first_pool(&edge.routes, facts, balancer, now), |(pool, _)| pool);
         let mut without_takers = Vec::new();
-        if begins_call && pulled.is_none() {
+        if begins_call && waited.is_none() {
             without_takers.extend(passed_over(&edge.routes, facts, first));
         }
         let chosen = choose(&edge.routes, facts, first, |request| {
             let queue = queues.as_deref_mut().filter(|queues| queues.has(request.pool));
             // Where nobody takes calls at all, none waits.
             let queue = queue.filter(|_| balancer.has_takers(now, request.pool));
-            let turn = match (pulled, queue) {
-                (Some((pool, slot)), Some(_)) if pool == request.pool => Some(Turn::Now(slot)),
+            let turn = match (waited, queue) {
+                (Some((pool, waited)), Some(_)) if pool == request.pool => Some(waited.turn()),
                 (_, Some(queues)) => {
                     known.admit();
                     Some(queues.offer(now, request.pool, (flow, message, known), balancer))

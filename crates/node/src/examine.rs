@@ -1,6 +1,7 @@
 //! Is a request valid, which dialog does it belong to, and by which rule does it go (RFC 3261 §16.3 to §16.5)?
 
 use crate::forward::stateful::is_about_us;
+use crate::queue::Waited;
 use crate::reply::{Halt, Own};
 use crate::route::RouteInfo;
 use crate::targets::Refreshed;
@@ -32,8 +33,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) is_for_registrar: bool,
     /// It has been counted as something that its source began.
     pub(crate) is_admitted: bool,
-    /// The member of a pool that has pulled it from the queue.
-    pub(crate) pulled: Option<(PoolId, Slot)>,
+    /// It has waited in the queue of a pool.
+    pub(crate) waited: Option<(PoolId, Waited)>,
     /// Where its sender is reached from now on, for the time when the node is no member any more.
     pub(crate) refreshed: Option<Refreshed>,
 }
@@ -132,7 +133,7 @@ impl Shard {
             rule,
             is_for_registrar,
             is_admitted: false,
-            pulled: None,
+            waited: None,
             refreshed,
         })
     }

@@ -344,6 +344,59 @@ fn carry(bed: &mut Bed, seconds: usize, first_takes: Duration) -> usize {
     refused
 }
 
+/// A reload that changes how calls wait, or another process in its place, knows what members have shown to take: with what they
+/// begin with calls would be refused.
+#[test]
+fn what_members_have_shown_outlives_the_queue() {
+    let mut bed = Bed::new(Site::plain());
+    let mut setup = queue(34.0, CapacitySource::Responses);
+    setup.capacity.threshold = ms(10);
+    set(&mut bed, setup.clone());
+    carry(&mut bed, 30, ms(1));
+    let shown: Vec<_> = (0..3).map(|slot| capacity(&bed, slot)).collect();
+    assert!(shown.iter().all(|shown| *shown > 18.0), "more than half of the most: {shown:?}");
+    setup.settings.bound = ms(100);
+    set(&mut bed, setup.clone());
+    bed.one(0, client(), &invite("first"));
+    assert_eq!((0..3).map(|slot| capacity(&bed, slot)).collect::<Vec<_>>(), shown);
+    // The one in its place has looked at its members before it is told.
+    let mut other = Bed::new(Site::plain());
+    set(&mut other, setup);
+    other.one(0, client(), &invite("second"));
+    let ids: Vec<_> = other.shard.balancer().nodes().iter().map(|node| node.id).collect();
+    for (id, capacity) in ids.into_iter().zip(&shown) {
+        other.shard.learned(other.now, balance::PoolId::default(), id, *capacity);
+    }
+    other.one(0, client(), &invite("third"));
+    assert_eq!((0..3).map(|slot| capacity(&other, slot)).collect::<Vec<_>>(), shown);
+    // A member that is none any more takes nothing.
+    other.set_members(&[0, 1]);
+    other.one(0, client(), &invite("fourth"));
+    let report = other.shard.queue_reports().remove(0).expect("the pool has a queue");
+    assert_eq!(report.members.len(), 2);
+}
+
+/// They were taken in before.
+#[test]
+fn what_waits_before_a_stop_has_its_turn() {
+    for mut bed in [bed(), with_transactions(bed())] {
+        let mut setup = queue(10.0, CapacitySource::Fixed);
+        setup.settings.bound = Duration::from_secs(5);
+        set(&mut bed, setup);
+        calls(&mut bed, 5);
+        let Site { orphans, epoch_unix, .. } = bed.site;
+        let stopping = Some(bed.now + Duration::from_secs(20));
+        let settings = node::PipelineSettings { orphans, epoch_unix, stopping, tell_failures: false };
+        bed.shard.set_settings(settings);
+        let refused = receive(&mut bed, &invite("late"));
+        assert_eq!(refused.iter().map(Sent::status).collect::<Vec<_>>(), [503]);
+        assert_eq!(waiting(&bed), 2);
+        let sent = bed.wait(ms(110));
+        let is_it = |sent: &&Sent| sent.message().method() == Some(wire::Method::Invite);
+        assert_eq!((sent.iter().filter(is_it).count(), waiting(&bed)), (2, 0));
+    }
+}
+
 /// The monitors of all members die, and the members do as well as before.
 #[test]
 fn monitors_that_fall_silent_cost_no_calls() {

@@ -7,7 +7,9 @@ use base::Rate;
 use common::dialog::Dialog;
 use common::text::{Req, answer, string};
 use common::*;
-use node::Routes;
+use elastic::estimate::Settings;
+use elastic::queue::{LengthSettings, QueueSettings};
+use node::{CapacitySource, QueueSetup, QueueTurn, Routes};
 use route::{
     Access, Actions, Answer, Choice, Conditions, Failover, Field, Origin, Outcome, Part, Pattern, Place,
     Pools, RateSettings, Refusal, Rule, SourceLimit, Table, Target,
@@ -285,6 +287,35 @@ fn where_a_pool_is_full_the_next_one_takes_calls() {
     let options = Req { method: "OPTIONS".to_owned(), ..invite("e", "bob") };
     let sent = bed.one(0, client(), &options.bytes());
     assert!(bed.slot(sent.to) < 2, "a limit is one of calls");
+}
+
+/// The queue of the first pool is full, or gives a call up that has waited there: the next pool has room for both.
+#[test]
+fn what_a_queue_has_no_room_for_goes_to_the_next_pool() {
+    for goes_on in [true, false] {
+        let on = if goes_on { Outcome::Full } else { Outcome::NoneAlive };
+        let mut bed = bed(vec![both(Failover::on(&[on]))]);
+        let length = LengthSettings { delay: Duration::ZERO, least: 3, most: 3 };
+        let settings = QueueSettings { length, ..QueueSettings::default() };
+        let capacity = Settings { maximum: 1.0, ..Settings::default() };
+        let queue = QueueSetup { settings, source: CapacitySource::Fixed, capacity };
+        bed.shard.set_queues(vec![Some(Arc::new(queue)), None], 1);
+        let sent: Vec<_> = (0..8)
+            .flat_map(|call| bed.receive(0, client(), &invite(&format!("c{call}"), "bob").bytes()))
+            .collect();
+        let given = |sent: &[Sent]| -> Vec<_> {
+            sent.iter().map(|sent| if sent.to == client() { 503 } else { bed.slot(sent.to) / 2 }).collect()
+        };
+        // Two members take one each, three calls wait.
+        let expected: [u16; 3] = if goes_on { [1; 3] } else { [503; 3] };
+        assert_eq!(given(&sent), [&[0, 0][..], &expected[..]].concat());
+        let late = bed.wait(Duration::from_millis(260));
+        let given: Vec<_> =
+            late.iter().map(|sent| if sent.to == client() { 503 } else { bed.slot(sent.to) / 2 }).collect();
+        assert_eq!(given, expected);
+        let explained = bed.explain(client(), &invite("other", "bob").bytes()).expect("a call");
+        assert!(matches!(explained.queue, Some(QueueTurn::Waits)), "{explained:?}");
+    }
 }
 
 #[test]

@@ -72,7 +72,8 @@ pub struct QueueStanding {
     pub pool: String,
     /// What waits, and what has passed.
     pub report: QueueReport,
-    /// Address of each member, with the new calls a second that it can take, and whether who says so has fallen silent.
+    /// Address of each member, with the new calls a second that it can take, none if it takes no calls now, and whether who says so
+    /// has fallen silent.
     pub members: Vec<(SocketAddr, f64, bool)>,
 }
 
@@ -200,7 +201,7 @@ pub struct SessionReport {
 pub struct ExplainReport {
     /// The node, if it would be forwarded to one.
     pub node: Option<SocketAddr>,
-    /// `policy`, `queue`, `session`, `token` or `moved`, or what else would happen: `waits`, `located`, `outside`, `search`,
+    /// `policy`, `queue`, `session`, `token` or `moved`, or what else would happen: `waits`, `full`, `located`, `outside`, `search`,
     /// `rejected`, `dropped`, `unavailable`.
     pub why: &'static str,
     /// The user to whose contacts it would go, and these.
@@ -277,7 +278,8 @@ fn queues(view: &View, counts: &[ShardCounts]) -> Vec<QueueStanding> {
         let member = |member: &QueueMember| {
             let listed = view.at(member.slot)?;
             // Nobody is beside a server that is off.
-            Some((listed.address, member.capacity, member.is_silent && !is_off(listed)))
+            let capacity = if member.is_open { member.capacity } else { 0.0 };
+            Some((listed.address, capacity, member.is_silent && !is_off(listed)))
         };
         let members = report.members.iter().filter_map(member).collect();
         Some(QueueStanding { pool: pool.name.clone(), report, members })
@@ -434,6 +436,7 @@ pub(crate) fn explained(view: &View, explanation: &Explanation, contacts: Option
         _ if let Some(taken) = explanation.queue => match taken {
             QueueTurn::Member(slot) => (address(slot), "queue"),
             QueueTurn::Waits => (None, "waits"),
+            QueueTurn::Full => (None, "full"),
         },
         (Decision::Forward { slot, why }, _) => (address(slot), why.name()),
         (Decision::Search, _) => (None, "search"),

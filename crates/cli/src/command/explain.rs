@@ -170,6 +170,9 @@ fn text(explanation: &ExplanationView) -> String {
         "policy" => format!("a new call, chosen by {policy} among the members that take calls"),
         "queue" => "a new call, which the queue of its pool gives to a member that has room".to_owned(),
         "waits" => "a new call, which waits in the queue of its pool until a member has room".to_owned(),
+        "full" => {
+            "a new call, and as many wait in the queue of its pool as may: another pool of its route gets it, or it gets 503".to_owned()
+        }
         "outside" => "a member sent it, so it goes where its Route or Request-URI leads".to_owned(),
         "session" => "its call is in the session table".to_owned(),
         "token" => "a verified token names it, or the request comes from there".to_owned(),

@@ -46,15 +46,16 @@ pub(crate) struct RawQueue {
     pub(crate) wait: Setting<Time<1, { 30 * SECOND }>>,
     /// How long a member may leave a call quite unanswered, not even 100, before another one that has room gets it: whoever then
     /// answers first has the call, and the other is sent CANCEL (`docs/elastic.md`). Once a call, and out of the retry budget of
-    /// the route. Needs `forward = "transaction"` or `"dialog"`. Below T1 a call moves before its INVITE is sent again, so an INVITE
+    /// the route. More than `threshold`, unless `source` is `"fixed"`. Needs `forward = "transaction"` or `"dialog"`. Below T1 a call moves before its INVITE is sent again, so an INVITE
     /// that was lost on its way moves, too.
     #[serde(rename = "move", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "MoveAfter", extend("x-default" = "none: a call stays with its member"))]
     pub(crate) move_after: Option<MoveAfter>,
-    /// How many calls may wait: as many as all members together take in this time, and at least 8.
+    /// How many calls may wait: as many as all members together take in this time, which is not more than `wait`, and at least 8.
     pub(crate) delay: Setting<Time<1, { 30 * SECOND }>>,
     /// What becomes of a call that finds the queue full, or has waited for too long: `"503"` with a Retry-After of 5 to 15 s, or
-    /// `"drop"`, as in the paper: no answer, so that the caller sends it again.
+    /// `"drop"`, as in the paper: no answer, so that the caller sends it again, with a `wait` of 250 ms or less. Where its route has
+    /// another pool for what is `"full"`, that gets it.
     pub(crate) overflow: Setting<Choice<OverflowName>>,
 }
 

@@ -218,7 +218,7 @@ pub(crate) struct RawAnswer {
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct RawFailover {
-    /// `"dead"`: no member takes calls; `"full"`: all have as many as they may; `"503"`: a member answered that; `"timeout"`: a
+    /// `"dead"`: no member takes calls; `"full"`: all have as many as they may, or the queue of the pool has no room for the call, or had nobody for it in time; `"503"`: a member answered that; `"timeout"`: a
     /// member answered nothing at all, or cannot be reached.
     pub(crate) on: Vec<Setting<Choice<Outcome>>>,
     /// Most pools that a request is sent to, the first included.

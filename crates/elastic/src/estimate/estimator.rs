@@ -49,6 +49,11 @@ impl Estimator {
         Self { capacity: start(&settings), is_learned: false, state, settings, heard: now }
     }
 
+    /// One of a server that has shown before to have this capacity.
+    pub fn resume(now: Instant, settings: Settings, capacity: f64) -> Self {
+        Self { capacity: bounded(&settings, capacity), is_learned: true, ..Self::new(now, settings) }
+    }
+
     /// Capacity in calls a second, to be announced.
     pub fn capacity(&self) -> f64 {
         self.capacity

@@ -119,6 +119,11 @@ impl<K: Ord + Clone, T, M: Ord + Copy> FrontQueue<K, T, M> {
         self.members.choose(now, None, &self.settings).filter(|_| self.waiting.len() == 0)
     }
 
+    /// Whether as many wait as may.
+    pub fn is_full(&self, now: Instant) -> bool {
+        self.waiting.len() >= self.settings.length.length(self.total_capacity(now))
+    }
+
     /// Refuses a new call for want of room that the caller knows of; the seconds after which it may come again.
     pub fn refuse(&mut self, random: u64) -> Option<u32> {
         self.counts.offered += 1;
@@ -151,8 +156,7 @@ impl<K: Ord + Clone, T, M: Ord + Copy> FrontQueue<K, T, M> {
             out.push(Effect::Deliver { key, item, member, waited: Duration::ZERO });
             return Offer::Delivered;
         }
-        let most = self.settings.length.length(self.total_capacity(now));
-        if self.waiting.len() >= most {
+        if self.is_full(now) {
             let retry_after = self.refuse(random);
             out.push(Effect::Refuse { key, item, retry_after, expired: false });
             return Offer::Refused;

@@ -32,6 +32,8 @@ pub struct MemberView {
     pub load: f64,
     /// Whether its updates stay out.
     pub silent: bool,
+    /// Whether it takes calls now, as the caller has told.
+    pub open: bool,
 }
 
 #[derive(Debug)]
@@ -165,7 +167,10 @@ impl<M: Ord + Copy> Members<M> {
             let mut credit = member.credit;
             credit.accrue(now, capacity, settings.accrual);
             let silent = member.announced.is_silent(now, &settings.silence);
-            (*name, MemberView { capacity, credit: credit.left(), load: member.load, silent })
+            (
+                *name,
+                MemberView { capacity, credit: credit.left(), load: member.load, silent, open: member.open },
+            )
         })
     }
 }

@@ -11,13 +11,14 @@ mod report;
 mod waiting;
 
 use crate::examine::Facts;
+use crate::queue::Waited;
 use crate::reply::{Halt, Own};
 use crate::route::RouteInfo;
 use crate::validate::{Refused, refused, refused_until};
 use crate::{Drop, Shard, ShardEvent};
 use ::route::Forward;
 pub use authenticate::WrongPassword;
-use balance::{PoolId, Slot};
+use balance::PoolId;
 use base::{Flow, Instant, Outbox, UnixTime};
 use digest::{
     Algorithm, Authenticator, BanSettings, Bans, NonceKeys, NonceSettings, Nonces, Replays, Secret,
@@ -100,8 +101,8 @@ pub(crate) struct Known {
     user: Option<User>,
     /// Where its Request-URI leads.
     bindings: Option<Vec<Binding>>,
-    /// The member of a pool that has pulled it from the queue.
-    pub(crate) pulled: Option<(PoolId, Slot)>,
+    /// It has waited in the queue of a pool.
+    pub(crate) waited: Option<(PoolId, Waited)>,
     /// Its sender has got 100.
     pub(crate) is_told: bool,
 }

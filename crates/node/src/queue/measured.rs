@@ -44,9 +44,11 @@ impl Measured {
         self.ends
     }
 
-    /// A new member, which has the capacity of the beginning.
-    pub(super) fn enter(&mut self, now: Instant, slot: Slot) -> f64 {
-        let estimator = Estimator::new(now, self.settings);
+    /// A new member, which has the capacity of the beginning, or what it has shown before.
+    pub(super) fn enter(&mut self, now: Instant, slot: Slot, learned: Option<f64>) -> f64 {
+        let begin = || Estimator::new(now, self.settings);
+        let estimator =
+            learned.map_or_else(begin, |capacity| Estimator::resume(now, self.settings, capacity));
         let member = Member {
             estimator,
             calls: 0,
@@ -62,6 +64,12 @@ impl Measured {
     /// Whether calls have shown what a member can take.
     pub(super) fn is_learned(&self, slot: Slot) -> bool {
         self.members.get(&slot).is_some_and(|member| member.estimator.is_learned())
+    }
+
+    /// What calls have shown that members can take.
+    pub(super) fn learned(&self) -> impl Iterator<Item = (Slot, f64)> + '_ {
+        let learned = self.members.iter().filter(|(_, member)| member.estimator.is_learned());
+        learned.map(|(slot, member)| (*slot, member.estimator.capacity()))
     }
 
     /// Another server stands where this one did.
@@ -151,7 +159,7 @@ mod tests {
         let at = Instant::from_millis;
         let slot = Slot(0);
         let mut measured = Measured::new(Settings { maximum: 100.0, ..Settings::default() });
-        let start = measured.enter(at(0), slot);
+        let start = measured.enter(at(0), slot, None);
         for second in 0..20 {
             // Half of what it may get, each of which is challenged and comes again.
             for call in 0..25 {
@@ -172,7 +180,7 @@ mod tests {
     fn what_has_moved_is_slow() {
         let at = Instant::from_millis;
         let mut measured = Measured::new(Settings { maximum: 100.0, ..Settings::default() });
-        let start = measured.enter(at(0), Slot(0));
+        let start = measured.enter(at(0), Slot(0), None);
         let mut last = start;
         for second in 0..4 {
             for call in 0..25 {
@@ -190,7 +198,7 @@ mod tests {
     fn what_was_taken_back_says_nothing() {
         let at = Instant::from_millis;
         let mut measured = Measured::new(Settings { maximum: 100.0, ..Settings::default() });
-        let start = measured.enter(at(0), Slot(0));
+        let start = measured.enter(at(0), Slot(0), None);
         for second in 0..10 {
             for call in 0..20 {
                 measured.delivered(at(1_000 * second + call), Slot(0));
@@ -206,7 +214,7 @@ mod tests {
     fn what_is_never_answered_is_slow() {
         let at = Instant::from_millis;
         let mut measured = Measured::new(Settings { maximum: 100.0, ..Settings::default() });
-        let start = measured.enter(at(0), Slot(0));
+        let start = measured.enter(at(0), Slot(0), None);
         let mut last = start;
         for second in 0..10 {
             for call in 0..20 {

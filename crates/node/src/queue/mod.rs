@@ -70,8 +70,28 @@ pub(crate) struct Queues {
 pub enum QueueTurn {
     /// This member has room for it.
     Member(Slot),
-    /// Nobody has: it waits, if there is room for it to wait.
+    /// Nobody has: it waits.
     Waits,
+    /// As many wait as may: it is refused, or another pool of its route gets it.
+    Full,
+}
+
+/// What has come of a wait in a queue.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Waited {
+    /// This member has pulled the call.
+    Pulled(Slot),
+    /// Nobody has, for as long as it may wait; the time after which its caller may try again.
+    Expired(Option<u32>),
+}
+
+impl Waited {
+    pub(crate) fn turn(self) -> Turn {
+        match self {
+            Self::Pulled(slot) => Turn::Now(slot),
+            Self::Expired(retry_after) => Turn::Full(full(retry_after)),
+        }
+    }
 }
 
 /// What a queue says about a new call.
@@ -128,7 +148,7 @@ impl Queues {
         balancer: &Balancer,
     ) -> Option<Slot> {
         let queue = self.pools.get_mut(pool.index())?.as_mut()?;
-        queue.look(now, balancer.takers(now, pool, false), &self.announced);
+        queue.look(now, (pool, balancer), false, &self.announced);
         queue.other(now, slot)
     }
 
@@ -186,8 +206,9 @@ impl Queues {
         balancer: &Balancer,
     ) -> Option<QueueTurn> {
         let queue = self.pools.get_mut(pool.index())?.as_mut()?;
-        queue.look(now, balancer.takers(now, pool, true), &self.announced);
-        Some(queue.would_pull(now).map_or(QueueTurn::Waits, QueueTurn::Member))
+        queue.look(now, (pool, balancer), true, &self.announced);
+        let otherwise = if queue.is_full(now) { QueueTurn::Full } else { QueueTurn::Waits };
+        Some(queue.would_pull(now).map_or(otherwise, QueueTurn::Member))
     }
 
     /// Offers a new call to the queue of its pool.
@@ -199,7 +220,7 @@ impl Queues {
         balancer: &Balancer,
     ) -> Turn {
         let Some(Some(queue)) = self.pools.get_mut(pool.index()) else { return Turn::Full(full(None)) };
-        queue.look(now, balancer.takers(now, pool, true), &self.announced);
+        queue.look(now, (pool, balancer), true, &self.announced);
         if let Some(slot) = queue.pull(now) {
             return Turn::Now(slot);
         }
@@ -236,15 +257,19 @@ impl Shard {
         }
         let secret = self.home_secret;
         let queues = self.queues.get_or_insert_with(|| Box::new(Queues::new(secret)));
-        let before = core::mem::take(&mut queues.pools);
+        let mut before = core::mem::take(&mut queues.pools);
         if (&queues.wanted, queues.shards) == (&wanted, shards) {
             queues.pools = before;
         } else {
+            before.resize_with(wanted.len().max(before.len()), || None);
+            // Pools may have other numbers now: what members have shown is known by who they are.
+            let make = |(setup, before): (&Option<Arc<QueueSetup>>, &Option<PoolQueue>)| {
+                let learned = before.as_ref().map(PoolQueue::learned).unwrap_or_default();
+                Some(PoolQueue::new(setup.as_ref()?, shards, learned))
+            };
+            queues.pools = wanted.iter().zip(&before).map(make).collect();
             queues.released.extend(before.into_iter().flatten().flat_map(PoolQueue::into_waiting));
-            queues.shards = shards;
-            let make = |setup: &Option<Arc<QueueSetup>>| Some(PoolQueue::new(setup.as_ref()?, shards));
-            queues.pools = wanted.iter().map(make).collect();
-            queues.wanted = wanted;
+            (queues.shards, queues.wanted) = (shards, wanted);
         }
         queues.is_stale = true;
         self.balancer.keep_first_answers(queues.pools.iter().flatten().any(PoolQueue::measures));
@@ -265,6 +290,13 @@ impl Shard {
             queues.is_stale = true;
         }
         self.conclude(out);
+    }
+
+    /// A member of this pool has shown to take so many new calls a second, from all shards together, while another process asked it.
+    pub fn learned(&mut self, now: Instant, pool: PoolId, id: NodeId, capacity: f64) {
+        if let Some(queue) = self.queues.as_mut().and_then(|queues| queues.of(pool)) {
+            queue.learn(now, id, capacity);
+        }
     }
 
     /// A copy of a call that waits goes no further; its CANCEL takes it out.
@@ -329,7 +361,7 @@ impl Shard {
         let mut effects = Vec::new();
         for (pool, queue) in (0..).map(PoolId).zip(&mut queues.pools) {
             if let Some(queue) = queue.as_mut().filter(|queue| is_stale || queue.is_due(now)) {
-                queue.look(now, self.balancer.takers(now, pool, true), &queues.announced);
+                queue.look(now, (pool, &self.balancer), true, &queues.announced);
                 for &(slot, capacity) in &news {
                     queue.announce(now, slot, capacity);
                 }
@@ -346,9 +378,12 @@ impl Shard {
 
     fn carry_out(&mut self, pool: PoolId, effect: Due, out: &mut Outbox<ShardEvent>) {
         match effect {
-            Effect::Deliver { item, member, .. } => self.take_up(*item, Some((pool, member)), out),
+            Effect::Deliver { item, member, .. } => {
+                self.take_up(*item, Some((pool, Waited::Pulled(member))), out);
+            }
+            // Another pool of its route may have room.
             Effect::Refuse { item, retry_after, .. } => {
-                self.refuse_waiter((item.flow, &item.bytes), item.known.is_told, full(retry_after), out);
+                self.take_up(*item, Some((pool, Waited::Expired(retry_after))), out);
             }
         }
     }
@@ -376,10 +411,10 @@ impl Shard {
         self.edge.tell(flow, Some(&message), out);
     }
 
-    /// Takes a call up again that has waited; a member may have pulled it.
-    fn take_up(&mut self, waiter: Waiter, pulled: Option<(PoolId, Slot)>, out: &mut Outbox<ShardEvent>) {
+    /// Takes a call up again that has waited, with what has come of that.
+    fn take_up(&mut self, waiter: Waiter, waited: Option<(PoolId, Waited)>, out: &mut Outbox<ShardEvent>) {
         let Waiter { flow, bytes, mut known } = waiter;
-        known.pulled = pulled;
+        known.waited = waited;
         let is_told = known.is_told;
         let Ok(message) = wire::scan(&bytes) else { return };
         match self.take_request(flow, &message, known, out) {

@@ -2,14 +2,14 @@
 
 use super::measured::Measured;
 use super::{Announced, HALF_T1, Waiter};
-use balance::{Candidate, NodeId, Slot, Weights};
+use balance::{Balancer, NodeId, PoolId, Slot, Weights};
 use base::Instant;
 use core::time::Duration;
 use elastic::estimate::{Settings, SilenceSettings};
 use elastic::queue::{
     Choice, Effect, FrontQueue, LengthSettings, MemberView, Offer, QueueCounts, QueueSettings,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use transaction::TransactionKey;
 
 /// A queue in front of a pool.
@@ -83,6 +83,8 @@ pub struct QueueMember {
     pub capacity: f64,
     /// Whether its announcements stay out.
     pub is_silent: bool,
+    /// Whether it takes calls now, at a shard at least.
+    pub is_open: bool,
     /// Whether that capacity was set, announced of late or shown by calls, at every shard. If not, it is what a member begins with,
     /// or what is left to a silent one.
     pub is_known: bool,
@@ -105,6 +107,7 @@ impl QueueReport {
                 Some(known) => {
                     known.capacity += member.capacity;
                     known.is_silent |= member.is_silent;
+                    known.is_open |= member.is_open;
                     known.is_known &= member.is_known;
                 }
                 None => self.members.push(*member),
@@ -128,6 +131,8 @@ pub(super) struct PoolQueue {
     ids: BTreeMap<Slot, NodeId>,
     front: FrontQueue<TransactionKey, Box<Waiter>, Slot>,
     measured: Measured,
+    /// What members have shown to take before, here or at another process: calls a second of all shards.
+    learned: BTreeMap<NodeId, f64>,
     /// Of the messages that wait.
     bytes: usize,
     /// What is to be done at the next turn.
@@ -135,11 +140,37 @@ pub(super) struct PoolQueue {
 }
 
 impl PoolQueue {
-    /// The part of one of so many shards.
-    pub(super) fn new(setup: &QueueSetup, shards: usize) -> Self {
+    /// The part of one of so many shards. `learned`: what members have shown to take before.
+    pub(super) fn new(setup: &QueueSetup, shards: usize, learned: BTreeMap<NodeId, f64>) -> Self {
         let setup = setup.share(shards);
         let (front, measured) = (FrontQueue::new(setup.settings), Measured::new(setup.capacity));
-        Self { setup, shards, ids: BTreeMap::new(), front, measured, bytes: 0, effects: Vec::new() }
+        let ids = BTreeMap::new();
+        Self { setup, shards, ids, front, measured, learned, bytes: 0, effects: Vec::new() }
+    }
+
+    /// What members have shown to take, for a queue in its place.
+    pub(super) fn learned(&self) -> BTreeMap<NodeId, f64> {
+        let shown = self.measured.learned();
+        let of_all =
+            |(slot, capacity): (Slot, f64)| Some((*self.ids.get(&slot)?, capacity * self.shards as f64));
+        let mut learned = self.learned.clone();
+        learned.extend(shown.filter_map(of_all));
+        learned
+    }
+
+    /// A member has shown to take so many calls a second, elsewhere.
+    pub(super) fn learn(&mut self, now: Instant, id: NodeId, capacity: f64) {
+        self.learned.insert(id, capacity);
+        let slot = self.ids.iter().find(|(_, known)| **known == id).map(|(slot, _)| *slot);
+        // It begins anew.
+        if let Some(slot) = slot.filter(|slot| !self.measured.is_learned(*slot)) {
+            self.leave(now, slot);
+        }
+    }
+
+    fn leave(&mut self, now: Instant, slot: Slot) {
+        self.front.remove_member(now, slot, &mut self.effects);
+        self.measured.remove(slot);
     }
 
     /// Whether it looks at the members' response times.
@@ -175,18 +206,26 @@ impl PoolQueue {
         !self.front.is_empty() || self.deadline().is_some_and(|deadline| deadline <= now)
     }
 
-    /// Takes over which members take calls now, with their loads; what they have announced, and what was measured of them.
+    /// Takes over which members of its pool take calls now, those on trial as well if `trials` is set, with their loads; what they
+    /// have announced, and what was measured of them.
     pub(super) fn look(
         &mut self,
         now: Instant,
-        takers: Vec<Candidate>,
+        (pool, balancer): (PoolId, &Balancer),
+        trials: bool,
         announced: &BTreeMap<Slot, Announced>,
     ) {
-        let takers: BTreeMap<_, _> = takers.into_iter().map(|taker| (taker.slot, taker)).collect();
+        let takers: BTreeMap<_, _> =
+            balancer.takers(now, pool, trials).into_iter().map(|taker| (taker.slot, taker)).collect();
+        let members: BTreeSet<_> = balancer.members(pool).collect();
+        let left: Vec<_> = self.ids.keys().copied().filter(|slot| !members.contains(slot)).collect();
+        for slot in left {
+            self.ids.remove(&slot);
+            self.leave(now, slot);
+        }
         for (&slot, taker) in &takers {
             if self.ids.insert(slot, taker.id).is_some_and(|before| before != taker.id) {
-                self.front.remove_member(now, slot, &mut self.effects);
-                self.measured.remove(slot);
+                self.leave(now, slot);
             }
         }
         // Before anything is given to anybody.
@@ -213,14 +252,16 @@ impl PoolQueue {
 
     /// A member that is new to the queue; it may have announced something before.
     fn enter(&mut self, now: Instant, slot: Slot, known: Option<&Announced>) {
+        let of_all = self.ids.get(&slot).and_then(|id| self.learned.get(id)).copied();
+        let learned = of_all.map(|capacity| self.setup.part(capacity, self.shards));
         let effects = &mut self.effects;
         match self.setup.source {
             CapacitySource::Fixed => self.front.announce(now, slot, self.setup.capacity.maximum, effects),
             CapacitySource::Responses => {
-                self.front.announce(now, slot, self.measured.enter(now, slot), effects);
+                self.front.announce(now, slot, self.measured.enter(now, slot, learned), effects);
             }
             CapacitySource::Announced => {
-                let estimated = self.measured.enter(now, slot);
+                let estimated = self.measured.enter(now, slot, learned);
                 let part = |known: &Announced| (known.at, self.setup.part(known.capacity, self.shards));
                 let (at, capacity) = known.map_or((now, estimated), part);
                 self.front.announce(at, slot, capacity, effects);
@@ -279,6 +320,11 @@ impl PoolQueue {
     /// Who would pull a call now.
     pub(super) fn would_pull(&mut self, now: Instant) -> Option<Slot> {
         self.front.would_pull(now)
+    }
+
+    /// Whether as many wait as may, if not by their bytes.
+    pub(super) fn is_full(&self, now: Instant) -> bool {
+        self.front.is_full(now)
     }
 
     /// Has a call wait that nobody has pulled, if there is room; if not, it comes back with the time after which its caller may
@@ -353,6 +399,7 @@ impl PoolQueue {
             slot,
             capacity: view.capacity,
             is_silent: view.silent,
+            is_open: view.open,
             is_known: !view.silent && self.is_known(slot, announced),
         };
         QueueReport {

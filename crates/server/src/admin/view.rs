@@ -430,7 +430,7 @@ pub struct ExplanationView {
     /// The member that the request would go to; `null` when to none.
     pub member: Option<SocketAddr>,
     /// `policy`, `queue`, `session`, `token` or `moved`; or what would happen instead: `waits` (in the queue of its pool),
-    /// `located`, `outside`, `search`, `rejected`, `dropped`, `unavailable`.
+    /// `full` (no room in that), `located`, `outside`, `search`, `rejected`, `dropped`, `unavailable`.
     pub why: String,
     /// The user to whose contacts it would go (`located`), as USER@DOMAIN; `null` otherwise.
     pub user: Option<String>,

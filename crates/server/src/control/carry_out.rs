@@ -74,7 +74,7 @@ impl Control {
         here.filter_map(|pool| Some(pools.get(pool.index())?.name.clone())).collect()
     }
 
-    fn tell_all(&self, command: impl Fn() -> Command) {
+    pub(super) fn tell_all(&self, command: impl Fn() -> Command) {
         for worker in &self.workers {
             worker.send(command());
         }
@@ -130,8 +130,11 @@ fn work_left(counts: &[ShardCounts]) -> WorkLeft {
     };
     WorkLeft {
         open: (0..slots).map(open).collect(),
-        // A proxy knows no calls, only requests that wait for their answer.
-        waiting: counts.iter().filter_map(|counts| counts.proxy.as_ref()).map(|proxy| proxy.unanswered).sum(),
+        // A proxy knows no calls, only requests that wait for their answer. And calls wait for a member with room.
+        waiting: counts
+            .iter()
+            .map(|counts| counts.proxy.as_ref().map_or(0, |proxy| proxy.unanswered) + counts.queued())
+            .sum(),
         is_any_kept: counts.iter().any(|counts| counts.kept() > 0),
     }
 }

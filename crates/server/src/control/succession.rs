@@ -2,11 +2,12 @@
 
 use super::Control;
 use crate::admin::Interface;
+use crate::shards::Command;
 use crate::takeover::claim::Bond;
 use crate::takeover::owned::Predecessor;
 use crate::takeover::{Remainder, Succession};
 use ::control::{ControlInput, Drainer};
-use balance::{CallLimits, NodeId};
+use balance::{CallLimits, NodeId, PoolId};
 use std::sync::Arc;
 
 impl Control {
@@ -32,6 +33,12 @@ impl Control {
             [by(&findings.drained, Drainer::Operator), by(&findings.drained_by_scaler, Drainer::Scaler)]
                 .concat();
         let dead: Vec<_> = findings.dead.iter().copied().map(NodeId).collect();
+        for (pool, node, capacity) in &findings.capacities {
+            let index = self.config.pools.iter().position(|known| known.name == *pool);
+            if let Some(pool) = index.and_then(|index| u16::try_from(index).ok()).map(PoolId) {
+                self.tell_all(|| Command::Learned(pool, NodeId(*node), *capacity));
+            }
+        }
         self.take(ControlInput::Follows { drained: &drained, dead: &dead });
     }
 

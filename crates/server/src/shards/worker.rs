@@ -59,6 +59,8 @@ pub(crate) enum Command {
     Records(Option<Arc<Records>>),
     /// The member in this slot can take so many new calls a second, from all shards together.
     Capacity(Slot, f64),
+    /// A member of this pool has shown to take so many, while another process asked it.
+    Learned(PoolId, NodeId, f64),
     /// The process before has ended: its calls are ours.
     PredecessorGone,
     /// The thread ends.
@@ -117,6 +119,11 @@ impl ShardCounts {
             .as_ref()
             .map_or(0, |proxy| proxy.unanswered + proxy.calls.as_ref().map_or(0, |calls| calls.answered));
         self.table.active + of_proxy
+    }
+
+    /// Calls that wait in queues.
+    pub(crate) fn queued(&self) -> usize {
+        self.queues.iter().flatten().map(|queue| queue.waiting).sum()
     }
 
     /// Entries, with those that are kept for late messages.
@@ -580,6 +587,9 @@ impl Worker {
             Command::Capacity(slot, capacity) => {
                 self.shard.announce(self.clock.now(), slot, capacity, &mut self.out);
                 self.flush();
+            }
+            Command::Learned(pool, node, capacity) => {
+                self.shard.learned(self.clock.now(), pool, node, capacity);
             }
             Command::Stores(stores) => self.stores = stores,
             Command::Records(records) => self.records = records,

@@ -85,6 +85,9 @@ pub(crate) struct Findings {
     /// Those that are dead.
     #[serde(default)]
     pub(crate) dead: Vec<u32>,
+    /// What members of pools with queues have shown to take: the pool's name, the node, calls a second.
+    #[serde(default)]
+    pub(crate) capacities: Vec<(String, u32, f64)>,
 }
 
 /// What the predecessor still has to do.

@@ -6,9 +6,10 @@ use super::{
     Findings, GREETING, Kept, Offer, PATIENCE, Remainder, Succession, Taken, beside, passing, receive, send,
 };
 use crate::control::Ask;
+use crate::report::{self, PoolName};
 use crate::shards::{Command, WorkerHandle};
 use control::ListedMember;
-use node::CallHash;
+use node::{CallHash, QueueMember};
 use rustix::net::sockopt::{set_socket_send_buffer_size, set_socket_send_buffer_size_force, socket_peercred};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use std::fs::{self, File, Permissions};
@@ -126,14 +127,24 @@ fn serve(mut door: Door, holdings: &Holdings, asks: &mpsc::UnboundedSender<Ask>)
 }
 
 /// What this process knows of its nodes; `None` when it ends.
-fn findings(asks: &mpsc::UnboundedSender<Ask>) -> Option<Findings> {
+fn findings(asks: &mpsc::UnboundedSender<Ask>, workers: &[WorkerHandle]) -> Option<Findings> {
     let (reply, answer) = oneshot::channel();
     asks.send(Ask::View(reply)).ok()?;
     let view = answer.blocking_recv().ok()?;
     let those = |is_meant: fn(&ListedMember) -> bool| {
         view.members.iter().filter(|member| is_meant(member)).map(|member| member.node.id.0).collect()
     };
+    let counts = ask_each(workers, |_, reply| Command::Counts(reply))?;
+    let node_at =
+        |slot| view.members.iter().find(|member| member.slot == slot).map(|member| member.node.id.0);
+    let of_pool = |(index, pool): (usize, &PoolName)| {
+        let known = report::queue(&counts, index).unwrap_or_default().members.into_iter();
+        let known = known.filter(|member| member.is_known);
+        let of = |member: QueueMember| Some((pool.name.clone(), node_at(member.slot)?, member.capacity));
+        known.filter_map(of).collect::<Vec<_>>()
+    };
     Some(Findings {
+        capacities: view.pools.iter().enumerate().flat_map(of_pool).collect(),
         drained: those(|member| member.drains.operator),
         drained_by_scaler: those(|member| member.drains.scaler),
         dead: those(|member| !member.node.is_up()),
@@ -178,7 +189,8 @@ impl Holdings {
         let sockets = self.sets.iter().flatten().chain(&self.admin);
         passing::send(stream, &sockets.map(AsFd::as_fd).collect::<Vec<_>>())?;
         let taken: Taken = receive(stream)?;
-        let findings = findings(asks).ok_or_else(|| io::Error::other("this process is ending"))?;
+        let findings =
+            findings(asks, &self.workers).ok_or_else(|| io::Error::other("this process is ending"))?;
         let handed = self.cease(stream, taken, findings);
         if handed.is_err() {
             self.resume();

@@ -10,6 +10,7 @@ use crate::examine::Facts;
 use crate::forward::Stay;
 use crate::reply::{self, Halt};
 use crate::route::max_breadth;
+use crate::validate::refused_until;
 use ::route::Forward;
 use balance::Request;
 use base::Flow;
@@ -23,7 +24,14 @@ impl Stateful {
         edge: &mut Edge,
         message: &Message<'_>,
         forward: Forward,
+        is_admitted: bool,
     ) -> Result<(), Halt> {
+        // None begins before a stop, but for those that were taken in before.
+        let is_new = message.to_tag().is_none() && !is_admitted;
+        let is_new = is_new && !matches!(message.method(), Some(Method::Ack | Method::Cancel));
+        if let Some(end) = edge.settings.stopping.filter(|_| is_new) {
+            return Err(refused_until(end, edge.now).into());
+        }
         // What is that short begins no transaction, which would answer again and again.
         if message.bytes().len() < reply::ANSWERED_MIN && message.method() != Some(Method::Ack) {
             return Err(Halt::Dropped(Drop::Unanswerable));

@@ -2,7 +2,7 @@
 
 use super::Stateful;
 use crate::edge::Edge;
-use crate::validate::{Refused, refused, refused_until};
+use crate::validate::{Refused, refused};
 use ::proxy::{MOST_BRANCHES, ProxyTimers};
 use base::Instant;
 use core::time::Duration;
@@ -83,8 +83,8 @@ const RESERVED_FOR: Duration = Duration::from_secs(32);
 pub(super) const RESERVED_CALLS: usize = 65_536;
 
 impl Stateful {
-    /// New calls are refused early where there is no room, and before a stop. Requests of a dialog whose token holds have
-    /// a reserve, so that calls can end.
+    /// New calls are refused early where there is no room. Requests of a dialog whose token holds have a reserve, so that calls
+    /// can end.
     pub(super) fn check_limit(
         &mut self,
         edge: &mut Edge,
@@ -94,9 +94,6 @@ impl Stateful {
         // An ACK takes no room, and a CANCEL makes some.
         if matches!(message.method(), Some(Method::Ack | Method::Cancel)) {
             return Ok(());
-        }
-        if let Some(end) = edge.settings.stopping.filter(|_| message.to_tag().is_none()) {
-            return Err(refused_until(end, edge.now));
         }
         let length = message.bytes().len();
         if length <= self.longest(false) {
