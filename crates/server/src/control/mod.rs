@@ -284,6 +284,7 @@ impl Control {
 
     pub(crate) fn attach(&mut self, workers: Vec<WorkerHandle>) {
         self.workers = workers;
+        self.tell_learned();
         self.carry_out();
     }
 

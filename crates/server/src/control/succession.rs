@@ -33,13 +33,18 @@ impl Control {
             [by(&findings.drained, Drainer::Operator), by(&findings.drained_by_scaler, Drainer::Scaler)]
                 .concat();
         let dead: Vec<_> = findings.dead.iter().copied().map(NodeId).collect();
-        for (pool, node, capacity) in &findings.capacities {
+        self.take(ControlInput::Follows { drained: &drained, dead: &dead });
+    }
+
+    /// Tells the threads what members of pools have shown to take, as the process before knows.
+    pub(super) fn tell_learned(&self) {
+        let Some((_, predecessor)) = &self.predecessor else { return };
+        for (pool, node, capacity) in &predecessor.findings().capacities {
             let index = self.config.pools.iter().position(|known| known.name == *pool);
             if let Some(pool) = index.and_then(|index| u16::try_from(index).ok()).map(PoolId) {
                 self.tell_all(|| Command::Learned(pool, NodeId(*node), *capacity));
             }
         }
-        self.take(ControlInput::Follows { drained: &drained, dead: &dead });
     }
 
     /// New calls are another process's, which hands this one what belongs to its own; or they are ours again.
