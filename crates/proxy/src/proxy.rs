@@ -56,7 +56,7 @@ pub struct Arrived {
 ///
 /// - Traffic: [`request`](Self::request), or [`absorb`](Self::absorb) and [`take`](Self::take) where a look at the
 ///   request comes between; [`response`](Self::response), with [`decide`](Self::decide) before a look at it,
-///   [`refuse`](Self::refuse), [`conclude`](Self::conclude).
+///   [`refuse`](Self::refuse), [`answer_with`](Self::answer_with).
 /// - Time: [`deadline`](Self::deadline), [`expire`](Self::expire); or [`due`](Self::due) and [`fire`](Self::fire) where
 ///   timers have to wait for a processor, with [`clear_away`](Self::clear_away) for those that nobody notices.
 /// - Limits: [`limit_memory`](Self::limit_memory), [`memory`](Self::memory), [`limit_branches`](Self::limit_branches).
@@ -168,7 +168,7 @@ impl<F: Form> Proxy<F> {
     }
 
     /// A new request has got this final response: a transaction sends it, and repeats it until the ACK.
-    pub fn conclude(
+    pub fn answer_with(
         &mut self,
         arrived: &Arrived,
         status: u16,

@@ -54,6 +54,38 @@ fn a_balancer_of_one_thread_restarts_under_load() {
     balancer_restarts("takeover-1", [1, 1]);
 }
 
+/// What members have shown to take, which is more than they begin with.
+#[test]
+fn the_next_process_knows_what_members_have_shown() {
+    let field = TestSite::new("takeover-shown");
+    let servers = servers(&field, "uas_direct", &SERVERS);
+    let mut settings = settings(&field, 1);
+    settings.pool.push("forward = \"transaction\"".to_owned());
+    settings
+        .pool
+        .push("queue = { capacity = 20, threshold = \"1s\", wait = \"2s\", delay = \"2s\" }".to_owned());
+    let mut balancer = RunningBalancer::start(&field, settings);
+    let load = CallLoad { calls: 3000, rate: 28, hold_ms: 0 };
+    let caller = SippCaller::plain(&field, (field.sip(2), balancer.address()), load);
+    let shown = |balancer: &RunningBalancer| -> Vec<f64> {
+        let page = balancer.get("/metrics");
+        let lines = page.lines().filter(|line| line.starts_with("sarabande_queue_capacity{"));
+        lines.filter_map(|line| line.rsplit_once(' ')?.1.parse().ok()).collect()
+    };
+    // Each begins with ten, and gets nine a second.
+    let have_all = |shown: &[f64]| shown.len() == SERVERS.len() && shown.iter().all(|shown| *shown > 11.2);
+    until("all have shown more", || have_all(&shown(&balancer)).then_some(()));
+    let before = balancer.take_over();
+    let known = until("the next process has its members", || {
+        Some(shown(&balancer)).filter(|shown| shown.len() == SERVERS.len())
+    });
+    assert!(have_all(&known), "{known:?}");
+    let calls = caller.end_clean();
+    before.wait();
+    balancer.wait_until_idle();
+    finish_clean(servers, calls);
+}
+
 #[test]
 fn a_balancer_of_two_threads_restarts_under_load() {
     balancer_restarts("takeover-2", [2, 2]);

@@ -404,7 +404,7 @@ impl Shard {
         };
         match (halt, self.transactions(out)) {
             (Halt::Answered(own), Some((stateful, mut lent))) if is_told && stateful.has_room(&message) => {
-                stateful.conclude(&mut lent, flow, &message, own);
+                stateful.answer_waiter(&mut lent, flow, &message, own);
             }
             (halt, _) => self.edge.halt(flow, &message, halt, out),
         }

@@ -9,7 +9,7 @@ use elastic::estimate::{Settings, SilenceSettings};
 use elastic::queue::{
     Choice, Effect, FrontQueue, LengthSettings, MemberView, Offer, QueueCounts, QueueSettings,
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use transaction::TransactionKey;
 
 /// A queue in front of a pool.
@@ -217,9 +217,11 @@ impl PoolQueue {
     ) {
         let takers: BTreeMap<_, _> =
             balancer.takers(now, pool, trials).into_iter().map(|taker| (taker.slot, taker)).collect();
-        let members: BTreeSet<_> = balancer.members(pool).collect();
-        let left: Vec<_> = self.ids.keys().copied().filter(|slot| !members.contains(slot)).collect();
-        for slot in left {
+        // Nearly always all that are known take calls.
+        let is_gone =
+            |slot: &Slot| !takers.contains_key(slot) && !balancer.members(pool).any(|member| member == *slot);
+        let gone: Vec<_> = self.ids.keys().copied().filter(is_gone).collect();
+        for slot in gone {
             self.ids.remove(&slot);
             self.leave(now, slot);
         }

@@ -1,8 +1,8 @@
 //! A second next hop for an INVITE that the first one leaves quite unanswered ([`Router::patience`]): whoever answers first has it.
 //!
-//! What is known as a hedged request. The first one may have lost it, stand still, or be about to answer: nobody can tell, and it cannot be cancelled, since a
-//! CANCEL has to wait for a provisional response (RFC 3261 §9.1). So both have it until one of them answers anything but
-//! 503. From then on the other is cancelled as the rest of a fork is: at once or with its first provisional response. What it
+//! What is known as a hedged request. The first one may have lost it, stand still, or be about to answer: nobody can tell, and it
+//! cannot be cancelled, since a CANCEL has to wait for a provisional response (RFC 3261 §9.1). So both have it until one of them
+//! answers anything but 503. From then on the other is cancelled as the rest of a fork is: at once or with its first provisional response. What it
 //! says of failures goes nowhere, and nobody waits for it. A 2xx of it that crosses the CANCEL goes back as every 2xx does (§16.7
 //! step 5): if it is the first one, the request is its own after all, and if not the caller hangs up one of the two dialogs
 //! (§13.2.2.4).

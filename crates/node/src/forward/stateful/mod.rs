@@ -297,7 +297,13 @@ impl Stateful {
     }
 
     /// Answers a request that was told to wait, and that no transaction has begun.
-    pub(crate) fn conclude(&mut self, lent: &mut Lent<'_>, flow: Flow, message: &Message<'_>, own: Own<'_>) {
+    pub(crate) fn answer_waiter(
+        &mut self,
+        lent: &mut Lent<'_>,
+        flow: Flow,
+        message: &Message<'_>,
+        own: Own<'_>,
+    ) {
         let mut answer = Outbox::default();
         lent.edge.answer(flow, message, own, &mut answer);
         let method = message.method().unwrap_or(Method::Other);
@@ -305,7 +311,7 @@ impl Stateful {
         let arrived = Arrived { method, key, cancels: None, transport };
         for transmit in answer.transmits() {
             let packet = Packet { bytes: answer.message(transmit).to_vec().into(), flow: transmit.flow };
-            self.step(lent, |proxy, step| proxy.conclude(&arrived, own.status(), packet, step));
+            self.step(lent, |proxy, step| proxy.answer_with(&arrived, own.status(), packet, step));
         }
     }
 

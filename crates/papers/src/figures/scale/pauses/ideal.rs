@@ -9,10 +9,6 @@ use sim::stats::Delays;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// INVITE and BYE, as parts of a call's work (TLWL paper).
-const INVITE: f64 = 1.75 / 2.75;
-const BYE: f64 = 1.0 / 2.75;
-
 /// The INVITE of a call that came then, or a BYE, with the work that it is yet.
 #[derive(Clone, Copy)]
 struct Job {
@@ -50,7 +46,7 @@ pub(super) fn set_up(plan: &CloudPlan, servers: usize, seed: u64) -> Delays {
         let factor: f64 = Exp1.sample(&mut random);
         mean.mul_f64(factor)
     };
-    let work = |part: f64| Duration::from_secs_f64(part / plan.host.rate);
+    let [invite, .., bye, _] = plan.host.work.map(|part| Duration::from_secs_f64(part / plan.host.rate));
     let config = plan.host.pauses.as_ref().expect("its servers pause");
     let mut pauses: Vec<_> =
         (0..servers).map(|server| Stalls::new(config.clone(), rng.fork(&format!("host {server}")))).collect();
@@ -65,13 +61,13 @@ pub(super) fn set_up(plan: &CloudPlan, servers: usize, seed: u64) -> Delays {
     while let Some((now, event)) = events.pop_until(Instant::ZERO + plan.to) {
         match event {
             Event::Arrival => {
-                waiting.push_back(Job { came: Some(now), left: exponential(work(INVITE)) });
+                waiting.push_back(Job { came: Some(now), left: exponential(invite) });
                 if let Some(at) = arrivals.next() {
                     events.at(at, Event::Arrival);
                 }
             }
             Event::Bye(server) => {
-                cluster[server].byes.push_back(Job { came: None, left: exponential(work(BYE)) });
+                cluster[server].byes.push_back(Job { came: None, left: exponential(bye) });
             }
             Event::Finish(server, turn) if cluster[server].turn == turn => {
                 let done = cluster[server].job.take().and_then(|(job, _)| job.came);

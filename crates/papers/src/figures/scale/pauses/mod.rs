@@ -42,7 +42,7 @@ const MOVE: Duration = Duration::from_millis(20);
 const WHY_NOT: &str = "TLWL sees a pause, too: the load of a server that answers nothing does not fall, so it gets one or two calls \
                        more and then none. The queue saves these and what waits behind the one in work, and moving saves the one in \
                        work, some time later. What is left are calls that wait in front while several servers pause at once, and \
-                       a front that knows every pause as it begins, and takes calls back at no cost, does no better.";
+                       a front that knows every pause as it begins, and takes calls back at no cost, does hardly better.";
 /// A call that takes longer was held up by a pause.
 const HELD_UP: Duration = Duration::from_millis(80);
 
