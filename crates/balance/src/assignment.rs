@@ -85,6 +85,13 @@ impl Picture<'_> {
         }
     }
 
+    /// A request that begins something goes to a node that takes new ones, whatever is known of its session.
+    pub(crate) fn anew(&self, request: &Request<'_>, policy: &mut dyn Policy) -> Assignment {
+        let session = self.store.session_of(request);
+        let open = session.and_then(|at| self.store.find(at, &TransactionId::served_by(request)));
+        self.fresh(request, session, open.map_or(Step::Open, Step::Move), Why::Policy, policy)
+    }
+
     /// A request that a node has failed goes to another one, none of these.
     pub(crate) fn again(
         &self,

@@ -252,7 +252,7 @@ pub struct CandidateVerdict {
 ///   [`set_peers`](Self::set_peers), [`set_call_limits`](Self::set_call_limits), [`set_others`](Self::set_others).
 /// - Traffic: [`request`](Self::request), [`response`](Self::response), [`answered`](Self::answered),
 ///   [`again`](Self::again), [`move_to`](Self::move_to), [`move_back`](Self::move_back), [`pick`](Self::pick),
-///   [`unanswered`](Self::unanswered), [`pause`](Self::pause), [`count_request`](Self::count_request), [`count_response`](Self::count_response).
+///   [`end_dialog`](Self::end_dialog), [`unanswered`](Self::unanswered), [`pause`](Self::pause), [`count_request`](Self::count_request), [`count_response`](Self::count_response).
 /// - Time: [`deadline`](Self::deadline), [`expire`](Self::expire).
 /// - Looking: [`explain`](Self::explain), [`load`](Self::load), [`stats`](Self::stats), [`counts`](Self::counts),
 ///   [`audit`](Self::audit).
@@ -280,7 +280,10 @@ impl Balancer {
         for (index, node) in nodes.iter().enumerate() {
             self.store.leases.set_limit(Slot(index as u16), node.max_calls);
             let ended = self.store.leases.set_deaths(Slot(index as u16), node.deaths, node.lost);
-            self.store.stats[index].ended[EndReason::NodeDied as usize] += u64::from(ended);
+            self.store.stats[index].ended[EndReason::NodeDied as usize] += u64::from(ended.transactions);
+            if ended.calls > 0 {
+                self.store.lost_from = Some(0);
+            }
             if node.is_up() && node.deaths != 0 {
                 self.store.evidence[index].returns(node.since);
             }
@@ -346,9 +349,10 @@ impl Balancer {
         self.carry_out(now, request, |picture, policy| picture.assignment(request, policy))
     }
 
-    /// The same with this node for a request that is new, if that still takes one.
+    /// The same with this node, if that still takes a new request, for one that begins something: wherever others of its session
+    /// went, it is one more for the node that has room for it.
     pub fn request_to(&mut self, now: Instant, request: &Request<'_>, slot: Slot) -> Decision {
-        self.carry_out(now, request, |picture, _| picture.assignment(request, &mut Only(slot)))
+        self.carry_out(now, request, |picture, _| picture.anew(request, &mut Only(slot)))
     }
 
     /// Who of a pool takes a new call now, or gets one as a trial, if `trials` is set, or for want of anybody else.
@@ -476,6 +480,12 @@ impl Balancer {
         }
     }
 
+    /// The dialog of a call with these tags is over, though no answer to a BYE within it has said so: both sides were hung up on, or
+    /// its requests do not come by here.
+    pub fn end_dialog(&mut self, now: Instant, call: CallKey, tags: Tags) {
+        self.store.end_dialog_of(now, call, tags);
+    }
+
     /// A node has answered a request, whoever has its lease by now. One in doubt lives, here at once and elsewhere by the
     /// sign, of which there are a few a second at most.
     pub fn answered(&mut self, now: Instant, slot: Slot) {
@@ -589,6 +599,9 @@ impl Balancer {
 
     /// Whether the transaction of a request is open already.
     pub fn has_open(&self, request: &Request<'_>) -> bool {
+        if self.is_idle() {
+            return false;
+        }
         let at = self.store.session_of(request);
         at.is_some_and(|at| self.store.find(at, &TransactionId::served_by(request)).is_some())
     }
@@ -613,6 +626,11 @@ impl Balancer {
     /// What a node did.
     pub fn stats(&self, slot: Slot) -> &NodeStats {
         &self.store.stats[slot.index()]
+    }
+
+    /// Whether no session is known.
+    pub fn is_idle(&self) -> bool {
+        self.store.table.len() == 0
     }
 
     /// Entries in the session table.

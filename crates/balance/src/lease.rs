@@ -248,8 +248,8 @@ impl Leases {
     }
 
     /// In constant time: ends every transaction on a node when its count of deaths has moved on, and every call from
-    /// before the count at which its calls were last lost. Returns how many transactions ended.
-    pub(crate) fn set_deaths(&mut self, slot: Slot, deaths: u16, lost: u16) -> u32 {
+    /// before the count at which its calls were last lost. Returns how many ended.
+    pub(crate) fn set_deaths(&mut self, slot: Slot, deaths: u16, lost: u16) -> Load {
         let (age, own) = (&mut self.ages[slot.index()], &mut self.cells[slot.index()].own);
         let mut ended = Load::default();
         if age.lost != lost {
@@ -265,7 +265,7 @@ impl Leases {
         if let Some(call_limits) = self.call_limits(slot) {
             call_limits.give(slot, ended.calls);
         }
-        ended.transactions
+        ended
     }
 
     pub(crate) fn set_peers(&mut self, peers: u32) {

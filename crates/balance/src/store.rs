@@ -6,8 +6,8 @@ use crate::outlier::Outcome;
 use crate::session::{NONE, Session, SessionTable};
 use crate::transaction::{Success, Transaction, TransactionId};
 use crate::{
-    Direction, EndReason, NodeStats, Request, Response, SessionSettings, SessionState, SessionView, Sign,
-    Slot,
+    CallKey, Direction, EndReason, NodeStats, Request, Response, SessionSettings, SessionState, SessionView,
+    Sign, Slot, Tags,
 };
 use base::{Instant, Slab, TimerWheel};
 use core::time::Duration;
@@ -58,6 +58,8 @@ pub(crate) struct SessionStore {
     mean_success: Duration,
     /// Requests that nodes have not answered and that others have now: until when, the node, and since when. In this order.
     left: VecDeque<(Instant, Slot, Instant)>,
+    /// Nodes have lost calls: from which session on their sessions are to be ended.
+    pub(crate) lost_from: Option<u32>,
 }
 
 impl SessionStore {
@@ -77,6 +79,7 @@ impl SessionStore {
             held_timers: TimerWheel::default(),
             mean_success: Duration::ZERO,
             left: VecDeque::new(),
+            lost_from: None,
         }
     }
 
@@ -403,7 +406,13 @@ impl SessionStore {
                 self.table.get_mut(at).proven = true;
                 self.set_state(now, at, SessionState::Confirmed);
             }
-            (_, SessionState::Plain) if self.table.get(at).first == NONE => self.finish(now, at),
+            (_, SessionState::Plain) => {
+                // Only a token told of the call that it ends. There was one, so nothing that comes of it late is a new one.
+                self.table.get_mut(at).proven |= method == Method::Bye && !challenged;
+                if self.table.get(at).first == NONE {
+                    self.finish(now, at);
+                }
+            }
             _ => {}
         }
     }
@@ -425,7 +434,17 @@ impl SessionStore {
         } else if self.is_inviting(at) {
             self.set_state(now, at, SessionState::Invited);
         } else {
+            // Nor does the ACK to a late request that was answered 481 begin the call again.
+            self.table.get_mut(at).proven = true;
             self.finish(now, at);
+        }
+    }
+
+    /// The same of the dialog with these tags.
+    pub(crate) fn end_dialog_of(&mut self, now: Instant, call: CallKey, tags: Tags) {
+        let has_dialog = |at| self.table.get(at).has_dialog(tags.dialog());
+        if let Some(at) = self.table.find_of(call, tags, has_dialog) {
+            self.end_dialog(now, at, tags.dialog());
         }
     }
 
@@ -505,12 +524,36 @@ impl SessionStore {
                 }
             } else if let Some(session) = self.table.pop_due(now) {
                 self.forget(session, EndReason::CallEnded);
+            } else if let Some(at) = self.lost_from.take() {
+                done += self.end_lost(now, at, EXPIRE_BUDGET - done);
             } else {
                 break;
             }
             done += 1;
         }
         done
+    }
+
+    /// Ends the answered calls whose leases have ended since their nodes have lost them: nobody may be left who would send a BYE.
+    /// Looks at so many sessions, from this one on; returns at how many.
+    fn end_lost(&mut self, now: Instant, at: u32, most: usize) -> usize {
+        let is_lost = |session: &Session| {
+            session.has_dialogs()
+                && session.call.as_ref().is_some_and(|lease| !self.leases.is_call_live(lease))
+        };
+        let mut walk = self.table.iter_from(at);
+        let (mut seen, mut lost) = (0, Vec::new());
+        for (at, session) in walk.by_ref().take(most) {
+            seen += 1;
+            lost.extend(is_lost(session).then_some(at));
+        }
+        let next = walk.next().map(|(at, _)| at);
+        drop(walk);
+        self.lost_from = next;
+        for at in lost {
+            self.finish(now, at);
+        }
+        seen
     }
 
     fn time_out(&mut self, now: Instant, key: u32) {
@@ -594,6 +637,7 @@ impl SessionStore {
         let wheels = [&self.timers, &self.unanswered, &self.held_timers];
         let of_wheels = wheels.into_iter().filter_map(TimerWheel::deadline).min();
         let of_left = self.left.front().map(|(due, ..)| *due);
+        let of_left = self.lost_from.map(|_| Instant::ZERO).or(of_left);
         Instant::earliest(of_wheels, Instant::earliest(of_left, self.table.deadline()))
     }
 

@@ -32,6 +32,11 @@ enum Step {
         branch: u32,
         tags: Tags,
     },
+    /// A dialog was ended by this process.
+    End {
+        call: u64,
+        tags: Tags,
+    },
     Restart,
     Advance {
         millis: u64,
@@ -145,6 +150,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
                 branch: tags.0,
                 tags: tags.1,
             });
+    let end = (call.clone(), tags.clone()).prop_map(|(call, (_, tags))| Step::End { call, tags });
     let response = (call, method(), cseq, status, from_pool(), tags).prop_map(
         |(call, method, cseq, status, from_pool, (branch, tags))| Step::Response {
             call,
@@ -162,6 +168,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         40 => request,
         40 => response,
+        3 => end,
         10 => millis.prop_map(|millis| Step::Advance { millis }),
         3 => (slot.clone(), outcome).prop_map(|(slot, outcome)| Step::Probe { slot, outcome }),
         3 => slot.clone().prop_map(|slot| Step::Answered { slot }),
@@ -355,6 +362,7 @@ fn apply(bed: &mut Bed, step: &Step) {
             let facts = Response { direction, branch, tags, ..response(call, method, cseq, status) };
             balancer.response(*now, &facts);
         }
+        Step::End { call, tags } => balancer.end_dialog(*now, key(call), tags),
         Step::Advance { millis } => {
             *now += Duration::from_millis(millis);
             while balancer.expire(*now) > 0 {}

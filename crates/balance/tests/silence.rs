@@ -104,6 +104,36 @@ fn calls_are_lost_with_the_process() {
     assert_eq!(bed.load(), (0, 0), "a lease ends once");
 }
 
+/// Whoever called has gone as well, and sends no BYE.
+#[test]
+fn sessions_end_with_calls_that_are_lost() {
+    let mut bed = Bed::full();
+    bed.cluster = Cluster::new(HealthSettings::default());
+    let member = ClusterMember { id: NodeId(1), capacity: 1.0, max_calls: 0, pool: PoolId::default() };
+    bed.cluster.set_members(Instant::ZERO, &[member]);
+    bed.heed(seconds(2));
+    for call in 0..3_000 {
+        bed.call(seconds(2), call);
+    }
+    assert_eq!(bed.balancer.counts().active, 3_000);
+    bed.cluster.unreachable(seconds(3), SLOT);
+    bed.heed(seconds(3));
+    assert!(bed.balancer.deadline().is_some_and(|deadline| deadline <= seconds(3)));
+    assert!((1..3_000).contains(&bed.balancer.expire(seconds(3))), "so many at once hold up no traffic");
+    while bed.balancer.deadline().is_some_and(|deadline| deadline <= seconds(3)) {
+        bed.balancer.expire(seconds(3));
+    }
+    assert_eq!(bed.balancer.counts(), TableCounts { active: 0, expired: 3_000 });
+    // Whoever is there after all goes on, and counts again with what shows that the call does.
+    bed.ask(seconds(4), 7, Method::Invite, 200);
+    bed.balancer
+        .request(seconds(4), &Request { by_token: true, pinned: Some(SLOT), ..in_dialog(7, Method::Ack, 7) });
+    assert_eq!((bed.load(), bed.balancer.counts().active), ((1, 0), 1));
+    bed.ask(seconds(5), 7, Method::Bye, 200);
+    while bed.balancer.expire(seconds(60)) > 0 {}
+    assert_eq!((bed.load(), bed.balancer.counts()), ((0, 0), TableCounts::default()));
+}
+
 #[test]
 fn calls_are_lost_after_a_long_silence() {
     for regular in [true, false] {

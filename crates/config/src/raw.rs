@@ -168,7 +168,8 @@ pub(crate) struct RawPool {
     /// before are cancelled then. The last ones ring until `timer_c` of `[proxy]`.
     pub(crate) ring_time: Setting<Time<SECOND, HOUR>>,
     /// Whether this process stays on the way of the dialogs that begin, by a Record-Route. If not, the two parties go on
-    /// without it; only with `dialogs = "route"`.
+    /// without it, and no call is seen to end: one counts as load of its member until it is answered. Only with
+    /// `dialogs = "route"`, and without `max_calls`, `policy = "cjsq"` and `scale`.
     pub(crate) record_route: Setting<Flag>,
     /// What happens to a request inside a dialog that has neither a valid token nor a session: `"481"` answers
     /// 481 (Call/Transaction Does Not Exist), `"balance"` treats it like a new call, `"drop"` does not answer. The same in

@@ -173,6 +173,8 @@ pub(crate) struct Call {
     pub(crate) dialogs: Vec<Dialog>,
     /// Its key in the wheel, and what it is set for.
     pub(crate) timer: (u32, Instant),
+    /// Whether it is counted as one that goes on.
+    pub(crate) is_counted: bool,
 }
 
 impl Call {

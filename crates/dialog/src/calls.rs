@@ -7,6 +7,7 @@ use crate::settings::CallSettings;
 use base::{Instant, Recent, Slab, TimerWheel};
 use core::time::Duration;
 use hashbrown::HashTable;
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 /// Failed calls that are remembered, in each of two generations: of 32 s (64*T1) at 1,000 a second.
@@ -102,6 +103,10 @@ pub struct Calls {
     settings: CallSettings,
     table: Slab<Call>,
     index: HashTable<u32>,
+    /// How many of them go on; the others are remembered for a while.
+    open: usize,
+    /// Those that have ended, in the order in which they did; some may go on again, or be forgotten.
+    ended: VecDeque<u64>,
     timers: TimerWheel,
     events: Vec<CallEvent>,
     counts: CallCounts,
@@ -122,6 +127,8 @@ impl Calls {
             settings,
             table: Slab::default(),
             index: HashTable::new(),
+            open: 0,
+            ended: VecDeque::new(),
             timers: TimerWheel::default(),
             events: Vec::new(),
             counts: CallCounts::default(),
@@ -134,16 +141,15 @@ impl Calls {
         self.settings = settings;
     }
 
-    /// Whether a call of this name is known, or there is room for it.
-    pub fn has_room(&self, call: u64) -> bool {
-        self.table.len() < self.settings.most || self.find(call).is_some()
-    }
-
     /// An INVITE without To tag goes on for the first time; one that is on its way already comes by once more.
     ///
     /// # Errors
     /// There is no room for a call more.
     pub fn invited(&mut self, now: Instant, call: u64, invited: &Invited) -> Result<(), CallsFull> {
+        if !self.has_room(call) {
+            self.counts.refused += 1;
+            return Err(CallsFull);
+        }
         if let Some(at) = self.find(call) {
             let known = &mut self.table[at];
             known.heard = now;
@@ -156,10 +162,6 @@ impl Calls {
             }
             self.set_timer(at);
             return Ok(());
-        }
-        if self.table.len() >= self.settings.most {
-            self.counts.refused += 1;
-            return Err(CallsFull);
         }
         self.insert(begun(now, call, invited));
         Ok(())
@@ -239,7 +241,9 @@ impl Calls {
         // It comes again with credentials, or nobody is there who could.
         let is_challenge = matches!(status, 401 | 407);
         if known.passes > 0 || known.is_accepted() {
-            if !invited.is_spiral && !is_challenge && known.about != invited.about {
+            let is_other = known.about != invited.about;
+            self.set_timer(at);
+            if !invited.is_spiral && !is_challenge && is_other {
                 let other = begun(now, call, invited);
                 let record = refused(other, now, status, (peer, reason));
                 self.events.push(CallEvent::Record(Box::new(record)));
@@ -287,7 +291,7 @@ impl Calls {
             Some(at) if matches!(self.table[at].began, Began::Seen(_)) => return true,
             Some(at) => at,
             None if has_failed => return true,
-            None if self.table.len() >= self.settings.most => {
+            None if !self.has_room(key.call) => {
                 self.counts.refused += 1;
                 return false;
             }
@@ -499,11 +503,13 @@ impl Calls {
         self.table[at].timer = (self.timers.set(deadline, at), deadline);
         let table = &self.table;
         self.index.insert_unique(key, at, |&other| table[other].key);
+        self.count(at);
         at
     }
 
     fn remove(&mut self, at: u32) -> Call {
         let call = self.table.remove(at).expect("it was found");
+        self.open -= usize::from(call.is_counted);
         if call.timer.0 != u32::MAX {
             self.timers.cancel(call.timer.0);
         }
@@ -515,6 +521,7 @@ impl Calls {
     /// Sets the timer of a call for what is next. One that would ring early stays: it looks again then, and most calls hear of
     /// something before.
     fn set_timer(&mut self, at: u32) {
+        self.count(at);
         let call = &mut self.table[at];
         let deadline = call.deadline(&self.settings);
         if call.timer.0 == u32::MAX {
@@ -540,6 +547,7 @@ fn begun(now: Instant, key: u64, invited: &Invited) -> Call {
         passes: 1,
         dialogs: Vec::new(),
         timer: (u32::MAX, now),
+        is_counted: false,
     }
 }
 
@@ -576,5 +584,6 @@ fn cut(reason: &[u8]) -> &[u8] {
     &reason[..reason.len().min(LONGEST_REASON)]
 }
 
+mod room;
 #[cfg(test)]
 mod tests;

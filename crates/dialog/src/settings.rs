@@ -5,7 +5,7 @@ use core::time::Duration;
 /// How long calls may take, and how many there may be.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CallSettings {
-    /// Most calls at a time; what would be one more is refused.
+    /// Most calls at a time that are set up or go on; what would be one more is refused.
     pub most: usize,
     /// Longest call: then both sides are sent a BYE. `None`: as long as they please.
     pub longest: Option<Duration>,

@@ -1,5 +1,6 @@
 //! Who gets a request, and how it is forwarded there: what the balancer decides, pool after pool, and carrying that out.
 
+use crate::begun::Begins;
 use crate::examine::Facts;
 use crate::forward::stateful::{Assigned, is_about_us};
 use crate::forward::{Onward, Refresh, Stay};
@@ -66,7 +67,10 @@ impl Shard {
         out: &mut Outbox<ShardEvent>,
     ) -> Result<(), Halt> {
         let mut facts = self.examine(flow, message, out)?;
-        facts.is_admitted = known.is_admitted();
+        facts.begins = self.begins(message, &facts);
+        if let Some(begins) = known.begins() {
+            (facts.begins.0, facts.is_admitted) = (begins, true);
+        }
         facts.waited = known.waited;
         match facts.halted() {
             Some(halt) => {
@@ -84,8 +88,7 @@ impl Shard {
             }
             // What began without a transaction, before a change of the configuration, ends without one.
             None if self.goes_onward(&facts.request, facts.is_astray)
-                && (self.mode(facts.request.pool).is_sessionless
-                    || !self.balancer.has_open(&facts.request)) =>
+                && !self.balancer.has_open(&facts.request) =>
             {
                 self.assign_onward((flow, message, &mut known), &facts, out)
             }
@@ -128,7 +131,11 @@ impl Shard {
         let key = is_remembered.then(|| copies_key(&self.edge.tokens, message));
         let follows = key.and_then(|key| self.followed(key));
         let decided = match follows {
-            Some(slot) => Some(Decided::of(slot, facts)),
+            Some(slot) => {
+                self.charge(flow, facts)?;
+                self.goes_on(facts);
+                Some(Decided::of(slot, facts))
+            }
             None => match self.decide((flow, message, known), facts, named, out) {
                 // Its INVITE has gone to one of them, and nobody remembers which.
                 Err(_) if !begins && !may_keep && has_members => {
@@ -174,8 +181,9 @@ impl Shard {
             patience: if is_fixed { None } else { self.patience(&facts.request, (decided.pool, why)) },
             moved: None,
         };
+        let is_noted = !mode.is_sessionless || self.balancer.has_open(&facts.request);
         if let Some((stateful, mut lent)) = self.transactions(out) {
-            stateful.begin(&mut lent, flow, message, facts, (assigned, !mode.is_sessionless))?;
+            stateful.begin(&mut lent, flow, message, facts, (assigned, is_noted))?;
         }
         Ok(())
     }
@@ -303,18 +311,15 @@ impl Shard {
         if !mode.is_sessionless {
             self.edge.ledger.charge(Operation::Lookup);
         }
-        let stopping = self.edge.settings.stopping;
-        let may_be_refused = stopping.is_some() || !self.edge.rates.is_open();
-        if may_be_refused && !facts.is_admitted && self.is_new(request) {
-            if let Some(end) = stopping {
-                return Err(refused_until(end, self.edge.now).into());
-            }
-            self.edge.may_begin(flow)?;
+        let stopping = self.edge.settings.stopping.filter(|_| !facts.is_admitted);
+        if let Some(end) = stopping.filter(|_| self.is_new(request)) {
+            return Err(refused_until(end, self.edge.now).into());
         }
+        self.charge(flow, facts)?;
         let (mut decision, mut pool, mut in_dialog) = (Decision::Orphan, request.pool, request.in_dialog);
         if let Some(slot) = named {
             decision = Decision::Forward { slot, why: Why::Token };
-            if !mode.is_sessionless {
+            if is_noted(&self.balancer, request, mode) {
                 self.balancer.request(now, &Request { pinned: Some(slot), ..*request });
             }
         } else if !facts.is_astray {
@@ -344,6 +349,7 @@ impl Shard {
             }
         }
         self.note_decision(decision, mode, out)?;
+        self.goes_on(facts);
         Ok(Some(Decided { decision, pool, in_dialog }))
     }
 
@@ -354,7 +360,7 @@ impl Shard {
         facts: &Facts<'_>,
         mode: PoolMode,
     ) -> (Result<Decision, Turn>, PoolId) {
-        let begins_call = facts.request.method == Method::Invite && self.is_new(&facts.request);
+        let begins_call = facts.request.method == Method::Invite && facts.begins.0 == Begins::New;
         let now = self.edge.now;
         let Self { edge, balancer, queues, .. } = self;
         let mut queues = queues.as_deref_mut().filter(|_| begins_call);
@@ -371,7 +377,7 @@ impl Shard {
             let turn = match (waited, queue) {
                 (Some((pool, waited)), Some(_)) if pool == request.pool => Some(waited.turn()),
                 (_, Some(queues)) => {
-                    known.admit();
+                    known.admit(facts.begins.0);
                     Some(queues.offer(now, request.pool, (flow, message, known), balancer))
                 }
                 (_, None) => None,
@@ -448,9 +454,19 @@ fn stay_of_kept(mode: PoolMode) -> Stay {
     }
 }
 
+/// Whether the balancer takes note of a request: not for a pool without sessions, unless it remembers the call from before a change of
+/// the pool. Then that is to end there, too.
+fn is_noted(balancer: &Balancer, request: &Request<'_>, mode: PoolMode) -> bool {
+    // Of what goes on without a transaction, it would hear no answer.
+    let is_answered =
+        || mode.forward.has_transactions() || request.pinned.is_some() || balancer.has_open(request);
+    let is_known = || !balancer.is_idle() && balancer.session_of(request).is_some() && is_answered();
+    !mode.is_sessionless || is_known()
+}
+
 /// Asks the balancer who of a pool is to have a request. It takes note of that, but for a pool without sessions.
 fn ask(balancer: &mut Balancer, now: Instant, request: &Request<'_>, mode: PoolMode) -> Decision {
-    if !mode.is_sessionless {
+    if is_noted(balancer, request, mode) {
         balancer.request(now, request)
     } else if request.pinned.is_none() && request.in_dialog && !is_of_invite(request, mode) {
         Decision::Orphan

@@ -1,6 +1,7 @@
 //! The edge of a shard, the same however it forwards: our addresses and secrets, what names and dialogs are known of, the
 //! reading of messages, and our own answers.
 
+use crate::begun::Begun;
 use crate::failure::{Failure, FailureCause};
 use crate::names::Names;
 use crate::reply::{self, Halt, Own};
@@ -42,6 +43,8 @@ pub(crate) struct Edge {
     pub(crate) sharing: Option<Box<Sharing>>,
     /// What each source may begin.
     pub(crate) rates: RateLimits,
+    /// What was begun of late.
+    pub(crate) begun: Begun,
     pub(crate) edits: Edits,
     /// Texts of the headers being added, kept for their memory.
     pub(crate) scratch: Vec<u8>,
@@ -67,6 +70,7 @@ impl Edge {
             realm: None,
             sharing: None,
             rates,
+            begun: Begun::default(),
             edits: Edits::new(),
             scratch: Vec::new(),
             now: Instant::ZERO,
@@ -122,6 +126,7 @@ impl Edge {
         match reply::answer(message, flow, own, &self.topology, &self.tokens, out) {
             Ok(()) => {
                 self.ledger.charge(Operation::Reject);
+                self.begun.answered(&self.tokens, message, own.status());
                 self.failed(FailureCause::Refused { status: own.status(), reason: own.label() });
                 self.counters.replied(own.status(), own.label());
             }
@@ -167,6 +172,14 @@ impl Edge {
             // A response has lost a Via; a request had to leave room.
             debug_assert!(buffer.len() - start <= (message.bytes().len() + ADDED).min(LARGEST));
         });
+    }
+
+    /// A response goes back that a next hop has sent.
+    pub(crate) fn heed(&mut self, response: &Message<'_>) {
+        self.begun.answered(&self.tokens, response, response.status().unwrap_or_default());
+        if let Some(cause) = FailureCause::of_response(response) {
+            self.failed(cause);
+        }
     }
 
     pub(crate) fn discard(&mut self, drop: Drop) {

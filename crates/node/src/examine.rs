@@ -1,5 +1,6 @@
 //! Is a request valid, which dialog does it belong to, and by which rule does it go (RFC 3261 §16.3 to §16.5)?
 
+use crate::begun::{Begins, Names};
 use crate::forward::stateful::is_about_us;
 use crate::queue::Waited;
 use crate::reply::{Halt, Own};
@@ -31,7 +32,9 @@ pub(crate) struct Facts<'a> {
     pub(crate) rule: Option<usize>,
     /// It is a REGISTER that the registrar of the home domain takes.
     pub(crate) is_for_registrar: bool,
-    /// It has been counted as something that its source began.
+    /// What it begins, where its source is charged for that, and its names there.
+    pub(crate) begins: (Begins, Names),
+    /// Its source has been charged for what it begins.
     pub(crate) is_admitted: bool,
     /// It has waited in the queue of a pool.
     pub(crate) waited: Option<(PoolId, Waited)>,
@@ -132,6 +135,7 @@ impl Shard {
             routing,
             rule,
             is_for_registrar,
+            begins: (Begins::Nothing, Names::NONE),
             is_admitted: false,
             waited: None,
             refreshed,

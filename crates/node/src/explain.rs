@@ -1,6 +1,7 @@
 //! Where a request would go, worked out without sending it.
 
 use crate::assign::{choose, first_pool, goes_on_as};
+use crate::begun::Begins;
 use crate::examine::Facts;
 use crate::queue::QueueTurn;
 use crate::reply::Halt;
@@ -101,7 +102,7 @@ impl Shard {
             });
             decision = facts.without_search(decision);
         }
-        let begins_call = request.method == Method::Invite && self.is_new(request);
+        let begins_call = request.method == Method::Invite && self.begins(&message, &facts).0 == Begins::New;
         let is_taken = matches!(decision, Decision::Forward { why: Why::Policy, .. });
         let queues = self.queues.as_deref_mut().filter(|_| begins_call && is_taken);
         let queue = queues.and_then(|queues| queues.would_pull(now, pool, &self.balancer));

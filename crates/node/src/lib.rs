@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod assign;
+mod begun;
 mod counters;
 mod edge;
 mod examine;

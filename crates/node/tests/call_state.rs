@@ -274,6 +274,57 @@ fn a_call_that_has_had_its_time_gets_a_bye_on_both_sides() {
     assert_eq!(records(&mut bed), []);
 }
 
+/// How many calls the balancer counts, in a pool that counts them.
+fn load(bed: &Bed) -> balance::Load {
+    assert_eq!(bed.shard.balancer().audit(), Ok(()));
+    bed.shard.balancer().load(balance::Slot(0)).own
+}
+
+/// What this process ends is no load any more, as what a BYE ends: a limit of calls would be full of it.
+#[test]
+fn a_call_that_ends_without_a_bye_of_its_sides_is_no_load() {
+    let longest = CallSettings { longest: Some(Duration::from_mins(10)), ..CallSettings::default() };
+    let silence = CallSettings { silence: Duration::from_mins(8), ..CallSettings::default() };
+    let (limit, silence) =
+        [longest, silence].map(|calls| DialogSettings { calls, ..Default::default() }).into();
+    let session = SessionTimer { expires: Some(300), least: 90 };
+    let expiring = DialogSettings { session, ..DialogSettings::default() };
+    let why = [(limit, Cause::TimeLimit), (expiring, Cause::SessionExpired), (silence, Cause::Lost)];
+    for (settings, cause) in why {
+        let mut bed = bed_with(&settings).with_mode(PoolMode { is_sessionless: false, ..DIALOG });
+        for number in 0..20 {
+            let invite = Req::new("INVITE", &format!("call-{number}"), client()).line("Supported: timer");
+            let at_hop = bed.invite(&invite);
+            let ok = answered(&mut bed, &at_hop, 200);
+            let call = Dialog::of(&invite.call_id, (client(), 0), (at_hop.to, 0), &at_hop, &ok);
+            bed.one(client(), &call.by_caller("ACK", 1).bytes());
+        }
+        bed.wait(Duration::from_mins(2));
+        assert_eq!(load(&bed), balance::Load { calls: 20, ..balance::Load::default() });
+        bed.wait(Duration::from_mins(9));
+        assert!(records(&mut bed).iter().all(|record| record.cause == Some(cause)));
+        assert_eq!(load(&bed), balance::Load::default(), "{cause:?}");
+        bed.wait(Duration::from_mins(1));
+        assert_eq!(bed.shard.balancer().counts(), balance::TableCounts::default(), "{cause:?}");
+    }
+}
+
+/// Its BYE will not come by here: it counts until it is answered.
+#[test]
+fn a_call_whose_dialog_is_left_to_its_sides_is_no_load_once_it_is_answered() {
+    let mode = PoolMode { is_sessionless: false, record_route: false, ..PoolMode::HOPS };
+    let mut bed = Bed::plain().with_mode(mode);
+    for status in [200, 486] {
+        let at_hop = bed.invite(&Req::new("INVITE", &format!("left-{status}"), client()));
+        answered(&mut bed, &at_hop, 180);
+        assert_eq!((load(&bed).calls, load(&bed).transactions), (1, 1));
+        bed.receive(0, at_hop.to, &answer(&at_hop.bytes, addr(PROXY), status, at_hop.to));
+        assert_eq!(load(&bed), balance::Load::default(), "{status}");
+    }
+    bed.wait(Duration::from_mins(2));
+    assert_eq!(bed.shard.balancer().counts(), balance::TableCounts::default());
+}
+
 #[test]
 fn there_are_no_more_calls_than_there_may_be() {
     let calls = CallSettings { most: 1, ..CallSettings::default() };

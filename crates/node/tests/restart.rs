@@ -62,6 +62,38 @@ fn a_call_counts_once_whichever_party_is_heard_first() {
     }
 }
 
+/// A request that was under way when the other party hung up, and that this one answers 481, makes no call of one that is over.
+#[test]
+fn what_comes_late_counts_no_call_that_is_over() {
+    for (by_caller, heard_first) in [(false, false), (true, false), (false, true), (true, true)] {
+        let mut bed = Bed::new(Site::plain());
+        let call = Dialog::inbound(&mut bed, "over", client(), 0);
+        let mut bed = bed.restarted();
+        let here = addr(LB);
+        if heard_first {
+            call.caller_asks(&mut bed, "ACK", 1);
+        }
+        call.caller_asks(&mut bed, "BYE", 3);
+        assert_eq!(bed.load().calls, 0);
+        let (late, from, to) = if by_caller {
+            (call.by_caller("INVITE", 2), &call.caller, &call.callee)
+        } else {
+            (call.by_callee("INVITE", 7), &call.callee, &call.caller)
+        };
+        let arrived = bed.one(from.listener, from.at, &late.bytes());
+        assert_eq!(arrived.to, to.at);
+        bed.one(to.listener, to.at, &answer(&arrived.bytes, here, 481, to.at));
+        assert_eq!(bed.load().calls, 0, "{by_caller}, {heard_first}");
+        // The ACK to a failure has the Route of its INVITE (RFC 3261 §17.1.1.3).
+        let ack = late.same_branch("ACK", late.to_tag.as_deref());
+        assert_eq!(bed.one(from.listener, from.at, &ack.bytes()).to, to.at);
+        assert_eq!(bed.load().calls, 0, "{by_caller}, {heard_first}");
+        bed.wait(Duration::from_secs(65));
+        bed.assert_idle();
+        assert_eq!(bed.shard.balancer().counts(), balance::TableCounts::default());
+    }
+}
+
 #[test]
 fn a_single_late_request_of_each_kind_is_enough() {
     for method in ["ACK", "BYE", "INVITE", "UPDATE", "INFO", "PRACK"] {

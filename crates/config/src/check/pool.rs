@@ -92,7 +92,6 @@ fn pool(
 ) -> Option<PoolConfig> {
     let policy = policy(path, &raw.policy, &raw.weights, report);
     let (forward, dialogs) = (report.read(&raw.forward), report.read(&raw.dialogs));
-    let record_route = report.read(&raw.record_route);
     let has_limit = members.iter().any(|member| member.max_calls > 0);
     let finds_again = policy.as_ref().is_none_or(|(policy, _)| policy.is_by_call()) && !has_limit;
     let is_kept = forward.is_none_or(Forward::has_transactions);
@@ -110,15 +109,8 @@ fn pool(
         let remedy = "only for next hops: set dialogs = \"route\", where requests of a dialog follow their Route and Contact";
         report.conflict(&raw.forward, remedy);
     }
-    if (forward, record_route) == (Some(Forward::Dialog), Some(false)) {
-        let remedy = "who keeps the state of calls has to see their requests; remove this, or set forward = \"transaction\"";
-        report.conflict(&raw.record_route, remedy);
-    }
-    if (record_route, dialogs) == (Some(false), Some(Dialogs::Member)) {
-        let remedy = "what belongs to a dialog has to come back here to reach the member that it began with; remove this, or set \
-                      dialogs = \"route\"";
-        report.conflict(&raw.record_route, remedy);
-    }
+    let policy_kind = policy.as_ref().map(|(policy, _)| *policy);
+    let record_route = record_route(raw, (forward, dialogs), (has_limit, policy_kind), report);
     let fork = fork(raw, (forward, dialogs), report);
     let ring_time = report.read(&raw.ring_time);
     let orphans = report.read(&raw.orphans);
@@ -156,6 +148,39 @@ fn pool(
         queue: queue.map_or(Some(None), |queue| queue.map(|queue| Some(Arc::new(queue))))?,
         scale: None,
     })
+}
+
+/// Whether this process stays on the way of dialogs. Where it does not, it sees no call end, so that calls are not counted.
+fn record_route(
+    raw: &RawPool,
+    (forward, dialogs): (Option<Forward>, Option<Dialogs>),
+    (has_limit, policy): (bool, Option<PolicyKind>),
+    report: &mut Report<'_>,
+) -> Option<bool> {
+    let record_route = report.read(&raw.record_route)?;
+    if record_route {
+        return Some(true);
+    }
+    if forward == Some(Forward::Dialog) {
+        let remedy = "who keeps the state of calls has to see their requests; remove this, or set forward = \"transaction\"";
+        report.conflict(&raw.record_route, remedy);
+    }
+    if dialogs == Some(Dialogs::Member) {
+        let remedy = "what belongs to a dialog has to come back here to reach the member that it began with; remove this, or set \
+                      dialogs = \"route\"";
+        report.conflict(&raw.record_route, remedy);
+    }
+    if has_limit {
+        let remedy = "the BYE of a call does not come by here then, so nobody knows how many calls a member has; remove `max_calls`, \
+                      or this";
+        report.conflict(&raw.record_route, remedy);
+    }
+    if policy == Some(PolicyKind::Cjsq) {
+        let remedy = "the BYE of a call does not come by here then, and policy = \"cjsq\" goes by the calls that members have; set \
+                      policy = \"tjsq\" or another one, or remove this";
+        report.conflict(&raw.record_route, remedy);
+    }
+    Some(record_route)
 }
 
 /// Whether the pool forks, which only transactions make possible, and only where nothing is counted of calls: until somebody

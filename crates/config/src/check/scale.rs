@@ -322,6 +322,11 @@ pub(super) fn tell_uncounted(path: &str, pool: &PoolConfig, report: &mut Report<
     let has_limit = pool.members.iter().any(|member| member.max_calls > 0);
     let is_uncounted =
         pool.fork != Fork::None || (pool.dialogs == Dialogs::Route && pool.policy.is_by_call() && !has_limit);
+    if pool.scale.is_some() && !pool.record_route {
+        let remedy = "with record_route = false the BYE of a call does not come by here, so nobody knows when a server has no calls; \
+                      remove that, or this";
+        report.key_problem(&join(path, "scale"), remedy);
+    }
     if pool.scale.is_some() && is_uncounted {
         let remedy = "nothing is counted of the calls of this pool, so nobody knows when a server has none; choose another \
                       `policy`, no `fork`, or remove this";

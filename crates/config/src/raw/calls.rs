@@ -44,7 +44,8 @@ pub(crate) struct RawCalls {
     pub(crate) session_expires: Option<Setting<Time<{ 90 * SECOND }, DAY>>>,
     /// Shortest session interval; who asks for less gets 422. Only with `session_expires`.
     pub(crate) session_min: Setting<Time<{ 90 * SECOND }, HOUR>>,
-    /// Most calls at a time, over all threads, each of which takes about a kilobyte; one more gets 503.
+    /// Most calls at a time that are set up or go on, over all threads; one more gets 503. Each takes about a kilobyte, until half a
+    /// minute after its end.
     pub(crate) max_calls: Setting<Count<1, { u32::MAX }>>,
 }
 

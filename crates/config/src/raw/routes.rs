@@ -265,8 +265,9 @@ impl Default for RawAccess {
     }
 }
 
-/// How many new requests each source may begin a second, over all threads; what is refused does not count. Memory is fixed,
-/// however many sources there are, or seem to be.
+/// How many new requests each source may begin a second, over all threads; what is refused does not count, nor do
+/// retransmissions, nor the one or two requests that follow a 401, 407 or 422. Memory is fixed, however many sources there are, or
+/// seem to be.
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct RawRate {

@@ -1,3 +1,4 @@
+use super::room::ENDED;
 use super::*;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -308,6 +309,47 @@ fn there_are_no_more_than_there_may_be() {
     assert_eq!(calls.counts().refused, 1);
 }
 
+/// Who is remembered for the repetitions of the last BYE takes nobody's place.
+#[test]
+fn what_has_ended_leaves_its_room_at_once() {
+    let mut calls = calls(CallSettings { most: 2, ..CallSettings::default() });
+    for number in 0..1_000 {
+        let (now, key) = (Instant::from_millis(number), DialogKey { call: 1_000 + number, tag: 1 });
+        calls.invited(now, key.call, &invite(b"d")).expect("there is room");
+        calls.accepted(now, key, (b"b", PEER.into()), Some(&invite(b"d")), None, ENDS);
+        // One goes on all the time, and there is no room for a third.
+        let first = DialogKey { call: 1_000, tag: 1 };
+        if number > 0 {
+            assert_eq!(calls.invited(now, 7, &invite(b"c")), Err(CallsFull));
+            calls.bye(now, key, Side::Caller, b"");
+            assert_eq!(calls.invited(now, 7, &invite(b"c")), Err(CallsFull), "its BYE is not answered");
+            calls.bye_answered(now, key, 200);
+            assert!(calls.has_room(key.call) && calls.has_room(7));
+        }
+        assert!(calls.heard(now, first, Side::Caller, 1));
+    }
+    let again = DialogKey { call: 1_999, tag: 1 };
+    assert!(calls.heard(at(2), again, Side::Caller, 1), "it is remembered all the same");
+    assert_eq!(records(&mut calls).len(), 999);
+}
+
+#[test]
+fn what_has_ended_takes_no_memory_without_bound() {
+    let mut calls = calls(CallSettings { most: 10, ..CallSettings::default() });
+    for number in 0..2 * ENDED as u64 {
+        let key = DialogKey { call: number, tag: 1 };
+        calls.invited(at(0), key.call, &invite(b"d")).expect("there is room");
+        calls.accepted(at(0), key, (b"b", PEER.into()), Some(&invite(b"d")), None, ENDS);
+        calls.bye(at(0), key, Side::Caller, b"");
+        calls.bye_answered(at(0), key, 200);
+        records(&mut calls);
+        assert!(calls.table.len() <= ENDED + 1);
+    }
+    assert!(!calls.heard(at(1), DialogKey { call: 0, tag: 1 }, Side::Caller, 1), "the first is forgotten");
+    pass(&mut calls, at(33));
+    assert!(calls.is_empty());
+}
+
 #[test]
 fn a_call_that_nobody_ends_is_lost_after_a_while() {
     let mut calls = calls(CallSettings { silence: Duration::from_hours(1), ..CallSettings::default() });
@@ -417,6 +459,8 @@ proptest! {
             let counts = calls.counts();
             let open: usize = answered.values().map(|(began, ended)| began - ended).sum();
             prop_assert_eq!(counts.answered, open);
+            let going_on = calls.table.iter().filter(|(_, call)| call.is_open()).count();
+            prop_assert_eq!(calls.open, going_on, "calls that go on");
         }
         pass(&mut calls, now + Duration::from_secs(10_000));
         for record in records(&mut calls) {
@@ -428,6 +472,6 @@ proptest! {
         for (name, (began, ended)) in answered {
             prop_assert_eq!(began, ended, "{:?}", name);
         }
-        prop_assert!(calls.is_empty() && calls.deadline().is_none(), "nothing is left for ever");
+        prop_assert!(calls.open == 0 && calls.is_empty() && calls.deadline().is_none(), "nothing is left for ever");
     }
 }

@@ -38,7 +38,7 @@ impl Shard {
                 let needs = claim.needs();
                 let (name, realm) = (needs.user.into(), needs.realm.into());
                 let asked = Asked::User { name, realm, algorithm: needs.algorithm };
-                let known = Known { is_admitted: true, ..Known::default() };
+                let known = Known { begins: Some(facts.begins.0), ..Known::default() };
                 self.ask(flow, message, (asked, Pending::User(claim, role), known), out)?;
             }
             Examined::Refused(Refusal::Challenge { stale }) => {

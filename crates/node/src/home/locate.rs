@@ -43,6 +43,7 @@ impl Shard {
         }
         let contacts = contacts(lent.edge, flow, message, (facts.request.key, &bindings), lent.out)?;
         let rule = facts.rule.map(|rule| (Arc::clone(&lent.edge.routes), rule));
+        self.goes_on(facts);
         if let (Forward::Stateless, Some(contact)) = (forward, contacts.first()) {
             let onward = Onward {
                 from: flow,

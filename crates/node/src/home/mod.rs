@@ -10,6 +10,7 @@ mod repeats;
 mod report;
 mod waiting;
 
+use crate::begun::Begins;
 use crate::examine::Facts;
 use crate::queue::Waited;
 use crate::reply::{Halt, Own};
@@ -95,8 +96,8 @@ pub struct UsersUnavailable;
 /// What stores have said about a request.
 #[derive(Default)]
 pub(crate) struct Known {
-    /// It has been counted as something that its source began.
-    is_admitted: bool,
+    /// What it begins, for which its source has been charged.
+    begins: Option<Begins>,
     /// Who has proved to send it.
     user: Option<User>,
     /// Where its Request-URI leads.
@@ -108,12 +109,13 @@ pub(crate) struct Known {
 }
 
 impl Known {
-    pub(crate) fn is_admitted(&self) -> bool {
-        self.is_admitted
+    /// What it begins, if its source has been charged for that.
+    pub(crate) fn begins(&self) -> Option<Begins> {
+        self.begins
     }
 
-    pub(crate) fn admit(&mut self) {
-        self.is_admitted = true;
+    pub(crate) fn admit(&mut self, begins: Begins) {
+        self.begins = Some(begins);
     }
 }
 
@@ -322,12 +324,12 @@ impl Shard {
         if !(authenticates || is_located) {
             return Ok(AtHome::GoesOn);
         }
-        if !known.is_admitted {
-            known.is_admitted = true;
+        if !facts.is_admitted {
             if let Some(end) = self.edge.settings.stopping {
                 return Err(refused_until(end, self.edge.now).into());
             }
-            self.edge.may_begin(flow)?;
+            self.charge(flow, facts)?;
+            known.admit(facts.begins.0);
             facts.is_admitted = true;
         }
         if authenticates

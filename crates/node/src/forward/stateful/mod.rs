@@ -16,7 +16,6 @@ pub use limits::{ProxyLimits, ProxySettings};
 pub use report::ProxyReport;
 
 use crate::edge::Edge;
-use crate::failure::FailureCause;
 use crate::pause::Pause;
 use crate::queue::Queues;
 use crate::reply::Own;
@@ -24,11 +23,11 @@ use crate::route::{Target, max_breadth};
 use crate::token::branch::peek_listener;
 use crate::validate::check_form;
 use crate::{Drop, Routes, ShardEvent};
-use ::dialog::{CallEvent, Ends, HangUp, Side};
+use ::dialog::{CallEvent, CallRecord, Cause, Ends, HangUp, Side};
 use ::proxy::{Arrived, Proxy, ProxyStep};
 pub(crate) use attempts::Assigned;
 use attempts::{Assigner, Budgets, UNHEARD_REPEATS};
-use balance::{Balancer, CallKey, Members, Response};
+use balance::{Balancer, CallKey, Members, Response, Tags};
 use base::{Flow, Instant, Ledger, Outbox, Recent};
 pub(crate) use begin::is_about_us;
 use dialogs::Dialogs;
@@ -141,7 +140,10 @@ impl Stateful {
         let events: Vec<_> = dialogs.drain_events().collect();
         for event in events {
             match event {
-                CallEvent::Record(record) => lent.out.event(ShardEvent::Record(record)),
+                CallEvent::Record(record) => {
+                    end_load(lent, &record);
+                    lent.out.event(ShardEvent::Record(record));
+                }
                 CallEvent::HangUp(hang_up) => {
                     for to in [Side::Caller, Side::Callee] {
                         self.hang_up(lent, &hang_up, to);
@@ -329,9 +331,7 @@ impl Stateful {
         self.note(lent, (key, status), message);
         lent.edge.hear_notice(message, self.notes.source);
         self.step(lent, |proxy, step| proxy.response(key, status, message, step));
-        if let Some(cause) = FailureCause::of_response(message) {
-            lent.edge.failed(cause);
-        }
+        lent.edge.heed(message);
         if let Some((host, port)) = self.notes.look_up.take() {
             lent.edge.names.prepare(lent.edge.now, (&host, port), lent.out);
         }
@@ -370,7 +370,22 @@ impl Stateful {
                 tags: edge.tokens.tags(message),
             };
             balancer.response(edge.now, &response);
+            let is_call = noted.method == Method::Invite && (200..300).contains(&status);
+            if is_call && request.is_some_and(Received::is_left) {
+                balancer.end_dialog(edge.now, noted.key, response.tags);
+            }
         }
+    }
+}
+
+/// A call that ends without a BYE of its sides is no load of its member any more.
+fn end_load(lent: &mut Lent<'_>, record: &CallRecord) {
+    let is_unsaid = matches!(record.cause, Some(Cause::TimeLimit | Cause::SessionExpired | Cause::Lost));
+    if let Some(accepted) = record.accepted.as_ref().filter(|_| is_unsaid) {
+        let (about, tokens) = (&record.about, &lent.edge.tokens);
+        let hash = |tag: &[u8]| tokens.tag_hash(Some(tag).filter(|tag| !tag.is_empty()));
+        let tags = Tags { from: hash(about.tag()), to: hash(&accepted.tag) };
+        lent.balancer.end_dialog(lent.edge.now, tokens.call_key(about.call_id()), tags);
     }
 }
 

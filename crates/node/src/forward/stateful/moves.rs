@@ -5,6 +5,7 @@
 
 use super::attempts::{Assigned, Assigner};
 use super::editor::{Received, Way};
+use crate::forward::Stay;
 use ::proxy::Attempt;
 use balance::{Decision, Request, Slot};
 use base::Instant;
@@ -53,6 +54,11 @@ impl Assigned {
 }
 
 impl Received {
+    /// Whether what follows in the dialog that it begins does not come by here.
+    pub(super) fn is_left(&self) -> bool {
+        matches!(&self.way, Way::Pool(assigned) if assigned.stay == Stay::No)
+    }
+
     /// Whether what this member says of it is the balancer's affair.
     pub(super) fn counts_with(&self, slot: Option<Slot>) -> bool {
         match (&self.way, slot) {

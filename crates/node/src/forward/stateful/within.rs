@@ -74,7 +74,7 @@ impl Stateful {
         Ok(true)
     }
 
-    /// Tells the balancer of a request of a dialog, if anything is remembered of the calls of its next hop.
+    /// Tells the balancer of a request of a dialog, if anything is remembered of its call, or of the calls of its next hop.
     fn note_within(
         &self,
         Lent { edge, balancer, .. }: &mut Lent<'_>,
@@ -83,7 +83,10 @@ impl Stateful {
         passage: &Passage,
         held: &Held,
     ) -> Option<Request<'static>> {
-        let slot = edge.topology.slot(held.token.node).filter(|&slot| self.counted.has(slot))?;
+        let slot = edge.topology.slot(held.token.node)?;
+        if !self.counted.has(slot) && balancer.is_idle() {
+            return None;
+        }
         let from = flow.peer;
         let target = request_source_target(message.top_via(), from).unwrap_or(from);
         let transaction = Transaction::new(message, message.top_via(), target);
@@ -103,8 +106,12 @@ impl Stateful {
             branch: edge.tokens.mark(&transaction, direction, passage.routing),
             tags: edge.tokens.tags(message),
         };
-        balancer.request(edge.now, &request);
-        Some(request)
+        // A call that is remembered ends there, whatever a reload has made of its pool.
+        let is_noted = self.counted.has(slot) || balancer.session_of(&request).is_some();
+        is_noted.then(|| {
+            balancer.request(edge.now, &request);
+            request
+        })
     }
 
     /// §16.3 to §16.5. What is not to be forwarded is answered at once, without a transaction.

@@ -2,7 +2,6 @@
 //! route.
 
 use crate::edge::Edge;
-use crate::failure::FailureCause;
 use crate::forward::{Onward, Refresh};
 use crate::pause::Pause;
 use crate::record::hand_over;
@@ -77,9 +76,7 @@ impl Shard {
                 self.balancer.pause(self.edge.now, slot, self.edge.now + rest.length, rest.asked);
             }
         }
-        if let Some(cause) = FailureCause::of_response(message) {
-            self.edge.failed(cause);
-        }
+        self.edge.heed(message);
         self.edge.edits.clear();
         self.edge.edits.pop_via(message);
         self.edge.tell_notice(message, to);

@@ -1,7 +1,6 @@
 //! The way of a response: pop our Via, follow the next one (RFC 3261 §16.7, §16.11).
 
 use super::search::Search;
-use crate::failure::FailureCause;
 use crate::pause::Pause;
 use crate::record::hand_over;
 use crate::route::Target;
@@ -19,9 +18,7 @@ impl Shard {
             Err(drop) => self.edge.discard(drop),
             Ok((token, branch, to)) => {
                 self.note(message, token, branch);
-                if let Some(cause) = FailureCause::of_response(message) {
-                    self.edge.failed(cause);
-                }
+                self.edge.heed(message);
                 // RFC 3261 §18.2.2: responses leave from where the request came in.
                 let asked = u16::from(token.listener);
                 let Some(way) = self.edge.topology.way_to(asked, to) else {

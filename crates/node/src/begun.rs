@@ -1,0 +1,222 @@
+//! Which requests have begun something here of late: a source is charged for each once, not for its retransmissions, nor for the
+//! same request once more with credentials.
+
+use crate::examine::Facts;
+use crate::reply::Halt;
+use crate::{Shard, Tokens};
+use balance::{CallKey, Request};
+use base::{Flow, Instant, Recent};
+use core::hash::Hasher;
+use core::time::Duration;
+use std::net::{IpAddr, SocketAddr};
+use wire::{Message, Method};
+
+/// What a request begins, as far as limits of what a source may begin are concerned.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Begins {
+    /// Nothing: it belongs to a dialog or to another request.
+    Nothing,
+    /// Nothing: it is the retransmission of a request that was charged and forwarded.
+    Again,
+    /// Nothing: it follows a challenge (401, 407) or a 422 to a request that was charged.
+    Follows,
+    /// Something: its source is charged.
+    New,
+}
+
+/// The names of a request: keyed hashes, so that nobody can find two requests with the same.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Names {
+    /// Of all that makes it the same transaction at the next hop.
+    request: u64,
+    /// Of its call.
+    call: CallKey,
+    cseq: u32,
+}
+
+impl Names {
+    /// Those of a request that is not looked up.
+    pub(crate) const NONE: Self = Self { request: 0, call: CallKey(0), cseq: 0 };
+
+    /// Those of a request whose responses go to `target`.
+    pub(crate) fn new(
+        tokens: &Tokens,
+        message: &Message<'_>,
+        request: &Request<'_>,
+        target: SocketAddr,
+    ) -> Self {
+        let mut hasher = tokens.kept_hasher();
+        let mut put = |text: &[u8]| {
+            hasher.write_usize(text.len());
+            hasher.write(text);
+        };
+        put(message.cseq().method_name.of(message.bytes()));
+        put(message.uri().unwrap_or_default());
+        put(message.top_via().branch.unwrap_or_default());
+        let ip = match target.ip() {
+            IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+            IpAddr::V6(ip) => ip,
+        };
+        put(&ip.octets());
+        hasher.write_u64(u64::from(target.port()) << 32 | u64::from(request.cseq));
+        hasher.write_u128(request.key.0);
+        hasher.write_u64(request.tags.from);
+        let call = call(request.key, request.method, request.tags.from);
+        Self { request: hasher.finish(), call, cseq: request.cseq }
+    }
+}
+
+/// A call is a Call-ID and the tag of its caller. Some clients change their tag between a REGISTER and the same one with
+/// credentials.
+fn call(key: CallKey, method: Method, from: u64) -> CallKey {
+    key.begun_by(if method == Method::Invite { from } else { 0 })
+}
+
+/// How often a client may send a request again: an INVITE six times (RFC 3261 §17.1.1.2), another one ten times (§17.1.2.2).
+const COPIES: u8 = 10;
+
+/// For how long (64*T1, RFC 3261 §17.1.1.2).
+const LATEST: Duration = Duration::from_secs(32);
+
+/// Requests that may follow one that was charged: who is asked for credentials by a proxy and by the server behind it sends two.
+const FOLLOWERS: u8 = 2;
+
+/// Requests and calls of a shard that are remembered, in each of two generations: of 32 s at 2,000 a second.
+const GENERATION: usize = 65_536;
+
+/// A request that was forwarded.
+#[derive(Clone, Copy, Debug)]
+struct Passed {
+    since: Instant,
+    copies: u8,
+}
+
+/// The last request of a call that began something or followed.
+#[derive(Clone, Copy, Debug)]
+struct Last {
+    cseq: u32,
+    /// How many more may follow.
+    followers: u8,
+    /// Whether it was answered so that one may.
+    is_challenged: bool,
+}
+
+/// What was begun of late, in bounded memory. Whatever is forgotten is charged when it comes again, so nobody gains by having it
+/// forgotten; and every entry has been charged to somebody.
+#[derive(Debug)]
+pub(crate) struct Begun {
+    passed: Recent<u64, Passed>,
+    calls: Recent<CallKey, Last>,
+    /// Since when anybody is charged.
+    since: Option<Instant>,
+}
+
+impl Default for Begun {
+    fn default() -> Self {
+        Self::of_size(GENERATION)
+    }
+}
+
+impl Begun {
+    fn of_size(generation: usize) -> Self {
+        Self { passed: Recent::new(generation), calls: Recent::new(generation), since: None }
+    }
+
+    /// What a request begins that is part of no dialog and no other request.
+    pub(crate) fn of(&self, now: Instant, names: &Names) -> Begins {
+        let is_copy = |passed: &Passed| now.saturating_since(passed.since) < LATEST && passed.copies < COPIES;
+        let may_follow = |last: &Last| last.is_challenged && last.followers > 0 && names.cseq > last.cseq;
+        if self.passed.get(&names.request).is_some_and(is_copy) {
+            Begins::Again
+        } else if self.calls.get(&names.call).is_some_and(may_follow) {
+            Begins::Follows
+        } else {
+            Begins::New
+        }
+    }
+
+    /// A request is taken that begins this.
+    pub(crate) fn take(&mut self, names: &Names, begins: Begins) {
+        let followers = match begins {
+            Begins::Nothing | Begins::Again => return,
+            Begins::Follows => self.calls.get(&names.call).map_or(0, |last| last.followers.saturating_sub(1)),
+            Begins::New => FOLLOWERS,
+        };
+        self.calls.insert(names.call, Last { cseq: names.cseq, followers, is_challenged: false });
+    }
+
+    /// A request goes on that begins this.
+    pub(crate) fn pass(&mut self, now: Instant, names: &Names, begins: Begins) {
+        let passed = match (begins, self.passed.get(&names.request)) {
+            (Begins::Nothing, _) => return,
+            (Begins::Again, Some(passed)) => Passed { copies: passed.copies.saturating_add(1), ..*passed },
+            _ => Passed { since: now, copies: 0 },
+        };
+        self.passed.insert(names.request, passed);
+    }
+
+    /// A response goes back to the request with this CSeq number of a call.
+    pub(crate) fn answered(&mut self, tokens: &Tokens, message: &Message<'_>, status: u16) {
+        if self.calls.is_empty() || !matches!(status, 401 | 407 | 422) {
+            return;
+        }
+        let key = tokens.call_key(message.call_id());
+        let call = call(key, message.cseq().method, tokens.tag_hash(message.from_tag()));
+        if let Some(last) = self.calls.get_mut(&call).filter(|last| last.cseq == message.cseq().number) {
+            last.is_challenged = true;
+        }
+    }
+}
+
+impl Shard {
+    /// Whether anybody is charged for what a request begins, by `[access.rate]` or by the queue of a pool.
+    fn charges(&self) -> bool {
+        !self.edge.rates.is_open() || self.queues.is_some()
+    }
+
+    /// What a request begins, and its names. Where nobody is charged, no copies are remembered, and the session store tells what is
+    /// new.
+    pub(crate) fn begins(&mut self, message: &Message<'_>, facts: &Facts<'_>) -> (Begins, Names) {
+        let (request, now) = (&facts.request, self.edge.now);
+        let is_part = matches!(request.method, Method::Ack | Method::Cancel)
+            || request.in_dialog
+            || request.pinned.is_some();
+        if is_part {
+            return (Begins::Nothing, Names::NONE);
+        }
+        if !self.charges() {
+            self.edge.begun.since = None;
+            let is_known = request.method == Method::Invite && self.balancer.session_of(request).is_some();
+            return (if is_known { Begins::Again } else { Begins::New }, Names::NONE);
+        }
+        let names = Names::new(&self.edge.tokens, message, request, facts.target);
+        let since = *self.edge.begun.since.get_or_insert(now);
+        let mut begins = self.edge.begun.of(now, &names);
+        // A reload has set a limit while this was under way already.
+        if begins == Begins::New && now.saturating_since(since) < LATEST {
+            let session = self.balancer.session_of(request);
+            begins = session.filter(|session| session.created < since).map_or(begins, |_| Begins::Again);
+        }
+        (begins, names)
+    }
+
+    /// Charges the source of a request for what that begins, before anything is done for it.
+    pub(crate) fn charge(&mut self, flow: Flow, facts: &Facts<'_>) -> Result<(), Halt> {
+        let (begins, names) = &facts.begins;
+        if self.charges() && !facts.is_admitted {
+            if *begins == Begins::New {
+                self.edge.may_begin(flow)?;
+            }
+            self.edge.begun.take(names, *begins);
+        }
+        Ok(())
+    }
+
+    /// A request goes on.
+    pub(crate) fn goes_on(&mut self, facts: &Facts<'_>) {
+        let (begins, names) = &facts.begins;
+        if self.charges() {
+            self.edge.begun.pass(self.edge.now, names, *begins);
+        }
+    }
+}

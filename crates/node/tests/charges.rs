@@ -1,0 +1,243 @@
+//! For what a source is charged: for each request that is no retransmission, but the one or two that follow a challenge.
+mod common;
+
+use balance::Members;
+use base::Rate;
+use common::proxy::{LIMITS, PROXY, ProxyBed, STATELESS, client};
+use common::text::{Req, answer};
+use common::*;
+use elastic::estimate::Settings;
+use elastic::queue::QueueSettings;
+use node::{CapacitySource, PoolMode, ProxySettings, QueueSetup};
+use route::{Dialogs, Forward, RateSettings, Refusal, SourceLimit};
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A shard with a way of forwarding, behind which whoever gets a request is one of some members.
+struct Way {
+    name: &'static str,
+    bed: ProxyBed,
+}
+
+fn ways() -> [Way; 4] {
+    let members = |forward| {
+        let mut bed = ProxyBed::plain();
+        let mode = PoolMode { forward, dialogs: Dialogs::Member, is_sessionless: false, ..PoolMode::HOPS };
+        bed.shard.set_modes(vec![mode], Members::of([]));
+        ProxyBed { mode, ..bed }
+    };
+    [
+        Way { name: "members, stateless", bed: members(Forward::Stateless) },
+        Way { name: "members, transactions", bed: members(Forward::Transaction) },
+        Way { name: "next hops, stateless", bed: ProxyBed::plain().with_mode(STATELESS) },
+        Way { name: "next hops, transactions", bed: ProxyBed::plain() },
+    ]
+}
+
+/// So many may be begun at once, and one more a second.
+fn limit(bed: &mut ProxyBed, burst: u32) {
+    let rate = Rate { per_second: 1, burst };
+    let address = Some(SourceLimit { v4: 32, v6: 64, rate });
+    let rates = RateSettings { address, refusal: Refusal::Unavailable, ..RateSettings::default() };
+    bed.shard.set_rates(rates);
+}
+
+fn via(branch: &str) -> String {
+    format!("SIP/2.0/UDP {};branch=z9hG4bK-{branch};rport", client())
+}
+
+/// A request of a call, each with a CSeq number and a branch of its own.
+fn number(cseq: u32) -> Req {
+    Req { cseq, ..Req::new("INVITE", "call", client()) }.via(&via(&cseq.to_string()))
+}
+
+/// What reaches a next hop of what comes from here.
+fn passes_from(bed: &mut ProxyBed, from: SocketAddr, request: &Req) -> Option<Sent> {
+    bed.receive(0, from, &request.bytes()).into_iter().find(|sent| sent.message().status().is_none())
+}
+
+fn passes(bed: &mut ProxyBed, request: &Req) -> Option<Sent> {
+    passes_from(bed, client(), request)
+}
+
+/// The next hop refuses a request that it has got, and the ACK comes.
+fn refuse(bed: &mut ProxyBed, request: &Req, sent: &Sent, status: u16) {
+    bed.receive(0, sent.to, &answer(&sent.bytes, addr(PROXY), status, sent.to));
+    if request.method == "INVITE" {
+        bed.receive(0, client(), &request.same_branch("ACK", Some("bob")).bytes());
+    }
+}
+
+#[test]
+fn each_request_of_a_call_is_charged() {
+    for Way { name, mut bed } in ways() {
+        limit(&mut bed, 3);
+        let passed = (1..100).filter(|cseq| passes(&mut bed, &number(*cseq)).is_some()).count();
+        assert_eq!(passed, 3, "{name}: CSeq numbers that rise");
+        bed.wait(Duration::from_secs(3));
+        let passed = (1..100).filter(|cseq| passes(&mut bed, &number(1_000 - *cseq)).is_some()).count();
+        assert_eq!(passed, 3, "{name}: that fall");
+    }
+}
+
+#[test]
+fn what_differs_in_anything_is_no_retransmission() {
+    for Way { name, mut bed } in ways() {
+        limit(&mut bed, 1);
+        assert!(passes(&mut bed, &number(1)).is_some(), "{name}");
+        let others = [
+            Req { cseq: 2, ..number(1) },
+            number(1).via(&via("other")),
+            Req { uri: "sip:other@pool.example".to_owned(), ..number(1) },
+            Req { method: "OPTIONS".to_owned(), ..number(1) },
+            Req { from_tag: "other".to_owned(), ..number(1) },
+            Req { call_id: "other".to_owned(), ..number(1) },
+        ];
+        for other in others {
+            assert!(passes(&mut bed, &other).is_none(), "{name}: {other:?}");
+        }
+        // By `rport` its answer goes elsewhere, and so it is another request at the next hop.
+        let elsewhere = SocketAddr::new(client().ip(), 7000);
+        if bed.mode.forward == Forward::Stateless {
+            assert!(passes_from(&mut bed, elsewhere, &number(1)).is_none(), "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_retransmission_is_free_as_often_as_a_client_sends_it() {
+    for Way { name, mut bed } in ways() {
+        if bed.mode.forward != Forward::Stateless {
+            continue;
+        }
+        limit(&mut bed, 1);
+        let first = passes(&mut bed, &number(1)).expect("it is the first");
+        for interval in [500, 1_000, 2_000, 4_000, 8_000, 16_000] {
+            bed.wait(Duration::from_millis(interval));
+            // All that has been saved up is used up by others.
+            while passes(&mut bed, &number(interval as u32)).is_some() {}
+            assert_eq!(passes(&mut bed, &number(1)), Some(first.clone()), "{name}: after {interval} ms");
+        }
+        let more = (0..100).filter(|_| passes(&mut bed, &number(1)).is_some()).count();
+        assert_eq!(more, 4, "{name}: ten in all");
+        let mut bed = ways().into_iter().find(|way| way.name == name).expect("it is one").bed;
+        limit(&mut bed, 1);
+        passes(&mut bed, &number(1)).expect("it is the first");
+        bed.wait(Duration::from_secs(32));
+        passes(&mut bed, &number(2)).expect("so much has been saved up");
+        assert_eq!(passes(&mut bed, &number(1)), None, "{name}: no client sends it after 32 s");
+    }
+}
+
+#[test]
+fn two_requests_may_follow_challenges() {
+    for Way { name, mut bed } in ways() {
+        for (status, method) in [(401, "INVITE"), (407, "INVITE"), (422, "INVITE"), (401, "REGISTER")] {
+            limit(&mut bed, 1);
+            bed.wait(Duration::from_secs(40));
+            let request = |cseq| Req {
+                method: method.to_owned(),
+                call_id: format!("{method}-{status}"),
+                ..number(cseq)
+            };
+            let mut reached = Vec::new();
+            for cseq in 1..10 {
+                // Nobody may follow what was not challenged, nor come twice.
+                let Some(sent) = passes(&mut bed, &request(cseq)) else { break };
+                reached.push(sent.to);
+                assert!(passes(&mut bed, &request(cseq + 100)).is_none(), "{name}: not asked for");
+                refuse(&mut bed, &request(cseq), &sent, status);
+            }
+            assert_eq!(reached.len(), 3, "{name}: {method}, {status}");
+        }
+        for status in [403, 486, 500] {
+            limit(&mut bed, 1);
+            bed.wait(Duration::from_secs(40));
+            let request = |cseq| Req { call_id: format!("refused-{status}"), ..number(cseq) };
+            let sent = passes(&mut bed, &request(1)).expect("it is the first");
+            refuse(&mut bed, &request(1), &sent, status);
+            assert!(passes(&mut bed, &request(2)).is_none(), "{name}: {status} asks for nothing");
+        }
+    }
+}
+
+/// Three members, each with room for one call at once and ten a second.
+fn queue(with_transactions: bool) -> Bed {
+    let mut bed = Bed::new(Site::plain());
+    if with_transactions {
+        let settings = ProxySettings { limits: LIMITS, ..ProxySettings::default() };
+        bed.shard = bed.shard.with_transactions(settings, ([9; 16], 77));
+        let mode = PoolMode { dialogs: Dialogs::Member, is_sessionless: false, ..PoolMode::HOPS };
+        bed.shard.set_modes(vec![mode], Members::of([]));
+    }
+    let capacity = Settings { maximum: 10.0, ..Settings::default() };
+    let setup = QueueSetup { settings: QueueSettings::default(), source: CapacitySource::Fixed, capacity };
+    bed.shard.set_queues(vec![Some(Arc::new(setup))], 1);
+    bed
+}
+
+fn to_members(bed: &Bed, sent: &[Sent]) -> Vec<SocketAddr> {
+    sent.iter().map(|sent| sent.to).filter(|to| bed.is_node(*to)).collect()
+}
+
+/// A stranger sends a hundred INVITEs of one call: each has to wait for a member with room.
+#[test]
+fn each_invite_of_a_call_waits_for_room() {
+    for with_transactions in [false, true] {
+        let mut bed = queue(with_transactions);
+        let mut branches = vec![BTreeSet::new(); 3];
+        for cseq in 1..=100 {
+            let mut sent = bed.receive(0, client(), &number(cseq).bytes());
+            sent.extend(bed.wait(Duration::from_millis(10)));
+            for sent in sent.iter().filter(|sent| bed.is_node(sent.to)) {
+                branches[usize::from(bed.slot(sent.to))].insert(sent.branch());
+            }
+        }
+        let reached: Vec<_> = branches.iter().map(BTreeSet::len).collect();
+        // Each has ten a second and one in store.
+        assert!(reached.iter().all(|calls| (9..=11).contains(calls)), "{with_transactions}: {reached:?}");
+    }
+}
+
+#[test]
+fn what_was_asked_for_waits_for_nobody_and_goes_to_who_asked() {
+    for with_transactions in [false, true] {
+        let mut bed = queue(with_transactions);
+        let here = addr(bed.site.listeners[0]);
+        let sent = bed.receive(0, client(), &number(1).bytes());
+        let asked = sent.into_iter().find(|sent| bed.is_node(sent.to)).expect("the first has room");
+        bed.receive(0, asked.to, &answer(&asked.bytes, here, 407, asked.to));
+        bed.receive(0, client(), &number(1).same_branch("ACK", Some("bob")).bytes());
+        // The others take what they have room for.
+        for other in 0..10 {
+            let via = via(&format!("other-{other}"));
+            bed.receive(
+                0,
+                client(),
+                &Req::new("INVITE", &format!("other-{other}"), client()).via(&via).bytes(),
+            );
+        }
+        let sent = bed.receive(0, client(), &number(2).bytes());
+        assert_eq!(to_members(&bed, &sent), [asked.to], "{with_transactions}");
+        let sent = bed.receive(0, client(), &number(3).bytes());
+        assert_eq!(to_members(&bed, &sent), [], "nobody asked again");
+    }
+}
+
+/// A limit that a reload sets holds up nothing that is under way.
+#[test]
+fn what_was_under_way_before_a_limit_is_free() {
+    let mut bed = ProxyBed::plain();
+    let mode = PoolMode { dialogs: Dialogs::Member, is_sessionless: false, ..STATELESS };
+    bed.shard.set_modes(vec![mode], Members::of([]));
+    let first = passes(&mut bed, &number(1)).expect("there is no limit yet");
+    bed.wait(Duration::from_millis(500));
+    limit(&mut bed, 1);
+    let other = Req { call_id: "other".to_owned(), ..number(1) };
+    passes(&mut bed, &other).expect("it is the only one");
+    assert_eq!(passes(&mut bed, &number(1)), Some(first));
+    let more = (2..10).filter(|cseq| passes(&mut bed, &Req { cseq: *cseq, ..other.clone() }).is_some());
+    assert_eq!(more.count(), 0, "that was begun later");
+}

@@ -1,0 +1,267 @@
+//! Reloads that change how a pool is forwarded to, and whether its calls are counted: whatever they are while calls ring and go on,
+//! requests of a dialog reach its member, and what was counted ends.
+mod common;
+
+use balance::{Load, Members, Slot};
+use common::dialog::Dialog;
+use common::proxy::{HOPS, PROXY, ProxyBed, STATELESS, client};
+use common::text::{Req, answer, record_routes};
+use common::*;
+use node::{DialogSettings, PoolMode};
+use proptest::prelude::*;
+use route::{Dialogs, Forward};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+const COUNTED: PoolMode = PoolMode { is_sessionless: false, ..PoolMode::HOPS };
+
+/// All that a pool can be made.
+const MODES: [PoolMode; 7] = [
+    PoolMode { dialogs: Dialogs::Member, forward: Forward::Stateless, ..COUNTED },
+    PoolMode { dialogs: Dialogs::Member, ..COUNTED },
+    COUNTED,
+    PoolMode { forward: Forward::Dialog, ..COUNTED },
+    PoolMode { record_route: false, ..COUNTED },
+    PoolMode::HOPS,
+    STATELESS,
+];
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Mode(usize),
+    Invite(u8),
+    Copy(u8),
+    Ring(u8),
+    Answer(u8, u16),
+    Cancel(u8),
+    Refresh(u8, bool),
+    Bye(u8, bool),
+    Wait(u32),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let call = 0..6_u8;
+    prop_oneof![
+        3 => (0..MODES.len()).prop_map(Step::Mode),
+        4 => call.clone().prop_map(Step::Invite),
+        1 => call.clone().prop_map(Step::Copy),
+        2 => call.clone().prop_map(Step::Ring),
+        4 => (call.clone(), prop::sample::select(vec![200, 200, 200, 407, 486, 503]))
+            .prop_map(|(call, status)| Step::Answer(call, status)),
+        1 => call.clone().prop_map(Step::Cancel),
+        2 => (call.clone(), any::<bool>()).prop_map(|(call, side)| Step::Refresh(call, side)),
+        3 => (call, any::<bool>()).prop_map(|(call, side)| Step::Bye(call, side)),
+        1 => prop_oneof![0..900_u32, 0..20_000_u32].prop_map(Step::Wait),
+    ]
+}
+
+/// A call that rings, or has been answered.
+enum Call {
+    Ringing { invite: Req, at_hop: Sent },
+    Answered(Dialog),
+}
+
+struct World {
+    bed: ProxyBed,
+    calls: BTreeMap<u8, Call>,
+    cseq: u32,
+}
+
+fn is_hop(sent: &Sent) -> bool {
+    HOPS.iter().any(|hop| addr(hop) == sent.to)
+}
+
+impl World {
+    fn new(mode: usize) -> Self {
+        let mut bed = ProxyBed::new(&[PROXY], &HOPS.map(|hop| (hop, 0)));
+        bed.shard.set_dialogs(&DialogSettings::default(), 1);
+        let mut world = Self { bed, calls: BTreeMap::new(), cseq: 1 };
+        world.set_mode(mode);
+        world
+    }
+
+    fn set_mode(&mut self, mode: usize) {
+        let mode = MODES[mode];
+        let hops = if mode.dialogs == Dialogs::Route { Members::All } else { Members::of([]) };
+        self.bed.shard.set_modes(vec![mode], hops);
+        self.bed.mode = mode;
+    }
+
+    fn next(&mut self) -> u32 {
+        self.cseq += 1;
+        self.cseq
+    }
+
+    fn invite(&mut self, call: u8) {
+        let cseq = self.next();
+        let call_id = format!("call-{call}-{cseq}");
+        let invite = Req { cseq, ..Req::new("INVITE", &call_id, client()) };
+        let sent = self.bed.receive(0, client(), &invite.bytes());
+        // There may be no member that takes it now.
+        if let Some(at_hop) = sent.into_iter().find(is_hop) {
+            self.calls.insert(call, Call::Ringing { invite, at_hop });
+        }
+    }
+
+    fn answer(&mut self, call: u8, status: u16) {
+        let Some(Call::Ringing { invite, at_hop }) = self.calls.get(&call) else { return };
+        let (invite, at_hop) = (invite.clone(), at_hop.clone());
+        let sent = self.bed.receive(0, at_hop.to, &answer(&at_hop.bytes, addr(PROXY), status, at_hop.to));
+        let is_invite = |sent: &&Sent| sent.message().method() == Some(wire::Method::Invite);
+        if let Some(next) = sent.iter().filter(|sent| is_hop(sent)).find(is_invite) {
+            // Another member has to answer now.
+            self.calls.insert(call, Call::Ringing { invite, at_hop: next.clone() });
+            return;
+        }
+        let Some(response) = sent.iter().find(|sent| sent.to == client()) else {
+            // It has been given up meanwhile.
+            self.calls.remove(&call);
+            return;
+        };
+        if status < 200 {
+            return;
+        }
+        self.calls.remove(&call);
+        if status < 300 {
+            let dialog = Dialog::of(&invite.call_id, (client(), 0), (at_hop.to, 0), &at_hop, response);
+            if !record_routes(&at_hop.bytes).is_empty() {
+                self.within(
+                    &Req { cseq: invite.cseq, ..dialog.by_caller("ACK", invite.cseq) },
+                    &dialog,
+                    true,
+                    0,
+                );
+                self.calls.insert(call, Call::Answered(dialog));
+            }
+        } else {
+            self.bed.receive(0, client(), &invite.same_branch("ACK", Some("bob")).bytes());
+        }
+    }
+
+    /// A request within a dialog reaches its other side, which answers it.
+    fn within(&mut self, request: &Req, dialog: &Dialog, by_caller: bool, status: u16) {
+        let (from, to) = if by_caller { (client(), dialog.callee.at) } else { (dialog.callee.at, client()) };
+        let sent = self.bed.receive(0, from, &request.bytes());
+        let arrived = sent.iter().find(|sent| sent.to == to && sent.message().status().is_none());
+        let arrived =
+            arrived.unwrap_or_else(|| panic!("{} does not arrive: {sent:#?}", request.method)).clone();
+        if status > 0 {
+            self.bed.receive(0, to, &answer(&arrived.bytes, addr(PROXY), status, to));
+        }
+    }
+
+    fn cancel(&mut self, call: u8) {
+        let Some(Call::Ringing { invite, at_hop }) = self.calls.get(&call) else { return };
+        let (invite, at_hop) = (invite.clone(), at_hop.clone());
+        self.calls.remove(&call);
+        let sent = self.bed.receive(0, client(), &invite.same_branch("CANCEL", None).bytes());
+        // With a transaction it waits for a provisional response.
+        for cancel in sent.iter().filter(|sent| is_hop(sent)) {
+            self.bed.receive(0, cancel.to, &answer(&cancel.bytes, addr(PROXY), 200, cancel.to));
+        }
+        self.bed.receive(0, at_hop.to, &answer(&at_hop.bytes, addr(PROXY), 487, at_hop.to));
+        self.bed.receive(0, client(), &invite.same_branch("ACK", Some("bob")).bytes());
+    }
+
+    fn bye(&mut self, call: u8, by_caller: bool) {
+        if !matches!(self.calls.get(&call), Some(Call::Answered(_))) {
+            return;
+        }
+        let cseq = self.next();
+        let Some(Call::Answered(dialog)) = self.calls.remove(&call) else { return };
+        let bye = if by_caller { dialog.by_caller("BYE", cseq) } else { dialog.by_callee("BYE", cseq) };
+        self.within(&bye, &dialog, by_caller, 200);
+    }
+
+    fn apply(&mut self, step: Step) {
+        match step {
+            Step::Mode(mode) => self.set_mode(mode),
+            Step::Invite(call) if !self.calls.contains_key(&call) => self.invite(call),
+            Step::Copy(call) => {
+                if let Some(Call::Ringing { invite, .. }) = self.calls.get(&call) {
+                    let copy = invite.bytes();
+                    self.bed.receive(0, client(), &copy);
+                }
+            }
+            Step::Ring(call) => self.answer(call, 180),
+            Step::Answer(call, status) => self.answer(call, status),
+            Step::Cancel(call) => self.cancel(call),
+            Step::Refresh(call, by_caller) => {
+                let cseq = self.next();
+                if let Some(Call::Answered(dialog)) = self.calls.get(&call) {
+                    let dialog = dialog.clone();
+                    let refresh = if by_caller {
+                        dialog.by_caller("UPDATE", cseq)
+                    } else {
+                        dialog.by_callee("UPDATE", cseq)
+                    };
+                    self.within(&refresh, &dialog, by_caller, 200);
+                }
+            }
+            Step::Bye(call, by_caller) => self.bye(call, by_caller),
+            Step::Wait(millis) => drop(self.bed.wait(Duration::from_millis(millis.into()))),
+            Step::Invite(_) => {}
+        }
+        assert_eq!(self.bed.shard.balancer().audit(), Ok(()));
+    }
+
+    fn load(&self) -> Load {
+        let slots = (0..HOPS.len() as u16).map(Slot);
+        slots.fold(Load::default(), |sum, slot| sum + self.bed.shard.balancer().load(slot).own)
+    }
+
+    /// All calls end, and what is kept for late messages goes.
+    fn end(&mut self) {
+        for call in self.calls.keys().copied().collect::<Vec<_>>() {
+            // A member that refuses it may have another one tried.
+            for _ in 0..HOPS.len() + 1 {
+                self.answer(call, 486);
+            }
+            self.bye(call, call % 2 == 0);
+        }
+        // Timer C, should somebody else have got one that was given up, and what is kept for late messages.
+        self.bed.wait(Duration::from_secs(300));
+        let balancer = self.bed.shard.balancer();
+        assert_eq!((self.load(), balancer.counts()), (Load::default(), balance::TableCounts::default()));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_a_reload_changes_what_is_counted_ends(
+        mode in 0..MODES.len(),
+        steps in prop::collection::vec(step(), 0..60),
+    ) {
+        let mut world = World::new(mode);
+        for step in steps {
+            world.apply(step);
+        }
+        world.end();
+    }
+}
+
+/// Each change while a call rings, and each while it goes on.
+#[test]
+fn a_call_ends_after_any_change() {
+    for before in 0..MODES.len() {
+        for after in 0..MODES.len() {
+            for is_answered in [false, true] {
+                let mut world = World::new(before);
+                for call in 0..6 {
+                    world.apply(Step::Invite(call));
+                    if is_answered {
+                        world.apply(Step::Answer(call, 200));
+                    }
+                }
+                world.apply(Step::Mode(after));
+                for call in 0..6 {
+                    world.apply(Step::Answer(call, 200));
+                    world.apply(Step::Refresh(call, call % 2 == 0));
+                }
+                world.end();
+            }
+        }
+    }
+}
