@@ -131,11 +131,7 @@ impl Shard {
         let key = is_remembered.then(|| copies_key(&self.edge.tokens, message));
         let follows = key.and_then(|key| self.followed(key));
         let decided = match follows {
-            Some(slot) => {
-                self.charge(flow, facts)?;
-                self.goes_on(facts);
-                Some(Decided::of(slot, facts))
-            }
+            Some(slot) => Some(self.follow(flow, facts, slot)?),
             None => match self.decide((flow, message, known), facts, named, out) {
                 // Its INVITE has gone to one of them, and nobody remembers which.
                 Err(_) if !begins && !may_keep && has_members => {
@@ -193,6 +189,13 @@ impl Shard {
     fn patience(&self, request: &Request<'_>, (pool, why): (PoolId, Why)) -> Option<Duration> {
         let begins_call = request.method == Method::Invite && why == Why::Policy;
         self.queues.as_deref().filter(|_| begins_call)?.patience(pool)
+    }
+
+    /// A request follows its copy, or its INVITE, to this next hop. It is charged if it begins something all the same.
+    fn follow(&mut self, flow: Flow, facts: &Facts<'_>, slot: Slot) -> Result<Decided, Halt> {
+        self.charge(flow, facts)?;
+        self.goes_on(facts);
+        Ok(Decided::of(slot, facts))
     }
 
     /// The next hop that a copy of this request, or its INVITE, went to without a transaction.

@@ -117,13 +117,10 @@ impl Shard {
         check_extensions(message)?;
         let transaction = Transaction::new(message, message.top_via(), target);
         request.branch = self.edge.tokens.mark(&transaction, direction, routing);
-        let outside = match direction {
-            Direction::ToPool => None,
-            Direction::FromPool => {
-                let preferred = (&*self.edge.topology, route.far_side.unwrap_or(flow.listener));
-                Some(self.edge.names.next_hop(self.edge.now, route.target(message), key, preferred, out))
-            }
-        };
+        let outside = (direction == Direction::FromPool).then(|| {
+            let preferred = (&*self.edge.topology, route.far_side.unwrap_or(flow.listener));
+            self.edge.names.next_hop(self.edge.now, route.target(message), key, preferred, out)
+        });
         let refreshed = self.refreshed(flow.peer, message, (&route, held.as_ref()), &request)?;
         Ok(Facts {
             route,
