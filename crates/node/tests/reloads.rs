@@ -214,13 +214,13 @@ impl World {
     fn end(&mut self) {
         for call in self.calls.keys().copied().collect::<Vec<_>>() {
             // A member that refuses it may have another one tried.
-            for _ in 0..HOPS.len() + 1 {
+            for _ in 0..=HOPS.len() {
                 self.answer(call, 486);
             }
             self.bye(call, call % 2 == 0);
         }
         // Timer C, should somebody else have got one that was given up, and what is kept for late messages.
-        self.bed.wait(Duration::from_secs(300));
+        self.bed.wait(Duration::from_mins(5));
         let balancer = self.bed.shard.balancer();
         assert_eq!((self.load(), balancer.counts()), (Load::default(), balance::TableCounts::default()));
     }
