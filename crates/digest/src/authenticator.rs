@@ -1,7 +1,7 @@
 //! The server's side of digest authentication: examine, settle, challenge.
 
 use crate::claim::Form;
-use crate::{Algorithm, Bans, Claim, NonceState, Nonces, Offer, Replays, Secret, UriRule};
+use crate::{Algorithm, Bans, Claim, Judgement, NonceState, Nonces, Offer, Place, Replays, Secret, UriRule};
 use base::{Instant, UnixTime};
 use std::net::IpAddr;
 use wire::{AuthText, Challenge, Credentials};
@@ -72,8 +72,8 @@ pub struct Request<'a> {
     pub method: &'a [u8],
     /// The Request-URI.
     pub uri: &'a [u8],
-    /// Where the datagram or connection came from.
-    pub source: IpAddr,
+    /// Where the client is that sent it.
+    pub place: Place,
 }
 
 /// What there is to do about a request.
@@ -85,6 +85,9 @@ pub enum Examined {
     Claim(Claim),
     /// Answer this.
     Refused(Refusal),
+    /// This user has no try left there: ask for the user's bindings, if [`Authenticator::may_ask`], and come back if
+    /// one of them came from there ([`Authenticator::learn`]); else answer this.
+    Limited(Refusal, Box<[u8]>),
 }
 
 /// What to answer.
@@ -130,12 +133,14 @@ pub struct Authenticator {
     nonces: Nonces,
     replays: Replays,
     bans: Bans,
+    /// What the other shards do not know yet.
+    untold: Option<Judgement>,
 }
 
 impl Authenticator {
     /// From its parts.
     pub fn new(settings: Settings, nonces: Nonces, replays: Replays, bans: Bans) -> Self {
-        Self { settings, nonces, replays, bans }
+        Self { settings, nonces, replays, bans, untold: None }
     }
 
     /// How requests are authenticated.
@@ -186,7 +191,7 @@ impl Authenticator {
             if !self.settings.uri.allows(credentials.uri.raw(), request.uri) {
                 continue;
             }
-            let nonce = match self.nonces.judge(date, request.source, credentials.nonce.raw()) {
+            let nonce = match self.nonces.judge(date, request.place.address, credentials.nonce.raw()) {
                 NonceState::Fresh(nonce) if is_ours && self.replays.may_use(nonce, form.count) => nonce,
                 // With another opaque it is from before a change of the settings: the password may be right.
                 NonceState::Fresh(_) | NonceState::Stale => {
@@ -195,9 +200,9 @@ impl Authenticator {
                 }
                 NonceState::Unknown => continue,
             };
-            return match self.bans.attempt(now, request.source, &form.user) {
+            return match self.bans.attempt(now, request.place, &form.user) {
                 Ok(attempt) => Examined::Claim(form.claim(request.method, nonce, attempt)),
-                Err(refusal) => Examined::Refused(refusal),
+                Err(refusal) => Examined::Limited(refusal, form.user.into()),
             };
         }
         Examined::Refused(Refusal::Challenge { stale })
@@ -208,15 +213,15 @@ impl Authenticator {
     pub fn settle(&mut self, date: UnixTime, claim: &Claim, secret: Option<&Secret>) -> Verdict {
         match claim.holds(secret) {
             None => {
-                self.bans.failed(claim.attempt);
+                self.untold = Some(self.bans.failed(claim.attempt));
                 Verdict::Unusable
             }
             Some(false) => {
-                self.bans.failed(claim.attempt);
+                self.untold = Some(self.bans.failed(claim.attempt));
                 Verdict::Wrong
             }
             Some(true) => {
-                self.bans.succeeded(claim.attempt);
+                self.untold = self.bans.succeeded(claim.attempt);
                 if self.replays.record(date, self.nonces.lifetime(), claim.nonce, claim.count) {
                     Verdict::Genuine { user: claim.user.clone(), realm: claim.realm.clone() }
                 } else {
@@ -224,6 +229,26 @@ impl Authenticator {
                 }
             }
         }
+    }
+
+    /// What the other shards have to [`hear`](Self::hear) of the claim that was settled last, once.
+    pub fn take_judgement(&mut self) -> Option<Judgement> {
+        self.untold.take()
+    }
+
+    /// Takes what another shard of this process has found out.
+    pub fn hear(&mut self, judgement: Judgement) {
+        self.bans.hear(judgement);
+    }
+
+    /// Whether the bindings of a user who has no try left may be looked up for this place now.
+    pub fn may_ask(&mut self, now: Instant, place: Place) -> bool {
+        self.bans.may_ask(now, place)
+    }
+
+    /// A live binding of the user came from this address: the user is known there.
+    pub fn learn(&mut self, address: IpAddr, user: &[u8]) {
+        self.bans.learn(address, user);
     }
 
     /// The look-up failed: nothing is known, and the try counts for nothing. Answer 500 or 503.

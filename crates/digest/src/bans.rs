@@ -34,19 +34,14 @@ impl Limit {
     fn under_way(self) -> Rate {
         Rate { per_second: 1, burst: self.at_once.clamp(1, 1 << 16) }
     }
-
-    fn share(self, shards: u32) -> Self {
-        Self {
-            failures: self.failures.div_ceil(shards),
-            every: self.every.saturating_mul(shards),
-            at_once: self.at_once.div_ceil(shards),
-        }
-    }
 }
 
 /// How many wrong answers are allowed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BanSettings {
+    /// For a user at a source where the user has not answered right before. It is used up first: a client that repeats a
+    /// wrong password costs its neighbours behind the same source no more than this.
+    pub pair: Limit,
     /// For a source: an IPv4 address, or the 64 bits of an IPv6 network that a host chooses its address from.
     pub source: Limit,
     /// For the 48 bits of an IPv6 network, as a customer of a provider has: 65,536 sources of one owner.
@@ -58,14 +53,15 @@ pub struct BanSettings {
 }
 
 impl Default for BanSettings {
-    /// Ten wrong answers of a source and one more each minute, five times as many of an IPv6 network; twenty about a user
-    /// and one more each half minute; twenty at a known place and one more every ten seconds. Look-ups at once: a hundred of
-    /// a source, behind whose address there may be many, and ten about a user.
+    /// Ten wrong answers about a user at a source and one more each minute; five times as many of a source, behind whose
+    /// address there may be many, and five times that of an IPv6 network; twenty about a user and one more each half minute;
+    /// twenty at a known place and one more every ten seconds. Look-ups at once: a hundred of a source, ten about a user.
     fn default() -> Self {
         let limit = |failures, secs, at_once| Limit { failures, every: Duration::from_secs(secs), at_once };
         Self {
-            source: limit(10, 60, 100),
-            network: limit(50, 12, 500),
+            pair: limit(10, 60, 10),
+            source: limit(50, 12, 100),
+            network: limit(250, 3, 500),
             user: limit(20, 30, 10),
             known: limit(20, 10, 10),
         }
@@ -73,17 +69,18 @@ impl Default for BanSettings {
 }
 
 impl BanSettings {
-    /// What one of `shards` shards has, so that all together allow what is set: each has buckets of its own, and a guesser
-    /// may reach all of them. At least one wrong answer and one look-up in each. Who is served by one shard alone has
-    /// that share.
+    /// What one of `shards` shards has, which tell each other of wrong answers ([`Bans::hear`]): all of the wrong answers,
+    /// and its share of the look-ups at once, at least one.
     #[must_use]
     pub fn share(self, shards: usize) -> Self {
         let shards = u32::try_from(shards.max(1)).unwrap_or(u32::MAX);
+        let share = |limit: Limit| Limit { at_once: limit.at_once.div_ceil(shards), ..limit };
         Self {
-            source: self.source.share(shards),
-            network: self.network.share(shards),
-            user: self.user.share(shards),
-            known: self.known.share(shards),
+            pair: share(self.pair),
+            source: share(self.source),
+            network: share(self.network),
+            user: share(self.user),
+            known: share(self.known),
         }
     }
 }
@@ -94,11 +91,37 @@ const BUCKETS: usize = 1 << 16;
 /// 20 bytes each.
 const KNOWN: usize = 1 << 16;
 
+/// Look-ups of bindings for a source that is out of tries ([`Bans::may_ask`]).
+const ASKED: Rate = Rate { per_second: 10, burst: 100 };
+
+/// Where a client is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// The client's address, or that of the proxy in front of it if no more is known.
+    pub address: IpAddr,
+    /// The trusted proxy that the request came through, if it came through one.
+    pub edge: Option<IpAddr>,
+}
+
+impl From<IpAddr> for Place {
+    /// That of a client that nothing is in front of.
+    fn from(address: IpAddr) -> Self {
+        Self { address, edge: None }
+    }
+}
+
+impl Place {
+    /// Whether nothing tells the clients at this address from each other.
+    fn is_shared(self) -> bool {
+        self.edge == Some(self.address)
+    }
+}
+
 /// Who may still try.
 ///
-/// A claim is looked at when the source and the user both have a wrong answer left; or when the user has answered right at
-/// this source before, and this pair has one left. Only a wrong answer takes one, and only once it is known to be wrong:
-/// look-ups under way have a limit of their own, beyond which a client is told to come back. So:
+/// A claim is looked at when the pair of source and user, the source and the user all have a wrong answer left; or when the
+/// user has answered right at this source before, and this known pair has one left. Only a wrong answer takes one, and only
+/// once it is known to be wrong: look-ups under way have a limit of their own, beyond which a client is told to come back. So:
 ///
 /// - Nobody is locked out for ever: a limit is a token bucket, which fills by itself. Claims that are not looked at take
 ///   nothing, so a guesser cannot keep a bucket empty but by guesses that are looked at, one each time that it gains one
@@ -106,30 +129,35 @@ const KNOWN: usize = 1 << 16;
 /// - Who has registered from a place keeps on from there, whatever others do to the user's name from elsewhere, and
 ///   whatever others behind the same address do to other names. A guesser behind the same address who tries this very
 ///   user takes from the same pair. Who comes from a new place while the name is under attack competes with the
-///   guesser for one try each `every`.
+///   guesser for one try each `every`. What a restart has forgotten, the user's live bindings tell ([`Bans::learn`]).
 /// - A guesser has `failures` tries for a user, and one more each `every`, from however many unknown sources: by default
-///   some 2,900 a day. That holds for one `Bans`. With several shards give each its [share](BanSettings::share); several
-///   proxies count apart.
+///   some 2,900 a day. Shards tell each other of wrong answers and of new pairs ([`Judgement`]), so that holds for all of
+///   them together, but for the look-ups that are under way at once; several processes count apart.
+/// - Clients behind a trusted proxy are told apart by the address that it saw ([`Place`]). Where it does not say, its address
+///   has no limit of its own: each pair and each user have theirs.
 /// - Where a nonce is good at its source only ([`Nonces`](crate::Nonces)), sources cannot be forged: who forges an address
 ///   bans nobody.
-/// - Memory is fixed: 3 MiB, and what is known. Buckets are found by a keyed hash; two who meet in one share it, which costs
-///   the wrong answers of both. Nobody can know whom they meet. Known pairs are entered by right answers only, so
-///   strangers push none out, and have buckets of their own.
+/// - Memory is fixed: 5 MiB, and what is known. Buckets are found by a keyed hash; two who meet in one share it, which costs
+///   the wrong answers of both. Nobody can know whom they meet. Known pairs are entered by right answers and live bindings
+///   only, so strangers push none out, and have buckets of their own.
 #[derive(Clone, Debug)]
 pub struct Bans {
     settings: BanSettings,
     key: [u64; 2],
     /// By [`Kind`].
-    rows: [Row; 3],
+    rows: [Row; 4],
     known: Recent<u64, ()>,
+    /// Look-ups of bindings, by source.
+    asked: Buckets,
 }
 
 /// What is counted in buckets of its own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
+    Pair,
     Source,
     User,
-    Pair,
+    Known,
 }
 
 #[derive(Clone, Debug)]
@@ -151,13 +179,22 @@ struct Counted {
 pub(crate) struct Try {
     /// When it began: wrong answers count from then on.
     since: Instant,
-    /// It counts for the pair alone; else for source, IPv6 network and user.
-    is_known: bool,
-    /// Keyed hashes.
-    source: u64,
+    /// The known pair that it counts for alone; else it counts for pair, source, IPv6 network and user. Keyed hashes.
+    known: Option<u64>,
+    /// Of the user and the client's address.
+    pair: u64,
+    /// `None` where nothing tells the clients there from each other.
+    source: Option<u64>,
     network: Option<u64>,
     user: u64,
-    pair: u64,
+}
+
+/// What the other shards of a process have to know of a claim that was judged ([`Bans::hear`]): the answer was wrong, or it
+/// was right for the first time at that place. They have the same key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Judgement {
+    attempt: Try,
+    is_right: bool,
 }
 
 impl Bans {
@@ -167,8 +204,9 @@ impl Bans {
     }
 
     fn with_room(settings: BanSettings, key: [u64; 2], buckets: usize, known: usize) -> Self {
-        let row = || Row { failures: Buckets::new(buckets), under_way: Buckets::new(buckets) };
-        Self { settings, key, rows: [row(), row(), row()], known: Recent::new(known) }
+        let row = |_| Row { failures: Buckets::new(buckets), under_way: Buckets::new(buckets) };
+        let rows = core::array::from_fn(row);
+        Self { settings, key, rows, known: Recent::new(known), asked: Buckets::new(buckets) }
     }
 
     /// Other settings. What was wrong so far counts on.
@@ -177,35 +215,67 @@ impl Bans {
     }
 
     /// Begins a try, unless there have been too many wrong ones, or too many are under way.
-    pub(crate) fn attempt(&mut self, now: Instant, source: IpAddr, user: &[u8]) -> Result<Try, Refusal> {
-        let host = prefix(source, 8);
-        let is_v6 = source.to_canonical().is_ipv6();
-        let pair = self.hash(2, &host, user);
+    pub(crate) fn attempt(&mut self, now: Instant, place: Place, user: &[u8]) -> Result<Try, Refusal> {
+        let pair = self.pair(place.address, user);
+        let at_edge = place.edge.map(|edge| self.pair(edge, user));
+        let known = [Some(pair), at_edge].into_iter().flatten().find(|at| self.known.get_mut(at).is_some());
+        let is_v6 = place.address.to_canonical().is_ipv6();
+        let source = |what, bytes| self.hash(what, &prefix(place.address, bytes), b"");
         let attempt = Try {
             since: now,
-            is_known: self.known.get_mut(&pair).is_some(),
-            source: self.hash(0, &host, b""),
-            network: is_v6.then(|| self.hash(3, &prefix(source, 6), b"")),
-            user: self.hash(1, b"", user),
+            known,
             pair,
+            source: (!place.is_shared()).then(|| source(0, 8)),
+            network: (is_v6 && !place.is_shared()).then(|| source(3, 6)),
+            user: self.hash(1, b"", user),
         };
-        let stranger = Try { is_known: false, ..attempt };
+        let stranger = Try { known: None, ..attempt };
         // Where the pair has none left, its user is as any other.
         self.begin(attempt).or_else(|_| self.begin(stranger))
     }
 
-    /// What a try counts for.
+    fn pair(&self, address: IpAddr, user: &[u8]) -> u64 {
+        self.hash(2, &prefix(address, 8), user)
+    }
+
+    /// Whether the bindings of a user may be looked up for a client that is out of tries: a flood of them costs few look-ups.
+    pub(crate) fn may_ask(&mut self, now: Instant, place: Place) -> bool {
+        let source = self.hash(0, &prefix(place.edge.unwrap_or(place.address), 8), b"");
+        let bucket = self.asked.of(source);
+        let may = bucket.has_some(now, ASKED);
+        if may {
+            bucket.take(now, ASKED, 1);
+        }
+        may
+    }
+
+    /// The user is known to be at this address: a live binding says so.
+    pub(crate) fn learn(&mut self, address: IpAddr, user: &[u8]) {
+        let pair = self.pair(address, user);
+        self.known.insert(pair, ());
+    }
+
+    /// Takes what another shard has found out.
+    pub(crate) fn hear(&mut self, judgement: Judgement) {
+        if judgement.is_right {
+            self.known.insert(judgement.attempt.pair, ());
+        } else {
+            self.count(judgement.attempt);
+        }
+    }
+
+    /// What a try counts for, in the order in which it is asked.
     fn counted(&self, attempt: Try) -> impl Iterator<Item = Counted> + Clone + use<> {
         let counted = |kind, hash, limit| Some(Counted { kind, hash, limit });
         let settings = &self.settings;
-        let all = if attempt.is_known {
-            [counted(Kind::Pair, attempt.pair, settings.known), None, None]
-        } else {
-            [
-                counted(Kind::Source, attempt.source, settings.source),
+        let all = match attempt.known {
+            Some(known) => [counted(Kind::Known, known, settings.known), None, None, None],
+            None => [
+                counted(Kind::Pair, attempt.pair, settings.pair),
+                attempt.source.and_then(|source| counted(Kind::Source, source, settings.source)),
                 attempt.network.and_then(|network| counted(Kind::Source, network, settings.network)),
                 counted(Kind::User, attempt.user, settings.user),
-            ]
+            ],
         };
         all.into_iter().flatten()
     }
@@ -233,15 +303,22 @@ impl Bans {
         Ok(attempt)
     }
 
-    /// The answer was right: the try cost nothing, and the user is known at this source.
-    pub(crate) fn succeeded(&mut self, attempt: Try) {
+    /// The answer was right: the try cost nothing, and the user is known at this source. Says so if that is new.
+    pub(crate) fn succeeded(&mut self, attempt: Try) -> Option<Judgement> {
         self.withdrawn(attempt);
+        let is_new = self.known.get(&attempt.pair).is_none();
         self.known.insert(attempt.pair, ());
+        is_new.then_some(Judgement { attempt, is_right: true })
     }
 
     /// The answer was wrong.
-    pub(crate) fn failed(&mut self, attempt: Try) {
+    pub(crate) fn failed(&mut self, attempt: Try) -> Judgement {
         self.withdrawn(attempt);
+        self.count(attempt);
+        Judgement { attempt, is_right: false }
+    }
+
+    fn count(&mut self, attempt: Try) {
         for one in self.counted(attempt) {
             self.failures(one).take(attempt.since, one.limit.failures(), one.limit.cost());
         }
@@ -292,26 +369,42 @@ mod tests {
     /// Wrong answers that are looked at, of so many that are tried.
     fn wrong(bans: &mut Bans, secs: u64, source: IpAddr, user: &str, tries: usize) -> usize {
         let mut is_looked_at = || {
-            let attempt = bans.attempt(at(secs), source, user.as_bytes());
-            attempt.inspect(|attempt| bans.failed(*attempt)).is_ok()
+            let attempt = bans.attempt(at(secs), source.into(), user.as_bytes());
+            attempt.map(|attempt| bans.failed(attempt)).is_ok()
         };
         (0..tries).filter(|_| is_looked_at()).count()
     }
 
     fn right(bans: &mut Bans, secs: u64, source: IpAddr, user: &str) -> bool {
-        let attempt = bans.attempt(at(secs), source, user.as_bytes());
-        attempt.inspect(|attempt| bans.succeeded(*attempt)).is_ok()
+        let attempt = bans.attempt(at(secs), source.into(), user.as_bytes());
+        attempt.map(|attempt| bans.succeeded(attempt)).is_ok()
     }
 
     #[test]
-    fn a_source_has_ten_tries_and_then_one_a_minute() {
+    fn a_user_at_a_source_has_ten_tries_and_then_one_a_minute() {
+        let mut bans = bans();
+        assert_eq!(wrong(&mut bans, 0, ip(1), "alice", 100), 10);
+        let tries: usize = (1..3_601).map(|secs| wrong(&mut bans, secs, ip(1), "alice", 3)).sum();
+        assert_eq!(tries, 60, "in an hour, tried at each second");
+    }
+
+    #[test]
+    fn a_source_has_fifty_tries_and_then_five_a_minute() {
         let mut bans = bans();
         let tries: usize = (0..100).map(|user| wrong(&mut bans, 0, ip(1), &format!("user-{user}"), 1)).sum();
-        assert_eq!(tries, 10);
-        assert_eq!(wrong(&mut bans, 3_600, ip(1), "alice", 100), 10);
-        let tries: usize =
-            (3_601..7_200).map(|secs| wrong(&mut bans, secs, ip(1), &secs.to_string(), 3)).sum();
-        assert_eq!(tries, 60, "in an hour, tried at each second");
+        assert_eq!(tries, 50);
+        let tries: usize = (1..3_601).map(|secs| wrong(&mut bans, secs, ip(1), &secs.to_string(), 3)).sum();
+        assert_eq!(tries, 300, "in an hour, tried at each second");
+    }
+
+    /// A telephone with a wrong password repeats it for ever: new users behind the same address get in.
+    #[test]
+    fn a_client_that_repeats_a_wrong_password_costs_its_neighbours_nothing() {
+        let mut bans = bans();
+        for secs in 0..3_600 {
+            wrong(&mut bans, secs, ip(1), "alice", 3);
+        }
+        assert!((0..1_000).all(|user| right(&mut bans, 3_600, ip(1), &format!("user-{user}"))));
     }
 
     #[test]
@@ -321,7 +414,7 @@ mod tests {
         let many = (0..1_000).all(|user| right(&mut bans, 0, ip(1), &format!("behind-the-same-nat-{user}")));
         assert!(many);
         for _ in 0..1_000 {
-            let attempt = bans.attempt(at(0), ip(3), b"bob").expect("nobody said that it was wrong");
+            let attempt = bans.attempt(at(0), ip(3).into(), b"bob").expect("nobody said that it was wrong");
             bans.withdrawn(attempt);
         }
     }
@@ -349,10 +442,10 @@ mod tests {
         let mut bans = bans();
         assert!(right(&mut bans, 0, ip(1), "alice"));
         let tries: usize = (0..500).map(|user| wrong(&mut bans, 1, ip(1), &format!("user-{user}"), 1)).sum();
-        assert_eq!(tries, 10);
+        assert_eq!(tries, 50);
         assert!(right(&mut bans, 1, ip(1), "alice"));
         assert!(!right(&mut bans, 1, ip(1), "carol"), "nobody knows carol here");
-        assert!(right(&mut bans, 62, ip(1), "carol"), "a minute later");
+        assert!(right(&mut bans, 14, ip(1), "carol"), "a while later");
         let tries = wrong(&mut bans, 1, ip(1), "alice", 100);
         assert_eq!(tries, 20, "from a known place, too, guesses are counted");
     }
@@ -373,7 +466,7 @@ mod tests {
     #[test]
     fn look_ups_under_way_are_not_wrong() {
         let mut bans = bans();
-        let mut begin = |n: u32| bans.attempt(at(0), ip(1), format!("user-{n}").as_bytes());
+        let mut begin = |n: u32| bans.attempt(at(0), ip(1).into(), format!("user-{n}").as_bytes());
         let tries: Vec<_> = (0..100).map(|n| begin(n).expect("none was wrong")).collect();
         assert_eq!(begin(100), Err(Refusal::Busy));
         for attempt in tries {
@@ -388,8 +481,9 @@ mod tests {
         let mut bans = bans();
         let mut looked_at = 0;
         for secs in 0..86_400 {
-            let tries: Vec<_> =
-                (0..20).filter_map(|bot| bans.attempt(at(secs), ip(100 + bot), b"alice").ok()).collect();
+            let tries: Vec<_> = (0..20)
+                .filter_map(|bot| bans.attempt(at(secs), ip(100 + bot).into(), b"alice").ok())
+                .collect();
             assert!(tries.len() <= 10);
             looked_at += tries.len();
             for attempt in tries {
@@ -402,25 +496,89 @@ mod tests {
     #[test]
     fn a_look_up_that_never_ends_is_forgotten() {
         let mut bans = bans();
-        let begin = |bans: &mut Bans, secs| bans.attempt(at(secs), ip(1), b"alice").is_ok();
+        let begin = |bans: &mut Bans, secs| bans.attempt(at(secs), ip(1).into(), b"alice").is_ok();
         assert_eq!((0..20).filter(|_| begin(&mut bans, 0)).count(), 10);
         assert_eq!((0..20).filter(|_| begin(&mut bans, 10)).count(), 10);
     }
 
+    /// What one shard finds out holds at all of them.
     #[test]
-    fn shards_together_allow_what_is_set() {
-        let share = BanSettings::default().share(4);
-        let mut shards = vec![Bans::new(share, [1, 2]); 4];
+    fn shards_go_by_the_same() {
+        let mut shards = vec![Bans::new(BanSettings::default().share(8), [1, 2]); 8];
+        let known =
+            shards[3].attempt(at(0), ip(1).into(), b"alice").map(|attempt| shards[3].succeeded(attempt));
+        let known = known.ok().flatten().expect("it is new");
+        for bans in &mut shards {
+            bans.hear(known);
+        }
         let mut looked_at = 0;
         for secs in 0..86_400 {
-            for bans in &mut shards {
-                looked_at += wrong(bans, secs, ip(secs as u32), "alice", 1);
+            for shard in 0..8 {
+                let Ok(attempt) = shards[shard].attempt(at(secs), ip(100 + secs as u32).into(), b"alice")
+                else {
+                    continue;
+                };
+                looked_at += 1;
+                let wrong = shards[shard].failed(attempt);
+                let others = shards.iter_mut().enumerate().filter(|(other, _)| *other != shard);
+                others.for_each(|(_, bans)| bans.hear(wrong));
             }
         }
         assert!((2_880..=2_900).contains(&looked_at), "{looked_at} in a day");
+        for bans in &mut shards {
+            let again =
+                bans.attempt(at(86_400), ip(1).into(), b"alice").map(|attempt| bans.succeeded(attempt));
+            assert_eq!(again, Ok(None), "known at each, and no news");
+            assert!(!right(bans, 86_400, ip(2), "alice"), "under attack at each");
+        }
         let many = BanSettings::default().share(1_000);
-        assert_eq!((many.source.failures, many.known.at_once), (1, 1));
+        assert_eq!((many.source.failures, many.known.at_once), (50, 1));
         assert_eq!(BanSettings::default().share(0), BanSettings::default());
+    }
+
+    /// Clients behind a proxy that says where they are, and behind one that does not.
+    #[test]
+    fn clients_behind_an_edge_are_not_one_source() {
+        let place = |n| Place { address: ip(n), edge: Some(ip(1)) };
+        let mut bans = bans();
+        let mut guess = |place: Place, user: &str| {
+            let attempt = bans.attempt(at(0), place, user.as_bytes());
+            attempt.map(|attempt| bans.failed(attempt)).is_ok()
+        };
+        let guesses = (0..300).filter(|user| guess(place(2), &format!("user-{user}"))).count();
+        assert_eq!(guesses, 50, "a client of its own");
+        assert!(
+            (0..300).all(|user| guess(place(1), &format!("hidden-{user}"))),
+            "nobody knows how many they are"
+        );
+        assert_eq!((0..300).filter(|_| guess(place(1), "alice")).count(), 10);
+        for at_edge in [place(1), place(3)] {
+            let attempt = bans.attempt(at(0), at_edge, b"bob");
+            assert!(attempt.map(|attempt| bans.succeeded(attempt)).is_ok());
+        }
+    }
+
+    /// A live binding tells where a user is at home; one from the edge tells it of all behind the edge.
+    #[test]
+    fn what_a_binding_tells_is_known() {
+        let mut bans = bans();
+        for bot in 0..100 {
+            wrong(&mut bans, 0, ip(1_000 + bot), "alice", 1);
+        }
+        assert!(!right(&mut bans, 0, ip(1), "alice"));
+        bans.learn(ip(1), b"alice");
+        assert!(right(&mut bans, 0, ip(1), "alice"));
+        let behind = Place { address: ip(7), edge: Some(ip(2)) };
+        assert_eq!(bans.attempt(at(0), behind, b"alice"), Err(Refusal::Banned));
+        bans.learn(ip(2), b"alice");
+        let attempt = bans.attempt(at(0), behind, b"alice").expect("known at the edge");
+        assert!(
+            bans.succeeded(attempt).is_some_and(|news| news.is_right),
+            "news: and known where the client is"
+        );
+        assert!(right(&mut bans, 0, ip(7), "alice"));
+        assert_eq!((0..1_000).filter(|_| bans.may_ask(at(0), behind)).count(), 100);
+        assert!(bans.may_ask(at(1), behind) && bans.may_ask(at(0), ip(9).into()));
     }
 
     #[test]
@@ -431,7 +589,7 @@ mod tests {
             let source: IpAddr = format!("2001:db8:1:{n:x}::1").parse().unwrap();
             tries += wrong(&mut bans, 0, source, &format!("user-{n}"), 1);
         }
-        assert_eq!(tries, 50);
+        assert_eq!(tries, 250);
         assert_eq!(wrong(&mut bans, 0, "2001:db8:2::1".parse().unwrap(), "x", 1), 1);
     }
 
@@ -444,7 +602,7 @@ mod tests {
                 wrong(&mut bans, 0, source, &format!("user-{n}"), 1)
             })
             .sum();
-        assert_eq!(tries, 10);
+        assert_eq!(tries, 50);
         assert_eq!(wrong(&mut bans, 0, "2001:db8:1:3::1".parse().unwrap(), "x", 1), 1);
     }
 }

@@ -73,7 +73,7 @@ fn steps(data: &[u8]) {
         let (nonce, since, at) = given[which].clone();
         let (count, is_genuine) = (u32::from(step[1] & 15) + 1, step[0] % 4 != 1);
         let value = answer(&nonce, count, if is_genuine { PASSWORD } else { data });
-        let request = Request { method: b"REGISTER", uri: URI, source };
+        let request = Request { method: b"REGISTER", uri: URI, place: source.into() };
         let values = [data, &value];
         match server.examine(now, date, request, values) {
             Examined::Claim(claim) => {
@@ -84,8 +84,11 @@ fn steps(data: &[u8]) {
                     assert!(passed.insert((which, count)), "a replay");
                 }
             }
-            Examined::Refused(Refusal::Challenge { .. } | Refusal::Banned | Refusal::Busy) => {}
-            Examined::Exempt => panic!("a REGISTER is not exempt"),
+            Examined::Limited(Refusal::Banned | Refusal::Busy, _)
+            | Examined::Refused(Refusal::Challenge { .. }) => {}
+            Examined::Exempt | Examined::Limited(..) | Examined::Refused(_) => {
+                panic!("a REGISTER is not exempt, and only a user has a limit")
+            }
         }
     }
 }

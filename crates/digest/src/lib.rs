@@ -9,6 +9,8 @@
 //! - [`Authenticator::settle`] judges the claim with that [`Secret`].
 //! - [`Authenticator::challenges`] writes the header fields of a 401 or 407.
 //!
+//! - Shards of one process tell each other what limits go by: [`Authenticator::take_judgement`] and [`Authenticator::hear`].
+//!
 //! [`Nonces`] are keyed and kept nowhere, [`Replays`] remembers which of them were used how often, and [`Bans`] limits
 //! guessing. Each says at its type what it promises, and what an attacker can do.
 //!
@@ -48,7 +50,7 @@ mod secret;
 
 pub use algorithm::{Algorithm, Hash};
 pub use authenticator::{Authenticator, Examined, Refusal, Request, Role, Settings, Verdict};
-pub use bans::{BanSettings, Bans, Limit};
+pub use bans::{BanSettings, Bans, Judgement, Limit, Place};
 pub use claim::{Claim, Needs, UriRule};
 pub use nonce::{Nonce, NonceKey, NonceKeys, NonceScope, NonceSettings, NonceState, Nonces};
 pub use offer::{Offer, OfferError};

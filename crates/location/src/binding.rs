@@ -1,8 +1,10 @@
 //! A binding: one contact of an address-of-record.
 
+use crate::registrar::address;
 use base::{Transport, UnixTime};
 use core::time::Duration;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+use wire::NameAddr;
 
 /// How far in the future a binding may have been updated. A clock that was set back by more than this says nothing about
 /// the binding, which then counts as expired. An hour is a usual interval: so a binding lasts at most that much longer
@@ -54,6 +56,20 @@ pub struct Binding {
 }
 
 impl Binding {
+    /// The address that its user registered from: where the REGISTER came from; else the first element of its path, or the
+    /// contact itself. `None` where these have names.
+    pub fn origin(&self) -> Option<IpAddr> {
+        if let Some(source) = &self.source {
+            return Some(source.peer.ip().to_canonical());
+        }
+        let uri = if self.path.is_empty() {
+            Some(&*self.uri)
+        } else {
+            NameAddr::parse(&self.path).map(|at| at.uri)
+        };
+        address(uri?).map(|(ip, _)| ip)
+    }
+
     /// From when on it is good no more.
     pub fn expires_at(&self) -> UnixTime {
         self.updated + Duration::from_secs(self.expires.into())

@@ -242,7 +242,7 @@ fn leads_elsewhere(path: &[u8], source: Option<&Source>) -> bool {
 }
 
 /// The address that a URI leads to; none for a name, and where `maddr` leads elsewhere.
-fn address(uri: &[u8]) -> Option<(IpAddr, u16)> {
+pub(crate) fn address(uri: &[u8]) -> Option<(IpAddr, u16)> {
     let uri = SipUri::parse(uri).ok().filter(|uri| uri.param("maddr").is_none())?;
     Some((uri.host.ip()?.to_canonical(), uri.port.unwrap_or(5060)))
 }

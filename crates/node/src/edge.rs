@@ -14,7 +14,7 @@ use crate::token::Tokens;
 use crate::token::branch::Routing;
 use crate::validate::{ADDED, LARGEST, Refused, check_loop};
 use crate::{Drop, ShardCounters, ShardEvent, Topology};
-use ::route::{RateLimits, RateSettings, Target};
+use ::route::{Network, RateLimits, RateSettings, Target};
 use balance::Direction;
 use base::{Flow, Instant, Ledger, Operation, Outbox};
 use std::sync::Arc;
@@ -39,6 +39,8 @@ pub(crate) struct Edge {
     pub(crate) routes: Arc<Routes>,
     /// The realm of the home domain, if its users authenticate: credentials for it go no further.
     pub(crate) realm: Option<Box<[u8]>>,
+    /// Networks whose elements say who a caller is.
+    pub(crate) trusted: Box<[Network]>,
     /// With whom the state of calls is shared out, if with anybody.
     pub(crate) sharing: Option<Box<Sharing>>,
     /// What each source may begin.
@@ -68,6 +70,7 @@ impl Edge {
             targets: Targets::default(),
             routes: Arc::default(),
             realm: None,
+            trusted: Box::default(),
             sharing: None,
             rates,
             begun: Begun::default(),

@@ -7,6 +7,7 @@ use crate::route::RouteInfo;
 use crate::validate::{Refused, refused};
 use ::route::{Access, Pools, Query, Refusal, Rule, Table, Target};
 use base::Flow;
+use std::net::SocketAddr;
 use wire::{Credentials, Message};
 
 /// What is asked about requests that no dialog has led here. The same for all shards.
@@ -53,7 +54,14 @@ impl Routes {
 }
 
 /// Where the credentials for proxies stand.
-const CREDENTIALS: &[u8] = b"Proxy-Authorization";
+const CREDENTIALS: [&[u8]; 2] = [b"Authorization", b"Proxy-Authorization"];
+
+/// Whether a header field says who its sender is, which only elements of the trust domain may (RFC 3325 §9, and what was
+/// there before it).
+fn is_identity(name: &[u8]) -> bool {
+    const NAMES: [&[u8]; 3] = [b"P-Asserted-Identity", b"P-Preferred-Identity", b"Remote-Party-ID"];
+    NAMES.iter().any(|known| name.eq_ignore_ascii_case(known))
+}
 
 /// What a sender hears who may not do what it asks for.
 fn refuse(refusal: Refusal) -> Halt {
@@ -88,14 +96,30 @@ impl Edge {
     }
 
     /// Credentials that were for us end here (RFC 3261 §22.3), in requests within dialogs as well (§13.2.2.4): whoever is behind
-    /// us could guess the password from them.
-    pub(crate) fn drop_credentials(&mut self, message: &Message<'_>) {
+    /// us could guess the password from them. So does what a party says of its own identity (RFC 3325 §5).
+    pub(crate) fn drop_credentials(&mut self, message: &Message<'_>, from: SocketAddr) {
         let Some(realm) = self.realm.as_deref() else { return };
+        let is_trusted = self.is_trusted(from);
         let is_ours = |name: &[u8], value: &[u8]| {
-            name.eq_ignore_ascii_case(CREDENTIALS)
+            CREDENTIALS.iter().any(|known| name.eq_ignore_ascii_case(known))
                 && Credentials::parse(value).is_ok_and(|credentials| *credentials.realm.text() == *realm)
         };
-        self.edits.remove_fields(message, is_ours);
+        let is_unwanted =
+            |name: &[u8], value: &[u8]| is_ours(name, value) || (!is_trusted && is_identity(name));
+        self.edits.remove_fields(message, is_unwanted);
+    }
+
+    /// What a callee says of its own identity goes no further either, where users have to prove theirs (RFC 3325 §5).
+    pub(crate) fn drop_identity(&mut self, response: &Message<'_>, from: SocketAddr) {
+        if self.realm.is_some() && !self.is_trusted(from) {
+            self.edits.remove_headers(response, is_identity);
+        }
+    }
+
+    /// Whether an element is of the trust domain (RFC 3325 §2.3): a member, a next hop, or in a network that is trusted.
+    fn is_trusted(&self, from: SocketAddr) -> bool {
+        self.topology.slot_at(from).is_some()
+            || self.trusted.iter().any(|network| network.contains(from.ip()))
     }
 
     /// The rule for a request that no dialog leads; none where there are no rules, and for what members send where none is

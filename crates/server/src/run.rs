@@ -133,7 +133,7 @@ impl Server {
         let bound =
             opened.claim.take().map(|claim| claim.confirm(clock, asks_in.clone())).transpose()?.flatten();
         let predecessor = bound.as_ref().map(|(_, predecessor)| Arc::clone(predecessor));
-        equip(&mut workers, predecessor.as_ref(), (stores.as_ref(), records.as_ref()), model);
+        equip(&mut workers, &handles, predecessor.as_ref(), (stores.as_ref(), records.as_ref()), model);
         control.follows(bound, call_limits);
         let threads = spawn(workers, &handles)?;
         control.attach(handles.clone());
@@ -185,11 +185,14 @@ impl Server {
 /// Gives the threads what they have in common.
 fn equip(
     workers: &mut [Worker],
+    handles: &[WorkerHandle],
     predecessor: Option<&Arc<Predecessor>>,
     (stores, records): (Option<&Arc<Stores>>, Option<&Arc<Records>>),
     model: Option<ModelProcessor>,
 ) {
     for worker in workers {
+        let others = handles.iter().enumerate().filter(|(index, _)| *index != worker.index);
+        worker.others = others.map(|(_, handle)| handle.clone()).collect();
         worker.predecessor = predecessor.cloned();
         worker.stores = stores.cloned();
         worker.records = records.cloned();
@@ -318,6 +321,7 @@ fn worker(
         peers,
         commands,
         handle,
+        others: Vec::new(),
         stores: None,
         records: None,
         reports,

@@ -35,6 +35,7 @@ pub(super) fn check(
         let remedy = "who knows where users are keeps their calls; expected \"transaction\", \"dialog\" or \"stateless\"";
         report.conflict(&raw.forward, remedy);
     }
+    let trusted = super::access::networks(&raw.trusted, report).into();
     let realm = realm.unwrap_or_else(|| domains.first().cloned())?;
     let registrar = location::Settings {
         domains: domains.iter().map(|domain| domain.as_bytes().into()).collect(),
@@ -50,7 +51,7 @@ pub(super) fn check(
     let store = store.map_or(Some(None), |store| store.map(Some))?;
     let authentication = users.is_some().then_some(authentication);
     Some(RegistrarConfig {
-        home: HomeSettings { registrar, authentication, forward: forward? },
+        home: HomeSettings { registrar, authentication, forward: forward?, trusted },
         users,
         store,
     })

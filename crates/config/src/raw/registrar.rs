@@ -5,7 +5,9 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::kind::{Choice, Count, DAY, DomainName, HOUR, KIB, MINUTE, Place, SECOND, Size, Text, Time};
+use crate::kind::{
+    Choice, Count, DAY, DomainName, HOUR, KIB, MINUTE, NetworkText, Place, SECOND, Size, Text, Time,
+};
 use crate::setting::Setting;
 use digest::Algorithm;
 use location::{PathRule, Reach};
@@ -64,6 +66,10 @@ pub(crate) struct RawRegistrar {
     /// Algorithms that are offered, the most preferred first (RFC 8760). A file of hashes serves those that it
     /// was made with, and those alone are offered; with a database, and without this key, MD5 is.
     pub(crate) algorithms: Vec<Setting<Choice<Algorithm>>>,
+    /// Networks of your own proxies in front of clients. The limits to guessing passwords tell the clients behind them
+    /// apart by the Via below the proxy's (RFC 3261 §18.2.1), and who they say that a caller is goes on (RFC 3325).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) trusted: Vec<Setting<NetworkText>>,
     /// How long a nonce is good; then a client is asked again, which costs a round trip.
     pub(crate) nonce_lifetime: Setting<Time<{ 10 * SECOND }, DAY>>,
 }
@@ -86,6 +92,7 @@ impl Default for RawRegistrar {
             path: Setting::of(usual.path),
             forward: Setting::of(Forward::Transaction),
             algorithms: [Algorithm::Sha256, Algorithm::Md5].map(Setting::of).into(),
+            trusted: Vec::new(),
             nonce_lifetime: Setting::of(NONCE_LIFETIME),
         }
     }

@@ -65,7 +65,8 @@ impl<E: Egress> Control<E> {
             ShardEvent::Ask(_)
             | ShardEvent::Failed(_)
             | ShardEvent::Record(_)
-            | ShardEvent::WrongPassword(_) => {}
+            | ShardEvent::WrongPassword(_)
+            | ShardEvent::Judged(_) => {}
         }
     }
 

@@ -112,7 +112,8 @@ pub(crate) fn challenged(server: &mut Authenticator, secs: u64, source: IpAddr) 
 }
 
 pub(crate) fn examine(server: &mut Authenticator, secs: u64, sent: &Sent, values: &[&[u8]]) -> Examined {
-    let request = Request { method: sent.method.as_bytes(), uri: sent.uri.as_bytes(), source: sent.source };
+    let request =
+        Request { method: sent.method.as_bytes(), uri: sent.uri.as_bytes(), place: sent.source.into() };
     let (now, date) = at(secs);
     server.examine(now, date, request, values.iter().copied())
 }
@@ -141,7 +142,7 @@ pub(crate) fn secret_of(claim: &Claim) -> Option<Secret> {
 pub(crate) fn receive_value(server: &mut Authenticator, secs: u64, sent: &Sent, value: &[u8]) -> End {
     match examine(server, secs, sent, &[value]) {
         Examined::Exempt => panic!("{} is not exempt", sent.method),
-        Examined::Refused(refusal) => End::Refused(refusal),
+        Examined::Refused(refusal) | Examined::Limited(refusal, _) => End::Refused(refusal),
         Examined::Claim(claim) => {
             let secret = secret_of(&claim);
             End::Judged(server.settle(at(secs).1, &claim, secret.as_ref()))

@@ -61,7 +61,7 @@ impl Edge {
             Some(contact) => self.edit_for_contact(message, &route, onward.rule, contact),
             None => self.edit_by_rule(message, &route, onward.rule),
         }
-        self.drop_credentials(message);
+        self.drop_credentials(message, onward.from.peer);
         if onward.stay != Stay::No && wants_record_route(message) {
             self.record_onward(message, onward);
         }

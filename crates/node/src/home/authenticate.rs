@@ -1,19 +1,26 @@
 //! Who sends a request (RFC 3261 §22): challenges, claims and what they are worth.
 
+use super::place::client;
 use super::waiting::Pending;
-use super::{Asked, AtHome, Known, User};
+use super::{Asked, AtHome, Home, Known, User};
 use crate::examine::Facts;
 use crate::reply::{Halt, Own};
 use crate::validate::{Refused, refused};
 use crate::{Shard, ShardEvent};
+use ::route::Network;
 use base::{Flow, Outbox};
-use digest::{Claim, Examined, Refusal, Request, Role, Secret, Verdict};
+use digest::{Authenticator, Claim, Examined, Refusal, Request, Role, Secret, Verdict};
 use location::{Answer, Aor, Authorization};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use wire::{Message, NameAddr};
 
 const BANNED: Refused = refused(403, "Too Many Wrong Passwords");
 const BUSY: Refused = Refused { retry_after: Some(1), ..refused(503, "Too Many Passwords At Once") };
+
+/// The answer to a claim that is not looked at.
+pub(super) fn limited(refusal: Refusal) -> Refused {
+    if refusal == Refusal::Busy { BUSY } else { BANNED }
+}
 
 impl Shard {
     /// Asks a request for credentials, or a store about those that it has. It goes on where nobody has to authenticate.
@@ -22,15 +29,16 @@ impl Shard {
         flow: Flow,
         message: &Message<'_>,
         facts: &Facts<'_>,
+        known: &mut Known,
         out: &mut Outbox<ShardEvent>,
     ) -> Result<AtHome, Halt> {
         let (now, date) = (self.edge.now, self.date());
-        let authenticator = self.home.as_mut().and_then(|home| home.authenticator.as_mut());
-        let Some(authenticator) = authenticator else { return Ok(AtHome::GoesOn) };
+        let Some((home, authenticator)) = self.authenticator() else { return Ok(AtHome::GoesOn) };
         // [22.1-1] A registrar is a user agent server, whose challenge is 401.
         let role = if facts.is_for_registrar { Role::Registrar } else { Role::Proxy };
         let method = message.cseq().method_name.of(message.bytes());
-        let request = Request { method, uri: facts.route.uri(message), source: flow.peer.ip() };
+        let (_, place) = client(flow, message, home);
+        let request = Request { method, uri: facts.route.uri(message), place };
         let values = message.headers(role.credentials_header());
         match authenticator.examine(now, date, request, values) {
             Examined::Exempt => return Ok(AtHome::GoesOn),
@@ -38,7 +46,7 @@ impl Shard {
                 let needs = claim.needs();
                 let (name, realm) = (needs.user.into(), needs.realm.into());
                 let asked = Asked::User { name, realm, algorithm: needs.algorithm };
-                let known = Known { begins: Some(facts.begins.0), ..Known::default() };
+                let known = Known { begins: Some(facts.begins.0), ..core::mem::take(known) };
                 self.ask(flow, message, (asked, Pending::User(claim, role), known), out)?;
             }
             Examined::Refused(Refusal::Challenge { stale }) => {
@@ -48,16 +56,26 @@ impl Shard {
                 });
                 self.challenge(flow, message, (role, stale), out);
             }
-            Examined::Refused(Refusal::Banned) => {
-                self.count(|counters| counters.log_ins.banned += 1);
-                return Err(BANNED.into());
+            Examined::Limited(refusal, user) => {
+                return self.ask_for_home((flow, message), facts, (refusal, user), known, out);
             }
-            Examined::Refused(Refusal::Busy) => {
-                self.count(|counters| counters.log_ins.busy += 1);
-                return Err(BUSY.into());
-            }
+            Examined::Refused(refusal) => return Err(limited(refusal).into()),
         }
         Ok(AtHome::Done)
+    }
+
+    /// What authenticates here, and the networks of trusted proxies.
+    fn authenticator(&mut self) -> Option<(&[Network], &mut Authenticator)> {
+        let Home { trusted, authenticator, .. } = &mut **self.home.as_mut()?;
+        Some((trusted, authenticator.as_mut()?))
+    }
+
+    /// Counts a claim that was not looked at.
+    pub(super) fn count_limited(&mut self, refusal: Refusal) {
+        self.count(|counters| {
+            counters.log_ins.busy += u64::from(refusal == Refusal::Busy);
+            counters.log_ins.banned += u64::from(refusal == Refusal::Banned);
+        });
     }
 
     /// 401 or 407. Where all challenges together are too long for a stranger, the last goes alone, which every client knows.
@@ -69,9 +87,9 @@ impl Shard {
         out: &mut Outbox<ShardEvent>,
     ) {
         let date = self.date();
-        let authenticator = self.home.as_mut().and_then(|home| home.authenticator.as_mut());
-        let Some(authenticator) = authenticator else { return };
-        let values = authenticator.challenges(date, flow.peer.ip(), stale);
+        let Some((trusted, authenticator)) = self.authenticator() else { return };
+        let (_, place) = client(flow, message, trusted);
+        let values = authenticator.challenges(date, place.address, stale);
         let headers = values.into_iter().map(|value| (role.challenge_header(), value)).collect();
         let reason = match role {
             Role::Registrar => "Unauthorized",
@@ -91,10 +109,16 @@ impl Shard {
         out: &mut Outbox<ShardEvent>,
     ) -> Result<(), Halt> {
         let date = self.date();
-        let authenticator = self.home.as_mut().and_then(|home| home.authenticator.as_mut());
         // A reload has ended authentication meanwhile: the request is taken up as it would be now.
-        let Some(authenticator) = authenticator else { return self.take_request(flow, message, known, out) };
-        let stale = match authenticator.settle(date, claim, secret) {
+        let Some((trusted, authenticator)) = self.authenticator() else {
+            return self.take_request(flow, message, known, out);
+        };
+        let (from, _) = client(flow, message, trusted);
+        let verdict = authenticator.settle(date, claim, secret);
+        if let Some(judgement) = authenticator.take_judgement() {
+            out.event(ShardEvent::Judged(Box::new(judgement)));
+        }
+        let stale = match verdict {
             Verdict::Genuine { user, realm } => {
                 self.count(|counters| counters.log_ins.accepted += 1);
                 let user = Some(User { name: user, realm });
@@ -107,7 +131,7 @@ impl Shard {
             self.count(|counters| counters.log_ins.stale += 1);
         } else {
             self.count(|counters| counters.log_ins.refused += 1);
-            let wrong = WrongPassword::new(claim.needs().user, flow.peer);
+            let wrong = WrongPassword::new(claim.needs().user, from);
             out.event(ShardEvent::WrongPassword(Box::new(wrong)));
         }
         // A repetition of these credentials is no other guess.
@@ -122,8 +146,12 @@ impl Shard {
         let (Some(user), Some(home)) = (&known.user, &self.home) else { return Ok(()) };
         let settings = home.registrar.settings();
         let from = NameAddr::parse(message.from()).and_then(|from| Aor::of(from.uri));
-        // Whoever is called does not look at the port.
-        let is_domain = |host: &[u8]| settings.domains.iter().any(|domain| bare(domain) == bare(host));
+        // Whoever is called does not look at the port; and an address of ours is as good as a domain.
+        let own = self.edge.topology.listeners.iter().map(|listener| listener.advertised.ip().to_canonical());
+        let is_own = |host: &[u8]| own.clone().any(|ip| address(host) == Some(ip));
+        let is_domain = |host: &[u8]| {
+            settings.domains.iter().any(|domain| bare(domain) == bare(host)) || is_own(bare(host))
+        };
         let ours = from.filter(|from| is_domain(from.host()));
         let is_right =
             ours.is_none_or(|from| user.authorization().covers(&from, settings.shared_realm.as_deref()));
@@ -136,7 +164,7 @@ impl Shard {
 pub struct WrongPassword {
     /// The user name that was given; of a long one the beginning.
     pub user: Box<str>,
-    /// Who gave it.
+    /// Who gave it; behind a trusted proxy the client, if the proxy says where it is.
     pub from: SocketAddr,
 }
 
@@ -154,6 +182,12 @@ fn bare(host: &[u8]) -> &[u8] {
         Some(colon) if !host.ends_with(b"]") => &host[..colon],
         _ => host,
     }
+}
+
+/// The address that a host is, if it is none with a name.
+fn address(host: &[u8]) -> Option<IpAddr> {
+    let text = core::str::from_utf8(host).ok()?;
+    text.trim_start_matches('[').trim_end_matches(']').parse().ok().map(|ip: IpAddr| ip.to_canonical())
 }
 
 impl User {

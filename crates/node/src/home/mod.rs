@@ -5,6 +5,7 @@
 
 mod authenticate;
 mod locate;
+mod place;
 mod register;
 mod repeats;
 mod report;
@@ -17,7 +18,7 @@ use crate::reply::{Halt, Own};
 use crate::route::RouteInfo;
 use crate::validate::{Refused, refused, refused_until};
 use crate::{Drop, Shard, ShardEvent};
-use ::route::Forward;
+use ::route::{Forward, Network};
 pub use authenticate::WrongPassword;
 use balance::PoolId;
 use base::{Flow, Instant, Outbox, UnixTime};
@@ -42,6 +43,8 @@ pub struct HomeSettings {
     /// How requests to users go on: without a transaction only to the contact that is preferred, since nobody would choose among
     /// the answers of several.
     pub forward: Forward,
+    /// Networks of proxies in front of clients: they say where a request came from, and who the caller is.
+    pub trusted: Box<[Network]>,
 }
 
 /// How users prove who they are.
@@ -100,6 +103,8 @@ pub(crate) struct Known {
     begins: Option<Begins>,
     /// Who has proved to send it.
     user: Option<User>,
+    /// The bindings of the user whose name it gives have been looked up.
+    has_looked_up: bool,
     /// Where its Request-URI leads.
     bindings: Option<Vec<Binding>>,
     /// It has waited in the queue of a pool.
@@ -143,6 +148,7 @@ pub(crate) struct Home {
     repeats: Repeats,
     /// How requests to users go on.
     forward: Forward,
+    trusted: Box<[Network]>,
     counters: HomeCounters,
 }
 
@@ -159,7 +165,7 @@ impl Home {
     fn set_up(
         kept: Option<Self>,
         settings: &HomeSettings,
-        (nonce_keys, random): (NonceKeys, [u8; 16]),
+        (nonce_keys, random, shared): (NonceKeys, [u8; 16], [u64; 2]),
         (now, shards): (Instant, usize),
     ) -> Self {
         let mut kept = kept;
@@ -175,7 +181,8 @@ impl Home {
             // Another issuer each time: whoever begins anew does not know which counts were used.
             let issuer = (word(0) as u32).wrapping_add((now.as_nanos() / 1_000_000) as u32);
             let nonces = Nonces::new(nonce_keys, issuer, wanted.nonces);
-            let bans = Bans::new(bans, [word(0).rotate_left(32), word(8)]);
+            // The same at all shards, which tell each other what they have found out.
+            let bans = Bans::new(bans, shared);
             Authenticator::new(wanted.digest.clone(), nonces, Replays::new(NONCES_MAX), bans)
         });
         let anew = || (Waiting::new(now), Repeats::default(), HomeCounters::default());
@@ -188,6 +195,7 @@ impl Home {
             waiting,
             repeats,
             forward: settings.forward,
+            trusted: settings.trusted.clone(),
             counters,
         }
     }
@@ -228,11 +236,13 @@ impl Home {
 impl Shard {
     /// Takes over the services of the home domain, or that there are none; of so many shards.
     pub(crate) fn set_home(&mut self, settings: Option<&HomeSettings>, shards: usize) {
-        let secrets = (self.edge.tokens.nonce_keys(), self.home_secret);
+        let tokens = &self.edge.tokens;
+        let secrets = (tokens.nonce_keys(), self.home_secret, tokens.call_hash().words());
         let kept = self.home.take().map(|home| *home);
         self.home =
             settings.map(|settings| Box::new(Home::set_up(kept, settings, secrets, (self.edge.now, shards))));
         self.edge.realm = self.home.as_ref().and_then(|home| home.realm()).map(Into::into);
+        self.edge.trusted = settings.map(|settings| settings.trusted.clone()).unwrap_or_default();
         if let Some(stateful) = &mut self.stateful {
             stateful.serve_home(self.home.is_some());
         }
@@ -334,7 +344,7 @@ impl Shard {
         }
         if authenticates
             && known.user.is_none()
-            && self.authenticate(flow, message, facts, out)? == AtHome::Done
+            && self.authenticate(flow, message, facts, known, out)? == AtHome::Done
         {
             return Ok(AtHome::Done);
         }
@@ -410,6 +420,9 @@ impl Shard {
                 });
                 self.take_request(flow, &message, Known { bindings: Some(bindings), ..known }, out)
             }
+            (Pending::Place(user), Some(StoreAnswer::Location(Reply::Read(Ok(record)), date))) => {
+                self.learn_home((flow, &message), (&user, record, date), known, out)
+            }
             (pending @ Pending::User(..), _) => Err(self.unanswered(&pending, USERS_SILENT)),
             (pending, _) => Err(self.unanswered(&pending, STORE_SILENT)),
         };
@@ -424,7 +437,7 @@ impl Shard {
     fn unanswered(&mut self, pending: &Pending, refused: Refused) -> Halt {
         self.withdraw(pending);
         self.count(|counters| match pending {
-            Pending::User(..) => counters.log_ins.failed += 1,
+            Pending::User(..) | Pending::Place(_) => counters.log_ins.failed += 1,
             Pending::Register(_) => counters.registered(None, refused.status),
             Pending::Location => counters.look_ups.failed += 1,
         });

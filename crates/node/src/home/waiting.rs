@@ -23,6 +23,8 @@ pub(crate) enum Pending {
     User(Claim, Role),
     /// The next step of its registration.
     Register(Box<Registration>),
+    /// The bindings of the user that its credentials claim, to know where the user is at home.
+    Place(Box<[u8]>),
     /// The bindings of its Request-URI.
     Location,
 }

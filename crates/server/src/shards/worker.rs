@@ -15,6 +15,7 @@ use crate::utilisation::{Meter, ModelProcessor};
 use arrayvec::ArrayVec;
 use balance::{Load, NodeId, NodeStats, PoolId, SessionView, Sign, Slot, TableCounts};
 use base::{Flow, Instant, Ledger, Outbox};
+use digest::Judgement;
 use node::{
     Explanation, Failure, HomeReport, HopName, ProxyReport, Question, QueueReport, Resolved, Setup, Shard,
     ShardCounters, ShardEvent, ShardInput, StoreAnswer,
@@ -61,6 +62,8 @@ pub(crate) enum Command {
     Capacity(Slot, f64),
     /// A member of this pool has shown to take so many, while another process asked it.
     Learned(PoolId, NodeId, f64),
+    /// Another shard has found out what a password is worth.
+    Judged(Judgement),
     /// The process before has ended: its calls are ours.
     PredecessorGone,
     /// The thread ends.
@@ -207,6 +210,8 @@ pub(crate) struct Worker {
     pub(crate) commands: mpsc::Receiver<Command>,
     /// How this thread is reached.
     pub(crate) handle: WorkerHandle,
+    /// How the other threads are.
+    pub(crate) others: Vec<WorkerHandle>,
     pub(crate) stores: Option<Arc<Stores>>,
     /// Where records of calls go, if any are kept.
     pub(crate) records: Option<Arc<Records>>,
@@ -475,6 +480,10 @@ impl Worker {
                     tracing::warn!(from = %wrong.from, user = &*wrong.user, "wrong password, or no such user");
                     continue;
                 }
+                ShardEvent::Judged(judgement) => {
+                    self.others.iter().for_each(|other| other.send(Command::Judged(*judgement)));
+                    continue;
+                }
             });
         }
         if let (false, Some(to)) = (records.is_empty(), &self.records) {
@@ -591,6 +600,7 @@ impl Worker {
             Command::Learned(pool, node, capacity) => {
                 self.shard.learned(self.clock.now(), pool, node, capacity);
             }
+            Command::Judged(judgement) => self.shard.hear(judgement),
             Command::Stores(stores) => self.stores = stores,
             Command::Records(records) => self.records = records,
             Command::PredecessorGone => {

@@ -225,6 +225,7 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
             | ShardEvent::Record(_)
             | ShardEvent::Failed(_)
             | ShardEvent::WrongPassword(_)
+            | ShardEvent::Judged(_)
             | ShardEvent::NoServer(_)
             | ShardEvent::NoRoom(_) => None,
         }));

@@ -49,11 +49,16 @@ fn of_home(plan: &HomePlan, key: u8) -> ControlSettings {
     let authentication = plan.authenticates.then(|| AuthenticationSettings {
         digest: digest::Settings::new(DOMAIN.as_bytes()),
         nonces: NonceSettings { lifetime: NONCE_LIFETIME, scope: NonceScope::Source },
-        bans: BanSettings { source: GUESSES, network: GUESSES, user: GUESSES, known: GUESSES },
+        bans: BanSettings { pair: GUESSES, source: GUESSES, network: GUESSES, user: GUESSES, known: GUESSES },
     });
     ControlSettings {
         routes: Arc::new(Routes { table: Table::new(vec![rule], &[]), access: Vec::new() }),
-        home: Some(Arc::new(HomeSettings { registrar, authentication, forward: Forward::Transaction })),
+        home: Some(Arc::new(HomeSettings {
+            registrar,
+            authentication,
+            forward: Forward::Transaction,
+            trusted: Box::default(),
+        })),
         ..common(key)
     }
 }

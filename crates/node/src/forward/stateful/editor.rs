@@ -275,6 +275,7 @@ impl Medium<Wire> for Editor<'_> {
         let flow = self.edge.topology.way_to(asked.into(), to)?;
         self.edge.edits.clear();
         self.edge.edits.pop_via(response);
+        self.edge.drop_identity(response, self.notes.source);
         self.edge.tell_notice(response, to);
         let of = (&*self.edge.topology, &self.edge.tokens);
         let to_edit = (&mut self.edge.edits, &mut self.edge.scratch);

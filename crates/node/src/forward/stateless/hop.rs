@@ -79,6 +79,7 @@ impl Shard {
         self.edge.heed(message);
         self.edge.edits.clear();
         self.edge.edits.pop_via(message);
+        self.edge.drop_identity(message, flow.peer);
         self.edge.tell_notice(message, to);
         let of = (&*self.edge.topology, &self.edge.tokens);
         let to_edit = (&mut self.edge.edits, &mut self.edge.scratch);

@@ -30,7 +30,7 @@ impl Shard {
         let rule = facts.rule.map(|rule| (Arc::clone(&self.edge.routes), rule));
         let rule = rule.as_ref().map(|(routes, rule)| routes.rule(*rule));
         self.edge.edit_by_rule(message, &facts.route, rule);
-        self.edge.drop_credentials(message);
+        self.edge.drop_credentials(message, flow.peer);
         if wants_record_route(message) {
             self.record_route(message, facts, slot, [flow.listener, way.listener]);
         }

@@ -1,0 +1,168 @@
+//! Limits to guessing passwords, seen by those who guess and by those who do not.
+mod common;
+
+#[path = "common/home.rs"]
+mod domain;
+
+use common::addr;
+use common::text::Req;
+use domain::{ALICE, BOB, Bed, authorized, call, register};
+use location::Reach;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// The address of a guesser: each has another one.
+fn bot(number: usize) -> SocketAddr {
+    addr(&format!("127.0.10.{}:5060", number % 250 + 1))
+}
+
+/// The status that a REGISTER gets at last, with this password.
+fn log_in(bed: &mut Bed, (user, password): (&str, &str), from: SocketAddr, request: &Req) -> u16 {
+    let challenged = bed.one(from, &request.bytes());
+    bed.one(from, &authorized(&challenged, (user, password), request).bytes()).status()
+}
+
+/// A REGISTER of this user, which is no repetition of another one.
+fn fresh(user: &str, from: SocketAddr, number: usize) -> Req {
+    let request = register(user, from, &format!("sip:me@{from}"));
+    let via = format!("SIP/2.0/UDP {from};branch=z9hG4bK-{user}-{number}");
+    Req { call_id: format!("{user}-{number}"), ..request }.via(&via)
+}
+
+/// Many guess the password of a user, each a few times, until nobody's guess is looked at any more.
+fn attack(bed: &mut Bed, user: &str) {
+    let mut last = 0;
+    for number in 0..40 {
+        let from = bot(number);
+        last = log_in(bed, (user, "guess"), from, &fresh(user, from, number));
+    }
+    assert_eq!(last, 403, "the name is under attack");
+}
+
+/// Threads share their users' calls by Call-ID: what one has learnt, all go by.
+#[test]
+fn who_is_known_to_one_shard_is_known_to_all() {
+    let shards = [(); 2].map(|()| Bed::new(true, Reach::Source));
+    let ([mut one, mut other], alice) = (shards, addr(ALICE));
+    assert_eq!(log_in(&mut one, ("alice", "open sesame"), alice, &fresh("alice", alice, 1)), 200);
+    attack(&mut one, "alice");
+    attack(&mut one, "bob");
+    assert!(!one.judged.is_empty());
+    for judgement in one.judged.drain(..) {
+        other.shard.hear(judgement);
+    }
+    let request = Req { call_id: "elsewhere".into(), ..call("c", "bob", alice) };
+    let invite = other.with_credentials("alice", alice, &request);
+    assert_eq!(
+        other.one(alice, &invite.bytes()).status(),
+        480,
+        "bob is not there, and she was asked no more"
+    );
+    let bob = addr(BOB);
+    assert_eq!(
+        log_in(&mut other, ("bob", "open sesame"), bob, &fresh("bob", bob, 1)),
+        403,
+        "guesses count, too"
+    );
+}
+
+/// A restart forgets who was known. The store does not forget where users were.
+#[test]
+fn a_live_binding_shows_who_is_known() {
+    let (mut bed, alice) = (Bed::new(true, Reach::Source), addr(ALICE));
+    for (number, contact) in ["sip:me@127.0.9.1:6000", "sip:me@192.168.1.7:5060"].iter().enumerate() {
+        let request = fresh("alice", alice, number);
+        let request = Req { contact: (*contact).into(), ..request };
+        assert_eq!(log_in(&mut bed, ("alice", "open sesame"), alice, &request), 200);
+        let mut anew = Bed::new(true, Reach::Source);
+        anew.store = bed.store.clone();
+        attack(&mut anew, "alice");
+        let elsewhere = addr("127.0.11.1:6000");
+        let status = log_in(&mut anew, ("alice", "open sesame"), elsewhere, &fresh("alice", elsewhere, 8));
+        assert_eq!(status, 403, "from a new place she competes with the guessers");
+        assert_eq!(
+            log_in(&mut anew, ("alice", "open sesame"), alice, &fresh("alice", alice, 9)),
+            200,
+            "{contact}"
+        );
+        let request = call("d", "bob", alice);
+        let invite = anew.with_credentials("alice", alice, &request);
+        assert_eq!(anew.one(alice, &invite.bytes()).status(), 480, "and known from then on");
+        // Whoever guesses at her place has the limit of a known place.
+        let guess = |number| log_in(&mut anew, ("alice", "guess"), alice, &fresh("alice", alice, number));
+        let guesses: Vec<_> = (100..140).map(guess).collect();
+        assert_eq!(guesses.iter().filter(|&&status| status == 401).count(), 20, "{guesses:?}");
+    }
+}
+
+#[test]
+fn a_binding_that_has_expired_shows_nothing() {
+    let (mut bed, alice) = (Bed::new(true, Reach::Source), addr(ALICE));
+    assert_eq!(log_in(&mut bed, ("alice", "open sesame"), alice, &fresh("alice", alice, 1)), 200);
+    let mut anew = Bed::new(true, Reach::Source);
+    (anew.store, anew.now) = (bed.store.clone(), bed.now + Duration::from_hours(2));
+    attack(&mut anew, "alice");
+    assert_eq!(log_in(&mut anew, ("alice", "open sesame"), alice, &fresh("alice", alice, 2)), 403);
+    // A look-up costs a store something: those that lead to nothing are few.
+    let mut asked = 0;
+    for number in 0..400 {
+        let request = fresh("alice", alice, 1_000 + number);
+        let challenged = anew.one(alice, &request.bytes());
+        let again = authorized(&challenged, ("alice", "guess"), &request);
+        anew.arrive(alice, &again.bytes());
+        asked += anew.asked.len();
+        anew.answer();
+    }
+    assert!((50..=100).contains(&asked), "{asked}");
+}
+
+/// A request as a proxy in front of clients passes it on.
+fn behind(edge: SocketAddr, client: &str, request: &Req, number: usize) -> Req {
+    let via =
+        format!("SIP/2.0/UDP {edge};branch=z9hG4bK-e{number},SIP/2.0/UDP {client};branch=z9hG4bK-c{number}");
+    request.clone().via(&via)
+}
+
+/// One who guesses behind a trusted proxy costs the others nothing: by the Via the proxy says who is who.
+#[test]
+fn clients_behind_a_trusted_proxy_are_told_apart() {
+    for edge in ["127.0.8.1:5060", "127.0.7.1:5060"] {
+        let (mut bed, is_trusted) = (Bed::new(true, Reach::Source), edge.starts_with("127.0.8"));
+        let edge = addr(edge);
+        let mut log_in = |user: &str, password, client: &str, number| {
+            let request = behind(edge, client, &fresh(user, edge, number), number);
+            log_in(&mut bed, (user, password), edge, &request)
+        };
+        let guesses =
+            (0..200).map(|number| log_in(&format!("user-{number}"), "guess", "10.1.1.1:6000", number));
+        assert_eq!(guesses.filter(|&status| status == 403).count(), 150, "as any source");
+        // Behind a NAT, with and without the port that it has there.
+        for (number, client) in (300..).zip([
+            "10.1.1.2:6000",
+            "192.168.1.9;received=10.1.1.3",
+            "phone.invalid:5062;received=10.1.1.4;rport=7",
+        ]) {
+            let status = log_in("alice", "open sesame", client, number);
+            assert_eq!(status, if is_trusted { 200 } else { 403 }, "{client}");
+        }
+        let wrong = bed.wrong.first().map(|wrong| wrong.from);
+        assert_eq!(
+            wrong,
+            Some(if is_trusted { addr("10.1.1.1:6000") } else { edge }),
+            "the log names the client"
+        );
+    }
+}
+
+/// Where the proxy does not say who is who, each user has a limit, and the proxy has none.
+#[test]
+fn clients_that_a_trusted_proxy_hides_are_not_one_source() {
+    let (mut bed, edge) = (Bed::new(true, Reach::Source), addr("127.0.8.1:5060"));
+    for number in 0..200 {
+        let user = format!("user-{number}");
+        assert_eq!(log_in(&mut bed, (&user, "guess"), edge, &fresh(&user, edge, number)), 401);
+    }
+    assert_eq!(log_in(&mut bed, ("alice", "open sesame"), edge, &fresh("alice", edge, 1)), 200);
+    let guess = |number| log_in(&mut bed, ("bob", "guess"), edge, &fresh("bob", edge, number));
+    assert_eq!((0..40).map(guess).filter(|&status| status == 401).count(), 10);
+}

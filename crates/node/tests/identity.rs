@@ -1,0 +1,102 @@
+//! Who a caller says to be: of users only what they have proved goes further.
+mod common;
+
+#[path = "common/home.rs"]
+mod domain;
+
+use base::Flow;
+use common::addr;
+use common::proxy::PROXY;
+use common::text::{Req, answer_with};
+use domain::{ALICE, BOB, Bed, call, register};
+use location::Reach;
+use testkit::value;
+
+const IDENTITIES: [&str; 3] = ["P-Asserted-Identity", "P-Preferred-Identity", "Remote-Party-ID"];
+
+/// A domain where bob can be called.
+fn with_bob() -> Bed {
+    let (mut bed, bob) = (Bed::new(true, Reach::Source), addr(BOB));
+    let request = bed.with_credentials("bob", bob, &register("bob", bob, "sip:me@127.0.9.2:6000"));
+    assert_eq!(bed.one(bob, &request.bytes()).status(), 200);
+    bed
+}
+
+/// A request that says of its sender what only trusted elements may say.
+fn pretending(request: Req) -> Req {
+    IDENTITIES.iter().fold(request, |request, name| request.with(name, "<sip:+4930115@example.com>"))
+}
+
+/// RFC 3325 §5: a proxy removes it from what a node sends that it does not trust.
+#[test]
+fn a_user_asserts_no_identity() {
+    let (mut bed, alice) = (with_bob(), addr(ALICE));
+    let invite = bed.with_credentials("alice", alice, &call("c", "bob", alice));
+    let sent = bed.receive(alice, &pretending(invite).bytes());
+    let at_bob = sent.last().expect("bob is called");
+    assert_eq!(at_bob.to, addr(BOB));
+    for name in IDENTITIES {
+        assert_eq!(value(&at_bob.bytes, name), None);
+    }
+    let fields = IDENTITIES.map(|name| (name, "<sip:+4930115@example.com>"));
+    let ok = bed.one(addr(BOB), &answer_with(&at_bob.bytes, addr(PROXY), 200, addr(BOB), &fields));
+    assert_eq!((ok.to, ok.status()), (alice, 200));
+    for name in IDENTITIES {
+        assert_eq!(value(&ok.bytes, name), None, "nor does who is called");
+    }
+}
+
+/// Members, and networks that are named, are of the trust domain.
+#[test]
+fn a_trusted_element_asserts_an_identity() {
+    let (mut bed, gateway) = (with_bob(), addr("127.0.1.1:5060"));
+    bed.shard.set_hops(&[Flow::udp(0, gateway)]);
+    bed.shard.set_modes(vec![node::PoolMode::default()], balance::Members::of([]));
+    let sent = bed.receive(gateway, &pretending(call("c", "bob", gateway)).bytes());
+    let edge = addr("127.0.8.1:5060");
+    let invite = bed.with_credentials("alice", edge, &call("d", "bob", edge));
+    let through = bed.receive(edge, &pretending(invite).bytes());
+    for sent in [sent, through] {
+        let at_bob = sent.last().expect("bob is called");
+        for name in IDENTITIES {
+            assert_eq!(value(&at_bob.bytes, name).as_deref(), Some("<sip:+4930115@example.com>"));
+        }
+    }
+}
+
+/// A caller of ours is called back by From: an address of ours is as good as the domain.
+#[test]
+fn an_address_of_ours_is_a_local_identity() {
+    for (from, status) in [
+        ("<sip:bob@127.0.0.1>", Some(403)),
+        ("<sip:bob@127.0.0.1:5060>", Some(403)),
+        ("<sip:bob@[::ffff:127.0.0.1]>", Some(403)),
+        ("<sip:bob@example.com>", Some(403)),
+        ("<sip:bob@127.0.0.2>", None),
+        ("<sip:alice@example.com>", None),
+    ] {
+        let (mut bed, alice) = (with_bob(), addr(ALICE));
+        let request = Req { from: from.into(), ..call("c", "bob", alice) };
+        let invite = bed.with_credentials("alice", alice, &request);
+        let sent = bed.receive(alice, &invite.bytes());
+        assert_eq!(sent.last().and_then(|sent| sent.message().status()), status, "{from}");
+    }
+}
+
+/// RFC 3261 §22.3: credentials that were for us end here, in whichever field and however often they stand there.
+#[test]
+fn no_credentials_for_the_realm_go_on() {
+    let (mut bed, alice) = (with_bob(), addr(ALICE));
+    let invite = bed.with_credentials("alice", alice, &call("c", "bob", alice));
+    let own = "Digest username=\"alice\", realm=\"example.com\", nonce=\"n\", uri=\"sip:x\", response=\"0\"";
+    let foreign = own.replace("example.com", "elsewhere.example");
+    let mut invite = invite;
+    for name in ["Authorization", "Proxy-Authorization", "proxy-authorization"] {
+        invite = invite.with(name, own).with(name, &foreign);
+    }
+    let sent = bed.receive(alice, &invite.bytes());
+    let text = String::from_utf8_lossy(&sent.last().expect("bob is called").bytes).into_owned();
+    assert!(text.starts_with("INVITE sip:me@127.0.9.2"), "{text}");
+    assert_eq!(text.matches("realm=\"example.com\"").count(), 0, "{text}");
+    assert_eq!(text.matches("realm=\"elsewhere.example\"").count(), 3, "{text}");
+}
