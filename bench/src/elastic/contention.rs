@@ -43,12 +43,12 @@ pub struct Way {
 pub const WAYS: [Way; 5] = [
     Way { name: "round robin", pool: "policy = \"round-robin\"", has_monitors: false },
     Way { name: "tlwl", pool: "policy = \"tlwl\"", has_monitors: false },
-    Way { name: "queue", pool: "queue = { capacity = 300, threshold = \"10ms\" }", has_monitors: false },
     Way {
-        name: "queue, least work",
-        pool: "queue = { capacity = 300, threshold = \"10ms\", order = \"least-work\" }",
+        name: "queue, most room",
+        pool: "queue = { capacity = 300, threshold = \"10ms\", order = \"most-room\" }",
         has_monitors: false,
     },
+    Way { name: "queue", pool: "queue = { capacity = 300, threshold = \"10ms\" }", has_monitors: false },
     Way {
         name: "queue and monitors",
         pool: "queue = { capacity = 300, source = \"monitor\" }",

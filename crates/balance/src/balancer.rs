@@ -7,7 +7,7 @@ use crate::policy::{Candidate, Only};
 use crate::pool::{Pool, PoolId, Pools};
 use crate::session::NOBODY;
 use crate::store::SessionStore;
-use crate::transaction::{Success, TransactionId};
+use crate::transaction::{FirstAnswer, Success, TransactionId};
 use crate::{
     CallKey, CallLimits, EndReason, Health, Load, LoadCell, Node, NodeRefusal, NodeStats, OutcomeTally,
     Policy, SessionView, Slot, TableCounts, Tags, Weights,
@@ -543,8 +543,8 @@ impl Balancer {
         self.store.first_answers = kept.or_else(|| keeps.then(Vec::new));
     }
 
-    /// How long nodes took for the first response to INVITEs that begin calls, since the last time.
-    pub fn first_answers(&mut self) -> impl Iterator<Item = (Slot, Duration)> + '_ {
+    /// The first responses of nodes to INVITEs that begin calls, since the last time.
+    pub fn first_answers(&mut self) -> impl Iterator<Item = FirstAnswer> + '_ {
         self.store.first_answers.iter_mut().flat_map(|answers| answers.drain(..))
     }
 

@@ -36,4 +36,5 @@ pub use policy::{Candidate, Policy, PolicyKind};
 pub use pool::{Members, Pool, PoolId};
 pub use session::{CallKey, SessionState, SessionView, TableCounts, Tags};
 pub use stats::{EndReason, NodeStats, StatusCounts};
+pub use transaction::FirstAnswer;
 pub use weights::Weights;

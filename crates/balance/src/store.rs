@@ -4,7 +4,7 @@ use crate::evidence::Evidence;
 use crate::lease::{CallLease, Lease, Leases};
 use crate::outlier::Outcome;
 use crate::session::{NONE, Session, SessionTable};
-use crate::transaction::{Success, Transaction, TransactionId};
+use crate::transaction::{FirstAnswer, Success, Transaction, TransactionId};
 use crate::{
     CallKey, Direction, EndReason, NodeStats, Request, Response, SessionSettings, SessionState, SessionView,
     Sign, Slot, Tags,
@@ -50,7 +50,7 @@ pub(crate) struct SessionStore {
     pub(crate) evidence: Vec<Evidence>,
     pub(crate) signs: Vec<Sign>,
     /// Of INVITEs that begin calls, if anybody wants to know.
-    pub(crate) first_answers: Option<Vec<(Slot, Duration)>>,
+    pub(crate) first_answers: Option<Vec<FirstAnswer>>,
     /// Leases of INVITEs that failed fast, and when they end.
     held: Slab<Lease>,
     held_timers: TimerWheel,
@@ -288,7 +288,7 @@ impl SessionStore {
             && open.id.method == Method::Invite
             && let Some(answers) = &mut self.first_answers
         {
-            answers.push((slot, now.saturating_since(open.started)));
+            answers.push(FirstAnswer { slot, sent: open.started, took: now.saturating_since(open.started) });
         }
         if let Some(outcome) = Outcome::of(response.status) {
             self.tally(now, key, outcome);

@@ -3,6 +3,7 @@
 use crate::lease::Lease;
 use crate::{Direction, Request, Response, Slot};
 use base::Instant;
+use core::time::Duration;
 use wire::Method;
 
 /// What a transaction is known by within its session.
@@ -66,6 +67,17 @@ impl Transaction {
     pub(crate) fn rings(&self) -> bool {
         self.begins && self.progressed
     }
+}
+
+/// The first response to an INVITE that begins a call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FirstAnswer {
+    /// The node that answered.
+    pub slot: Slot,
+    /// When the INVITE was sent to it.
+    pub sent: Instant,
+    /// How long the response took.
+    pub took: Duration,
 }
 
 /// A transaction that was answered with 2xx.

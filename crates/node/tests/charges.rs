@@ -172,7 +172,9 @@ fn queue(with_transactions: bool) -> Bed {
         let mode = PoolMode { dialogs: Dialogs::Member, is_sessionless: false, ..PoolMode::HOPS };
         bed.shard.set_modes(vec![mode], Members::of([]));
     }
-    let capacity = Settings { maximum: 10.0, ..Settings::default() };
+    // Credit alone is what they have room by, however much is unanswered.
+    let threshold = Duration::from_secs(10);
+    let capacity = Settings { maximum: 10.0, threshold, ..Settings::default() };
     let setup = QueueSetup { settings: QueueSettings::default(), source: CapacitySource::Fixed, capacity };
     bed.shard.set_queues(vec![Some(Arc::new(setup))], 1);
     bed

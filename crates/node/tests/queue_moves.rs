@@ -26,7 +26,13 @@ const A_WHILE: Duration = Duration::from_millis(102);
 
 fn setup(capacity: f64, source: CapacitySource) -> QueueSetup {
     let settings = QueueSettings { moves: Some(Moves::after(BOUND)), ..QueueSettings::default() };
-    QueueSetup { settings, source, capacity: Settings { maximum: capacity, ..Settings::default() } }
+    // Some calls of a member may be unanswered at a time.
+    let threshold = Duration::from_millis(50);
+    QueueSetup {
+        settings,
+        source,
+        capacity: Settings { maximum: capacity, threshold, ..Settings::default() },
+    }
 }
 
 /// Three members that take so many calls a second each.
@@ -517,7 +523,12 @@ fn moves_are_a_part_of_the_retry_budget() {
 #[test]
 fn who_has_stalled_gets_no_call_until_it_answers() {
     let mut bed = bed_of(MODE, setup(100.0, CapacitySource::Fixed));
-    let (first, _) = moved(&mut bed);
+    let (first, second) = moved(&mut bed);
+    // One more, since it may never answer that one call.
+    let others: Vec<_> = (0..2).map(|number| call(&mut bed, &format!("more{number}")).to).collect();
+    assert!(others.contains(&first.to), "{others:?}");
+    bed.wait(A_WHILE);
+    answered(&mut bed, &second, 100);
     let others: Vec<_> = (0..6).map(|number| call(&mut bed, &format!("other{number}")).to).collect();
     assert!(others.iter().all(|to| *to != first.to), "{others:?}");
     answered(&mut bed, &first, 100);
@@ -528,20 +539,19 @@ fn who_has_stalled_gets_no_call_until_it_answers() {
 /// A call that moved away was a slow one.
 #[test]
 fn who_stalls_loses_capacity() {
-    let mut setup = setup(100.0, CapacitySource::Responses);
-    setup.capacity.threshold = Duration::from_millis(50);
-    let mut bed = bed_of(MODE, setup);
-    let (mut stalls, mut late) = (None, Vec::<(u32, Sent)>::new());
+    let mut bed = bed_of(MODE, setup(100.0, CapacitySource::Responses));
+    let (mut stalls, mut late) = (None, Vec::<Sent>::new());
     for number in 0..400 {
-        for (_, request) in late.extract_if(.., |(since, _)| number - *since >= 6) {
+        // Of each 400 ms it stands still for 150.
+        let stands_still = number % 16 < 6;
+        for request in late.extract_if(.., |_| !stands_still) {
             answered(&mut bed, &request, 100);
             answered(&mut bed, &request, 487);
         }
         let request = call(&mut bed, &format!("call{number}"));
         let stalled = *stalls.get_or_insert(request.to);
-        // Now and then it takes 150 ms.
-        if request.to == stalled && number % 16 < 4 {
-            late.push((number, request));
+        if request.to == stalled && stands_still {
+            late.push(request);
         } else {
             answered(&mut bed, &request, 200);
         }
@@ -555,7 +565,7 @@ fn who_stalls_loses_capacity() {
     let capacity =
         |at| report.members.iter().find(|member| member.slot == Slot(bed.slot(at))).map(|of| of.capacity);
     let stalled = stalls.and_then(capacity).expect("a member");
-    assert!(report.counts.moved > 3 && stalled < 45.0, "{report:?}");
+    assert!(report.counts.moved >= 2 && stalled < 45.0, "{report:?}");
     let others = report.members.iter().filter(|member| member.capacity > stalled);
     assert_eq!(others.count(), 2, "{report:?}");
 }

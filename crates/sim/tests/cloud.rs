@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 use elastic::estimate::Settings;
-use elastic::queue::{LengthSettings, Moves, QueueSettings};
+use elastic::queue::{Choice, LengthSettings, Moves, QueueSettings};
 use elastic::scale::{Decision, ScaleSettings};
 use load::{ArrivalPlan, ArrivalProcess, RateStep};
 use sim::cloud::{
@@ -18,6 +18,7 @@ const fn seconds(seconds: u64) -> Duration {
 /// Two servers of 100 calls/s, nobody else on their hosts.
 fn plan(rate: f64) -> CloudPlan {
     let queue = QueueSettings {
+        choice: Choice::MostRoom,
         length: LengthSettings { delay: seconds(1), least: 8, most: 1_000 },
         bound: seconds(1),
         ..QueueSettings::default()
@@ -103,6 +104,43 @@ fn neighbours_slow_a_server_and_the_queue_goes_round_it() {
     let p95 = |results: &sim::cloud::CloudResults| results.latency.percentile(95.0);
     assert!(p95(&estimated) < p95(&even) / 5, "{:?} {:?}", p95(&estimated), p95(&even));
     assert!(even.seconds[10].p95 < Some(Duration::from_millis(20)));
+}
+
+/// A neighbour leaves one of two servers a twentieth of its processor for 12 s. Credit alone goes on giving the server half of the calls;
+/// a bound on what is unanswered gives it fewer. By least work and with the bound the queue does as well as TLWL, with the neighbour and
+/// without.
+#[test]
+fn a_queue_bounded_by_what_is_unanswered_does_not_lose_to_tlwl() {
+    let mut plan = plan(40.0);
+    plan.to = seconds(90);
+    // No BYE comes: the model tells the queue of one only when it is done, and TLWL as it comes.
+    plan.calls.talking = seconds(3_600);
+    plan.announcing = Announcing::Fixed(100.0);
+    let Front::Queue(usual) = plan.front.clone() else { panic!("it has a queue") };
+    let queue = |choice, threshold| Front::Queue(Box::new(QueueSettings { choice, threshold, ..*usual }));
+    let threshold = Some(Duration::from_millis(20));
+    let fronts = [
+        Front::Tlwl,
+        queue(Choice::MostRoom, None),
+        queue(Choice::MostRoom, threshold),
+        queue(Choice::Tlwl, threshold),
+    ];
+    // Of several seeds together: the 99th percentile of one run is that of a few dozen calls.
+    let p99 = |neighbours: Vec<Neighbours>| {
+        fronts.clone().map(|front| {
+            let plan = CloudPlan { front, neighbours: neighbours.clone(), ..plan.clone() };
+            let runs = (1..6).map(|seed| run(&plan, seed));
+            runs.inspect(|results| assert_eq!(results.lost, 0))
+                .map(|results| results.set_up.percentile(99.0))
+                .sum::<Duration>()
+        })
+    };
+    let when = Bursts::At(vec![(seconds(40), seconds(52))]);
+    let [tlwl, credit, bounded, both] = p99(vec![Neighbours { when, share: 0.95, steal: None }]);
+    let all = format!("{tlwl:?} {credit:?} {bounded:?} {both:?}");
+    assert!(bounded < credit.mul_f64(0.6) && both < credit / 10 && both <= tlwl.mul_f64(1.1), "{all}");
+    let [tlwl, _, _, both] = p99(Vec::new());
+    assert!(both <= tlwl.mul_f64(1.1), "{tlwl:?} {both:?}");
 }
 
 /// The scaler has servers started, which takes its time, and stopped again; the same seed gives the same run.

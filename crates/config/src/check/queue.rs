@@ -42,12 +42,8 @@ pub(super) fn check(
         report.conflict(&raw.source, remedy);
     }
     let is_measured = source != Some(CapacitySource::Fixed);
-    let only = "source = \"fixed\" measures nothing; remove this, or that";
-    if raw.threshold.is_set() && !is_measured {
-        report.conflict(&raw.threshold, only);
-    }
     if raw.law.is_set() && !is_measured {
-        report.conflict(&raw.law, only);
+        report.conflict(&raw.law, "source = \"fixed\" measures nothing; remove this, or that");
     }
     if wait.is_some_and(|wait| wait > HALF_T1) {
         // RFC 3261 §16.11: who keeps no transactions says no 100.

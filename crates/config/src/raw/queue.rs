@@ -33,12 +33,14 @@ pub(crate) struct RawQueue {
     /// times; or `"fixed"`, the configuration alone.
     pub(crate) source: Setting<Choice<CapacitySource>>,
     /// How long 95 % of the first answers to INVITEs may take at most, as they are seen here. A member that takes longer gets fewer
-    /// calls. Not with `source = "fixed"`; with `"monitor"` it counts while the monitor is silent, whose own threshold is another.
+    /// calls: with `"responses"`, and with `"monitor"` while the monitor is silent, whose own threshold is another. And whoever says what
+    /// a member can take: it gets no call while it has as many unanswered as it can take in this time (and in that of its shortest answer, which
+    /// is the way there and back), but one at a time.
     pub(crate) threshold: Setting<Fine<LONGEST_THRESHOLD>>,
     /// The law by which capacity follows from that; `"smace"` is the Cloud paper's, `"proven"`
     /// recovers faster and does not grow unproven.
     pub(crate) law: Setting<Choice<Law>>,
-    /// Which of the members with room gets a call: the one with `"most-room"`, with `"least-work"` left (TLWL), or the
+    /// Which of the members with room gets a call: the one with the `"least-work"` left by its capacity (TLWL), with `"most-room"`, or the
     /// `"first"` of the list, so that the last ones have nothing to do and may be stopped.
     pub(crate) order: Setting<Choice<PullOrder>>,
     /// How long a call waits at most. Half of T1 is the longest time after which no copy of the INVITE has come yet; where it may

@@ -72,7 +72,8 @@ pub struct QueueCounts {
 /// - Calls: [`pull`](Self::pull), [`offer`](Self::offer), [`remove`](Self::remove).
 /// - Members: [`announce`](Self::announce), [`estimate`](Self::estimate), [`set_load`](Self::set_load),
 ///   [`set_loads`](Self::set_loads), [`answers`](Self::answers), [`remove_member`](Self::remove_member).
-/// - After a delivery: [`other`](Self::other), [`moved`](Self::moved).
+/// - After a delivery: [`answered`](Self::answered), [`taken_back`](Self::taken_back), [`other`](Self::other),
+///   [`moved`](Self::moved).
 /// - Running: [`tick`](Self::tick) at [`deadline`](Self::deadline), which is O(1). Any operation may have effects: they are put
 ///   into the caller's vector, in order.
 /// - Looking on: [`would_pull`](Self::would_pull), [`counts`](Self::counts), [`len`](Self::len), [`total_capacity`](Self::total_capacity),
@@ -214,19 +215,37 @@ impl<K: Ord + Clone, T, M: Ord + Copy> FrontQueue<K, T, M> {
         self.members.choose(now, Some(member), &self.settings)
     }
 
-    /// A call has moved on to the [other](Self::other) member. The first one gets no more calls for a while. Not so where nobody has
-    /// room: it may be no worse than the others.
-    pub fn moved(&mut self, now: Instant, first: M, other: M) {
-        let Some(moves) = self.settings.moves else { return };
+    /// A call that the first member got at `sent` has moved on to the [other](Self::other) member. The first one gets no more calls for
+    /// a while; with a [threshold](QueueSettings::threshold) one more before that. Not so where nobody has room: it may be no worse than
+    /// the others. Nor where it has answered later calls meanwhile: then it does not stand still, and only this call is swallowed or lost.
+    /// Returns whether it may stand still.
+    pub fn moved(&mut self, now: Instant, (first, sent): (M, Instant), other: M) -> bool {
+        let Some(moves) = self.settings.moves else { return false };
+        let has_stalled = !self.members.has_passed(first, sent, &self.settings);
         self.members.charge(now, other, &self.settings);
-        self.members.stall(first, now + moves.hold);
+        if has_stalled {
+            self.members.stall(first, now + moves.hold, &self.settings);
+        }
         self.counts.moved += 1;
+        has_stalled
+    }
+
+    /// A member has answered a call for the first time that it got at `sent`. [`tick`](Self::tick) is to follow.
+    pub fn answered(&mut self, now: Instant, member: M, sent: Instant) {
+        self.members.answered(now, member, sent, &self.settings);
+        self.has_changed(now);
+    }
+
+    /// A call that a member got at `sent` is another's after all, who was faster. [`tick`](Self::tick) is to follow.
+    pub fn taken_back(&mut self, now: Instant, member: M, sent: Instant) {
+        self.members.taken_back(member, sent);
+        self.has_changed(now);
     }
 
     /// A member has answered something: it does not stand still. [`tick`](Self::tick) is to follow.
     pub fn answers(&mut self, now: Instant, member: M) {
         if self.members.answers(member) {
-            self.next_credit = Some(now);
+            self.has_changed(now);
         }
     }
 
@@ -300,8 +319,12 @@ impl<K: Ord + Clone, T, M: Ord + Copy> FrontQueue<K, T, M> {
 
     /// A member is another one than it was: it may be the one that the first call waits for.
     fn on_change(&mut self, now: Instant, out: &mut Vec<Effect<K, T, M>>) {
-        self.next_credit = Some(now);
+        self.has_changed(now);
         self.tick(now, out);
+    }
+
+    fn has_changed(&mut self, now: Instant) {
+        self.next_credit = Some(now);
     }
 
     /// The member that gets a call now.

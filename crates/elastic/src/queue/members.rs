@@ -1,6 +1,7 @@
 //! The servers that pull: what each has announced, its credit and its load.
 
 use super::credit::Credit;
+use super::unanswered::Unanswered;
 use super::{Choice, QueueSettings};
 use crate::estimate::Announced;
 use base::Instant;
@@ -13,6 +14,7 @@ struct Member {
     estimated: f64,
     credit: Credit,
     load: f64,
+    unanswered: Unanswered,
     /// Takes new calls now.
     open: bool,
     /// It has left a call unanswered that another one got: until then it gets none, unless it answers.
@@ -30,6 +32,10 @@ pub struct MemberView {
     pub credit: f64,
     /// What the caller has told, and what was delivered since.
     pub load: f64,
+    /// Calls that it has not answered at all. Only counted with [`QueueSettings::threshold`].
+    pub unanswered: usize,
+    /// How many of these it may have before it gets no other one; infinite without a threshold.
+    pub unanswered_most: f64,
     /// Whether its updates stay out.
     pub silent: bool,
     /// Whether it takes calls now, as the caller has told.
@@ -58,7 +64,9 @@ impl<M: Ord + Copy> Members<M> {
         } else {
             let credit = Credit::new(now, held, settings.accrual);
             let (estimated, load, open, stalled, turn) = (0.0, 0.0, true, None, 0);
-            self.all.insert(member, Member { announced, estimated, credit, load, open, stalled, turn });
+            let unanswered = Unanswered::default();
+            let new = Member { announced, estimated, credit, load, unanswered, open, stalled, turn };
+            self.all.insert(member, new);
         }
     }
 
@@ -91,16 +99,44 @@ impl<M: Ord + Copy> Members<M> {
         self.all.remove(&member);
     }
 
-    /// It has left a call unanswered, and gets none until then.
-    pub(super) fn stall(&mut self, member: M, until: Instant) {
-        if let Some(member) = self.all.get_mut(&member) {
+    /// It has left a call unanswered that another one gets. If calls are bounded by what is unanswered it gets one more, since it may
+    /// never answer this one alone; else, or if that was it, none until then.
+    pub(super) fn stall(&mut self, member: M, until: Instant, settings: &QueueSettings) {
+        if let Some(member) = self.all.get_mut(&member)
+            && (member.unanswered.falls_silent() || settings.threshold.is_none())
+        {
             member.stalled = Some(until);
         }
     }
 
-    /// It has answered something. Whether it had stalled.
+    /// It has answered something. Whether it had stood still.
     pub(super) fn answers(&mut self, member: M) -> bool {
-        self.all.get_mut(&member).is_some_and(|member| member.stalled.take().is_some())
+        self.all.get_mut(&member).is_some_and(|member| {
+            let had_stalled = member.stalled.take().is_some();
+            member.unanswered.lives() || had_stalled
+        })
+    }
+
+    /// It has answered, for the first time, a call that it got then.
+    pub(super) fn answered(&mut self, now: Instant, member: M, sent: Instant, settings: &QueueSettings) {
+        if let (Some(member), Some(threshold)) = (self.all.get_mut(&member), settings.threshold) {
+            member.unanswered.answer(now, sent, threshold);
+        }
+    }
+
+    /// Somebody else has answered a call that it got then.
+    pub(super) fn taken_back(&mut self, member: M, sent: Instant) {
+        if let Some(member) = self.all.get_mut(&member) {
+            member.unanswered.take_back(sent);
+        }
+    }
+
+    /// Whether it has answered calls that came so much later than this one that it does not work at it.
+    pub(super) fn has_passed(&self, member: M, sent: Instant, settings: &QueueSettings) -> bool {
+        let (Some(member), Some(threshold)) = (self.all.get(&member), settings.threshold) else {
+            return false;
+        };
+        member.unanswered.has_passed(sent, threshold)
     }
 
     /// Calls a second of all that take any.
@@ -138,6 +174,10 @@ impl<M: Ord + Copy> Members<M> {
     pub(super) fn charge(&mut self, now: Instant, member: M, settings: &QueueSettings) {
         self.turn += 1;
         if let Some(member) = self.all.get_mut(&member) {
+            if let Some(threshold) = settings.threshold {
+                let capacity = member.capacity(now, settings);
+                member.unanswered.send(now, capacity, threshold);
+            }
             member.credit.take_call();
             member.load += settings.call_load;
             member.turn = self.turn;
@@ -145,14 +185,19 @@ impl<M: Ord + Copy> Members<M> {
         }
     }
 
-    /// When a member that has no credit left for a call will have some. One whose load is too high waits for its caller.
+    /// When a member that has no room for a call will have some, if it answers nothing until then. One whose load is too high waits for
+    /// its caller.
     pub(super) fn next_credit(&self, now: Instant, settings: &QueueSettings) -> Option<Instant> {
         let next = |member: &Member| {
             let capacity = member.capacity(now, settings);
             let next = member
                 .may_take(settings)
                 .then(|| member.credit.next_call(now, capacity, settings.accrual))??;
-            Some(member.stalled.map_or(next, |until| next.max(until)))
+            let is_full = settings
+                .threshold
+                .is_some_and(|threshold| !member.unanswered.has_room(now, capacity, threshold));
+            let probe = member.unanswered.probe_at().filter(|_| is_full);
+            Some([member.stalled, probe].into_iter().flatten().fold(next, Instant::max))
         };
         self.all.values().filter_map(next).min()
     }
@@ -166,11 +211,17 @@ impl<M: Ord + Copy> Members<M> {
             let capacity = member.capacity(now, settings);
             let mut credit = member.credit;
             credit.accrue(now, capacity, settings.accrual);
-            let silent = member.announced.is_silent(now, &settings.silence);
-            (
-                *name,
-                MemberView { capacity, credit: credit.left(), load: member.load, silent, open: member.open },
-            )
+            let bound = |threshold| member.unanswered.bound(now, capacity, threshold);
+            let view = MemberView {
+                capacity,
+                credit: credit.left(),
+                load: member.load,
+                unanswered: member.unanswered.count(),
+                unanswered_most: settings.threshold.map_or(f64::INFINITY, bound),
+                silent: member.announced.is_silent(now, &settings.silence),
+                open: member.open,
+            };
+            (*name, view)
         })
     }
 }
@@ -185,6 +236,7 @@ impl Member {
 
     /// A capacity that decays is taken as it is now, so credit is never more than was announced.
     fn accrue(&mut self, now: Instant, settings: &QueueSettings) {
+        self.unanswered.expire(now);
         self.credit.accrue(now, self.capacity(now, settings), settings.accrual);
     }
 
@@ -193,6 +245,10 @@ impl Member {
     }
 
     fn has_room(&self, now: Instant, settings: &QueueSettings) -> bool {
-        self.stalled.is_none_or(|until| until <= now) && self.credit.has_call() && self.may_take(settings)
+        let answers = |threshold| self.unanswered.has_room(now, self.capacity(now, settings), threshold);
+        self.stalled.is_none_or(|until| until <= now)
+            && self.credit.has_call()
+            && self.may_take(settings)
+            && settings.threshold.is_none_or(answers)
     }
 }

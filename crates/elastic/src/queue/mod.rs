@@ -10,6 +10,9 @@
 //! Waiting is bounded by length and by time. Nothing waits past its bound: by then the caller's client has sent the INVITE
 //! again, or will soon, and the next copy is a call as good as this one.
 //!
+//! A member has no more calls unanswered than its capacity times the threshold ([`QueueSettings::threshold`]): what comes beyond that
+//! waits here, where another member may pull it.
+//!
 //! Late binding goes on after the delivery: a member that leaves a call quite unanswered was not ready for it, and with [`Moves`]
 //! another one that has room gets the call. Whose it is in the end, and that it moves once, is the caller's affair.
 
@@ -17,6 +20,7 @@ mod credit;
 mod front;
 mod members;
 mod settings;
+mod unanswered;
 mod waiting;
 
 pub use front::{Effect, FrontQueue, Offer, QueueCounts};

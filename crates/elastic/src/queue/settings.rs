@@ -21,9 +21,10 @@ pub enum Accrual {
 pub enum Choice {
     /// The one with the most credit, as part of what it can hold: members get calls in proportion to their capacities, a small one
     /// too. The paper says "a server with capacity > 0".
-    #[default]
     MostRoom,
-    /// Transaction-Least-Work-Left: the one with the least load by its capacity, by the load that the caller told.
+    /// Transaction-Least-Work-Left: the one with the least load by its capacity, by the load that the caller told. Load follows
+    /// contention at once, a capacity only after some windows.
+    #[default]
     Tlwl,
     /// Index packing (`AutoScale`): the first in order, so that the last ones have nothing to do and can be stopped.
     IndexPacking,
@@ -94,6 +95,10 @@ pub struct QueueSettings {
     pub accrual: Accrual,
     /// Who gets the next call.
     pub choice: Choice,
+    /// No call for a member that has as many calls unanswered as it can take in this time, but one at a time
+    /// ([`MemberView::unanswered_most`](super::MemberView::unanswered_most)). The caller has to tell of answers
+    /// ([`FrontQueue::answered`](super::FrontQueue::answered)), so none by default.
+    pub threshold: Option<Duration>,
     /// No call for a member whose load is at or above this: none by default. Load is what the caller tells, so with
     /// transactions left open as load a member that stands still soon gets no more, and calls wait here for another one
     /// (`AutoScale`'s packing factor).
@@ -114,6 +119,7 @@ impl Default for QueueSettings {
             overflow: Overflow::Refuse { least: 5, most: 15 },
             accrual: Accrual::Smooth { burst: Duration::from_millis(100) },
             choice: Choice::default(),
+            threshold: None,
             load_max: None,
             call_load: 1.75,
             moves: None,

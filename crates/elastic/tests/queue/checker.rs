@@ -2,7 +2,7 @@
 
 use base::Instant;
 use core::time::Duration;
-use elastic::queue::{Accrual, Effect, FrontQueue, Offer, QueueSettings};
+use elastic::queue::{Accrual, Effect, FrontQueue, MemberView, Offer, QueueSettings};
 use std::collections::{BTreeMap, VecDeque};
 
 pub(crate) type Key = u8;
@@ -18,7 +18,10 @@ pub(crate) enum Operation {
     Gone(Member),
     /// A call that a member has is to have another one.
     Move(Member),
+    /// A member answers something that is no call of the queue.
     Answers(Member),
+    /// A member answers one of its calls, the last one or the one in this place.
+    Answer(Member, usize),
     /// Time passes and nobody ticks.
     Pass(u64),
     /// Ticks at each deadline that comes within so many milliseconds.
@@ -47,6 +50,8 @@ pub(crate) enum Fault {
     DoubleLoad,
     /// A member that has stalled is taken to be one that answers.
     StallForgotten,
+    /// Calls are not answered that the queue takes to be.
+    FalseAnswer,
 }
 
 struct Call {
@@ -65,7 +70,18 @@ struct Account {
     load: f64,
     /// Until when it gets no call, since one has moved away.
     stalled: Option<Instant>,
+    /// When each call was sent that was neither answered nor passed over nor given up.
+    unanswered: Vec<Instant>,
+    /// When a call was answered, and how long that took.
+    answers: Vec<(Instant, Duration)>,
+    /// Whether it has answered nothing since it got a probe, or left a call to another one.
+    is_probed: bool,
 }
+
+/// As the queue has them.
+const PROBE: Duration = Duration::from_millis(100);
+const GIVEN_UP: Duration = Duration::from_secs(32);
+const MINUTE: u64 = 60_000_000_000;
 
 impl Account {
     /// No interval between two deliveries has more of them than was announced for it, and a burst.
@@ -86,6 +102,46 @@ impl Account {
             let stored = (most * burst.as_secs_f64()).max(1.0);
             assert!((count + 1) as f64 <= stored + accrued + 1e-3, "above its credit");
         }
+    }
+}
+
+impl Account {
+    /// How many unanswered calls a member of this capacity may have before it gets another one.
+    fn bound(&self, now: Instant, capacity: f64, threshold: Duration) -> f64 {
+        if self.is_probed {
+            return 1.0;
+        }
+        let minute = |at: Instant| at.as_nanos() / MINUTE;
+        let recent = self.answers.iter().filter(|(at, _)| minute(*at) + 1 >= minute(now));
+        let base = recent.map(|(_, took)| *took).min().unwrap_or_default();
+        (capacity * (threshold + base).as_secs_f64()).max(1.0)
+    }
+
+    fn expire(&mut self, now: Instant) {
+        let before = self.unanswered.len();
+        self.unanswered.retain(|sent| now - *sent < GIVEN_UP);
+        self.is_probed |= self.unanswered.len() < before;
+    }
+
+    /// It gets a call: within its bound, or as a probe.
+    fn send(&mut self, now: Instant, capacity: f64, threshold: Duration) {
+        self.expire(now);
+        if self.unanswered.len() as f64 >= self.bound(now, capacity, threshold) {
+            let last = self.unanswered.last().expect("the bound is 1 at least");
+            assert!(now - *last >= PROBE, "more unanswered than it takes");
+            self.unanswered.clear();
+            self.is_probed = true;
+        }
+        self.unanswered.push(now);
+    }
+
+    fn answer(&mut self, now: Instant, sent: Instant, threshold: Duration) {
+        self.unanswered.retain(|other| *other == sent || *other + threshold > sent);
+        if let Some(place) = self.unanswered.iter().position(|other| *other == sent) {
+            self.unanswered.remove(place);
+        }
+        self.answers.push((now, now - sent));
+        self.is_probed = false;
     }
 }
 
@@ -142,8 +198,10 @@ impl Checker {
                 self.queue.tick(self.now, &mut out);
                 if let Some(account) = self.accounts.get_mut(&member) {
                     account.stalled = None;
+                    account.is_probed = false;
                 }
             }
+            Operation::Answer(member, place) => self.answer(member, place, &mut out),
             Operation::Pass(millis) => {
                 self.now += Duration::from_millis(millis);
                 return;
@@ -173,6 +231,19 @@ impl Checker {
         assert_eq!(offer == Offer::Waiting, offer != Offer::Absorbed && self.waits(key), "as it was said");
     }
 
+    fn answer(&mut self, member: Member, place: usize, out: &mut Vec<Seen>) {
+        let (now, threshold) = (self.now, self.settings.threshold.unwrap_or_default());
+        let Some(account) = self.accounts.get_mut(&member) else { return };
+        account.expire(now);
+        let sent = account.unanswered.get(place).or(account.unanswered.last()).copied();
+        let Some(sent) = sent else { return };
+        if self.fault != Fault::FalseAnswer {
+            account.answer(now, sent, threshold);
+        }
+        self.queue.answered(now, member, sent);
+        self.queue.tick(now, out);
+    }
+
     fn move_from(&mut self, member: Member) {
         // As its caller does: what is due leaves first.
         let mut out = Vec::new();
@@ -182,9 +253,14 @@ impl Checker {
         let moves = self.settings.moves.expect("nothing moves where it may not");
         assert!(self.waiting.is_empty(), "others wait who were first");
         assert_ne!(other, member, "to another one");
-        self.queue.moved(self.now, member, other);
+        let account = self.accounts.get_mut(&member);
+        let sent = account.and_then(|account| account.unanswered.first().copied()).unwrap_or(self.now);
+        assert!(self.queue.moved(self.now, (member, sent), other), "what was passed over is no more there");
         self.moved += 1;
-        if let Some(account) = self.accounts.get_mut(&member) {
+        let is_bounded = self.settings.threshold.is_some();
+        if let Some(account) = self.accounts.get_mut(&member)
+            && (std::mem::replace(&mut account.is_probed, is_bounded) || !is_bounded)
+        {
             account.stalled = Some(self.now + moves.hold);
         }
         self.charge(other);
@@ -195,6 +271,7 @@ impl Checker {
 
     /// A member gets a call.
     fn charge(&mut self, member: Member) {
+        let capacity = self.capacity_of(member);
         let account = self.accounts.get_mut(&member).expect("a member gets it");
         assert!(self.settings.load_max.is_none_or(|most| account.load < most), "too much load");
         assert!(account.stalled.is_none_or(|until| until <= self.now), "it stands still");
@@ -202,6 +279,14 @@ impl Checker {
         account.stalled = account.stalled.zip(self.settings.moves).map(|(_, moves)| self.now + moves.hold);
         account.delivered.push(self.now);
         account.check(&self.settings);
+        if let Some(threshold) = self.settings.threshold {
+            account.send(self.now, capacity, threshold);
+        }
+    }
+
+    fn capacity_of(&self, member: Member) -> f64 {
+        let view = self.queue.members(self.now).find(|(name, _)| *name == member);
+        view.map_or(0.0, |(_, view)| view.capacity)
     }
 
     fn waits(&self, key: Key) -> bool {
@@ -279,7 +364,16 @@ impl Checker {
                 .and_then(|account| account.stalled)
                 .is_some_and(|until| until > self.now)
         };
-        let mut members = self.queue.members(self.now).filter(|(member, _)| !stands(*member));
+        let is_full = |member, capacity| {
+            let (Some(threshold), Some(account)) = (self.settings.threshold, self.accounts.get(&member))
+            else {
+                return false;
+            };
+            account.unanswered.len() as f64 >= account.bound(self.now, capacity, threshold)
+        };
+        let takes =
+            |(member, view): &(Member, MemberView)| !stands(*member) && !is_full(*member, view.capacity);
+        let mut members = self.queue.members(self.now).filter(takes);
         let room = members.any(|(_, view)| has_room((view.credit, view.load)));
         assert!(self.waiting.is_empty() || due || !room, "calls wait although a member has room");
     }
@@ -293,6 +387,10 @@ impl Checker {
         for _ in 0..60 {
             self.step(&Operation::Run(4));
             self.step(&Operation::Load(200, 0.0));
+            while self.accounts.get(&200).is_some_and(|account| !account.unanswered.is_empty()) {
+                self.step(&Operation::Load(200, 0.0));
+                self.step(&Operation::Answer(200, 0));
+            }
         }
         assert!(self.waiting.is_empty(), "there was room for all");
         let counts = self.queue.counts();

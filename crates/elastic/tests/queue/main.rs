@@ -3,3 +3,4 @@
 mod checker;
 mod random;
 mod rules;
+mod unanswered;

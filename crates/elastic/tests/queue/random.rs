@@ -14,6 +14,7 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
         1 => (0..4_u8).prop_map(Operation::Gone),
         2 => (0..4_u8).prop_map(Operation::Move),
         1 => (0..4_u8).prop_map(Operation::Answers),
+        4 => (0..4_u8, 0..6_usize).prop_map(|(member, place)| Operation::Answer(member, place)),
         1 => (0..3_000_u64).prop_map(Operation::Pass),
         3 => (0..120_u64).prop_map(Operation::Pass),
         4 => (0..400_u64).prop_map(Operation::Run),
@@ -30,9 +31,11 @@ fn settings() -> impl Strategy<Value = QueueSettings> {
     let overflow = prop_oneof![Just(Overflow::Drop), Just(Overflow::Refuse { least: 1, most: 5 })];
     let load_max = prop::option::of(2.0..6.0_f64);
     let moves = prop::option::of(Just(Moves::after(Duration::from_millis(100))));
-    (choice, accrual, overflow, load_max, 1..10_usize, moves).prop_map(
-        |(choice, accrual, overflow, load_max, least, moves)| QueueSettings {
+    let threshold = prop::option::of((1..300_u64).prop_map(Duration::from_millis));
+    (choice, accrual, overflow, load_max, 1..10_usize, (moves, threshold)).prop_map(
+        |(choice, accrual, overflow, load_max, least, (moves, threshold))| QueueSettings {
             choice,
+            threshold,
             accrual,
             overflow,
             load_max,
@@ -59,7 +62,15 @@ proptest! {
 /// A run that has something of everything.
 fn run(fault: Fault) {
     let moves = Some(Moves::after(Duration::from_millis(100)));
-    let settings = QueueSettings { load_max: Some(30.0), call_load: 1.0, moves, ..QueueSettings::default() };
+    let settings = QueueSettings {
+        load_max: Some(30.0),
+        call_load: 1.0,
+        choice: Choice::MostRoom,
+        // With it, the first call too many is noticed by the bound.
+        threshold: (fault != Fault::StallForgotten).then_some(Duration::from_millis(200)),
+        moves,
+        ..QueueSettings::default()
+    };
     let mut checker = Checker::new(settings, fault);
     checker.step(&Operation::Announce(1, 20.0));
     for round in 0..6 {
@@ -71,7 +82,11 @@ fn run(fault: Fault) {
         checker.step(&Operation::Load(1, 20.0));
         checker.step(&Operation::Announce(2, 30.0));
         checker.step(&Operation::Pass(100));
-        checker.step(&Operation::Run(600));
+        for _ in 0..12 {
+            checker.step(&Operation::Run(50));
+            checker.step(&Operation::Answer(1, 0));
+            checker.step(&Operation::Answer(2, 0));
+        }
         checker.step(&Operation::Move(2));
         checker.step(&Operation::Pass(50));
     }
@@ -104,4 +119,5 @@ canaries! {
     a_queue_that_stands_is_noticed: Idle, "none is lost";
     more_than_the_load_is_noticed: DoubleLoad, "too much load";
     a_call_for_who_stands_still_is_noticed: StallForgotten, "it stands still";
+    more_than_unanswered_may_be_is_noticed: FalseAnswer, "more unanswered than it takes";
 }

@@ -215,7 +215,7 @@ fn with_moves() -> Queue {
 /// A call leaves this member, if another one has room.
 fn move_from(queue: &mut Queue, now: Instant, member: u32) -> Option<u32> {
     let other = queue.other(now, member)?;
-    queue.moved(now, member, other);
+    assert!(queue.moved(now, (member, now), other), "nothing that came later was answered");
     Some(other)
 }
 

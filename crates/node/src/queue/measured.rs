@@ -20,6 +20,10 @@ struct Member {
     answers: Vec<Duration>,
     /// How many of these were no answers, but calls that moved to another member since none came.
     moved: usize,
+    /// How many calls in a row have moved, none having been answered in between.
+    moved_in_row: usize,
+    /// When it got the first of them.
+    first_moved: Instant,
     /// Calls of these windows whose first answer has not come. What is answered beyond them is no call from here: an INVITE that
     /// comes again with credentials, or one of another pool.
     unanswered: u64,
@@ -55,6 +59,8 @@ impl Measured {
             calls_before: 0,
             answers: Vec::new(),
             moved: 0,
+            moved_in_row: 0,
+            first_moved: now,
             unanswered: 0,
             was_silent: false,
         };
@@ -88,19 +94,42 @@ impl Measured {
 
     /// A member has answered for the first time, after so long.
     pub(super) fn answered(&mut self, now: Instant, slot: Slot, took: Duration) {
-        self.measure(now, slot, took, false);
-    }
-
-    /// A call has moved to another member, since this one had answered nothing for so long: it is slow, and has carried none.
-    pub(super) fn moved(&mut self, now: Instant, slot: Slot, after: Duration) {
-        self.measure(now, slot, after, true);
-    }
-
-    fn measure(&mut self, now: Instant, slot: Slot, took: Duration, has_moved: bool) {
-        if let Some(member) = self.members.get_mut(&slot).filter(|member| member.unanswered > 0) {
+        let Some(member) = self.members.get_mut(&slot) else { return };
+        member.moved_in_row = 0;
+        if member.unanswered > 0 {
             member.unanswered -= 1;
             member.answers.push(took);
-            member.moved += usize::from(has_moved);
+            self.ends.get_or_insert(now + WINDOW);
+        }
+    }
+
+    /// A call has moved to another member, since this one, which got it at `sent`, has answered nothing to it. If the call before has moved as well, and
+    /// nothing was answered in between, the member is slow, and has carried neither. One call alone says nothing: it may be one that the
+    /// member never answers.
+    pub(super) fn moved(&mut self, now: Instant, slot: Slot, sent: Instant) {
+        let Some(member) = self.members.get_mut(&slot).filter(|member| member.unanswered > 0) else { return };
+        member.unanswered -= 1;
+        member.moved_in_row += 1;
+        let slow: &[Duration] = match member.moved_in_row {
+            1 => {
+                member.first_moved = sent;
+                return;
+            }
+            2 => &[now - member.first_moved, now - sent],
+            _ => &[now - sent],
+        };
+        member.answers.extend_from_slice(slow);
+        member.moved += slow.len();
+        self.ends.get_or_insert(now + WINDOW);
+    }
+
+    /// A member has answered a call that had moved: it has not swallowed that, and was slow.
+    pub(super) fn answered_late(&mut self, now: Instant, slot: Slot) {
+        let Some(member) = self.members.get_mut(&slot) else { return };
+        // Of several in a row each was counted when it moved.
+        if core::mem::take(&mut member.moved_in_row) == 1 {
+            member.answers.push(now.saturating_since(member.first_moved));
+            member.moved += 1;
             self.ends.get_or_insert(now + WINDOW);
         }
     }
@@ -185,7 +214,7 @@ mod tests {
         for second in 0..4 {
             for call in 0..25 {
                 measured.delivered(at(1_000 * second + call), Slot(0));
-                measured.moved(at(1_000 * second + call + 100), Slot(0), Duration::from_millis(100));
+                measured.moved(at(1_000 * second + call + 100), Slot(0), at(1_000 * second + call));
             }
             last =
                 measured.capacities(at(1_000 * (second + 1))).first().map_or(last, |(_, capacity)| *capacity);

@@ -152,17 +152,17 @@ impl Queues {
         queue.other(now, slot)
     }
 
-    /// A call has moved on from the first member, which was silent for so long, to that other one.
-    pub(crate) fn moved(&mut self, now: Instant, pool: PoolId, first: (Slot, Duration), other: Slot) {
+    /// A call has moved on from the first member, which got it at that time and was silent since, to that other one.
+    pub(crate) fn moved(&mut self, now: Instant, pool: PoolId, first: (Slot, Instant), other: Slot) {
         if let Some(queue) = self.of(pool) {
             queue.moved(now, first, other);
         }
     }
 
-    /// A call that a member got belongs to one that was faster.
-    pub(crate) fn taken_back(&mut self, pool: PoolId, slot: Slot) {
+    /// A call that a member got at that time belongs to one that was faster.
+    pub(crate) fn taken_back(&mut self, now: Instant, pool: PoolId, member: (Slot, Instant)) {
         if let Some(queue) = self.of(pool) {
-            queue.taken_back(slot);
+            queue.taken_back(now, member);
         }
     }
 
@@ -186,9 +186,9 @@ impl Queues {
         self.pools.get_mut(pool.index())?.as_mut()
     }
 
-    /// A member has answered anything: it does not stand still.
-    pub(crate) fn answers(&mut self, now: Instant, slot: Slot) {
-        self.pools.iter_mut().flatten().for_each(|queue| queue.answers(now, slot));
+    /// A member has answered anything: it does not stand still. `is_late`: a call that had moved on from it.
+    pub(crate) fn answers(&mut self, now: Instant, slot: Slot, is_late: bool) {
+        self.pools.iter_mut().flatten().for_each(|queue| queue.answers(now, slot, is_late));
     }
 
     pub(crate) fn deadline(&self) -> Option<Instant> {
@@ -272,7 +272,7 @@ impl Shard {
             (queues.shards, queues.wanted) = (shards, wanted);
         }
         queues.is_stale = true;
-        self.balancer.keep_first_answers(queues.pools.iter().flatten().any(PoolQueue::measures));
+        self.balancer.keep_first_answers(queues.pools.iter().flatten().next().is_some());
         if !has_any && queues.released.is_empty() {
             self.queues = None;
         }
@@ -353,8 +353,8 @@ impl Shard {
     pub(crate) fn serve_queues(&mut self, out: &mut Outbox<ShardEvent>) {
         let now = self.edge.now;
         let Some(queues) = &mut self.queues else { return };
-        for (slot, took) in self.balancer.first_answers() {
-            queues.pools.iter_mut().flatten().for_each(|queue| queue.answered(now, slot, took));
+        for answer in self.balancer.first_answers() {
+            queues.pools.iter_mut().flatten().for_each(|queue| queue.answered(now, answer));
         }
         let released = core::mem::take(&mut queues.released);
         let (is_stale, news) = (core::mem::take(&mut queues.is_stale), core::mem::take(&mut queues.news));

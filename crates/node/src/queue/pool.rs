@@ -2,7 +2,7 @@
 
 use super::measured::Measured;
 use super::{Announced, HALF_T1, Waiter};
-use balance::{Balancer, NodeId, PoolId, Slot, Weights};
+use balance::{Balancer, FirstAnswer, NodeId, PoolId, Slot, Weights};
 use base::Instant;
 use core::time::Duration;
 use elastic::estimate::{Settings, SilenceSettings};
@@ -53,7 +53,9 @@ impl QueueSetup {
             minimum: part(self.capacity.minimum),
             ..self.capacity
         };
-        let settings = QueueSettings { length, silence, ..self.settings };
+        // Answers are seen here, whoever says what a member can take.
+        let threshold = Some(self.capacity.threshold);
+        let settings = QueueSettings { length, silence, threshold, ..self.settings };
         Self { settings, source: self.source, capacity }
     }
 
@@ -173,11 +175,6 @@ impl PoolQueue {
         self.measured.remove(slot);
     }
 
-    /// Whether it looks at the members' response times.
-    pub(super) fn measures(&self) -> bool {
-        self.setup.source != CapacitySource::Fixed
-    }
-
     /// Whether callers who wait are told so.
     pub(super) fn tells(&self) -> bool {
         self.setup.settings.bound > HALF_T1
@@ -281,7 +278,8 @@ impl PoolQueue {
     }
 
     /// A member has answered a call for the first time.
-    pub(super) fn answered(&mut self, now: Instant, slot: Slot, took: Duration) {
+    pub(super) fn answered(&mut self, now: Instant, FirstAnswer { slot, sent, took }: FirstAnswer) {
+        self.front.answered(now, slot, sent);
         self.measured.answered(now, slot, took);
     }
 
@@ -295,21 +293,29 @@ impl PoolQueue {
         self.front.other(now, slot)
     }
 
-    /// A call has moved on from the first member, which was silent for so long, to that other one.
-    pub(super) fn moved(&mut self, now: Instant, (first, silent_for): (Slot, Duration), other: Slot) {
-        self.front.moved(now, first, other);
-        self.measured.moved(now, first, silent_for);
+    /// A call has moved on from the first member, which got it at `sent` and was silent since, to that other one. Where the first one has
+    /// answered later calls meanwhile, the time says nothing of it: or whoever calls what it never answers would make it slow.
+    pub(super) fn moved(&mut self, now: Instant, (first, sent): (Slot, Instant), other: Slot) {
+        if self.front.moved(now, (first, sent), other) {
+            self.measured.moved(now, first, sent);
+        } else {
+            self.measured.taken_back(first);
+        }
         self.measured.delivered(now, other);
     }
 
-    /// A call that a member got belongs to one that was faster.
-    pub(super) fn taken_back(&mut self, slot: Slot) {
+    /// A call that a member got at `sent` belongs to one that was faster.
+    pub(super) fn taken_back(&mut self, now: Instant, (slot, sent): (Slot, Instant)) {
+        self.front.taken_back(now, slot, sent);
         self.measured.taken_back(slot);
     }
 
-    /// A member has answered anything.
-    pub(super) fn answers(&mut self, now: Instant, slot: Slot) {
+    /// A member has answered anything; `is_late`: a call that had moved on from it.
+    pub(super) fn answers(&mut self, now: Instant, slot: Slot, is_late: bool) {
         self.front.answers(now, slot);
+        if is_late {
+            self.measured.answered_late(now, slot);
+        }
     }
 
     /// A member for a call of which nothing has to be kept.

@@ -273,7 +273,7 @@ impl<'p> World<'p> {
     /// A host that has not answered leaves the call to another one that has room, once, and with a retry of the budget. What it has
     /// of it stays work that it has yet to do: it cannot be cancelled before it answers.
     fn move_call(&mut self, now: Instant, call: u32, looks: u8) {
-        let Call { host, is_settled, .. } = self.calls[call as usize];
+        let Call { host, sent, is_settled, .. } = self.calls[call as usize];
         let Some(moves) = self.moves.filter(|_| !is_settled) else { return };
         let member = self.hosts[host as usize].member;
         let mut other = None;
@@ -282,7 +282,7 @@ impl<'p> World<'p> {
                 queue.tick(now, effects);
                 other = queue.other(now, member);
                 if let Some(other) = other {
-                    queue.moved(now, member, other);
+                    queue.moved(now, (member, sent), other);
                 }
             });
         }
@@ -348,17 +348,19 @@ impl<'p> World<'p> {
     /// A message has been forwarded.
     fn follow(&mut self, now: Instant, index: u32, job: Job) {
         let host = &mut self.hosts[index as usize];
+        let mut answered = None;
         match job.message {
             FIRST => {
                 let call = &mut self.calls[job.call as usize];
                 let second = call.second.filter(|(second, _)| *second == index);
                 let sent = second.map_or(call.sent, |(_, sent)| sent);
+                answered = Some(sent);
                 host.load = (host.load - INVITE).max(0.0);
                 host.on_forwarded(now - sent);
                 if core::mem::replace(&mut call.is_settled, true) {
                     // Another one was first: here it is cancelled.
                     host.calls -= 1;
-                    return self.tell_queue(now, index);
+                    return self.tell_queue(now, index, answered);
                 }
                 call.host = index;
                 let call = Call { sent, ..*call };
@@ -379,15 +381,18 @@ impl<'p> World<'p> {
             self.events.after(wait, Event::Message(Job { message: job.message + 1, ..job }));
         }
         if matches!(job.message, FIRST | HANGING_UP | LAST) {
-            self.tell_queue(now, index);
+            self.tell_queue(now, index, answered);
         }
     }
 
-    /// A host has answered.
-    fn tell_queue(&mut self, now: Instant, index: u32) {
+    /// A host has answered, a call for the first time if it names when that was sent.
+    fn tell_queue(&mut self, now: Instant, index: u32, answered: Option<Instant>) {
         let (member, load) = (self.hosts[index as usize].member, self.hosts[index as usize].load);
         self.ask(now, |queue, effects| {
             queue.answers(now, member);
+            if let Some(sent) = answered {
+                queue.answered(now, member, sent);
+            }
             queue.set_load(now, member, load, effects);
         });
     }

@@ -348,7 +348,10 @@ impl Stateful {
         let slot = edge.topology.slot_at(sent.flow.peer);
         if let Some(slot) = slot {
             if let Some(queues) = queues {
-                queues.answers(edge.now, slot);
+                // The call is another member's, or over.
+                let is_others = request.is_none_or(|request| !request.counts_with(Some(slot)));
+                let is_invite = message.cseq().method == Method::Invite;
+                queues.answers(edge.now, slot, is_invite && is_others);
             }
             balancer.answered(edge.now, slot);
             balancer.count_response(slot, status);

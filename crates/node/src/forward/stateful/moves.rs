@@ -86,7 +86,7 @@ impl Assigner<'_> {
         let Decision::Forward { slot, .. } = self.balancer.move_to(self.now, &request, other) else {
             return None;
         };
-        queues.moved(self.now, pool, (first, self.now.saturating_since(assigned.since)), slot);
+        queues.moved(self.now, pool, (first, assigned.since), slot);
         self.budgets.of(rule).retry(self.now);
         assigned.moved = Some(Moved { since: [assigned.since, self.now], holder: 0, by_second: 0 });
         assigned.give(self.now, SECOND, slot);
@@ -106,13 +106,14 @@ impl Assigner<'_> {
         if before == place {
             return;
         }
-        let since = moved.since.get(place).copied().unwrap_or(assigned.since);
+        let [since, since_before] =
+            [place, before].map(|place| moved.since.get(place).copied().unwrap_or(assigned.since));
         let request = Request { call_id, ..assigned.request };
         let slot = assigned.tried[place];
         let was_silent = self.balancer.move_back(self.now, &request, (slot, since), is_cancelled);
         let is_second = assigned.slot_of(SECOND) == Some(assigned.tried[before]);
         if let Some(queues) = self.queues.as_deref_mut().filter(|_| was_silent && is_second) {
-            queues.taken_back(assigned.request.pool, assigned.tried[before]);
+            queues.taken_back(self.now, assigned.request.pool, (assigned.tried[before], since_before));
         }
     }
 }

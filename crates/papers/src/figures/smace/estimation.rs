@@ -4,7 +4,7 @@ use super::super::{Entry, Options, Progress};
 use super::{THRESHOLD, assumptions, micros, neighbours, seconds, server, settled};
 use crate::report::{Axis, Claim, Figure, Plot, PlotSeries, Style};
 use elastic::estimate::{Law, Settings};
-use elastic::queue::Overflow;
+use elastic::queue::{Choice, Overflow, QueueSettings};
 use sim::cloud::{Announcing, Bursts, CloudPlan, CloudResults, CloudSecond, Front, run as simulate};
 use sim::stats::sweep;
 
@@ -36,7 +36,9 @@ fn plan(law: Option<Law>, length: u64) -> CloudPlan {
             ..Settings::default()
         })),
     };
-    let queue = elastic::queue::QueueSettings { overflow: Overflow::Drop, ..Default::default() };
+    // The paper: "a server with capacity > 0", whatever it has open.
+    let choice = Choice::MostRoom;
+    let queue = QueueSettings { overflow: Overflow::Drop, choice, threshold: None, ..Default::default() };
     plan.front = Front::Queue(Box::new(queue));
     plan
 }

@@ -1,0 +1,188 @@
+//! What a member has unanswered bounds what it gets, in every order.
+
+use base::Instant;
+use core::time::Duration;
+use elastic::estimate::SilenceSettings;
+use elastic::queue::{Accrual, Choice, Effect, FrontQueue, QueueSettings};
+use proptest::prelude::*;
+
+type Queue = FrontQueue<u32, (), u32>;
+
+const ORDERS: [Choice; 3] = [Choice::MostRoom, Choice::Tlwl, Choice::IndexPacking];
+
+fn at(millis: u64) -> Instant {
+    Instant::from_millis(millis)
+}
+
+/// Members of 1,000 calls/s, which have 5 of them at once within the threshold of 5 ms.
+fn queue(choice: Choice, members: u32) -> Queue {
+    let threshold = Some(Duration::from_millis(5));
+    let silence = SilenceSettings { validity: Duration::MAX, ..SilenceSettings::default() };
+    let mut queue = Queue::new(QueueSettings { choice, threshold, silence, ..QueueSettings::default() });
+    for member in 0..members {
+        queue.announce(at(0), member, 1_000.0, &mut Vec::new());
+    }
+    queue
+}
+
+/// Who gets what of the calls that are offered at this moment, and of those that waited.
+fn offer(queue: &mut Queue, now: Instant, keys: core::ops::Range<u32>) -> Vec<u32> {
+    let mut out = Vec::new();
+    queue.tick(now, &mut out);
+    for key in keys {
+        queue.offer(now, key, (), 0, &mut out);
+    }
+    out.iter()
+        .filter_map(|effect| match effect {
+            Effect::Deliver { member, .. } => Some(*member),
+            Effect::Refuse { .. } => None,
+        })
+        .collect()
+}
+
+fn unanswered(queue: &Queue, now: Instant, member: u32) -> usize {
+    queue.members(now).find(|(name, _)| *name == member).map_or(0, |(_, view)| view.unanswered)
+}
+
+#[test]
+fn a_member_has_no_more_unanswered_than_it_takes_in_the_threshold() {
+    for choice in ORDERS {
+        let mut queue = queue(choice, 2);
+        // A tenth of a second of credit is there for 100 calls each, and 30 come.
+        let mut given = offer(&mut queue, at(1_000), 0..30);
+        given.sort_unstable();
+        assert_eq!(given, [[0; 5], [1; 5]].concat(), "{choice:?}");
+        // An answer makes room for one, and the millisecond that it took for one more: the way there and back is no work.
+        let mut out = Vec::new();
+        queue.answered(at(1_001), 1, at(1_000));
+        queue.tick(at(1_001), &mut out);
+        let [Effect::Deliver { member: 1, .. }, Effect::Deliver { member: 1, .. }] = out[..] else {
+            panic!("{choice:?}: {out:?}");
+        };
+    }
+}
+
+/// It gets what its bound allows, then one call at a time, less and less often, and its due again with its first answer.
+#[test]
+fn a_frozen_member_gets_one_call_at_a_time() {
+    for choice in ORDERS {
+        let mut queue = queue(choice, 1);
+        let mut times = Vec::new();
+        for millis in 1_000..30_000 {
+            let given = offer(&mut queue, at(millis), millis as u32..millis as u32 + 1);
+            times.extend(given.iter().map(|_| millis - 1_000));
+            if millis >= 1_104 {
+                assert!(unanswered(&queue, at(millis), 0) <= 1, "{choice:?}");
+            }
+        }
+        let probes = [104, 304, 704, 1_504, 3_104, 6_304, 10_304, 14_304, 18_304, 22_304, 26_304];
+        assert_eq!(times, [&[0, 1, 2, 3, 4], &probes[..]].concat(), "{choice:?}");
+        // It has thawed, and answers what it has got last.
+        queue.answered(at(30_000), 0, at(1_000 + probes[10]));
+        assert!(offer(&mut queue, at(30_001), 60_000..60_020).len() >= 5, "{choice:?}");
+    }
+}
+
+/// Answers to other things show that it lives, not how many calls it has.
+#[test]
+fn a_member_that_answers_anything_is_probed_anew() {
+    let mut queue = queue(Choice::Tlwl, 1);
+    let given = |queue: &mut Queue, millis: u64| offer(queue, at(millis), millis as u32..millis as u32 + 9);
+    assert_eq!(given(&mut queue, 1_000).len(), 5);
+    assert_eq!(given(&mut queue, 1_100).len(), 1);
+    assert_eq!(given(&mut queue, 1_200).len(), 0);
+    queue.answers(at(1_200), 0);
+    assert_eq!(given(&mut queue, 1_201).len(), 4, "the others were given up with the probe");
+}
+
+/// Somebody calls what a member never answers, twice a second: others go on as if there were none of these calls.
+#[test]
+fn swallowed_calls_use_nothing_up() {
+    for choice in ORDERS {
+        let mut queue = queue(choice, 1);
+        let mut swallowed = 0;
+        for millis in 1_000..60_000 {
+            let given = offer(&mut queue, at(millis), millis as u32..millis as u32 + 1);
+            assert_eq!(given, [0], "{choice:?}, at {millis}");
+            if millis % 500 == 0 {
+                swallowed += 1;
+            } else {
+                queue.answered(at(millis), 0, at(millis));
+            }
+            assert!(unanswered(&queue, at(millis), 0) <= 1);
+        }
+        assert_eq!(swallowed, 118);
+    }
+}
+
+/// A call that has moved away from a member which answers what came later says nothing of the member.
+#[test]
+fn a_member_that_swallows_a_call_does_not_stand_still() {
+    for answers_later in [true, false] {
+        let settings = QueueSettings {
+            threshold: Some(Duration::from_millis(5)),
+            moves: Some(elastic::queue::Moves::after(Duration::from_millis(100))),
+            ..QueueSettings::default()
+        };
+        let mut queue = Queue::new(settings);
+        for member in 0..2 {
+            queue.announce(at(0), member, 1_000.0, &mut Vec::new());
+        }
+        assert_eq!(offer(&mut queue, at(1_000), 0..1), [0]);
+        if answers_later {
+            queue.set_load(at(1_050), 1, 99.0, &mut Vec::new());
+            assert_eq!(offer(&mut queue, at(1_050), 1..2), [0]);
+            queue.answered(at(1_051), 0, at(1_050));
+        }
+        assert_eq!(queue.other(at(1_100), 0), Some(1));
+        assert_eq!(queue.moved(at(1_100), (0, at(1_000)), 1), !answers_later);
+        queue.set_load(at(1_100), 0, 0.0, &mut Vec::new());
+        // Who may stand still gets one more call, and nothing if that moves as well.
+        assert_eq!(offer(&mut queue, at(1_101), 2..3), [0]);
+        queue.set_load(at(1_102), 0, 0.0, &mut Vec::new());
+        assert_eq!(offer(&mut queue, at(1_102), 3..4), [u32::from(!answers_later)]);
+        if !answers_later {
+            assert_eq!(queue.other(at(1_201), 0), Some(1));
+            assert!(queue.moved(at(1_201), (0, at(1_101)), 1));
+            for (millis, given) in [(1_210, 1), (2_200, 1), (2_201, 0)] {
+                queue.set_load(at(millis), 0, 0.0, &mut Vec::new());
+                let key = millis as u32;
+                assert_eq!(offer(&mut queue, at(millis), key..key + 1), [given], "at {millis}");
+                queue.answered(at(millis), 1, at(millis));
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    /// Where members answer in time and capacity is not scarce, a call goes where TLWL sends it: to the least work by capacity, and of
+    /// several to the one whose turn it is.
+    #[test]
+    fn without_contention_the_queue_is_tlwl(
+        works in prop::collection::vec(prop::collection::vec(0..6_u32, 4), 1..60),
+        capacities in prop::collection::vec(prop_oneof![Just(500.0), Just(1_000.0), Just(2_000.0)], 4),
+    ) {
+        let accrual = Accrual::Smooth { burst: Duration::from_secs(1) };
+        let threshold = Some(Duration::from_millis(5));
+        let mut queue = Queue::new(QueueSettings { accrual, threshold, ..QueueSettings::default() });
+        for (member, capacity) in (0..).zip(&capacities) {
+            queue.announce(at(0), member, *capacity, &mut Vec::new());
+        }
+        let mut turns = [0; 4];
+        for (turn, works) in (1..).zip(&works) {
+            let now = at(1_000 + 2 * turn);
+            for (member, work) in (0..).zip(works) {
+                queue.set_load(now, member, f64::from(*work), &mut Vec::new());
+            }
+            let least = |member: &usize| f64::from(works[*member]) / capacities[*member];
+            let expected = (0..4)
+                .min_by(|one, other| least(one).total_cmp(&least(other)).then(turns[*one].cmp(&turns[*other])));
+            let given = offer(&mut queue, now, turn as u32..turn as u32 + 1);
+            prop_assert_eq!(given.as_slice(), [expected.expect("there are four") as u32]);
+            turns[given[0] as usize] = turn;
+            queue.answered(now + Duration::from_millis(1), given[0], now);
+        }
+    }
+}
