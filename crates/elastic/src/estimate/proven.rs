@@ -4,8 +4,8 @@
 //! threshold so far (*proven*), once a window:
 //!
 //! - L > 1 in two windows in a row, and no cut in the last 2 s: `c <- b * clamp(1 / sqrt(L), 0.7, 0.95)`, not below
-//!   `0.2 * P`. The base b is g where the capacity was tried (g >= 0.8 c), else c: a slow server that has little to do
-//!   is cut step by step, not to its little. Calls of which none was forwarded are the highest latency.
+//!   `0.2 * P`. The base b is g where the capacity was tried (g >= 0.8 c), but c at most, else c: a slow server that has little to
+//!   do is cut step by step, not to its little, and one that gets more than its capacity, from others, is cut all the same. Calls of which none was forwarded are the highest latency.
 //! - L < 0.9 and the capacity was tried: `c <- c + max(0.3 * (P - c), 0.05 * c) * h / 2^f` for each second, where
 //!   `h = min(1, 2 * (0.9 - L))` is room for growth, and f how often in a row growth has ended in a cut.
 //! - L < 0.9, and it was not tried, but g >= 0.3 c: the same without `0.05 * c`, only up to P.
@@ -58,7 +58,7 @@ impl Proven {
             return if self.high < law.confirm || rests {
                 capacity
             } else {
-                self.cut(settings, now, capacity, tried.then_some(window.goodput), latency)
+                self.cut(settings, now, capacity, tried.then_some(window.goodput.min(capacity)), latency)
             };
         }
         self.high = 0;

@@ -53,6 +53,9 @@ impl Default for Settings {
 pub struct SmaceSettings {
     /// What is left of the goodput when latency is above the threshold: 0.9 (sections IV-B and VI-C).
     pub reduced: f64,
+    /// Whether goodput counts there up to the capacity alone: yes. Ours. The paper takes it as it is, and where a server carries more than its
+    /// capacity, of calls that come past the queue, 90 % of that would be a rise.
+    pub goodput_bounded: bool,
     /// The least time between two changes: 10 s (section VI-C).
     pub hold: Duration,
     /// Growth in the conservative mode: 10 calls/s a minute (section IV-B).
@@ -68,6 +71,7 @@ impl Default for SmaceSettings {
     fn default() -> Self {
         Self {
             reduced: 0.9,
+            goodput_bounded: true,
             hold: Duration::from_secs(10),
             conservative_per_minute: 10.0,
             conservative_after: 2,

@@ -5,7 +5,8 @@
 //! - L > T: `capacity <- 0.9 * goodput`;
 //! - else: `capacity <- capacity * sqrt(1 + (T - L) / T)`, or in the conservative mode `capacity + 10` a minute.
 //!
-//! What the paper leaves open, and what is done: `load_current` is the capacity that is announced, not what has come, so
+//! What the paper leaves open, and what is done: goodput counts up to the capacity alone
+//! ([`SmaceSettings::goodput_bounded`](super::SmaceSettings::goodput_bounded)); `load_current` is the capacity that is announced, not what has come, so
 //! capacity grows to the maximum when nobody calls; a window without samples changes nothing; the conservative mode begins
 //! with the second reduction in a row and ends after a calm minute.
 
@@ -47,7 +48,8 @@ impl Smace {
         if latency > 1.0 {
             self.reductions += 1;
             self.conservative |= self.reductions >= law.conservative_after && capacity < settings.maximum;
-            return law.reduced * window.goodput;
+            let most = if law.goodput_bounded { capacity } else { f64::INFINITY };
+            return law.reduced * window.goodput.min(most);
         }
         self.reductions = 0;
         if self.conservative {

@@ -49,6 +49,42 @@ proptest! {
         }
     }
 
+    /// A cut cuts, whatever has passed meanwhile: above the threshold capacity never grows, and `smace` leaves 90 % of it at most where it
+    /// may change it, `proven` 95 % unless that is below its floor.
+    #[test]
+    fn above_the_threshold_capacity_falls(law in law(), windows in windows(), beyond in 0.0..20.0_f64) {
+        let settings = Settings { law, ..Settings::default() };
+        let mut now = Instant::ZERO;
+        let mut estimator = Estimator::new(now, settings);
+        let mut carried = 0.0_f64;
+        for (wait, mut window) in windows {
+            let before = estimator.capacity();
+            now += Duration::from_millis(wait % 3_000);
+            // Calls come past the queue, too.
+            window.goodput *= 1.0 + beyond;
+            carried = carried.max(window.goodput);
+            let after = estimator.on_window(now, &window);
+            if window.calls > 0 && window.p95.is_some_and(|p95| p95 > settings.threshold) {
+                prop_assert!(after <= before, "{before} {after}");
+            }
+        }
+        // And however much more than its capacity it carries, too slowly.
+        let before = estimator.capacity();
+        let floor = settings.proven.floor * carried.min(settings.maximum);
+        let goodput = before * (1.0 + beyond);
+        for _ in 0..12 {
+            now += Duration::from_secs(1);
+            let p95 = Some(Duration::from_millis(20));
+            estimator.on_window(now, &Window { calls: 1_000, p95, goodput });
+        }
+        let after = estimator.capacity();
+        let most = match law {
+            Law::Smace => 0.9 * before,
+            Law::Proven => (0.7 * before).max(floor.min(before)),
+        };
+        prop_assert!(after <= most.max(settings.minimum) + 1e-9, "{before} {after} {floor}");
+    }
+
     /// What was never tried is not announced: without a window that has used it, capacity does not grow beyond what was carried.
     #[test]
     fn proven_does_not_grow_on_little_demand(windows in windows()) {
@@ -151,6 +187,22 @@ fn smace_follows_the_paper() {
         window(10, 100, 162.0);
     }
     is(window(10, 100, 162.0), 500.0);
+}
+
+/// Ten minutes at twenty times the threshold, with more calls than the capacity, which somebody else sends: it falls, and does not stay or
+/// rise.
+#[test]
+fn calls_past_the_queue_do_not_keep_a_capacity_up() {
+    for (law, most) in [(Law::Proven, 60.0), (Law::Smace, 10.0)] {
+        let mut now = Instant::ZERO;
+        let mut estimator = Estimator::new(now, Settings { law, ..Settings::default() });
+        for _ in 0..600 {
+            now += Duration::from_secs(1);
+            let p95 = Some(Duration::from_millis(20));
+            estimator.on_window(now, &Window { calls: 300, p95, goodput: 300.0 });
+        }
+        assert!(estimator.capacity() < most, "{law:?}: {}", estimator.capacity());
+    }
 }
 
 /// Windows that stay out leave nothing known.

@@ -3,7 +3,7 @@
 use super::super::{Entry, Options, Progress};
 use super::{THRESHOLD, assumptions, micros, neighbours, seconds, server, settled};
 use crate::report::{Axis, Claim, Figure, Plot, PlotSeries, Style};
-use elastic::estimate::{Law, Settings};
+use elastic::estimate::{Law, Settings, SmaceSettings};
 use elastic::queue::{Choice, Overflow, QueueSettings};
 use sim::cloud::{Announcing, Bursts, CloudPlan, CloudResults, CloudSecond, Front, run as simulate};
 use sim::stats::sweep;
@@ -33,6 +33,8 @@ fn plan(law: Option<Law>, length: u64) -> CloudPlan {
             law,
             threshold: THRESHOLD,
             maximum: MAXIMUM,
+            // As the paper has it.
+            smace: SmaceSettings { goodput_bounded: false, ..SmaceSettings::default() },
             ..Settings::default()
         })),
     };
