@@ -71,7 +71,7 @@ impl Shard {
         if let Some(begins) = known.begins() {
             (facts.begins.0, facts.is_admitted) = (begins, true);
         }
-        facts.waited = known.waited;
+        (facts.waited, facts.sender) = (known.waited, known.sender());
         match facts.halted() {
             Some(halt) => {
                 // A node that hangs up has done with the call, whoever hears of it.

@@ -126,7 +126,7 @@ impl Edge {
         own: Own<'_>,
         out: &mut Outbox<ShardEvent>,
     ) {
-        match reply::answer(message, flow, own, &self.topology, &self.tokens, out) {
+        match reply::answer(message, flow, own, self, out) {
             Ok(()) => {
                 self.ledger.charge(Operation::Reject);
                 self.begun.answered(&self.tokens, message, own.status());
@@ -140,7 +140,7 @@ impl Edge {
     /// Tells who sent a request that it waits here (RFC 3261 §17.2.1).
     pub(crate) fn trying(&mut self, flow: Flow, message: &Message<'_>, out: &mut Outbox<ShardEvent>) {
         let own = Own::Trying;
-        if reply::answer(message, flow, own, &self.topology, &self.tokens, out).is_ok() {
+        if reply::answer(message, flow, own, self, out).is_ok() {
             self.counters.replied(own.status(), own.label());
         }
     }

@@ -1,5 +1,6 @@
 //! Is a request valid, which dialog does it belong to, and by which rule does it go (RFC 3261 §16.3 to §16.5)?
 
+use crate::allowance::Sender;
 use crate::begun::{Begins, Names};
 use crate::forward::stateful::is_about_us;
 use crate::queue::Waited;
@@ -36,6 +37,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) begins: (Begins, Names),
     /// Its source has been charged for what it begins.
     pub(crate) is_admitted: bool,
+    /// Who sends it, as far as that is proved.
+    pub(crate) sender: Sender,
     /// It has waited in the queue of a pool.
     pub(crate) waited: Option<(PoolId, Waited)>,
     /// Where its sender is reached from now on, for the time when the node is no member any more.
@@ -134,6 +137,7 @@ impl Shard {
             is_for_registrar,
             begins: (Begins::Nothing, Names::NONE),
             is_admitted: false,
+            sender: Sender::Unproved,
             waited: None,
             refreshed,
         })

@@ -5,6 +5,7 @@
 //! messages find their way without a table.
 #![forbid(unsafe_code)]
 
+mod allowance;
 mod assign;
 mod begun;
 mod counters;

@@ -1,8 +1,10 @@
 //! Our own answers.
 
+use crate::Drop;
+use crate::allowance::Allowance;
+use crate::edge::Edge;
 use crate::token::Tokens;
 use crate::validate::{LARGEST, Refused};
-use crate::{Drop, Topology};
 use balance::CallKey;
 use base::{Flow, Outbox};
 use wire::build::ResponseBuilder;
@@ -41,7 +43,7 @@ pub(crate) enum Own<'a> {
     Capabilities,
     /// What a rule says.
     ByRule(&'a ::route::Answer),
-    /// What the registrar says, and whether its sender is known to be where the request says that it came from.
+    /// What the registrar says, and whether the sender of the request has proved to know a password.
     OfHome(&'a ::location::Answer, bool),
     /// 422 (RFC 4028 §6), and the least session interval in seconds.
     SessionTooShort(u32),
@@ -95,13 +97,12 @@ impl<'a> Own<'a> {
     }
 
     /// The most bytes of it, in answer to a request of this length.
-    fn most(self, request: usize) -> usize {
+    fn most(self, request: usize, allowance: Allowance) -> usize {
+        let usual = longest(request);
         match self {
-            // Who has proved to know a password has got the challenge for it, and is no forged source.
-            Self::OfHome(_, true) => LARGEST,
-            // As with any answer: not more than twice what came.
-            Self::OfHome(_, false) | Self::Challenge(_) => LARGEST.min(2 * request),
-            _ => longest(request),
+            Self::OfHome(..) | Self::Challenge(_) => allowance.most(LARGEST),
+            Self::Trying => allowance.most_of_trying(usual),
+            _ => allowance.most(usual),
         }
     }
 }
@@ -149,8 +150,7 @@ pub(crate) fn answer<E>(
     message: &Message<'_>,
     flow: Flow,
     own: Own<'_>,
-    topology: &Topology,
-    tokens: &Tokens,
+    edge: &Edge,
     out: &mut Outbox<E>,
 ) -> Result<(), Drop> {
     if message.method() == Some(Method::Ack) {
@@ -164,8 +164,8 @@ pub(crate) fn answer<E>(
     let from = flow.peer;
     let to = request_source_target(message.top_via(), from).unwrap_or(from);
     // A Via with `maddr` may lead out of the family of the listener that was asked.
-    let back = topology.way_to(flow.listener, to).ok_or(Drop::NoTarget)?;
-    let tag = own_tag(tokens, message);
+    let back = edge.topology.way_to(flow.listener, to).ok_or(Drop::NoTarget)?;
+    let tag = own_tag(&edge.tokens, message);
     let unsupported = unsupported(message);
     let unsupported = [("Unsupported", &unsupported[..])];
     let seconds = own.retry_after().map(|seconds| seconds.to_string());
@@ -188,7 +188,8 @@ pub(crate) fn answer<E>(
         Own::Refused(refusal) if refusal.status == 420 => &unsupported,
         Own::Trying | Own::Cancelled | Own::Refused(_) => retry_after.as_slice(),
     };
-    let most = own.most(length);
+    let is_genuine = matches!(own, Own::OfHome(_, true));
+    let most = own.most(length, edge.allowance((from, to), is_genuine, length));
     let mut send = |headers: &[(&str, &[u8])]| {
         out.send_at_most(most, back, |buffer| {
             let reply = ResponseBuilder::reply(buffer, message, from, own.status(), own.reason(), &tag);

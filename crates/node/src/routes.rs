@@ -117,7 +117,7 @@ impl Edge {
     }
 
     /// Whether an element is of the trust domain (RFC 3325 §2.3): a member, a next hop, or in a network that is trusted.
-    fn is_trusted(&self, from: SocketAddr) -> bool {
+    pub(crate) fn is_trusted(&self, from: SocketAddr) -> bool {
         self.topology.slot_at(from).is_some()
             || self.trusted.iter().any(|network| network.contains(from.ip()))
     }

@@ -169,7 +169,7 @@ fn server_non_invite_live(bencher: Bencher<'_, '_>) {
     let to: SocketAddr = "127.0.0.1:5060".parse().expect("an address");
     let bytes = [b'x'; 400];
     let one = |stage: &mut Stage<Packet>| {
-        let response = Packet { bytes: bytes.to_vec().into(), flow: Flow::udp(0, to) };
+        let response = Packet::new(bytes.to_vec(), Flow::udp(0, to));
         stage.served(TransactionKind::NonInvite, StatusClass::Success, response);
     };
     let stage = Stage::new(one);

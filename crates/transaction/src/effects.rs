@@ -4,6 +4,9 @@ use crate::key::Tag;
 use crate::machine::Timer;
 use crate::store::Id;
 
+/// As often as the timers have it.
+pub const UNLIMITED_REPEATS: u8 = u8::MAX;
+
 /// A message as the layer keeps it to send it again: bytes with an address live, a few numbers in a simulation.
 pub trait KeptMessage: Sized {
     /// A response as it comes in.
@@ -15,6 +18,12 @@ pub trait KeptMessage: Sized {
 
     /// Of a response: its To tag. Asked only for responses to RFC 2543 peers.
     fn to_tag(&self) -> Tag;
+
+    /// Of a final response to INVITE: how often timer G may repeat it, where its user wants fewer repetitions than RFC 3261 §17.2.1
+    /// has.
+    fn repeats(&self) -> u8 {
+        UNLIMITED_REPEATS
+    }
 
     /// Bytes of memory that it holds beside its own size.
     fn memory(&self) -> usize {

@@ -1,13 +1,13 @@
 //! All transactions of an element: their matching, their timers, and what they keep.
 
-use crate::effects::{Effects, KeptMessage, Sending, TransactionNews};
+use crate::effects::{Effects, KeptMessage, Sending, TransactionNews, UNLIMITED_REPEATS};
 use crate::key::{ServerKey, Tag, TransactionKey};
 use crate::machine::{
     Life, Machine, MachineStep, Pace, Send, StatusClass, Tell, Timer, TransactionEvent, TransactionKind,
     TransportKind,
 };
 use crate::queues::{Purpose, Queues};
-use crate::store::{Entry, Id, Messages, NEVER, Store, UNLIMITED};
+use crate::store::{Entry, Id, Messages, NEVER, Store};
 use crate::timers::Timers;
 use base::{Instant, Ledger, Operation};
 
@@ -85,8 +85,8 @@ impl<T, M: KeptMessage> Layer<T, M> {
         Some(id)
     }
 
-    /// The request that has just begun this transaction is sent again `most` times at most, which its timers may have
-    /// more often: RFC 3261 §17.1.1.2 and §17.1.2.2 say when it SHOULD be, for a next hop that is known to want it.
+    /// The message that this transaction has just sent first is repeated `most` times at most, which its timers may have
+    /// more often: RFC 3261 §17.1.1.2 and §17.1.2.2 say when a request SHOULD be, for a next hop that is known to want it.
     pub fn limit_repeats(&mut self, id: Id, most: u8) {
         let Some(entry) = self.store.get_mut(id) else { return };
         match most {
@@ -171,6 +171,7 @@ impl<T, M: KeptMessage> Layer<T, M> {
         out: &mut impl Effects<T, M>,
     ) -> bool {
         let decide = |entry: &Entry<T>| entry.machine.on(TransactionEvent::Respond(class), entry.transport);
+        let repeats = response.repeats();
         let step = self.carry_out(now, id, Sending::First, out, decide, |step, entry, messages, out| {
             if entry.tag != Tag::NONE && class.is_final() {
                 // [17.2.3-6] By this tag the ACK will be known.
@@ -178,7 +179,11 @@ impl<T, M: KeptMessage> Layer<T, M> {
             }
             send_new(entry, messages, id, step.send, response, out)
         });
-        step.is_some_and(|step| step.send != Send::Nothing)
+        let is_sent = step.is_some_and(|step| step.send != Send::Nothing);
+        if is_sent && class.is_final() && repeats != UNLIMITED_REPEATS {
+            self.limit_repeats(id, repeats);
+        }
+        is_sent
     }
 
     /// The client transaction of this key.
@@ -492,7 +497,7 @@ fn set_timers<T>(
         match entry.repeats {
             0 => entry.resend_at = NEVER,
             left => {
-                entry.repeats -= u8::from(left != UNLIMITED);
+                entry.repeats -= u8::from(left != UNLIMITED_REPEATS);
                 entry.resend_at = queues.resend(now, interval, place);
             }
         }

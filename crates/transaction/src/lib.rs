@@ -34,7 +34,7 @@ mod store;
 mod timers;
 
 pub use build::{ack_for, cancel_for};
-pub use effects::{Effects, KeptMessage, Sending, TransactionEffect, TransactionNews};
+pub use effects::{Effects, KeptMessage, Sending, TransactionEffect, TransactionNews, UNLIMITED_REPEATS};
 pub use key::{Keys, ServerKey, Side, Tag, TransactionKey};
 pub use layer::{DueTimer, EXPIRE_MAX, Layer, New};
 pub use machine::{

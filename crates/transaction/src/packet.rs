@@ -1,7 +1,7 @@
 //! A live message as the layer keeps it.
 
 use crate::build;
-use crate::effects::KeptMessage;
+use crate::effects::{KeptMessage, UNLIMITED_REPEATS};
 use crate::key::Tag;
 use base::Flow;
 use std::borrow::Cow;
@@ -15,6 +15,15 @@ pub struct Packet {
     pub bytes: Bytes,
     /// Where it goes, and how.
     pub flow: Flow,
+    /// Of a final response: [`KeptMessage::repeats`].
+    pub repeats: u8,
+}
+
+impl Packet {
+    /// A message that is repeated as often as timers have it.
+    pub fn new(bytes: impl Into<Bytes>, flow: Flow) -> Self {
+        Self { bytes: bytes.into(), flow, repeats: UNLIMITED_REPEATS }
+    }
 }
 
 /// Bytes of a message.
@@ -71,7 +80,7 @@ impl KeptMessage for Packet {
         let invite = wire::scan(&invite).ok()?;
         let mut bytes = Vec::with_capacity(512);
         build::ack_for(&invite, response, &mut bytes);
-        Some(Self { bytes: bytes.into(), flow: self.flow })
+        Some(Self::new(bytes, self.flow))
     }
 
     fn to_tag(&self) -> Tag {
@@ -80,5 +89,9 @@ impl KeptMessage for Packet {
 
     fn memory(&self) -> usize {
         self.bytes.memory()
+    }
+
+    fn repeats(&self) -> u8 {
+        self.repeats
     }
 }

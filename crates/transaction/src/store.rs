@@ -1,7 +1,7 @@
 //! Where transactions and their kept messages are stored.
 
 use crate::counted::Counted;
-use crate::effects::KeptMessage;
+use crate::effects::{KeptMessage, UNLIMITED_REPEATS};
 use crate::key::{ServerKey, Tag, TransactionKey};
 use crate::machine::{Machine, Timer, TransportKind};
 use crate::queues::{Interval, Purpose};
@@ -68,9 +68,6 @@ impl<M: KeptMessage> Messages<M> {
 /// A timer that does not run.
 pub(crate) const NEVER: Instant = Instant::from_nanos(u64::MAX);
 
-/// A transaction sends again for as long as its timers have it.
-pub(crate) const UNLIMITED: u8 = u8::MAX;
-
 /// One transaction, in little more than a line of the cache: most of those that live wait for their end.
 #[derive(Debug)]
 pub(crate) struct Entry<T> {
@@ -88,7 +85,7 @@ pub(crate) struct Entry<T> {
     /// When the message is sent again, and after which interval that is.
     pub(crate) resend_at: Instant,
     pub(crate) interval: Interval,
-    /// How often the timer that sends again may still be started, or [`UNLIMITED`].
+    /// How often the timer that sends again may still be started, or [`UNLIMITED_REPEATS`].
     pub(crate) repeats: u8,
     /// What may have to be sent again.
     pub(crate) kept: Kept,
@@ -203,7 +200,7 @@ impl<T, M: KeptMessage> Store<T, M> {
             life_at: NEVER,
             resend_at: NEVER,
             interval: Interval::default(),
-            repeats: UNLIMITED,
+            repeats: UNLIMITED_REPEATS,
             kept: Kept::NONE,
             user,
         });

@@ -62,7 +62,7 @@ fn response_to(request: &str, status: u16) -> Vec<u8> {
 
 fn packet(bytes: &[u8]) -> Packet {
     let flow = Flow::udp(3, "192.0.2.7:5060".parse().expect("an address"));
-    Packet { bytes: bytes.to_vec().into(), flow }
+    Packet::new(bytes.to_vec(), flow)
 }
 
 #[test]

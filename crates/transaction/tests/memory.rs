@@ -32,7 +32,7 @@ fn a_completed_server_transaction_takes_400_bytes_and_its_response() {
             user: [branch; 4],
         };
         let id = layer.accept(Instant::ZERO, new, &mut out).unwrap();
-        let response = Packet { bytes: bytes.to_vec().into(), flow };
+        let response = Packet::new(bytes.to_vec(), flow);
         assert!(layer.respond(Instant::ZERO, id, StatusClass::Success, response, &mut out));
         out.clear();
     }

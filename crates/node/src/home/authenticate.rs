@@ -137,7 +137,7 @@ impl Shard {
         // A repetition of these credentials is no other guess.
         let sent = out.transmits().len();
         self.challenge(flow, message, (role, stale), out);
-        self.keep_answer(message, sent, out);
+        self.keep_answer(flow.peer, message, sent, out);
         Ok(())
     }
 

@@ -11,6 +11,7 @@ mod repeats;
 mod report;
 mod waiting;
 
+use crate::allowance::Sender;
 use crate::begun::Begins;
 use crate::examine::Facts;
 use crate::queue::Waited;
@@ -28,6 +29,7 @@ use digest::{
 use location::{Binding, Registrar, Reply, targets};
 use repeats::Repeats;
 pub use report::{HomeCounters, HomeReport, LogIns, LookUps};
+use std::net::SocketAddr;
 use transaction::Keys;
 pub(crate) use waiting::Waiting;
 use waiting::{Pending, Waiter};
@@ -117,6 +119,11 @@ impl Known {
     /// What it begins, if its source has been charged for that.
     pub(crate) fn begins(&self) -> Option<Begins> {
         self.begins
+    }
+
+    /// Who sends it, as far as that is proved.
+    pub(crate) fn sender(&self) -> Sender {
+        if self.user.is_some() { Sender::Genuine } else { Sender::Unproved }
     }
 
     pub(crate) fn admit(&mut self, begins: Begins) {
@@ -286,7 +293,8 @@ impl Shard {
             }
             _ => {
                 let key = home.keys.request(message).key;
-                if let Some((flow, answer)) = home.repeats.get(self.edge.now, key, message.bytes().len()) {
+                let of = (key, message.bytes().len(), flow.peer);
+                if let Some((flow, answer)) = home.repeats.get(self.edge.now, of) {
                     if let Some(answer) = answer {
                         out.send(flow, |buffer| buffer.extend_from_slice(answer));
                     }
@@ -428,7 +436,7 @@ impl Shard {
         };
         if let Err(halt) = outcome {
             self.edge.halt(flow, &message, halt, out);
-            self.keep_answer(&message, sent, out);
+            self.keep_answer(flow.peer, &message, sent, out);
         }
         self.edge.tell(flow, Some(&message), out);
     }
@@ -450,12 +458,18 @@ impl Shard {
         }
     }
 
-    /// Keeps the answer that was sent after so many other messages, for repetitions of its request.
-    fn keep_answer(&mut self, message: &Message<'_>, sent: usize, out: &Outbox<ShardEvent>) {
+    /// Keeps the answer that was sent after so many other messages, for repetitions of its request from there.
+    fn keep_answer(
+        &mut self,
+        from: SocketAddr,
+        message: &Message<'_>,
+        sent: usize,
+        out: &Outbox<ShardEvent>,
+    ) {
         if let (Some(home), Some(answer)) = (&mut self.home, out.transmits().get(sent)) {
             let key = home.keys.request(message).key;
             let length = message.bytes().len();
-            home.repeats.keep(self.edge.now, (key, length), answer.flow, out.message(answer));
+            home.repeats.keep(self.edge.now, (key, length, from), answer.flow, out.message(answer));
         }
     }
 }

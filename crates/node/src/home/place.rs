@@ -11,7 +11,7 @@ use base::{Flow, Outbox, UnixTime};
 use digest::{Judgement, Place, Refusal};
 use location::{Aor, Ask, Authorization, Record};
 use std::net::{IpAddr, SocketAddr};
-use wire::{Message, NameAddr, Rport};
+use wire::{Message, NameAddr, Rport, request_source_target};
 
 /// The client of a request that came by this flow, and its place.
 ///
@@ -22,7 +22,9 @@ pub(super) fn client(flow: Flow, message: &Message<'_>, trusted: &[Network]) -> 
     let edge = flow.peer.ip().to_canonical();
     let is_trusted = |ip| trusted.iter().any(|network| network.contains(ip));
     if !is_trusted(edge) {
-        return (flow.peer, edge.into());
+        // Where its answers go, nonces too: who has answered one is there. `maddr` may name another address (§18.2.2).
+        let to = request_source_target(message.top_via(), flow.peer).unwrap_or(flow.peer);
+        return (flow.peer, to.ip().to_canonical().into());
     }
     let unknown = (flow.peer, Place { address: edge, edge: Some(edge) });
     for via in message.vias().skip(1) {

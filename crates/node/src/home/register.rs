@@ -78,6 +78,6 @@ impl Shard {
         self.count(|counters| counters.registered(purpose, answer.status));
         let sent = out.transmits().len();
         self.edge.answer(flow, message, Own::OfHome(answer, known.user.is_some()), out);
-        self.keep_answer(message, sent, out);
+        self.keep_answer(flow.peer, message, sent, out);
     }
 }

@@ -4,6 +4,7 @@
 use base::{Flow, Instant};
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
+use std::net::{IpAddr, SocketAddr};
 use transaction::TransactionKey;
 
 /// As long as a client may repeat its request: Timer J (RFC 3261 §17.2.2).
@@ -16,8 +17,8 @@ const BYTES_MAX: usize = 16 << 20;
 const ENTRY: usize = 160;
 
 struct Kept {
-    /// Of the request.
-    length: usize,
+    /// Length and source of the request.
+    of: (usize, IpAddr),
     flow: Flow,
     answer: Box<[u8]>,
 }
@@ -32,16 +33,17 @@ pub(crate) struct Repeats {
 }
 
 impl Repeats {
-    /// Keeps the answer to a request of this length.
+    /// Keeps the answer to a request of this length from there.
     pub(crate) fn keep(
         &mut self,
         now: Instant,
-        (key, length): (TransactionKey, usize),
+        (key, length, from): (TransactionKey, usize, SocketAddr),
         flow: Flow,
         answer: &[u8],
     ) {
         self.bytes += answer.len() + ENTRY;
-        if let Some(old) = self.answers.insert(key, Kept { length, flow, answer: answer.into() }) {
+        let of = (length, from.ip().to_canonical());
+        if let Some(old) = self.answers.insert(key, Kept { of, flow, answer: answer.into() }) {
             self.bytes -= old.answer.len() + ENTRY;
         } else {
             self.given.push_back((now, key));
@@ -49,19 +51,19 @@ impl Repeats {
         while self.bytes > BYTES_MAX && self.forget() {}
     }
 
-    /// What a request of this key has been answered with; nothing for one of another length, which is no repetition: a short
-    /// one from a forged source must not fetch a long answer.
+    /// What a request of this key has been answered with; nothing for one of another length or from another address, which is no
+    /// repetition: it must not fetch a long answer for whoever has proved to be where it goes.
     pub(crate) fn get(
         &mut self,
         now: Instant,
-        key: TransactionKey,
-        length: usize,
+        (key, length, from): (TransactionKey, usize, SocketAddr),
     ) -> Option<(Flow, Option<&[u8]>)> {
         while self.given.front().is_some_and(|&(given, _)| now.saturating_since(given) >= KEPT) {
             self.forget();
         }
         let kept = self.answers.get(&key)?;
-        Some((kept.flow, (kept.length == length).then_some(&*kept.answer)))
+        let of = (length, from.ip().to_canonical());
+        Some((kept.flow, (kept.of == of).then_some(&*kept.answer)))
     }
 
     /// Forgets the oldest; false if there is none.
@@ -80,21 +82,24 @@ mod tests {
 
     #[test]
     fn answers_are_kept_for_their_time_and_within_bounds() {
-        let flow = Flow::udp(0, "127.0.0.1:5060".parse().expect("an address"));
+        let from = "127.0.0.1:5060".parse().expect("an address");
+        let flow = Flow::udp(0, from);
         let (mut repeats, answer) = (Repeats::default(), vec![0; 1 << 20]);
         let at = |second: u64| Instant::from_millis(second * 1_000);
         for number in 0..20 {
-            repeats.keep(at(number), (TransactionKey(number.into()), 9), flow, &answer);
+            repeats.keep(at(number), (TransactionKey(number.into()), 9, from), flow, &answer);
         }
         assert!(repeats.bytes <= BYTES_MAX);
-        assert!(repeats.get(at(20), TransactionKey(0), 9).is_none(), "no room");
-        assert!(repeats.get(at(20), TransactionKey(19), 9).is_some());
-        assert!(repeats.get(at(51), TransactionKey(19), 9).is_none(), "too old");
+        assert!(repeats.get(at(20), (TransactionKey(0), 9, from)).is_none(), "no room");
+        assert!(repeats.get(at(20), (TransactionKey(19), 9, from)).is_some());
+        assert!(repeats.get(at(51), (TransactionKey(19), 9, from)).is_none(), "too old");
         assert_eq!((repeats.bytes, repeats.given.len(), repeats.answers.len()), (0, 0, 0));
-        repeats.keep(at(60), (TransactionKey(1), 7), flow, b"one");
-        repeats.keep(at(61), (TransactionKey(1), 9), flow, b"three");
-        assert_eq!(repeats.get(at(62), TransactionKey(1), 9), Some((flow, Some(&b"three"[..]))));
-        assert_eq!(repeats.get(at(62), TransactionKey(1), 8), Some((flow, None)), "another one");
+        repeats.keep(at(60), (TransactionKey(1), 7, from), flow, b"one");
+        repeats.keep(at(61), (TransactionKey(1), 9, from), flow, b"three");
+        assert_eq!(repeats.get(at(62), (TransactionKey(1), 9, from)), Some((flow, Some(&b"three"[..]))));
+        assert_eq!(repeats.get(at(62), (TransactionKey(1), 8, from)), Some((flow, None)), "another one");
+        let other = "127.0.0.2:5060".parse().expect("an address");
+        assert_eq!(repeats.get(at(62), (TransactionKey(1), 9, other)), Some((flow, None)), "from elsewhere");
         assert_eq!((repeats.given.len(), repeats.bytes), (1, 5 + ENTRY));
     }
 }

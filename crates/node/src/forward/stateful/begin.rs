@@ -5,6 +5,7 @@ use super::editor::{Received, Refresh, Way};
 use super::located::Located;
 use super::{Lent, Stateful};
 use crate::Drop;
+use crate::allowance::Sender;
 use crate::edge::Edge;
 use crate::examine::Facts;
 use crate::forward::Stay;
@@ -14,6 +15,7 @@ use crate::validate::refused_until;
 use ::route::Forward;
 use balance::Request;
 use base::Flow;
+use std::cell::Cell;
 use wire::{Message, Method, SipUri};
 
 impl Stateful {
@@ -101,6 +103,8 @@ impl Stateful {
             refresh: Refresh::of(true),
             noted,
             tracked,
+            is_genuine: facts.sender == Sender::Genuine,
+            told: Cell::default(),
             way,
         };
         self.notes.source = flow.peer;

@@ -19,9 +19,10 @@ use ::proxy::{Form, Medium, NewBranch, Sink};
 use ::route::Dialogs;
 use balance::{CallKey, Request};
 use base::{Flow, Outbox};
+use std::cell::Cell;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use transaction::{Bytes, Keys, Packet, Sending, TransactionKey, TransportKind};
+use transaction::{Bytes, Keys, Packet, Sending, TransactionKey, TransportKind, UNLIMITED_REPEATS};
 use wire::{Message, Method, request_source_target, response_target};
 
 /// Messages as bytes.
@@ -54,6 +55,10 @@ pub(crate) struct Received {
     pub(crate) noted: Option<Box<Request<'static>>>,
     /// What is known of its call, where the state of dialogs is kept.
     pub(crate) tracked: Option<Box<Tracked>>,
+    /// Its sender has proved to know a password.
+    pub(crate) is_genuine: bool,
+    /// Bytes of provisional responses that went back for it.
+    pub(crate) told: Cell<u32>,
 }
 
 /// What the response to a request tells of where the parties of a dialog are reached.
@@ -112,6 +117,19 @@ impl Received {
             Way::There(..) | Way::Contacts(_) if self.tracked.is_some() => Stay::WithDialogs,
             Way::There(..) | Way::Contacts(_) => Stay::WithTransactions,
         }
+    }
+
+    /// Takes note of a response that goes back to `to`; returns how often timers may repeat it.
+    fn tell(&self, edge: &Edge, to: SocketAddr, status: u16, length: usize) -> u8 {
+        let told = self.told.get();
+        if status < 200 {
+            self.told.set(told.saturating_add(length as u32));
+        }
+        if status < 300 {
+            // No timer repeats it.
+            return UNLIMITED_REPEATS;
+        }
+        edge.allowance((self.flow.peer, to), self.is_genuine, self.bytes.len()).repeats(told as usize, length)
     }
 
     /// The message again.
@@ -210,7 +228,17 @@ impl Editor<'_> {
         let key = self.keys.client(&via[start..], Method::Bye, b"");
         let mut bytes = Vec::with_capacity(512);
         bye(hang_up, to, &via, &mut bytes);
-        (Packet { bytes: bytes.into(), flow: hop }, key)
+        (Packet::new(bytes, hop), key)
+    }
+}
+
+impl Editor<'_> {
+    /// The most bytes of a response of our own, to be sent there.
+    fn longest(&self, request: &Received, to: SocketAddr, status: u16) -> usize {
+        let length = request.bytes.len();
+        let usual = reply::longest(length);
+        let allowance = || self.edge.allowance((request.flow.peer, to), request.is_genuine, length);
+        if status == 100 { allowance().most_of_trying(usual) } else { usual }
     }
 }
 
@@ -265,7 +293,7 @@ impl Medium<Wire> for Editor<'_> {
         let name = message.cseq().method_name.of(message.bytes());
         let key = self.keys.client(&self.edge.scratch[branch_at], message.cseq().method, name);
         let bytes = Bytes::Edited(Arc::clone(&request.bytes), self.edge.edits.patch(&message));
-        (Packet { bytes, flow: hop }, key)
+        (Packet::new(bytes, hop), key)
     }
 
     /// §16.7 steps 3, 8 and 9, §18.2.2: by the next Via, from where the request came in.
@@ -284,19 +312,23 @@ impl Medium<Wire> for Editor<'_> {
             self.look_up_later(target);
         }
         let (source, dialogs) = (self.notes.source, self.dialogs.as_deref_mut());
+        let mut asked = None;
         match (request, dialogs) {
             (Some(request), dialogs) => {
                 if let (Some(tracked), Some(dialogs)) = (&mut request.tracked, dialogs) {
                     dialogs.relayed(self.edge, tracked, (&request.bytes, response), source);
                 }
                 self.refresh(&mut request.refresh, response, led);
+                asked = Some(&*request);
             }
             (None, Some(dialogs)) => dialogs.relayed_late(self.edge, response, source),
             (None, None) => {}
         }
         let mut bytes = Vec::with_capacity(response.bytes().len());
         self.edge.edits.render(response, &mut bytes);
-        Some(Packet { bytes: bytes.into(), flow })
+        let status = response.status().unwrap_or_default();
+        let repeats = asked.map_or(UNLIMITED_REPEATS, |of| of.tell(self.edge, to, status, bytes.len()));
+        Some(Packet { repeats, ..Packet::new(bytes, flow) })
     }
 
     /// RFC 5393 §5.3.2.
@@ -317,7 +349,12 @@ impl Medium<Wire> for Editor<'_> {
         let mut bytes = Vec::with_capacity(whole.len() + 512);
         self.edge.edits.render(&message, &mut bytes);
         if bytes.len() <= LARGEST {
-            *best = Packet { bytes: bytes.into(), flow: best.flow };
+            let repeats = match best.repeats {
+                UNLIMITED_REPEATS => UNLIMITED_REPEATS,
+                // No more bytes than they were.
+                repeats => ((usize::from(repeats) + 1) * whole.len() / bytes.len()).saturating_sub(1) as u8,
+            };
+            *best = Packet { repeats, ..Packet::new(bytes, best.flow) };
         }
     }
 
@@ -326,7 +363,8 @@ impl Medium<Wire> for Editor<'_> {
         let tag = own_tag(&self.edge.tokens, &message);
         let mut bytes = Vec::with_capacity(request.bytes.len());
         wire::write_response(&message, request.flow.peer, status, reason(status), &tag, &[], &mut bytes);
-        if bytes.len() > reply::longest(request.bytes.len()) {
+        let to = request_source_target(message.top_via(), request.flow.peer).unwrap_or(request.flow.peer);
+        if bytes.len() > self.longest(request, to, status) {
             if status >= 200 {
                 self.edge.counters.dropped(Drop::TooLong);
             }
@@ -339,10 +377,10 @@ impl Medium<Wire> for Editor<'_> {
             let cause = FailureCause::Refused { status, reason: reason(status) };
             self.notes.failures.push(Failure::new(Some(&message), request.flow.peer, cause));
         }
-        let to = request_source_target(message.top_via(), request.flow.peer).unwrap_or(request.flow.peer);
+        let repeats = request.tell(self.edge, to, status, bytes.len());
         // A Via with `maddr` may lead out of every family that there is.
         let flow = self.edge.topology.way_to(request.flow.listener, to).unwrap_or(request.flow);
-        Some(Packet { bytes: bytes.into(), flow })
+        Some(Packet { repeats, ..Packet::new(bytes, flow) })
     }
 
     fn memory(&self, request: &Received) -> usize {
@@ -369,7 +407,7 @@ impl Medium<Wire> for Editor<'_> {
         transaction::cancel_for(&message, &mut bytes);
         let branch = message.top_via().branch.unwrap_or_default();
         let key = self.keys.client(branch, Method::Cancel, b"");
-        (Packet { bytes: bytes.into(), flow: invite.flow }, key)
+        (Packet::new(bytes, invite.flow), key)
     }
 }
 

@@ -18,7 +18,7 @@ pub use report::ProxyReport;
 use crate::edge::Edge;
 use crate::pause::Pause;
 use crate::queue::Queues;
-use crate::reply::Own;
+use crate::reply::{Own, longest};
 use crate::route::{Target, max_breadth};
 use crate::token::branch::peek_listener;
 use crate::validate::check_form;
@@ -35,6 +35,7 @@ pub(crate) use editor::Refresh;
 use editor::{Editor, Notes, Out, Received, Way, Wire, quoted_key};
 use limits::{RESERVED_CALLS, with_reserve};
 pub(crate) use located::{Contact, Located};
+use std::cell::Cell;
 use std::net::SocketAddr;
 use transaction::{Keys, Packet};
 use wire::{Message, Method};
@@ -312,7 +313,13 @@ impl Stateful {
         let (key, transport) = (self.keys.request(message), flow.transport.into());
         let arrived = Arrived { method, key, cancels: None, transport };
         for transmit in answer.transmits() {
-            let packet = Packet { bytes: answer.message(transmit).to_vec().into(), flow: transmit.flow };
+            let bytes = answer.message(transmit);
+            let (way, length) = ((flow.peer, transmit.flow.peer), message.bytes().len());
+            let allowance = lent.edge.allowance(way, false, length);
+            // The most that the 100 may have had.
+            let told = allowance.most_of_trying(longest(length));
+            let repeats = allowance.repeats(told, bytes.len());
+            let packet = Packet { repeats, ..Packet::new(bytes.to_vec(), transmit.flow) };
             self.step(lent, |proxy, step| proxy.answer_with(&arrived, own.status(), packet, step));
         }
     }
@@ -405,6 +412,8 @@ impl Received {
             refresh: Refresh::of(true),
             noted: None,
             tracked: None,
+            is_genuine: false,
+            told: Cell::default(),
         }
     }
 }

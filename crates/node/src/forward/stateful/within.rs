@@ -14,6 +14,7 @@ use crate::validate::{check_extensions, check_form, check_from_tag, check_secure
 use crate::{Drop, ShardEvent};
 use balance::{CallKey, Direction, PoolId, Request};
 use base::{Flow, Operation, Outbox};
+use std::cell::Cell;
 use std::net::SocketAddr;
 use wire::{Message, Method, request_source_target};
 
@@ -68,7 +69,9 @@ impl Stateful {
         let noted = held.and_then(|held| self.note_within(lent, flow, message, &passage, &held));
         let (bytes, way) = (message.bytes().into(), Way::There(hop, is_wanted));
         let (breadth, noted) = (max_breadth(message), noted.map(Box::new));
-        let received = Received { bytes, call, flow, way, routing, breadth, refresh, noted, tracked };
+        let (is_genuine, told) = (false, Cell::default());
+        let received =
+            Received { bytes, call, flow, way, routing, breadth, refresh, noted, tracked, is_genuine, told };
         self.notes.source = flow.peer;
         self.forward(lent, message, received);
         Ok(true)
