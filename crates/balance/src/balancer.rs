@@ -297,6 +297,8 @@ impl Balancer {
             } else if (node.deaths, node.health, node.wakes) == (before.deaths, before.health, before.wakes) {
                 // A pause that was seen here may not have come round yet; one from before a death is over.
                 node.pause_as(&before);
+            } else {
+                self.store.forget_refusals(Slot(index as u16));
             }
         }
         self.pools.on_nodes(&self.nodes);
@@ -476,6 +478,7 @@ impl Balancer {
         // Only a trial begins as late in a pause.
         if begins && now < node.asked_until && started >= node.paused_since + HALF_OPEN {
             node.wake();
+            self.store.forget_refusals(slot);
             self.store.signs.push(Sign::Recovered { slot });
         }
     }
@@ -501,8 +504,13 @@ impl Balancer {
     }
 
     /// A request is sent to a node, again perhaps.
-    pub fn count_request(&mut self, slot: Slot, method: Method) {
-        self.store.stats[slot.index()].requests[method as usize] += 1;
+    pub fn count_request(&mut self, now: Instant, slot: Slot, request: &Request<'_>) {
+        self.store.stats[slot.index()].requests[request.method as usize] += 1;
+        if !request.in_dialog && !matches!(request.method, Method::Ack | Method::Cancel) {
+            let SessionStore { evidence, leases, .. } = &mut self.store;
+            let rested = self.nodes[slot.index()].paused_until;
+            evidence[slot.index()].refusals.sends(now, rested, leases.shared(slot));
+        }
     }
 
     /// A response came from a node.
@@ -510,9 +518,13 @@ impl Balancer {
         self.store.stats[slot.index()].responses.count(status);
     }
 
-    /// A node answered 503: it pauses until then, here at once and elsewhere by the sign. If it asked for the time
-    /// (Retry-After) it gets no new calls at all; if not, only when no other node takes any.
+    /// A node answered 503: if it lately did so to half of its new requests, it pauses until then, here at once and elsewhere by
+    /// the sign. If it asked for the time (Retry-After) it gets no new calls at all; if not, only when no other node takes any.
     pub fn pause(&mut self, now: Instant, slot: Slot, until: Instant, asked: bool) {
+        let SessionStore { evidence, leases, .. } = &mut self.store;
+        if !evidence[slot.index()].refusals.refuses(leases.shared(slot)) {
+            return;
+        }
         let until = until.min(now + self.store.settings.max_rest);
         if self.nodes[slot.index()].pause(now, until, asked) {
             self.store.signs.push(Sign::Pause { slot, until, asked });

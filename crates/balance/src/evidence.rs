@@ -1,6 +1,7 @@
 //! What a shard has seen of a node in its own traffic.
 
 use crate::outlier::{Outcome, OutcomeTally, ROW};
+use crate::refusals::Refusals;
 use crate::trial::Trial;
 use base::Instant;
 use core::time::Duration;
@@ -17,6 +18,7 @@ pub(crate) struct Evidence {
     /// When the cluster was last told of an answer.
     told: Option<Instant>,
     pub(crate) trial: Trial,
+    pub(crate) refusals: Refusals,
     /// Outcomes of new requests that the cluster has not been told of.
     tally: OutcomeTally,
     /// When it was last told of some.

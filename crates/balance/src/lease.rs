@@ -1,5 +1,6 @@
 //! Leases: what a node has to do for as long as they live. A node's load is the sum over them.
 
+use crate::refusals::Shared;
 use crate::{CallLimits, Slot};
 use core::ops::{Add, AddAssign};
 use std::sync::Arc;
@@ -128,7 +129,7 @@ pub(crate) struct Leases {
     ages: Vec<Age>,
     /// Of each node, the most calls that it may have; 0 for no limit.
     limits: Vec<u32>,
-    /// What the shards share of the nodes with a limit; `None` for the only shard.
+    /// What the shards share; `None` for the only shard.
     call_limits: Option<Arc<CallLimits>>,
 }
 
@@ -149,6 +150,11 @@ impl Leases {
     /// Shares the places on nodes with a limit. Only while no call is there.
     pub(crate) fn set_call_limits(&mut self, call_limits: Arc<CallLimits>) {
         self.call_limits = Some(call_limits);
+    }
+
+    /// What the shards share, of this node.
+    pub(crate) fn shared(&self, slot: Slot) -> Shared<'_> {
+        self.call_limits.as_deref().map(|limits| (limits, slot))
     }
 
     /// The shared places, if the node has a limit.

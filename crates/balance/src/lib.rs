@@ -16,6 +16,7 @@ mod node;
 mod outlier;
 pub mod policy;
 mod pool;
+mod refusals;
 mod room;
 mod session;
 mod stats;

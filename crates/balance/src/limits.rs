@@ -1,10 +1,12 @@
-//! Limits of calls on a node, over all shards of a process.
+//! What the shards of a process count together: calls on a node that has a limit, and what a node refuses.
 
 use crate::Slot;
+use crate::refusals::Totals;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 /// The calls on each node that has a limit, over all shards of a process: what they have to agree on at once, since
-/// what they hear of each other's load is a batch late.
+/// what they hear of each other's load is a batch late. And the new requests of each node with those that it refused: a caller
+/// has the shard that his address leads to, and must not be all that is known there of a node.
 ///
 /// The number of a node is the sum over the call leases of all shards, as its load is within one; a shard changes it
 /// together with its own. Relaxed atomics suffice: each number stands for itself.
@@ -14,6 +16,10 @@ pub struct CallLimits {
     taken: Box<[AtomicU32]>,
     /// By slot, what another process has there.
     elsewhere: Box<[AtomicU32]>,
+    /// By slot, new requests.
+    sent: Box<[AtomicU32]>,
+    /// By slot, how many of these were answered 503.
+    refused: Box<[AtomicU32]>,
 }
 
 /// One for each slot that there can be.
@@ -22,7 +28,7 @@ const SLOTS: usize = 1 << 16;
 impl Default for CallLimits {
     fn default() -> Self {
         let none = || (0..SLOTS).map(|_| AtomicU32::new(0)).collect();
-        Self { taken: none(), elsewhere: none() }
+        Self { taken: none(), elsewhere: none(), sent: none(), refused: none() }
     }
 }
 
@@ -56,5 +62,22 @@ impl CallLimits {
     /// Gives places back.
     pub(crate) fn give(&self, slot: Slot, calls: u32) {
         self.taken[slot.index()].fetch_sub(calls, Ordering::Relaxed);
+    }
+
+    /// Counts a new request.
+    pub(crate) fn count_sent(&self, slot: Slot) {
+        self.sent[slot.index()].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a new request that was answered 503.
+    pub(crate) fn count_refused(&self, slot: Slot) {
+        self.refused[slot.index()].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Both counts.
+    pub(crate) fn totals(&self, slot: Slot) -> Totals {
+        let [sent, refused] =
+            [&self.sent, &self.refused].map(|counts| counts[slot.index()].load(Ordering::Relaxed));
+        Totals { sent, refused }
     }
 }

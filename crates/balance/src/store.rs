@@ -345,6 +345,12 @@ impl SessionStore {
         }
     }
 
+    /// A node is not what it was when it refused requests.
+    pub(crate) fn forget_refusals(&mut self, slot: Slot) {
+        let shared = self.leases.shared(slot);
+        self.evidence[slot.index()].refusals.forget(shared);
+    }
+
     /// A node that came back from the dead has kept its calls or lost them: its answers within their dialogs tell.
     fn note_memory(&mut self, at: u32, slot: Slot, dialog: u32, response: &Response) {
         let session = self.table.get(at);
@@ -476,7 +482,7 @@ impl SessionStore {
         let holds = self.settings.hold_failures
             && self.held.len() < self.settings.max_sessions
             && open.begins
-            && Outcome::of(status) == Some(Outcome::ServerFailure)
+            && (status == 503 || Outcome::of(status) == Some(Outcome::ServerFailure))
             && until > now;
         if !holds || !self.leases.is_live(&open.lease) {
             return self.close(key, EndReason::Failure);

@@ -222,3 +222,78 @@ fn the_shards_hear_that_the_rest_of_a_dead_member_is_over() {
     assert_eq!(cluster.nodes()[0].paused_until, Instant::ZERO);
     assert!(cluster.version() > version, "without a word nobody reads the nodes again");
 }
+
+/// One new request to a member, and whether it is answered 503 there with a Retry-After of a minute.
+fn offer(balancer: &mut Balancer, now: Instant, call: u64, slot: Slot, refused: bool) {
+    balancer.count_request(now, slot, &request(call, Method::Invite, 1));
+    if refused {
+        balancer.pause(now, slot, now + Duration::from_mins(1), true);
+    }
+}
+
+/// Whoever knows a request that a member answers 503 is not to take it from everybody else. Two shards: the lawful calls are
+/// nearly all on one, and the others on the other.
+#[test]
+fn a_503_that_one_caller_provokes_stops_nobody_else() {
+    for lawful in [2, 5, 25, 100] {
+        let shared = std::sync::Arc::new(CallLimits::default());
+        let mut shards = [0, 1].map(|_| balancer(Box::new(Tlwl::new(0)), &[1.0; 2]));
+        for shard in &mut shards {
+            shard.set_call_limits(shared.clone());
+        }
+        let mut rested = 0;
+        for second in 1..=600 {
+            for call in 0..lawful {
+                let now = seconds(second) + Duration::from_millis(call * 1_000 / lawful);
+                offer(&mut shards[0], now, second * 1_000 + call, Slot(0), false);
+            }
+            if second > 2 && second.is_multiple_of(2) {
+                offer(&mut shards[1], seconds(second) + Duration::from_millis(999), second, Slot(0), true);
+            }
+            rested += shards[1].drain_signs().count();
+        }
+        assert_eq!(rested, 0, "{lawful} lawful calls a second");
+    }
+}
+
+/// A member that turns to refusing all rests within some seconds, after half as many 503 as it had new requests; what belongs to
+/// calls that it has is no sign that it takes others.
+#[test]
+fn who_refuses_half_of_all_is_left_alone() {
+    for each_second in [1, 20] {
+        let mut balancer = balancer(Box::new(Tlwl::new(0)), &[1.0; 2]);
+        let mut rests_at = None;
+        for second in 1..=200 {
+            for call in 0..each_second {
+                let now = seconds(second) + Duration::from_millis(call * 1_000 / each_second);
+                offer(&mut balancer, now, second * 100 + call, Slot(0), second > 100);
+                balancer.count_request(now, Slot(0), &in_dialog(second * 100 + call, Method::Bye, 2));
+            }
+            if balancer.drain_signs().count() > 0 {
+                rests_at = rests_at.or(Some(second - 100));
+            }
+        }
+        assert!(rests_at.is_some_and(|after| (2..=16).contains(&after)), "{each_second}: {rests_at:?}");
+    }
+}
+
+/// Its refusals from before are over with the rest: the next one says something of the present again.
+#[test]
+fn after_its_rest_a_member_is_judged_anew() {
+    let mut balancer = balancer(Box::new(Tlwl::new(0)), &[1.0; 2]);
+    for call in 0..20 {
+        offer(&mut balancer, seconds(1), call, Slot(0), true);
+    }
+    assert_eq!(balancer.drain_signs().count(), 1, "the first answer of all is one");
+    for call in 20..30 {
+        offer(&mut balancer, seconds(61), call, Slot(0), false);
+    }
+    offer(&mut balancer, seconds(61), 30, Slot(0), true);
+    assert_eq!(balancer.drain_signs().count(), 0);
+    let mut refuses_still = false;
+    for call in 31..50 {
+        offer(&mut balancer, seconds(62), call, Slot(0), true);
+        refuses_still |= balancer.drain_signs().count() > 0;
+    }
+    assert!(refuses_still);
+}

@@ -261,7 +261,7 @@ pub(crate) struct RawProxy {
     /// Where requests go that do not belong to a dialog of this proxy, one to 64, or none where there are routes; the port is
     /// 5060 where none is given. A call's Call-ID decides where its requests go first; others follow when one answers 503, is
     /// unreachable, or lets an INVITE run out of time. One that is unreachable is the last to be asked for 64 * 500 ms, one that
-    /// answered 503 for as long as its Retry-After says, or 2 s.
+    /// answers 503 to half of its new requests for as long as its Retry-After says, or 2 s.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("maxItems" = 64, "x-default" = "none, with routes"))]
     pub(crate) next: Vec<Setting<HopAddress>>,

@@ -263,7 +263,7 @@ impl Shard {
         let older = self.was_passed_before_key(message);
         let by = (facts.routing, &Refresh::of(true));
         self.edge.pass_again(message, &onward, by, older, out);
-        self.balancer.count_request(slot, facts.request.method);
+        self.balancer.count_request(self.edge.now, slot, &facts.request);
     }
 
     /// The member that the Route of a request names; if it names any, it has to be one of the pools that the request is for.

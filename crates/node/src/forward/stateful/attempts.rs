@@ -250,7 +250,7 @@ impl Router<Wire> for Assigner<'_> {
         if attempt == SECOND && assigned.fork == Fork::None {
             let message = wire::scan(&request.bytes).expect("it was read when it came in");
             let slot = self.second(assigned, message.call_id()).ok_or(ProxyRefusal(500))?;
-            self.balancer.count_request(slot, assigned.request.method);
+            self.balancer.count_request(self.now, slot, &assigned.request);
             return Ok(self.members[slot.index()]);
         }
         if attempt.alternate == 0 {
@@ -259,13 +259,13 @@ impl Router<Wire> for Assigner<'_> {
                 self.budgets.of(rule).first(self.now);
             }
             let slot = assigned.slot_of(attempt).ok_or(ProxyRefusal(500))?;
-            self.balancer.count_request(slot, assigned.request.method);
+            self.balancer.count_request(self.now, slot, &assigned.request);
             return Ok(self.members[slot.index()]);
         }
         let message = wire::scan(&request.bytes).expect("it was read when it came in");
         let is_noted = request.noted.is_some();
         let slot = self.next(assigned, attempt, is_noted, message.call_id()).ok_or(ProxyRefusal(500))?;
-        self.balancer.count_request(slot, assigned.request.method);
+        self.balancer.count_request(self.now, slot, &assigned.request);
         Ok(self.members[slot.index()])
     }
 

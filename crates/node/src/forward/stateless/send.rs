@@ -56,7 +56,7 @@ impl Shard {
         self.edge.send_edited(message, way, out);
         self.edge.counters.requests_forwarded += 1;
         if facts.request.direction == Direction::ToPool {
-            self.balancer.count_request(slot, facts.request.method);
+            self.balancer.count_request(self.edge.now, slot, &facts.request);
         }
     }
 
