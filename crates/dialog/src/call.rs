@@ -175,6 +175,8 @@ pub(crate) struct Call {
     pub(crate) timer: (u32, Instant),
     /// Whether it is counted as one that goes on.
     pub(crate) is_counted: bool,
+    /// Which ending of all calls was its last one.
+    pub(crate) ending: u64,
 }
 
 impl Call {

@@ -105,8 +105,12 @@ pub struct Calls {
     index: HashTable<u32>,
     /// How many of them go on; the others are remembered for a while.
     open: usize,
-    /// Those that have ended, in the order in which they did; some may go on again, or be forgotten.
-    ended: VecDeque<u64>,
+    /// Those that have ended, by key, and which ending each was, in order; some may go on again, or be forgotten.
+    ended: VecDeque<(u64, u64)>,
+    /// So many endings are remembered at least.
+    most_ended: usize,
+    /// How often a call has ended.
+    endings: u64,
     timers: TimerWheel,
     events: Vec<CallEvent>,
     counts: CallCounts,
@@ -123,12 +127,18 @@ impl Default for Calls {
 impl Calls {
     /// None, with these settings.
     pub fn new(settings: CallSettings) -> Self {
+        Self::remembering(settings, room::ENDED)
+    }
+
+    fn remembering(settings: CallSettings, most_ended: usize) -> Self {
         Self {
             settings,
             table: Slab::default(),
             index: HashTable::new(),
             open: 0,
             ended: VecDeque::new(),
+            most_ended,
+            endings: 0,
             timers: TimerWheel::default(),
             events: Vec::new(),
             counts: CallCounts::default(),
@@ -548,6 +558,7 @@ fn begun(now: Instant, key: u64, invited: &Invited) -> Call {
         dialogs: Vec::new(),
         timer: (u32::MAX, now),
         is_counted: false,
+        ending: 0,
     }
 }
 

@@ -1,6 +1,7 @@
 //! How many calls there may be: those that go on, and beside them those that have ended and are remembered.
 
 use super::Calls;
+use crate::call::Call;
 
 /// Calls that have ended of which so many are remembered at least, until nothing more of them may come: 32 s (64*T1) at 1,000 a
 /// second, some 32 MB.
@@ -22,8 +23,10 @@ impl Calls {
             (false, true) => self.open += 1,
             (true, false) => {
                 self.open -= 1;
-                self.ended.push_back(key);
-                while self.ended.len() > self.settings.most.max(ENDED) {
+                self.endings += 1;
+                call.ending = self.endings;
+                self.ended.push_back((key, self.endings));
+                while self.ended.len() > self.settings.most.max(self.most_ended) {
                     self.forget_oldest();
                 }
             }
@@ -31,9 +34,12 @@ impl Calls {
         }
     }
 
+    /// Forgets the call that ended first, unless it goes on again or has ended once more since: calls of one Call-ID and caller's
+    /// tag have one key.
     fn forget_oldest(&mut self) {
-        let oldest = self.ended.pop_front().and_then(|key| self.find(key));
-        if let Some(at) = oldest.filter(|at| !self.table[*at].is_open()) {
+        let Some((key, ending)) = self.ended.pop_front() else { return };
+        let is_it = |call: &Call| call.ending == ending && !call.is_open();
+        if let Some(at) = self.find(key).filter(|at| is_it(&self.table[*at])) {
             self.remove(at);
         }
     }

@@ -350,6 +350,22 @@ fn what_has_ended_takes_no_memory_without_bound() {
     assert!(calls.is_empty());
 }
 
+/// Calls of one Call-ID and tag have one key: a call that has just ended is not taken for the one that ended first.
+#[test]
+fn calls_of_one_name_push_out_none_that_ended_later() {
+    let mut calls = Calls::remembering(CallSettings { most: 2, ..CallSettings::default() }, 2);
+    for number in 0..10 {
+        invited(&mut calls, at(number));
+        accepted(&mut calls, at(number), KEY, None);
+        calls.bye(at(number), KEY, Side::Caller, b"");
+        calls.bye_answered(at(number), KEY, 200);
+        assert!(calls.heard(at(number), KEY, Side::Caller, 2), "it has just ended");
+    }
+    assert_eq!(records(&mut calls).len(), 10);
+    pass(&mut calls, at(60));
+    assert!(calls.is_empty());
+}
+
 #[test]
 fn a_call_that_nobody_ends_is_lost_after_a_while() {
     let mut calls = calls(CallSettings { silence: Duration::from_hours(1), ..CallSettings::default() });
