@@ -28,8 +28,8 @@ pub struct Call<N> {
     pub to: Way<N>,
     /// Whether its mark says that somebody keeps its state.
     pub kept: bool,
-    /// A hash of what all copies of the request have in common and other requests have not, such as Call-ID, tag of the
-    /// caller and CSeq. Keyed, or callers could choose who keeps their state.
+    /// A hash of what all copies of the request have in common and other requests have not: what makes its transaction (RFC
+    /// 3261 §17.2.3). Keyed, or callers could choose who keeps their state.
     pub key: u64,
 }
 

@@ -19,6 +19,7 @@ use ::route::{Fork, Forward, Outcome};
 use balance::{Balancer, Decision, Direction, PoolId, Request, Slot, Why};
 use base::{Flow, Instant, Operation, Outbox};
 use core::time::Duration;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use wire::{Message, Method};
 
@@ -128,7 +129,7 @@ impl Shard {
         }
         // With a transaction that is found by now.
         let is_remembered = !mode.forward.has_transactions() && named.is_none();
-        let key = is_remembered.then(|| copies_key(&self.edge.tokens, message));
+        let key = is_remembered.then(|| copies_key(&self.edge.tokens, message, flow.peer));
         let follows = key.and_then(|key| self.followed(key));
         let decided = match follows {
             Some(slot) => Some(self.follow(flow, facts, slot)?),
@@ -211,16 +212,21 @@ impl Shard {
     }
 
     /// Whether the first copy of a request went on without a transaction before the key of new tokens changed.
-    fn was_passed_before_key(&self, message: &Message<'_>) -> bool {
+    fn was_passed_before_key(&self, message: &Message<'_>, from: SocketAddr) -> bool {
         let Some(rekeyed) = self.rekeyed else { return false };
-        let passed = self.passed_to.get(&copies_key(&self.edge.tokens, message));
+        let passed = self.passed_to.get(&copies_key(&self.edge.tokens, message, from));
         passed.is_some_and(|(_, since)| *since <= rekeyed)
     }
 
     /// Whether what goes on keeps the branch that the key before made.
-    pub(crate) fn keeps_branch(&self, message: &Message<'_>, request: &Request<'_>, is_astray: bool) -> bool {
+    pub(crate) fn keeps_branch(
+        &self,
+        (from, message): (SocketAddr, &Message<'_>),
+        request: &Request<'_>,
+        is_astray: bool,
+    ) -> bool {
         if self.goes_onward(request, is_astray) {
-            self.was_passed_before_key(message)
+            self.was_passed_before_key(message, from)
         } else {
             self.is_older_than_key(request)
         }
@@ -260,7 +266,7 @@ impl Shard {
             stay,
             keeps,
         };
-        let older = self.was_passed_before_key(message);
+        let older = self.was_passed_before_key(message, flow.peer);
         let by = (facts.routing, &Refresh::of(true));
         self.edge.pass_again(message, &onward, by, older, out);
         self.balancer.count_request(self.edge.now, slot, &facts.request);

@@ -115,7 +115,7 @@ impl Shard {
         if has_left && pool.is_some() && self.is_new(&request) {
             return Err(refused(403, "Forbidden").into());
         }
-        let older = self.keeps_branch(message, &request, is_astray);
+        let older = self.keeps_branch((flow.peer, message), &request, is_astray);
         let routing = self.edge.routing(message, &route, direction, older)?;
         check_extensions(message)?;
         let transaction = Transaction::new(message, message.top_via(), target);

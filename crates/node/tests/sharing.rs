@@ -396,3 +396,28 @@ fn the_other_parts_of_a_via_stay_as_they_are() {
     let expected = expected.replace(";received=127.0.0.77", "");
     assert_eq!(String::from_utf8_lossy(value).replace(";received=127.0.0.77", ""), expected);
 }
+
+/// What was said of a marked request holds for its copies alone. A stranger has an OPTIONS kept by the first proxy, and sends an
+/// INVITE with the same Call-ID, tag and CSeq straight to the second one, which is the last: that call has to be kept there.
+#[test]
+fn no_call_passes_without_state_since_another_request_was_kept() {
+    for (method, branch) in [("OPTIONS", "1"), ("OPTIONS", "2"), ("INVITE", "2")] {
+        let mut chain = Chain::new(2);
+        let request = |method: &str, branch: &str| {
+            let via = format!("SIP/2.0/UDP {};branch=z9hG4bK-{branch};rport", client());
+            Req::new(method, "call", client()).via(&via)
+        };
+        assert_eq!(chain.by_client(&request(method, "1")).at_callee.len(), 1);
+        assert_eq!(chain.kept(), [1, 0]);
+        let arrived = chain.send(client(), 1, &request("INVITE", branch).bytes());
+        assert_eq!((arrived.at_callee.len(), chain.kept()), (1, vec![1, 1]), "{method} {branch}");
+    }
+    // The Via that the first proxy has written is known to whoever is behind, but nothing comes from its address.
+    let mut chain = Chain::new(2);
+    chain.by_client(&Req::new("INVITE", "call", client()));
+    let (_, between) =
+        chain.wire.iter().find(|(_, sent)| sent.to == addr(PROXIES[1])).expect("it went on").clone();
+    let sent = chain.proxies[1].receive(0, client(), &between.bytes);
+    assert!(sent.iter().any(|sent| sent.to == addr(CALLEE)), "{sent:?}");
+    assert_eq!(chain.kept(), [1, 1]);
+}

@@ -2,13 +2,16 @@
 mod common;
 
 use allocation_counter::measure;
+use balance::{Members, PolicyKind, Pool, Slot};
 use base::{Flow, Outbox};
 use common::dialog::Dialog;
 use common::proxy::{HOPS, LIMITS, PROXY, ProxyBed as Bed, STATELESS, client};
-use common::text::{Req, Resp, answer, record_routes, replaced};
+use common::text::{Req, Resp, answer, record_routes, replaced, string};
 use common::{KEY, LIFETIME, Sent, addr};
-use node::{PoolMode, ProxyLimits, ShardInput, TokenKey, Tokens};
+use node::{PoolMode, ProxyLimits, Routes, ShardInput, TokenKey, Tokens};
+use route::{Conditions, Field, Part, Pattern, Place, Pools, Rule, Table, Target};
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 fn bed() -> Bed {
@@ -318,4 +321,112 @@ fn what_belongs_to_an_invite_follows_it_to_a_hop_that_rests() {
     let unknown = Req::new("INVITE", "unknown", client());
     let cancel = bed.one(client(), &unknown.same_branch("CANCEL", None).bytes());
     assert!(HOPS.map(addr).contains(&cancel.to), "{cancel:?}");
+}
+
+/// Two pools of a next hop each, and a rule for each of two users.
+fn two_pools(mode: PoolMode) -> Bed {
+    let pool = |slot: u16| Pool { policy: PolicyKind::Hash.make(0), members: Members::of([Slot(slot)]) };
+    let to = |pool: u16, user: &str| Rule {
+        name: user.to_owned(),
+        conditions: Conditions {
+            texts: vec![(
+                Field::Uri(Place::RequestUri, Part::User),
+                vec![Pattern::Prefix(user.as_bytes().to_vec())],
+            )],
+            ..Conditions::default()
+        },
+        target: Target::Pools(Pools::one(pool)),
+        ..Rule::default()
+    };
+    let mut bed = bed();
+    bed.shard.balancer_mut().set_pools(vec![pool(0), pool(1)]);
+    bed.shard.set_modes(vec![mode, mode], Members::All);
+    let table = Table::new(vec![to(0, "x"), to(1, "y")], &[addr(PROXY)]);
+    bed.shard.set_routes(Arc::new(Routes { table, access: Vec::new() }), 1);
+    Bed { mode, ..bed }
+}
+
+/// The INVITE to another user, in another branch or not: of one call all the same, and with one CSeq.
+fn other_branch(invite: &Req, user: &str, branch: &str) -> Req {
+    let via = format!("SIP/2.0/UDP {};branch={branch};rport", client());
+    Req { uri: format!("sip:{user}@pool.example"), ..invite.clone().via(&via) }
+}
+
+/// RFC 3261 §16.6: whoever forks upstream sends an INVITE in several branches. Each goes by its own Request-URI, and what belongs
+/// to it follows.
+#[test]
+fn each_branch_of_a_forked_invite_goes_its_own_way() {
+    let mut bed = two_pools(STATELESS);
+    let invite = other_branch(&Req::new("INVITE", "call", client()), "x", "z9hG4bK-1");
+    // In the second case they differ in nothing but the Request-URI, and in the third in nothing but the branch.
+    let others = [
+        (other_branch(&invite, "y", "z9hG4bK-2"), HOPS[1]),
+        (other_branch(&invite, "y", "z9hG4bK-1"), HOPS[1]),
+        (other_branch(&invite, "x", "z9hG4bK-2"), HOPS[0]),
+    ];
+    let first = bed.invite(&invite);
+    assert_eq!(first.to, addr(HOPS[0]));
+    for (other, hop) in others {
+        let second = bed.invite(&other);
+        assert_eq!(second.to, addr(hop), "{}", other.text());
+        assert_ne!(second.branch(), first.branch());
+        for (request, sent) in [(&invite, &first), (&other, &second)] {
+            assert_eq!(bed.invite(request), *sent, "a copy");
+            for (method, to_tag) in [("CANCEL", None), ("ACK", Some("bob"))] {
+                let follows = bed.one(client(), &request.same_branch(method, to_tag).bytes());
+                assert_eq!((follows.to, follows.branch()), (sent.to, sent.branch()), "{method}");
+            }
+        }
+    }
+}
+
+/// RFC 3261 §16.3 step 4: a hop writes another Request-URI and sends the request back here.
+#[test]
+fn a_spiral_passes() {
+    let mut bed = two_pools(STATELESS);
+    let first = bed.invite(&other_branch(&Req::new("INVITE", "call", client()), "x", "z9hG4bK-1"));
+    assert_eq!(first.to, addr(HOPS[0]));
+    let via = format!("Via: SIP/2.0/UDP {};branch=z9hG4bK-hop\r\nVia: ", HOPS[0]);
+    let back = replaced(&first.bytes, "sip:x@", "sip:y@");
+    let at = string(&back).find("Via: ").expect("one");
+    let back = [&back[..at], via.as_bytes(), &back[at + 5..]].concat();
+    let second = bed.one(addr(HOPS[0]), &back);
+    assert_eq!((second.to, second.message().vias().count()), (addr(HOPS[1]), 4));
+    assert_eq!(bed.one(addr(HOPS[0]), &back), second, "a copy");
+    // All the way back: the hop takes its own Via away.
+    let ringing = string(&response(&mut bed, &second, 180).bytes);
+    let lines = ringing.split_inclusive("\r\n").filter(|line| !line.contains("z9hG4bK-hop"));
+    let at_client = bed.one(addr(HOPS[0]), lines.collect::<String>().as_bytes());
+    assert_eq!((at_client.to, at_client.message().vias().count()), (client(), 1));
+}
+
+/// RFC 2543: without the magic cookie a branch tells nothing; copies, CANCEL and ACK go where the INVITE went.
+#[test]
+fn what_belongs_to_an_invite_without_a_cookie_follows_it() {
+    let via = |branch: &str| format!("SIP/2.0/UDP {}{branch}", client());
+    for branches in
+        [["", "", ""], [";branch=1", ";branch=1", ";branch=1"], [";branch=1", ";branch=2", ";branch=3"]]
+    {
+        let mut bed = bed();
+        let invite = Req::new("INVITE", "call", client()).via(&via(branches[0]));
+        let at_hop = bed.invite(&invite);
+        // Another call has the hop rest, so that what is new would go elsewhere.
+        for number in 0..20 {
+            let sent = bed.invite(&Req::new("INVITE", &format!("full-{number}"), client()));
+            if sent.to == at_hop.to {
+                let busy =
+                    Resp::new(503, sent.to).with("Retry-After", "30").bytes_from(&sent.bytes, addr(PROXY));
+                bed.receive(0, sent.to, &busy);
+                break;
+            }
+        }
+        assert_eq!(bed.resting(), [at_hop.to]);
+        assert_eq!(bed.invite(&invite), at_hop, "a copy");
+        for ((method, to_tag), branch) in
+            [("CANCEL", None), ("ACK", Some("bob"))].into_iter().zip(&branches[1..])
+        {
+            let sent = bed.one(client(), &invite.same_branch(method, to_tag).via(&via(branch)).bytes());
+            assert_eq!(sent.to, at_hop.to, "{method}");
+        }
+    }
 }

@@ -223,6 +223,14 @@ impl Routing<'_> {
     }
 }
 
+/// Whether a branch is unique for its transaction, as RFC 3261 §8.1.1.7 has it: it begins with the magic cookie, and more follows.
+pub(crate) fn has_cookie(branch: &[u8]) -> bool {
+    const COOKIE: &[u8] = b"z9hG4bK";
+    branch
+        .split_at_checked(COOKIE.len())
+        .is_some_and(|(start, rest)| start.eq_ignore_ascii_case(COOKIE) && !rest.is_empty())
+}
+
 /// The routing hash of a branch that looks like ours, unverified: good enough to notice a loop, since whoever
 /// forges it stops only his own request.
 pub(crate) fn peek_routing(branch: &[u8]) -> Option<u32> {
