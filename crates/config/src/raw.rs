@@ -172,8 +172,8 @@ pub(crate) struct RawPool {
     /// `dialogs = "route"`, and without `max_calls`, `policy = "cjsq"` and `scale`.
     pub(crate) record_route: Setting<Flag>,
     /// What happens to a request inside a dialog that has neither a valid token nor a session: `"481"` answers
-    /// 481 (Call/Transaction Does Not Exist), `"balance"` treats it like a new call, `"drop"` does not answer. The same in
-    /// all pools.
+    /// 481 (Call/Transaction Does Not Exist), `"balance"` treats it like a new call, also as to routes, access lists and rates,
+    /// `"drop"` does not answer. The same in all pools.
     pub(crate) orphans: Setting<Choice<Orphans>>,
     /// Time in which a server that came back ramps up from 10 % to 100 % of its capacity; `"0s"` = off.
     pub(crate) slow_start: Setting<Time<0, DAY>>,

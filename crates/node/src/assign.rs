@@ -33,15 +33,13 @@ struct Decided {
     decision: Decision,
     /// About this pool.
     pool: PoolId,
-    /// As the request was asked about: what no dialog is known for may be treated as new.
-    in_dialog: bool,
 }
 
 impl Decided {
     /// To this member, by what is known of its call.
     fn of(slot: Slot, facts: &Facts<'_>) -> Self {
         let decision = Decision::Forward { slot, why: Why::Session };
-        Self { decision, pool: facts.request.pool, in_dialog: facts.request.in_dialog }
+        Self { decision, pool: facts.request.pool }
     }
 }
 
@@ -87,23 +85,49 @@ impl Shard {
             {
                 Ok(())
             }
-            // What began without a transaction, before a change of the configuration, ends without one.
-            None if self.goes_onward(&facts.request, facts.is_astray)
-                && !self.balancer.has_open(&facts.request) =>
+            None if self.goes_onward(&facts.request, facts.is_orphan)
+                && !self.is_in_table(&facts.request) =>
             {
                 self.assign_onward((flow, message, &mut known), &facts, out)
             }
-            None => self.assign((flow, message, &mut known), &facts, out),
+            None => match self.passed_before(flow, message, &facts.request) {
+                Some(slot) => {
+                    let begins = !matches!(facts.request.method, Method::Ack | Method::Cancel);
+                    self.follow(flow, &facts, slot)?;
+                    self.pass(flow, message, &facts, (slot, Stay::Stateless, begins.then_some(false)), out);
+                    Ok(())
+                }
+                None => self.assign((flow, message, &mut known), &facts, out),
+            },
         }
     }
 
     /// Whether a request goes to a next hop, or on with a transaction. Within a dialog with a member it does neither; nor does a
     /// CANCEL or ACK of what has none, or none any more, where the balancer or a search finds the member.
-    pub(crate) fn goes_onward(&self, request: &Request<'_>, is_astray: bool) -> bool {
+    pub(crate) fn goes_onward(&self, request: &Request<'_>, is_orphan: bool) -> bool {
         let mode = self.mode(request.pool);
-        let is_for_pool = request.direction == Direction::ToPool && request.pinned.is_none() && !is_astray;
+        let is_for_pool = request.direction == Direction::ToPool && request.pinned.is_none() && !is_orphan;
         let begins = !matches!(request.method, Method::Ack | Method::Cancel);
         is_for_pool && (mode.is_by_route() || (mode.forward != Forward::Stateless && begins))
+    }
+
+    /// Whether a request is part of what began in another way, before a change of the configuration, and ends so: of a transaction
+    /// that is noted in the session table alone, or of a call there though its pool remembers none any more.
+    fn is_in_table(&self, request: &Request<'_>) -> bool {
+        if self.mode(request.pool).is_sessionless {
+            is_remembered(&self.balancer, request)
+        } else {
+            self.balancer.has_open(request)
+        }
+    }
+
+    /// The next hop that a request without a token, or its INVITE, went to before its pool became another one.
+    fn passed_before(&self, flow: Flow, message: &Message<'_>, request: &Request<'_>) -> Option<Slot> {
+        let may_be = request.pinned.is_none() && (!request.in_dialog || request.method == Method::Ack);
+        if self.passed_to.is_empty() || !may_be {
+            return None;
+        }
+        self.followed(copies_key(&self.edge.tokens, message, flow.peer))
     }
 
     /// Asks the balancer for a member or next hop, and sends the request there, with a transaction or without.
@@ -122,13 +146,14 @@ impl Shard {
         check_from_tag(message)?;
         let Some((stateful, lent)) = self.transactions(out) else { return Err(NO_SERVER.into()) };
         if mode.forward.has_transactions() {
-            stateful.check_new(lent.edge, message, mode.forward, facts.is_admitted)?;
+            stateful.check_new(lent.edge, message, mode.forward, facts)?;
         }
         if mode.is_by_route() && has_members && is_about_us(lent.edge, message) {
             return Err(Halt::Answered(Own::Capabilities));
         }
-        // With a transaction that is found by now.
-        let is_remembered = !mode.forward.has_transactions() && named.is_none();
+        // With a transaction that is found by now, unless it began without one.
+        let may_be_passed = !mode.forward.has_transactions() || !self.passed_to.is_empty();
+        let is_remembered = may_be_passed && named.is_none();
         let key = is_remembered.then(|| copies_key(&self.edge.tokens, message, flow.peer));
         let follows = key.and_then(|key| self.followed(key));
         let decided = match follows {
@@ -155,16 +180,11 @@ impl Shard {
         if mode.forward == Forward::Distributed
             && let Some((stateful, lent)) = self.transactions(out)
         {
-            stateful.check_new(lent.edge, message, mode.forward, facts.is_admitted)?;
+            stateful.check_new(lent.edge, message, mode.forward, facts)?;
         }
-        let is_fixed = decided.in_dialog || named.is_some();
+        let is_fixed = facts.request.in_dialog || named.is_some();
         let assigned = Assigned {
-            request: Request {
-                pool: decided.pool,
-                in_dialog: decided.in_dialog,
-                call_id: &[],
-                ..facts.request
-            },
+            request: Request { pool: decided.pool, call_id: &[], ..facts.request },
             dialogs: mode.dialogs,
             stay: stay_of_kept(mode),
             is_fixed,
@@ -178,9 +198,8 @@ impl Shard {
             patience: if is_fixed { None } else { self.patience(&facts.request, (decided.pool, why)) },
             moved: None,
         };
-        let is_noted = !mode.is_sessionless || self.balancer.has_open(&facts.request);
         if let Some((stateful, mut lent)) = self.transactions(out) {
-            stateful.begin(&mut lent, flow, message, facts, (assigned, is_noted))?;
+            stateful.begin(&mut lent, flow, message, facts, (assigned, !mode.is_sessionless))?;
         }
         Ok(())
     }
@@ -223,9 +242,9 @@ impl Shard {
         &self,
         (from, message): (SocketAddr, &Message<'_>),
         request: &Request<'_>,
-        is_astray: bool,
+        is_orphan: bool,
     ) -> bool {
-        if self.goes_onward(request, is_astray) {
+        if self.goes_onward(request, is_orphan) {
             self.was_passed_before_key(message, from)
         } else {
             self.is_older_than_key(request)
@@ -272,9 +291,11 @@ impl Shard {
         self.balancer.count_request(self.edge.now, slot, &facts.request);
     }
 
-    /// The member that the Route of a request names; if it names any, it has to be one of the pools that the request is for.
+    /// The member that the Route of a request names; if it names any, it has to be one of the pools that the request is for. What
+    /// has lost its dialog goes to the member that it names as its target, if that is one.
     fn named_member(&self, message: &Message<'_>, facts: &Facts<'_>) -> Result<Option<Slot>, Refused> {
-        if facts.route.next.is_none() {
+        let has_lost = message.to_tag().is_some() && !facts.request.in_dialog;
+        if facts.route.next.is_none() && !has_lost {
             return Ok(None);
         }
         let slot = match facts.route.target(message) {
@@ -284,7 +305,11 @@ impl Shard {
         let of_rule = facts.rule.and_then(|rule| self.edge.routes.pools(rule));
         let pools = of_rule.into_iter().flat_map(|pools| &pools.choices).map(|choice| PoolId(choice.pool));
         let mut members = pools.chain([facts.request.pool]).flat_map(|pool| self.balancer.members(pool));
-        slot.filter(|slot| members.any(|member| member == *slot)).map(Some).ok_or(refused(403, "Forbidden"))
+        let named = slot.filter(|slot| members.any(|member| member == *slot));
+        if named.is_none() && facts.route.next.is_some() {
+            return Err(refused(403, "Forbidden"));
+        }
+        Ok(named)
     }
 
     /// Asks the balancer for a member, and sends the request there.
@@ -320,18 +345,18 @@ impl Shard {
         if !mode.is_sessionless {
             self.edge.ledger.charge(Operation::Lookup);
         }
-        let stopping = self.edge.settings.stopping.filter(|_| !facts.is_admitted);
+        let stopping = self.edge.settings.stopping.filter(|_| !facts.is_admitted && facts.may_begin_call());
         if let Some(end) = stopping.filter(|_| self.is_new(request)) {
             return Err(refused_until(end, self.edge.now).into());
         }
         self.charge(flow, facts)?;
-        let (mut decision, mut pool, mut in_dialog) = (Decision::Orphan, request.pool, request.in_dialog);
+        let (mut decision, mut pool) = (Decision::Orphan, request.pool);
         if let Some(slot) = named {
             decision = Decision::Forward { slot, why: Why::Token };
             if is_noted(&self.balancer, request, mode) {
                 self.balancer.request(now, &Request { pinned: Some(slot), ..*request });
             }
-        } else if !facts.is_astray {
+        } else if !facts.is_orphan {
             let (asked, of) = self.ask_pools((flow, message, known), facts, mode);
             match asked {
                 Ok(asked) => (decision, pool) = (facts.without_search(asked), of),
@@ -342,24 +367,15 @@ impl Shard {
                 }
             }
         }
-        let Self { edge, balancer, .. } = self;
         if decision == Decision::Orphan {
-            match edge.settings.orphans {
-                Orphans::Reject => return Err(refused(481, "Call/Transaction Does Not Exist").into()),
-                Orphans::Drop => return Err(Halt::Dropped(Drop::Orphan)),
-                // A To tag that somebody made up would stand for a password.
-                Orphans::Balance if edge.realm.is_some() => {
-                    return Err(refused(481, "Call/Transaction Does Not Exist").into());
-                }
-                Orphans::Balance => {
-                    in_dialog = false;
-                    decision = ask(balancer, now, &Request { in_dialog, ..*request }, mode);
-                }
-            }
+            return Err(match self.edge.settings.orphans {
+                Orphans::Drop => Halt::Dropped(Drop::Orphan),
+                Orphans::Reject | Orphans::Balance => refused(481, "Call/Transaction Does Not Exist").into(),
+            });
         }
         self.note_decision(decision, mode, out)?;
         self.goes_on(facts);
-        Ok(Some(Decided { decision, pool, in_dialog }))
+        Ok(Some(Decided { decision, pool }))
     }
 
     /// Asks for the pools of a request. A new call may have its turn in the queue of one, or later, or none.
@@ -463,21 +479,33 @@ fn stay_of_kept(mode: PoolMode) -> Stay {
     }
 }
 
-/// Whether the balancer takes note of a request: not for a pool without sessions, unless it remembers the call from before a change of
-/// the pool. Then that is to end there, too.
+/// Whether the balancer takes note of a request: not for a pool without sessions, unless it remembers the call, or the transaction
+/// of what begins one, from before a change of the pool. Then that is to end there, too. What spirals is of another transaction
+/// than the call that it has begun with.
 fn is_noted(balancer: &Balancer, request: &Request<'_>, mode: PoolMode) -> bool {
-    // Of what goes on without a transaction, it would hear no answer.
-    let is_answered =
-        || mode.forward.has_transactions() || request.pinned.is_some() || balancer.has_open(request);
-    let is_known = || !balancer.is_idle() && balancer.session_of(request).is_some() && is_answered();
-    !mode.is_sessionless || is_known()
+    !mode.is_sessionless || is_remembered(balancer, request)
+}
+
+fn is_remembered(balancer: &Balancer, request: &Request<'_>) -> bool {
+    if balancer.is_idle() {
+        false
+    } else if request.in_dialog {
+        balancer.session_of(request).is_some()
+    } else {
+        balancer.has_open(request)
+    }
 }
 
 /// Asks the balancer who of a pool is to have a request. It takes note of that, but for a pool without sessions.
+///
+/// What ties a request to a member decides whatever the pool is like: a dialog goes on as it began, also after a change of the
+/// configuration.
 fn ask(balancer: &mut Balancer, now: Instant, request: &Request<'_>, mode: PoolMode) -> Decision {
     if is_noted(balancer, request, mode) {
         balancer.request(now, request)
-    } else if request.pinned.is_none() && request.in_dialog && !is_of_invite(request, mode) {
+    } else if let Some(slot) = request.pinned {
+        Decision::Forward { slot, why: Why::Token }
+    } else if request.in_dialog && !is_of_invite(request, mode) {
         Decision::Orphan
     } else {
         balancer.pick(now, request, &[])

@@ -6,6 +6,7 @@ use crate::forward::stateful::is_about_us;
 use crate::queue::Waited;
 use crate::reply::{Halt, Own};
 use crate::route::RouteInfo;
+use crate::shard::Orphans;
 use crate::targets::Refreshed;
 use crate::token::branch::Transaction;
 use crate::token::route::{Held, RouteToken, TokenOwner};
@@ -23,9 +24,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) request: Request<'a>,
     /// Where its responses go.
     pub(crate) target: SocketAddr,
-    /// The dialog that its token names is with a node that is no more. Should the call be in the table, then in another
-    /// branch, with another node that knows nothing of this dialog.
-    pub(crate) is_astray: bool,
+    /// It is in a dialog that nobody here knows, and does not count as new.
+    pub(crate) is_orphan: bool,
     /// Where it goes if it comes from the pool.
     pub(crate) outside: Option<Result<Flow, Halt>>,
     pub(crate) routing: u32,
@@ -51,12 +51,37 @@ impl Facts<'_> {
         self.outside.and_then(Result::err)
     }
 
+    /// Whether a request that is new may begin a call, or another dialog. A BYE may not, and what it ends is wanted to end.
+    pub(crate) fn may_begin_call(&self) -> bool {
+        !self.request.in_dialog && !matches!(self.request.method, Method::Ack | Method::Cancel | Method::Bye)
+    }
+
     /// What is decided in the end. The token would have named the node of an ACK or CANCEL; a bad one earns no search.
     pub(crate) fn without_search(&self, decision: Decision) -> Decision {
         match decision {
             Decision::Search if self.route.token.is_some() => Decision::Orphan,
             other => other,
         }
+    }
+}
+
+/// What a request is part of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Standing {
+    /// Nothing yet.
+    New,
+    /// A dialog, by its token or since a member sends it; or an INVITE whose ACK or CANCEL it is.
+    Dialog,
+    /// A call in the session table, which is with this member.
+    Session(Slot),
+    /// A dialog that nobody here knows.
+    Orphan,
+}
+
+impl Standing {
+    /// Whether a rule says where a request goes that has no token. The ACK to a failure has a To tag, and goes as its INVITE went.
+    fn goes_by_rule(self, request: &Request<'_>) -> bool {
+        self == Self::New || request.method == Method::Ack
     }
 }
 
@@ -82,10 +107,12 @@ impl Shard {
             return Err(Halt::Answered(Own::Capabilities));
         }
         let is_for_registrar = self.home.as_ref().is_some_and(|home| home.serves(message, &route));
-        let has_rule = held.is_none() && !is_for_registrar;
+        let mut request = self.request_of(message, held.as_ref());
+        let key = request.key;
+        let standing = self.standing(&mut request, held.is_some(), slot_at_source.is_some(), is_astray);
+        let has_rule = held.is_none() && !is_for_registrar && standing.goes_by_rule(&request);
         let rule = if has_rule { self.rule(flow, message, &route, slot_at_source.is_some())? } else { None };
         let slot_at_source = slot_at_source.filter(|_| !is_for_registrar);
-        let key = self.edge.tokens.call_key(message.call_id());
         let pools = rule.and_then(|rule| self.edge.routes.pools(rule));
         let pool = pools.map(|pools| PoolId(pools.first(key.0).unwrap_or_default()));
         let has_left = slot_at_source.is_some_and(|slot| !self.balancer.nodes()[slot.index()].member);
@@ -93,29 +120,20 @@ impl Shard {
         let is_located = rule.is_some_and(|rule| self.edge.routes.is_located(rule));
         let slot_at_source = slot_at_source.filter(|_| pool.is_none() && !is_located);
         let direction = self.direction(flow.peer, held, slot_at_source)?;
-        // What comes from the pool needs no node: it goes outside.
-        let is_astray = is_astray && direction == Direction::ToPool;
-        let pinned = held.and_then(|held| self.edge.topology.slot(held.token.node));
-        let pinned = pinned.or(slot_at_source.filter(|_| direction == Direction::FromPool));
-        let mut request = Request {
-            key,
-            call_id: message.call_id(),
-            pool: pool.unwrap_or_default(),
-            method: message.method().unwrap_or(Method::Other),
-            cseq: message.cseq().number,
-            in_dialog: message.to_tag().is_some(),
-            direction,
-            pinned,
-            by_token: held.is_some(),
-            begun_by_peer: held.is_some_and(|held| !held.by_initiator),
-            branch: 0,
-            tags: self.edge.tokens.tags(message),
-        };
+        let is_orphan = standing == Standing::Orphan;
+        request.direction = direction;
+        request.pinned = request.pinned.or(slot_at_source.filter(|_| direction == Direction::FromPool));
+        let of_dialog = request.pinned.or(match standing {
+            Standing::Session(slot) => Some(slot),
+            Standing::New | Standing::Dialog | Standing::Orphan => None,
+        });
+        request.pool =
+            pool.unwrap_or_else(|| of_dialog.map_or_else(PoolId::default, |slot| self.pool_of(slot)));
         // What it began to send to others is looked at below.
         if has_left && pool.is_some() && self.is_new(&request) {
             return Err(refused(403, "Forbidden").into());
         }
-        let older = self.keeps_branch((flow.peer, message), &request, is_astray);
+        let older = self.keeps_branch((flow.peer, message), &request, is_orphan);
         let routing = self.edge.routing(message, &route, direction, older)?;
         check_extensions(message)?;
         let transaction = Transaction::new(message, message.top_via(), target);
@@ -130,7 +148,7 @@ impl Shard {
             token: held.map(|held| held.token),
             request,
             target,
-            is_astray,
+            is_orphan,
             outside,
             routing,
             rule,
@@ -141,6 +159,57 @@ impl Shard {
             waited: None,
             refreshed,
         })
+    }
+
+    /// What a request is to the balancer, as far as that follows from the message and its token.
+    fn request_of<'a>(&self, message: &Message<'a>, held: Option<&Held>) -> Request<'a> {
+        Request {
+            key: self.edge.tokens.call_key(message.call_id()),
+            call_id: message.call_id(),
+            pool: PoolId::default(),
+            method: message.method().unwrap_or(Method::Other),
+            cseq: message.cseq().number,
+            in_dialog: message.to_tag().is_some(),
+            direction: Direction::ToPool,
+            pinned: held.and_then(|held| self.edge.topology.slot(held.token.node)),
+            by_token: held.is_some(),
+            begun_by_peer: held.is_some_and(|held| !held.by_initiator),
+            branch: 0,
+            tags: self.edge.tokens.tags(message),
+        }
+    }
+
+    /// Whether anything proves that a request is part of a dialog. Anybody can make up a To tag, so one alone proves nothing:
+    /// such a request counts as new where `orphans` says so, with all that holds for new ones, or goes nowhere.
+    fn standing(
+        &self,
+        request: &mut Request<'_>,
+        is_held: bool,
+        from_member: bool,
+        is_astray: bool,
+    ) -> Standing {
+        if !request.in_dialog {
+            return Standing::New;
+        }
+        if from_member || (!is_astray && (is_held || request.method == Method::Ack)) {
+            return Standing::Dialog;
+        }
+        // With a token of a node that is no more, a call in the table is another branch, with a node that does not know this
+        // dialog.
+        if let Some(session) = self.balancer.session_of(request).filter(|_| !is_astray) {
+            return Standing::Session(session.slot);
+        }
+        // A CANCEL begins nothing, and its INVITE may be known to somebody (RFC 3261 §16.10).
+        if request.method == Method::Cancel && !is_astray {
+            request.in_dialog = false;
+            return Standing::New;
+        }
+        // Where users prove who they are, it would stand for a password.
+        if self.edge.settings.orphans == Orphans::Balance && self.edge.realm.is_none() {
+            request.in_dialog = false;
+            return Standing::New;
+        }
+        Standing::Orphan
     }
 
     /// Where the sender is reached from now on. And what a member sends that was taken out has to be part of something.
@@ -166,10 +235,6 @@ impl Shard {
         route: &RouteInfo<'_>,
         from_member: bool,
     ) -> Result<Option<usize>, Halt> {
-        // The ACK to a failure has a To tag, and goes as its INVITE went.
-        if message.to_tag().is_some() && message.method() != Some(Method::Ack) {
-            return Ok(None);
-        }
         let rule = self.edge.find_rule(flow, message, route, from_member)?;
         if let Some(rule) = rule {
             check_room(message, self.edge.routes.rule(rule).actions.growth())?;

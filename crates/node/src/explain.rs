@@ -6,7 +6,7 @@ use crate::examine::Facts;
 use crate::queue::QueueTurn;
 use crate::reply::Halt;
 use crate::{Drop, Orphans, Shard, ShardEvent};
-use balance::{CandidateVerdict, Decision, NodeId, PoolId, Request, Why};
+use balance::{CandidateVerdict, Decision, NodeId, PoolId, Why};
 use base::{Flow, Instant, Outbox};
 use location::Aor;
 use wire::{Message, Method};
@@ -93,7 +93,7 @@ impl Shard {
             return Err("refused: 503 Service Unavailable: stopping, no new calls are taken".to_owned());
         }
         let (mut verdicts, mut pool, mut decision) = (Vec::new(), request.pool, Decision::Orphan);
-        if !facts.is_astray && located.is_none() {
+        if !facts.is_orphan && located.is_none() {
             let first = first_pool(&self.edge.routes, &facts, &self.balancer, now);
             (decision, pool) = choose(&self.edge.routes, &facts, first, |request| {
                 let decision;
@@ -107,9 +107,6 @@ impl Shard {
         let queues = self.queues.as_deref_mut().filter(|_| begins_call && is_taken);
         let queue = queues.and_then(|queues| queues.would_pull(now, pool, &self.balancer));
         let orphans = self.edge.settings.orphans;
-        if (decision, orphans) == (Decision::Orphan, Orphans::Balance) {
-            (decision, verdicts) = self.balancer.explain(now, &Request { in_dialog: false, ..*request });
-        }
         Ok(Explanation {
             decision,
             orphans,

@@ -128,6 +128,8 @@ pub struct Shard {
     modes: Vec<PoolMode>,
     /// The nodes that are in no pool to whose members dialogs belong: what they send is as anybody's.
     hops: Members,
+    /// The pool that the dialogs with a node belong to, by its slot.
+    pools_of_dialogs: Vec<PoolId>,
     /// What it was set up with last.
     pub(crate) setup: Option<Arc<Setup>>,
     pub(crate) stateful: Option<Box<Stateful>>,
@@ -163,6 +165,7 @@ impl Shard {
             no_room: Throttle::default(),
             modes: Vec::new(),
             hops: Members::default(),
+            pools_of_dialogs: Vec::new(),
             setup: None,
             stateful: None,
             passed_to: Recent::new(PASSED),
@@ -363,14 +366,27 @@ impl Shard {
             let has_pool = modes.iter().any(|mode| mode.forward != Forward::Stateless || mode.is_by_route());
             let of_hops = || (0..).map(PoolId).zip(&modes).filter(|(_, mode)| mode.dialogs == Dialogs::Route);
             let named = of_hops().flat_map(|(pool, _)| self.balancer.members(pool));
-            let kept = of_hops().filter(|(_, mode)| mode.forward.has_transactions());
-            let kept = kept.flat_map(|(pool, _)| self.balancer.members(pool));
             // Those that left may have calls.
             let counted = of_hops().filter(|(_, mode)| !mode.is_sessionless);
             let counted = counted.flat_map(|(pool, _)| self.balancer.nodes_of(pool));
-            stateful.set_pools(has_pool, Members::of(named), Members::of(kept), Members::of(counted));
+            stateful.set_pools(has_pool, Members::of(named), Members::of(counted));
         }
         (self.modes, self.hops) = (modes, hops);
+        self.pools_of_dialogs =
+            (0..self.balancer.nodes().len()).map(|slot| self.pool_of_dialogs(Slot(slot as u16))).collect();
+    }
+
+    /// The pool to whose members the dialogs belong that are with a node: of several one whose calls are remembered.
+    fn pool_of_dialogs(&self, slot: Slot) -> PoolId {
+        let with_it = |(pool, _): &(PoolId, &PoolMode)| self.balancer.nodes_of(*pool).any(|of| of == slot);
+        let fits = |(_, mode): &(PoolId, &PoolMode)| (mode.dialogs == Dialogs::Route, mode.is_sessionless);
+        let best = (0..).map(PoolId).zip(&self.modes).filter(with_it).min_by_key(fits);
+        best.map_or_else(PoolId::default, |(pool, _)| pool)
+    }
+
+    /// The pool that the dialogs with a node belong to.
+    pub(crate) fn pool_of(&self, slot: Slot) -> PoolId {
+        self.pools_of_dialogs.get(slot.index()).copied().unwrap_or_default()
     }
 
     /// Changes the behaviour.

@@ -39,7 +39,7 @@ impl Shard {
         };
         check_from_tag(message)?;
         if forward != Forward::Stateless {
-            stateful.check_new(lent.edge, message, forward, facts.is_admitted)?;
+            stateful.check_new(lent.edge, message, forward, facts)?;
         }
         let contacts = contacts(lent.edge, flow, message, (facts.request.key, &bindings), lent.out)?;
         let rule = facts.rule.map(|rule| (Arc::clone(&lent.edge.routes), rule));

@@ -315,7 +315,7 @@ impl Shard {
         out: &mut Outbox<ShardEvent>,
     ) -> Result<AtHome, Halt> {
         let is_located = facts.rule.is_some_and(|rule| self.edge.routes.is_located(rule));
-        let is_new = !facts.request.in_dialog && facts.token.is_none();
+        let is_new = message.to_tag().is_none() && facts.token.is_none();
         let method = facts.request.method;
         // [22.1-3] Neither is challenged. What belongs to a transaction or dialog of ours has been taken already.
         let is_about = matches!(method, Method::Ack | Method::Cancel);

@@ -26,11 +26,10 @@ impl Stateful {
         edge: &mut Edge,
         message: &Message<'_>,
         forward: Forward,
-        is_admitted: bool,
+        facts: &Facts<'_>,
     ) -> Result<(), Halt> {
         // None begins before a stop, but for those that were taken in before.
-        let is_new = message.to_tag().is_none() && !is_admitted;
-        let is_new = is_new && !matches!(message.method(), Some(Method::Ack | Method::Cancel));
+        let is_new = facts.may_begin_call() && !facts.is_admitted;
         if let Some(end) = edge.settings.stopping.filter(|_| is_new) {
             return Err(refused_until(end, edge.now).into());
         }
@@ -40,9 +39,7 @@ impl Stateful {
         }
         self.check_limit(edge, message, false)?;
         match &self.dialogs {
-            Some(dialogs) if forward == Forward::Dialog && begins_call(message) => {
-                dialogs.check(edge, message)
-            }
+            Some(dialogs) if forward == Forward::Dialog && begins_call(facts) => dialogs.check(edge, message),
             _ => Ok(()),
         }
     }
@@ -88,11 +85,16 @@ impl Stateful {
             Way::There(..) | Way::Contacts(_) => None,
         };
         let tracked = match &mut self.dialogs {
-            Some(dialogs) if keeps_dialogs && begins_call(message) => {
-                Some(Box::new(dialogs.begin(lent.edge, message, flow.peer, (facts.rule, pool))?))
+            Some(dialogs) => {
+                let known = message.to_tag().and_then(|_| dialogs.untold(lent.edge, message));
+                match known {
+                    None if keeps_dialogs && begins_call(facts) => {
+                        Some(Box::new(dialogs.begin(lent.edge, message, flow.peer, (facts.rule, pool))?))
+                    }
+                    known => known,
+                }
             }
-            Some(dialogs) if message.to_tag().is_some() => dialogs.untold(lent.edge, message),
-            _ => None,
+            None => None,
         };
         let received = Received {
             bytes: message.bytes().into(),
@@ -113,9 +115,9 @@ impl Stateful {
     }
 }
 
-/// Whether it is the INVITE of a call.
-fn begins_call(message: &Message<'_>) -> bool {
-    message.method() == Some(Method::Invite) && message.to_tag().is_none()
+/// Whether it is the INVITE of a call. A To tag that somebody made up makes no difference.
+fn begins_call(facts: &Facts<'_>) -> bool {
+    facts.request.method == Method::Invite && !facts.request.in_dialog
 }
 
 /// Whether it is an OPTIONS about this proxy itself, whose URI has no user part (RFC 3261 §11): who asks whether we are alive

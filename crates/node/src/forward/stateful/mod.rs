@@ -51,8 +51,6 @@ pub(crate) struct Stateful {
     members: Vec<Flow>,
     /// Those that requests within dialogs may name.
     hops: Members,
-    /// Those of them that requests go to with a transaction.
-    kept: Members,
     budgets: Budgets,
     notes: Notes,
     limits: ProxyLimits,
@@ -84,7 +82,6 @@ impl Stateful {
             keys: Keys::new(secret),
             members: Vec::new(),
             hops: Members::All,
-            kept: Members::All,
             budgets: Budgets::default(),
             notes: Notes::default(),
             limits: settings.limits,
@@ -214,10 +211,10 @@ impl Stateful {
     }
 
     /// Takes over how pools are forwarded to; `has_pool`: one of them with transactions, or to next hops. Requests within dialogs
-    /// may name `hops`, those that are `kept` with transactions; the calls of those that are `counted` are remembered.
-    pub(crate) fn set_pools(&mut self, has_pool: bool, hops: Members, kept: Members, counted: Members) {
+    /// may name `hops`; the calls of those that are `counted` are remembered.
+    pub(crate) fn set_pools(&mut self, has_pool: bool, hops: Members, counted: Members) {
         self.has_pool |= has_pool;
-        (self.hops, self.kept, self.counted) = (hops, kept, counted);
+        (self.hops, self.counted) = (hops, counted);
     }
 
     /// Requests for users of the home domain are forwarded in this way, from now on if not before.

@@ -10,7 +10,7 @@ use crate::route::{RouteInfo, Target, max_breadth, named_element};
 use crate::targets::{Refreshed, Side, refreshes_target};
 use crate::token::branch::Transaction;
 use crate::token::route::{Held, Kept, TokenOwner};
-use crate::validate::{check_extensions, check_form, check_from_tag, check_secure, refused};
+use crate::validate::{Refused, check_extensions, check_form, check_from_tag, check_secure, refused};
 use crate::{Drop, ShardEvent};
 use balance::{CallKey, Direction, PoolId, Request};
 use base::{Flow, Operation, Outbox};
@@ -20,8 +20,8 @@ use wire::{Message, Method, request_source_target};
 
 /// How a request within a dialog goes on.
 struct Passage {
-    /// Its token, if it has one that fits.
-    held: Option<Held>,
+    /// Its token.
+    held: Held,
     call: CallKey,
     hop: Flow,
     /// Whether what it goes to is known to want it.
@@ -30,20 +30,9 @@ struct Passage {
     refresh: Refresh,
 }
 
-impl Passage {
-    /// Whether nothing is kept of it: as its token says or, where none fits, as what begins goes to the hop that it names.
-    fn is_stateless(&self, stateful: &Stateful, edge: &Edge) -> bool {
-        let is_kept = |slot| stateful.kept.has(slot);
-        self.held.map_or_else(
-            || !edge.topology.slot_at(self.hop.peer).is_some_and(is_kept),
-            |held| held.token.kept == Kept::Nothing,
-        )
-    }
-}
-
 impl Stateful {
-    /// Takes a request that has a token of ours. If that does not fit, and the request leads to nobody but us, it is as any
-    /// other: `false`, and nothing was done.
+    /// Takes a request that has a token of ours. If that does not fit it is as any other, as far as it names nobody but us or a
+    /// next hop: `false`, and nothing was done.
     pub(crate) fn within(
         &mut self,
         lent: &mut Lent<'_>,
@@ -54,19 +43,18 @@ impl Stateful {
             return Ok(false);
         };
         let Passage { held, call, hop, is_wanted, routing, refresh } = passage;
-        if passage.is_stateless(self, lent.edge) {
+        if held.token.kept == Kept::Nothing {
             let (element, rule, stay) = (TokenOwner::Proxy, None, Stay::No);
             let onward =
                 Onward { from: flow, hop, element, rule, contact: None, breadth: None, stay, keeps: None };
             lent.edge.pass(message, &onward, (routing, &refresh), lent.out);
             return Ok(true);
         }
-        let kept = held.filter(|held| held.token.kept == Kept::Dialog).zip(self.dialogs.as_mut());
-        let tracked = match kept {
-            Some((held, dialogs)) => dialogs.within(lent.edge, message, flow.peer, &held)?,
+        let tracked = match self.dialogs.as_mut().filter(|_| held.token.kept == Kept::Dialog) {
+            Some(dialogs) => dialogs.within(lent.edge, message, flow.peer, &held)?,
             None => None,
         };
-        let noted = held.and_then(|held| self.note_within(lent, flow, message, &passage, &held));
+        let noted = self.note_within(lent, flow, message, &passage);
         let (bytes, way) = (message.bytes().into(), Way::There(hop, is_wanted));
         let (breadth, noted) = (max_breadth(message), noted.map(Box::new));
         let (is_genuine, told) = (false, Cell::default());
@@ -84,8 +72,8 @@ impl Stateful {
         flow: Flow,
         message: &Message<'_>,
         passage: &Passage,
-        held: &Held,
     ) -> Option<Request<'static>> {
+        let held = &passage.held;
         let slot = edge.topology.slot(held.token.node)?;
         if !self.counted.has(slot) && balancer.is_idle() {
             return None;
@@ -136,33 +124,21 @@ impl Stateful {
         check_form(message)?;
         check_secure(message, &route)?;
         check_from_tag(message)?;
-        let held = held(edge, message, &route);
-        let is_within = message.to_tag().is_some();
-        let is_astray = is_within && (route.next.is_some() || !route.leads_to_us(&edge.topology, message));
-        if held.is_none() {
-            if !is_astray {
-                return Ok(None);
+        let Some(held) = held(edge, message, &route) else {
+            let leads_to_us = route.next.is_none() && route.leads_to_us(&edge.topology, message);
+            if message.to_tag().is_some() && !leads_to_us {
+                self.check_named(edge, &route.target(message))?;
             }
-            // A To tag and a Route that somebody made up would stand for a password.
-            if edge.realm.is_some() {
-                return Err(refused(481, "Call/Transaction Does Not Exist").into());
-            }
-            edge.admit(flow)?;
-        }
-        if !held.is_some_and(|held| held.token.kept == Kept::Nothing) {
-            self.check_limit(edge, message, held.is_some())?;
+            return Ok(None);
+        };
+        if held.token.kept != Kept::Nothing {
+            self.check_limit(edge, message, true)?;
         }
         let routing = edge.routing(message, &route, Direction::ToPool, false)?;
         check_extensions(message)?;
         let call = edge.tokens.call_key(message.call_id());
-        let (hop, is_wanted) = match held {
-            Some(held) => self.way_within(edge, (flow.listener, call), message, &route, &held, out)?,
-            None => self.named_hop(edge, &route.target(message))?,
-        };
-        let refresh = match held {
-            Some(held) => refresh(edge, flow.peer, message, &route, &held),
-            None => Refresh::of(true),
-        };
+        let (hop, is_wanted) = self.way_within(edge, (flow.listener, call), message, &route, &held, out)?;
+        let refresh = refresh(edge, flow.peer, message, &route, &held);
         Ok(Some(Passage { held, call, hop, is_wanted, routing, refresh }))
     }
 
@@ -205,13 +181,15 @@ impl Stateful {
         Some(edge.topology.node(slot))
     }
 
-    /// The way of a request without a token that fits, and that names somebody else than us: nobody but a next hop.
-    fn named_hop(&self, edge: &Edge, target: &Target<'_>) -> Result<(Flow, bool), Halt> {
-        let hop = match *target {
-            Target::Address(to) => self.hop_at(edge, to),
-            Target::Name(..) | Target::OtherTransport | Target::Nowhere => None,
-        };
-        hop.map(|hop| (hop, true)).ok_or(refused(403, "Forbidden").into())
+    /// A request without a token that fits may name a next hop, and nobody else but us. Whether it goes there is decided as for
+    /// any other request: what has a To tag and no token may be no part of any dialog.
+    fn check_named(&self, edge: &Edge, target: &Target<'_>) -> Result<(), Refused> {
+        // A To tag and a Route that somebody made up would stand for a password.
+        if edge.realm.is_some() {
+            return Err(refused(481, "Call/Transaction Does Not Exist"));
+        }
+        let is_hop = matches!(target, Target::Address(to) if self.hop_at(edge, *to).is_some());
+        is_hop.then_some(()).ok_or(refused(403, "Forbidden"))
     }
 }
 

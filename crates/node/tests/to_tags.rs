@@ -1,0 +1,227 @@
+//! To tags that strangers make up: what has one, and neither a token nor a known dialog, is no more than any other request.
+mod common;
+
+use balance::{Load, Members, PolicyKind, Pool, Slot};
+use base::Rate;
+use common::dialog::Dialog;
+use common::proxy::{HOPS, PROXY, ProxyBed, STATELESS, client};
+use common::text::{Req, answer};
+use common::*;
+use node::{Orphans, PipelineSettings, PoolMode, Routes};
+use route::{
+    Access, Conditions, Field, Forward, Part, Pattern, Place, Pools, RateSettings, Refusal, Rule,
+    SourceLimit, Table, Target,
+};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+const MODES: [PoolMode; 4] = [
+    PoolMode::HOPS,
+    STATELESS,
+    PoolMode { forward: Forward::Dialog, ..PoolMode::HOPS },
+    PoolMode { forward: Forward::Distributed, ..PoolMode::HOPS },
+];
+
+/// The ways in which an INVITE with a To tag that was made up may name where it wants to go: by nothing, by a Route past us, by
+/// one with what looks like a token of either kind, and by its Request-URI.
+fn forged(call_id: &str, user: &str) -> Vec<Req> {
+    let uri = format!("sip:{user}@pool.example");
+    let new =
+        || Req { to_tag: Some("zz".to_owned()), uri: uri.clone(), ..Req::new("INVITE", call_id, client()) };
+    let mut all = vec![new(), Req { uri: format!("sip:{user}@{}", HOPS[0]), ..new() }];
+    for own in ["", ";sbp=00000000000000000000", ";sbt=00000000000000000000", ";sbp=x", ";sbt"] {
+        for next in [None, Some(format!("<sip:{};lr>", HOPS[0]))] {
+            let routes = [Some(format!("<sip:{PROXY}{own};lr>")), next].into_iter().flatten().collect();
+            all.push(Req { routes, ..new() });
+        }
+    }
+    let via = |index: usize| format!("SIP/2.0/UDP {};branch=z9hG4bK-{call_id}-{index};rport", client());
+    all.into_iter().enumerate().map(|(index, request)| request.via(&via(index))).collect()
+}
+
+fn limited(per_second: u32) -> RateSettings {
+    let rate = Rate { per_second, burst: per_second };
+    let refusal = Refusal::Unavailable;
+    RateSettings { address: Some(SourceLimit { v4: 32, v6: 64, rate }), refusal, ..RateSettings::default() }
+}
+
+fn rule(pool: u16, user: &str, access: Access) -> Rule {
+    let texts =
+        vec![(Field::Uri(Place::RequestUri, Part::User), vec![Pattern::Prefix(user.as_bytes().to_vec())])];
+    Rule {
+        name: user.to_owned(),
+        conditions: Conditions { texts, ..Conditions::default() },
+        access,
+        target: Target::Pools(Pools::one(pool)),
+        ..Rule::default()
+    }
+}
+
+fn bed(mode: PoolMode) -> ProxyBed {
+    ProxyBed::new(&[PROXY], &HOPS.map(|hop| (hop, 0))).with_mode(mode)
+}
+
+/// The next hops that it arrived at, and what the sender was told beside 100.
+fn outcome(bed: &mut ProxyBed, request: &Req) -> (Vec<SocketAddr>, Vec<u16>) {
+    let sent = bed.receive(0, client(), &request.bytes());
+    let (back, on): (Vec<_>, Vec<_>) = sent.into_iter().partition(|sent| sent.to == client());
+    let statuses = back.iter().map(Sent::status).filter(|status| *status != 100);
+    (on.iter().map(|sent| sent.to).collect(), statuses.collect())
+}
+
+/// Whether it has a token of a proxy's that does not fit, and leads neither to us nor to a next hop: 403 before all else.
+fn leads_astray(request: &Req) -> bool {
+    request.routes.len() == 1 && request.routes[0].contains(";sbp=")
+}
+
+#[test]
+fn they_do_not_get_round_rate_limits() {
+    for mode in MODES {
+        let mut bed = bed(mode);
+        bed.shard.set_rates(limited(10));
+        let mut passed = 0;
+        for call in 0..50 {
+            for request in forged(&format!("call-{call}"), "bob") {
+                let (on, back) = outcome(&mut bed, &request);
+                passed += on.len();
+                let refused = if leads_astray(&request) { [403] } else { [503] };
+                assert!(!on.is_empty() || back == refused, "{mode:?}: {back:?}\n{}", request.text());
+            }
+        }
+        assert_eq!(passed, 10, "{mode:?}");
+    }
+}
+
+#[test]
+fn nor_round_a_stop() {
+    for mode in MODES {
+        let mut bed = bed(mode);
+        let call = bed.call("call");
+        let stopping = Some(bed.now + Duration::from_secs(10));
+        bed.shard.set_settings(PipelineSettings { stopping, ..bed.shard.settings() });
+        for request in forged("forged", "bob") {
+            let (on, back) = outcome(&mut bed, &request);
+            let refused = if leads_astray(&request) { 403 } else { 503 };
+            assert_eq!((on.len(), back), (0, vec![refused]), "{mode:?}\n{}", request.text());
+        }
+        // What ends something may end it, with a token or without.
+        let bye = call.by_caller("BYE", 2);
+        assert_eq!(
+            bed.receive(0, client(), &bye.bytes()).iter().filter(|sent| sent.to == call.callee.at).count(),
+            1
+        );
+        let bye = Req { routes: Vec::new(), ..call.by_caller("BYE", 3) };
+        assert_eq!(
+            bed.receive(0, client(), &bye.bytes()).iter().filter(|sent| sent.to == call.callee.at).count(),
+            1
+        );
+    }
+}
+
+/// Next hops in two pools, as of two routes with `next`; who may use one of the routes may not use the other.
+#[test]
+fn nor_round_routes_and_who_may_use_them() {
+    for mode in MODES {
+        for orphans in [Orphans::Balance, Orphans::Reject, Orphans::Drop] {
+            let mut bed = bed(mode);
+            let pool =
+                |slot: u16| Pool { policy: PolicyKind::Hash.make(0), members: Members::of([Slot(slot)]) };
+            bed.shard.balancer_mut().set_pools(vec![pool(0), pool(1)]);
+            bed.shard.set_modes(vec![mode, mode], Members::All);
+            let closed = Access::new(&[], &["0.0.0.0/0".parse().unwrap()], Refusal::Forbidden).unwrap();
+            let rules = vec![rule(0, "closed", closed), rule(1, "open", Access::default())];
+            let table = Table::new(rules, &[addr(PROXY)]);
+            bed.shard.set_routes(Arc::new(Routes { table, access: Vec::new() }), 1);
+            bed.shard.set_settings(PipelineSettings { orphans, ..bed.shard.settings() });
+            for user in ["closed", "none", "open"] {
+                for request in forged(user, user) {
+                    let (on, back) = outcome(&mut bed, &request);
+                    let text = format!("{mode:?} {orphans:?}\n{}", request.text());
+                    let names_first = request.routes.iter().any(|route| route.contains(HOPS[0]));
+                    let expected = match (orphans, user) {
+                        _ if leads_astray(&request) => (vec![], vec![403]),
+                        (Orphans::Drop, _) => (vec![], vec![]),
+                        (Orphans::Reject, _) => (vec![], vec![481]),
+                        (Orphans::Balance, "closed") => (vec![], vec![403]),
+                        (Orphans::Balance, "none") => (vec![], vec![404]),
+                        // Its route leads to the second hop: whoever names the first one gets nowhere.
+                        (Orphans::Balance, _) if names_first => (vec![], vec![403]),
+                        (Orphans::Balance, _) => (vec![addr(HOPS[1])], vec![]),
+                    };
+                    assert_eq!((on, back), expected, "{text}");
+                }
+            }
+        }
+    }
+}
+
+/// `orphans = "balance"` of a pool with sessions: what it balances is a new request.
+#[test]
+fn nor_by_the_key_that_passes_them_on() {
+    let mut bed = Bed::new(Site { orphans: Orphans::Balance, ..Site::plain() });
+    bed.shard.set_rates(limited(10));
+    let mut passed = 0;
+    for call in 0..600 {
+        let invite =
+            Req { to_tag: Some("zz".to_owned()), ..Req::new("INVITE", &format!("call-{call}"), client()) };
+        let sent = bed.one(0, client(), &invite.bytes());
+        passed += usize::from(sent.message().status().is_none());
+    }
+    assert_eq!((passed, bed.load().calls), (10, 10));
+    // And it goes by the routes that there are, to the pool that they name.
+    let mut bed = Bed::new(Site { orphans: Orphans::Balance, ..Site::plain() });
+    let pool = |slots: &[u16]| Pool {
+        policy: PolicyKind::RoundRobin.make(0),
+        members: Members::of(slots.iter().copied().map(Slot)),
+    };
+    bed.shard.balancer_mut().set_pools(vec![pool(&[0, 1]), pool(&[2])]);
+    let table = Table::new(vec![rule(1, "open", Access::default())], &[addr(PROXY)]);
+    bed.shard.set_routes(Arc::new(Routes { table, access: Vec::new() }), 1);
+    let forged = |user: &str| Req {
+        to_tag: Some("zz".to_owned()),
+        uri: format!("sip:{user}@pool.example"),
+        ..Req::new("INVITE", user, client())
+    };
+    assert_eq!(bed.one(0, client(), &forged("open").bytes()).to, addr(bed.site.nodes[2].0));
+    assert_eq!(bed.one(0, client(), &forged("none").bytes()).status(), 404);
+}
+
+/// The call of a stranger who makes up a To tag is kept like any other: it has a record, and a place.
+#[test]
+fn a_call_that_begins_with_one_is_kept() {
+    let mut bed = bed(PoolMode { forward: Forward::Dialog, ..PoolMode::HOPS });
+    bed.shard.set_dialogs(&node::DialogSettings::default(), 1);
+    let invite = Req { to_tag: Some("zz".to_owned()), ..Req::new("INVITE", "call", client()) };
+    let at_hop = bed.invite(&invite);
+    let calls =
+        |bed: &ProxyBed| bed.shard.proxy_report().and_then(|report| report.calls).expect("they are kept");
+    assert_eq!(calls(&bed).ringing, 1);
+    bed.one(at_hop.to, &answer(&at_hop.bytes, addr(PROXY), 200, at_hop.to));
+    assert_eq!(calls(&bed).answered, 1);
+}
+
+/// What a token proves is no affair of the limits, and what a session proves neither.
+#[test]
+fn dialogs_that_are_known_go_on() {
+    for mode in MODES {
+        let mut bed = bed(mode);
+        let call = bed.call("call");
+        bed.shard.set_rates(limited(0));
+        for cseq in 2..20 {
+            let sent = bed.receive(0, client(), &call.by_caller("INFO", cseq).bytes());
+            assert_eq!(sent.iter().filter(|sent| sent.to == call.callee.at).count(), 1, "{mode:?}");
+        }
+    }
+    let mut bed = Bed::new(Site::plain());
+    let call = Dialog::inbound(&mut bed, "call", client(), 0);
+    bed.shard.set_rates(limited(0));
+    for (cseq, routes) in [(2, call.by_caller("INFO", 2).routes), (3, Vec::new())] {
+        let info = Req { routes, ..call.by_caller("INFO", cseq) };
+        let at_node = bed.one(0, client(), &info.bytes());
+        assert_eq!(at_node.to, call.callee.at);
+        bed.one(0, at_node.to, &answer(&at_node.bytes, addr(PROXY), 200, at_node.to));
+    }
+    call.caller_asks(&mut bed, "BYE", 4);
+    assert_eq!(bed.load(), Load::default());
+}
