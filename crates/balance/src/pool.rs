@@ -2,7 +2,8 @@
 
 use crate::{Node, Policy, Slot};
 
-/// Number of a pool in this process.
+/// Number of a pool in this process. One that is gone keeps its number, so that nothing which waits or rings takes another pool
+/// for it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct PoolId(pub u16);
 
@@ -91,7 +92,7 @@ impl Pools {
         core::mem::take(&mut self.0)
     }
 
-    /// A request that names a pool which is no more, after a reload, goes to the first one.
+    /// One that has no pool here is as the first.
     fn at(&self, PoolId(id): PoolId) -> usize {
         let index = usize::from(id);
         if index < self.0.len() { index } else { 0 }

@@ -8,6 +8,7 @@ pub use operator::ListedMember;
 use crate::log::LogEntry;
 use crate::membership::{Drainer, Membership, MembershipEvent, ReachableMember, SlotRecord, Tenure};
 use crate::names::{FoundAddresses, MemberName, Names, Question};
+use crate::pools::PoolNumbers;
 use crate::probe::{ProbeMessages, ProbeSettings};
 use crate::questions::{Asked, QuestionId, Questions, next_hop_answer};
 use crate::settings::{ControlSettings, Egress, PoolSettings};
@@ -192,7 +193,9 @@ struct Timers {
 /// - Reading: [`setup`](Self::setup), [`nodes`](Self::nodes), [`listed`](Self::listed), [`names`](Self::names),
 ///   [`meant`](Self::meant), [`is_stopping`](Self::is_stopping), [`pools`](Self::pools).
 pub struct Control<E> {
+    /// Members and routes name pools by their numbers.
     settings: ControlSettings,
+    numbers: PoolNumbers,
     egress: E,
     listeners: Arc<[Listener]>,
     probes: ProbeMessages,
@@ -228,7 +231,9 @@ impl<E: Egress> Control<E> {
         (secret, local): ([u8; 16], [Option<SocketAddr>; 2]),
         out: &mut Outbox<ControlEffect>,
     ) -> Self {
-        let members = Membership::new(&judgement(&settings));
+        let (mut settings, mut numbers) = (settings, PoolNumbers::default());
+        numbers.give(&mut settings);
+        let members = Membership::new(&judgement(&settings, &numbers));
         let setup = Setup {
             nodes: Arc::default(),
             topology: Arc::default(),
@@ -251,6 +256,7 @@ impl<E: Egress> Control<E> {
         };
         let mut control = Self {
             settings,
+            numbers,
             egress,
             listeners: listeners.into(),
             probes: ProbeMessages::new(secret, local),
@@ -409,19 +415,14 @@ impl<E: Egress> Control<E> {
     fn take_over(
         &mut self,
         now: Instant,
-        settings: ControlSettings,
+        mut settings: ControlSettings,
         is_other_resolver: bool,
         out: &mut Outbox<ControlEffect>,
     ) {
-        let before = core::mem::replace(&mut self.settings, settings);
-        // A pool is who it was by its name, whatever stands before it in the file by now.
-        let now_at = |PoolId(before_at): PoolId| {
-            let name = &before.pools.get(usize::from(before_at))?.name;
-            let at = self.settings.pools.iter().position(|pool| pool.name == *name)?;
-            Some(PoolId(at as u16))
-        };
-        self.members.renumber_pools(now_at);
-        self.members.set_settings(&judgement(&self.settings));
+        self.numbers.give(&mut settings);
+        self.settings = settings;
+        self.members.keep_pools(self.numbers.live());
+        self.members.set_settings(&judgement(&self.settings, &self.numbers));
         if is_other_resolver {
             self.start_over(out);
         }
@@ -529,7 +530,7 @@ impl<E: Egress> Control<E> {
                 LogEntry::Member { address: record.address.peer, name: record.name.clone(), event }
             }
             MembershipEvent::NoneAlive { pool, silent } => {
-                let pool = self.settings.pools.get(pool.index());
+                let pool = self.pool(pool);
                 LogEntry::NoneAlive { pool: pool.map_or_else(String::new, |pool| pool.name.clone()), silent }
             }
         }
@@ -556,7 +557,7 @@ impl<E: Egress> Control<E> {
     }
 
     fn pool_setups(&self) -> Arc<[PoolSetup]> {
-        let pools = (0..).map(PoolId).zip(&self.settings.pools);
+        let pools = self.numbers.live().iter().copied().zip(&self.settings.pools);
         // Who is in none any more stays a member until all names of the new file are known.
         let is_in_none =
             |record: &SlotRecord<Flow>| record.tenure == Tenure::Member && record.pools.is_empty();
@@ -578,7 +579,10 @@ impl<E: Egress> Control<E> {
                 queue: pool.queue.clone(),
             }
         };
-        let mut setups: Vec<_> = pools.map(pool).collect();
+        let mut setups = vec![PoolSetup::GONE; self.numbers.len()];
+        for (id, settings) in pools {
+            setups[id.index()] = pool((id, settings));
+        }
         self.count_together(&mut setups);
         setups.into()
     }
@@ -632,12 +636,12 @@ impl<E: Egress> Control<E> {
     }
 }
 
-/// By what the members of each pool are judged.
-fn judgement(settings: &ControlSettings) -> Vec<(HealthSettings, ProbeSettings)> {
-    let mut judgement: Vec<_> = settings.pools.iter().map(|pool| (pool.health, pool.probes)).collect();
-    if judgement.is_empty() {
-        // Nobody is a member, as where users are all that is served.
-        judgement.push(Default::default());
+/// By what the members of each pool are judged, by its number. Where nobody is a member, as where users are all that is served,
+/// there is one pool all the same.
+fn judgement(settings: &ControlSettings, numbers: &PoolNumbers) -> Vec<(HealthSettings, ProbeSettings)> {
+    let mut judgement = vec![Default::default(); numbers.len().max(1)];
+    for (id, pool) in numbers.live().iter().zip(&settings.pools) {
+        judgement[id.index()] = (pool.health, pool.probes);
     }
     judgement
 }

@@ -12,6 +12,7 @@ mod control;
 mod log;
 mod membership;
 mod names;
+mod pools;
 mod probe;
 mod questions;
 pub mod scale;

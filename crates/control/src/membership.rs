@@ -154,7 +154,7 @@ pub enum MembershipEvent {
 
 /// The members of a process, and those that were: their slots, their health and their probes.
 ///
-/// - Setting up: [`new`](Self::new), [`renumber_pools`](Self::renumber_pools),
+/// - Setting up: [`new`](Self::new), [`keep_pools`](Self::keep_pools),
 ///   [`set_settings`](Self::set_settings), [`set_members`](Self::set_members).
 /// - What is heard: [`sign`](Self::sign), [`suspect`](Self::suspect), [`none_took`](Self::none_took),
 ///   [`drain`](Self::drain), [`raise`](Self::raise), [`answered`](Self::answered), [`unreachable`](Self::unreachable).
@@ -165,7 +165,7 @@ pub enum MembershipEvent {
 pub struct Membership<A> {
     cluster: Cluster,
     schedule: ProbeSchedule<A>,
-    /// By pool.
+    /// By the number of the pool.
     probes: Vec<ProbeSettings>,
     /// By slot.
     records: Vec<SlotRecord<A>>,
@@ -196,11 +196,10 @@ impl<A: Copy + Eq> Membership<A> {
         self.probes = pools.iter().map(|pool| pool.1).collect();
     }
 
-    /// The pools have other numbers from now on; `now_at` says which, and `None` of one that is no more. To be followed by
-    /// [`set_settings`](Self::set_settings).
-    pub fn renumber_pools(&mut self, now_at: impl Fn(PoolId) -> Option<PoolId>) {
+    /// These pools are left from now on. To be followed by [`set_settings`](Self::set_settings).
+    pub fn keep_pools(&mut self, live: &[PoolId]) {
         for record in &mut self.records {
-            record.pools = record.pools.iter().filter_map(|&pool| now_at(pool)).collect();
+            record.pools.retain(|pool| live.contains(pool));
         }
     }
 

@@ -327,15 +327,14 @@ fn pools(pools: &[(&str, &[&str])]) -> ControlSettings {
 /// Who is in each pool, as the shards have it and as people see it.
 fn assert_in_pools(bed: &Bed, expected: &[(&str, &[&str])]) {
     let setup = bed.setup();
-    for (index, (name, members)) in expected.iter().enumerate() {
-        let id = PoolId(index as u16);
-        assert_eq!(bed.control.pools()[index].name, *name);
+    for ((id, pool), (name, members)) in bed.control.pools().zip(expected) {
+        assert_eq!(pool.name, *name);
         for listed in bed.control.listed() {
             let is_expected = members.contains(&&listed.address.to_string()[..]);
             assert_eq!(listed.pools.contains(&id), is_expected, "{} in {name}", listed.address);
             if listed.node.member {
                 assert_eq!(
-                    setup.pools[index].nodes.has(listed.slot),
+                    setup.pools[id.index()].nodes.has(listed.slot),
                     is_expected,
                     "{} in {name}",
                     listed.address
@@ -367,5 +366,7 @@ fn who_stays_until_names_are_known_is_in_no_other_pool() {
     bed.answer(id, Ok(&[C]));
     assert_eq!(bed.members(), [B, C]);
     assert_in_pools(&bed, &[("second", &[B, C])]);
-    assert_eq!(bed.setup().pools[0].nodes, balance::Members::All);
+    let second = bed.control.pool_number("second").expect("it is there");
+    assert_eq!(second, PoolId(1), "that of the first one is nobody's");
+    assert_eq!(bed.setup().pools[second.index()].nodes, balance::Members::All);
 }

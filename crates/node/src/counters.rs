@@ -98,8 +98,7 @@ pub struct ShardCounters {
     pub drops: BTreeMap<&'static str, u64>,
     /// Route tokens that were refused: forged, altered, of another call or site, too old, or of an unknown node.
     pub tokens_refused: u64,
-    /// New requests that found nobody in a pool who takes them, by pool, as pools are numbered now. Another pool may have taken
-    /// one of them.
+    /// New requests that found nobody in a pool who takes them, by pool. Another pool may have taken one of them.
     pub without_takers: BTreeMap<PoolId, u64>,
     /// Requests by what decided where they go, as [`Why::ALL`] lists it.
     pub decisions: [u64; Why::ALL.len()],

@@ -114,7 +114,7 @@ impl Shard {
         let rule = if has_rule { self.rule(flow, message, &route, slot_at_source.is_some())? } else { None };
         let slot_at_source = slot_at_source.filter(|_| !is_for_registrar);
         let pools = rule.and_then(|rule| self.edge.routes.pools(rule));
-        let pool = pools.map(|pools| PoolId(pools.first(key.0).unwrap_or_default()));
+        let pool = pools.and_then(|pools| pools.first(key.0)).map(PoolId);
         let has_left = slot_at_source.is_some_and(|slot| !self.balancer.nodes()[slot.index()].member);
         // A member whose calls go by a rule to a pool or to a user is a caller as any other.
         let is_located = rule.is_some_and(|rule| self.edge.routes.is_located(rule));
@@ -128,7 +128,7 @@ impl Shard {
             Standing::New | Standing::Dialog | Standing::Orphan => None,
         });
         request.pool =
-            pool.unwrap_or_else(|| of_dialog.map_or_else(PoolId::default, |slot| self.pool_of(slot)));
+            pool.unwrap_or_else(|| of_dialog.map_or(self.first_pool, |slot| self.pool_of(slot)));
         // What it began to send to others is looked at below.
         if has_left && pool.is_some() && self.is_new(&request) {
             return Err(refused(403, "Forbidden").into());

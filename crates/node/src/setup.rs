@@ -5,7 +5,7 @@ use crate::{
     Tokens, Topology, node_id,
 };
 use ::route::{Dialogs, Fork, Forward, RateSettings};
-use balance::{Members, Node, PolicyKind, Pool, Slot};
+use balance::{Members, Node, PolicyKind, Pool, PoolId, Slot};
 use base::Flow;
 use core::time::Duration;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub struct Setup {
     pub settings: PipelineSettings,
     /// The marks in messages.
     pub tokens: Arc<Tokens>,
-    /// The pools by their number; a proxy has none.
+    /// The pools by their number, [those that are gone](PoolSetup::GONE) included.
     pub pools: Arc<[PoolSetup]>,
     /// Weights, times and limit of the pools' sessions, over all shards.
     pub sessions: balance::SessionSettings,
@@ -100,6 +100,22 @@ pub struct PoolSetup {
 }
 
 impl PoolSetup {
+    /// A pool that was removed. Its number is nobody else's.
+    pub const GONE: Self = Self {
+        mode: PoolMode {
+            forward: Forward::Stateless,
+            dialogs: Dialogs::Member,
+            is_sessionless: false,
+            fork: Fork::None,
+            ring_time: Duration::ZERO,
+            record_route: true,
+        },
+        policy: PolicyKind::RoundRobin,
+        members: 0,
+        nodes: Members::Some { slots: Vec::new(), has: Vec::new() },
+        queue: None,
+    };
+
     /// The slot where a shard's turns begin: each of `shards` at another member.
     pub fn first_turn(&self, shard: usize, shards: usize) -> usize {
         let place = |count: usize| shard * count / shards.max(1);
@@ -191,8 +207,8 @@ impl Shard {
             };
             let pools: Vec<_> = setup.pools.iter().enumerate().map(next).collect();
             self.balancer.set_pools(pools);
-            // They may have other numbers.
-            self.edge.counters.without_takers.clear();
+            let first = setup.pools.iter().position(|pool| *pool != PoolSetup::GONE);
+            self.first_pool = PoolId(first.unwrap_or_default() as u16);
         }
         if are_other_nodes || are_other_pools {
             self.set_modes(

@@ -126,6 +126,8 @@ pub struct Shard {
     pub(crate) no_room: Throttle,
     /// How each pool is forwarded to, by its number; beyond the end without transactions.
     modes: Vec<PoolMode>,
+    /// The pool of what no rule and no dialog is for; the only one where there are no rules.
+    pub(crate) first_pool: PoolId,
     /// The nodes that are in no pool to whose members dialogs belong: what they send is as anybody's.
     hops: Members,
     /// The pool that the dialogs with a node belong to, by its slot.
@@ -164,6 +166,7 @@ impl Shard {
             no_server: Throttle::default(),
             no_room: Throttle::default(),
             modes: Vec::new(),
+            first_pool: PoolId::default(),
             hops: Members::default(),
             pools_of_dialogs: Vec::new(),
             setup: None,
@@ -381,12 +384,12 @@ impl Shard {
         let with_it = |(pool, _): &(PoolId, &PoolMode)| self.balancer.nodes_of(*pool).any(|of| of == slot);
         let fits = |(_, mode): &(PoolId, &PoolMode)| (mode.dialogs == Dialogs::Route, mode.is_sessionless);
         let best = (0..).map(PoolId).zip(&self.modes).filter(with_it).min_by_key(fits);
-        best.map_or_else(PoolId::default, |(pool, _)| pool)
+        best.map_or(self.first_pool, |(pool, _)| pool)
     }
 
     /// The pool that the dialogs with a node belong to.
     pub(crate) fn pool_of(&self, slot: Slot) -> PoolId {
-        self.pools_of_dialogs.get(slot.index()).copied().unwrap_or_default()
+        self.pools_of_dialogs.get(slot.index()).copied().unwrap_or(self.first_pool)
     }
 
     /// Changes the behaviour.

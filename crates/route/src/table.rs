@@ -56,6 +56,15 @@ enum Anchor<'r> {
 }
 
 impl Table {
+    /// Gives the pools that rules lead to other numbers.
+    pub fn number_pools(&mut self, number: impl Fn(u16) -> u16) {
+        for rule in &mut self.rules {
+            if let crate::Target::Pools(pools) = &mut rule.target {
+                pools.choices.iter_mut().for_each(|choice| choice.pool = number(choice.pool));
+            }
+        }
+    }
+
     /// Makes the rules ready. `listeners` are the addresses that the listeners are bound to, by their index in
     /// [`Flow::listener`](base::Flow::listener).
     pub fn new(rules: Vec<Rule>, listeners: &[SocketAddr]) -> Self {

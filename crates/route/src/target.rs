@@ -31,7 +31,7 @@ pub struct Pools {
 /// One of the pools of a target.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Choice {
-    /// Index of the pool, as whoever makes the table counts them.
+    /// Number of the pool, as whoever makes the table numbers them.
     pub pool: u16,
     /// Those of the lowest number come first, as with SRV records (RFC 2782).
     pub priority: u16,
@@ -47,13 +47,14 @@ impl Pools {
 
     /// The pools in the order in which they are tried for a call.
     ///
-    /// By priority; within one by weight, drawn from the call's key alone (weighted rendezvous, as the policy `hash` has
-    /// it). So a request that is sent again, or comes to another thread or process, goes the same way, and a change of one
-    /// weight moves few calls.
+    /// By priority; within one by weight, drawn from the call's key and the place in the list alone (weighted rendezvous, as the
+    /// policy `hash` has it). So a request that is sent again, or comes to another thread or process, goes the same way,
+    /// whatever number the pool has there, and a change of one weight moves few calls.
     pub fn order(&self, call: u128) -> impl Iterator<Item = u16> + use<> {
-        let drawn = |choice: &Choice| -choice.weight / draw(call, choice.pool).ln();
+        let drawn = |place: u16, choice: &Choice| -choice.weight / draw(call, place).ln();
+        let places = (0..).zip(&self.choices);
         let mut all: Vec<_> =
-            self.choices.iter().map(|choice| (choice.priority, drawn(choice), choice.pool)).collect();
+            places.map(|(place, choice)| (choice.priority, drawn(place, choice), choice.pool)).collect();
         all.sort_by(|one, other| {
             one.0.cmp(&other.0).then(Reverse(Total(one.1)).cmp(&Reverse(Total(other.1))))
         });
@@ -87,10 +88,10 @@ impl Ord for Total {
     }
 }
 
-/// A number in (0, 1) from a call and a pool: the finalizer of splitmix64 over both.
-fn draw(call: u128, pool: u16) -> f64 {
+/// A number in (0, 1) from a call and a place: the finalizer of splitmix64 over both.
+fn draw(call: u128, place: u16) -> f64 {
     let mut x =
-        (call as u64) ^ ((call >> 64) as u64) ^ (u64::from(pool) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (call as u64) ^ ((call >> 64) as u64) ^ (u64::from(place) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     x ^= x >> 31;

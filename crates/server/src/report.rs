@@ -10,7 +10,7 @@ use crate::records::RecordCounts;
 use crate::registrations::Contacts;
 use crate::shards::{ShardCounts, ShardSnapshot};
 use crate::stores::StoreReport;
-use balance::{Decision, Load, NodeId, NodeRefusal, NodeStats, SessionState, Slot, Why};
+use balance::{Decision, Load, NodeId, NodeRefusal, NodeStats, PoolId, SessionState, Slot, Why};
 use base::{Instant, Ledger};
 use control::{ListedMember, MemberName, PoolSettings};
 use location::Aor;
@@ -80,15 +80,17 @@ pub struct QueueStanding {
 /// A pool, and who gets its next call.
 #[derive(Clone, Debug)]
 pub struct PoolName {
+    /// Its number in this process.
+    pub(crate) id: PoolId,
     /// As the configuration names it.
     pub name: String,
     /// Name of its policy.
     pub policy: &'static str,
 }
 
-impl From<&PoolSettings> for PoolName {
-    fn from(pool: &PoolSettings) -> Self {
-        Self { name: pool.name.clone(), policy: pool.policy.name() }
+impl PoolName {
+    pub(crate) fn new(id: PoolId, pool: &PoolSettings) -> Self {
+        Self { id, name: pool.name.clone(), policy: pool.policy.name() }
     }
 }
 
@@ -264,8 +266,8 @@ pub(crate) fn standing(view: &View, counts: &[ShardCounts]) -> Standing {
 }
 
 /// The queue in front of the pool of this number, over all shards.
-pub(crate) fn queue(counts: &[ShardCounts], pool: usize) -> Option<QueueReport> {
-    let reports = counts.iter().filter_map(|counts| counts.queues.get(pool)?.clone());
+pub(crate) fn queue(counts: &[ShardCounts], pool: PoolId) -> Option<QueueReport> {
+    let reports = counts.iter().filter_map(|counts| counts.queues.get(pool.index())?.clone());
     reports.reduce(|mut sum, report| {
         sum.merge(&report);
         sum
@@ -273,8 +275,8 @@ pub(crate) fn queue(counts: &[ShardCounts], pool: usize) -> Option<QueueReport> 
 }
 
 fn queues(view: &View, counts: &[ShardCounts]) -> Vec<QueueStanding> {
-    let of_pool = |(index, pool): (usize, &PoolName)| {
-        let report = queue(counts, index)?;
+    let of_pool = |pool: &PoolName| {
+        let report = queue(counts, pool.id)?;
         let member = |member: &QueueMember| {
             let listed = view.at(member.slot)?;
             // Nobody is beside a server that is off.
@@ -284,7 +286,7 @@ fn queues(view: &View, counts: &[ShardCounts]) -> Vec<QueueStanding> {
         let members = report.members.iter().filter_map(member).collect();
         Some(QueueStanding { pool: pool.name.clone(), report, members })
     };
-    view.pools.iter().enumerate().filter_map(of_pool).collect()
+    view.pools.iter().filter_map(of_pool).collect()
 }
 
 fn hops(view: &View) -> Vec<(SocketAddr, bool)> {

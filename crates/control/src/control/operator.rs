@@ -98,9 +98,19 @@ impl<E: Egress> Control<E> {
             .collect()
     }
 
-    /// The pools by their number, as [`ListedMember::pools`] names them.
-    pub fn pools(&self) -> &[PoolSettings] {
-        &self.settings.pools
+    /// The pools in the order of the configuration, with the numbers that [`ListedMember::pools`] names them by.
+    pub fn pools(&self) -> impl Iterator<Item = (PoolId, &PoolSettings)> {
+        self.numbers.live().iter().copied().zip(&self.settings.pools)
+    }
+
+    /// The pool with this number, unless it is gone.
+    pub fn pool(&self, number: PoolId) -> Option<&PoolSettings> {
+        self.pools().find(|(id, _)| *id == number).map(|(_, pool)| pool)
+    }
+
+    /// The number of the pool with this name.
+    pub fn pool_number(&self, name: &str) -> Option<PoolId> {
+        self.pools().find(|(_, pool)| pool.name == name).map(|(id, _)| id)
     }
 
     /// Whether the process is to end, or another one takes its new calls.

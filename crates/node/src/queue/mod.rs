@@ -262,7 +262,7 @@ impl Shard {
             queues.pools = before;
         } else {
             before.resize_with(wanted.len().max(before.len()), || None);
-            // Pools may have other numbers now: what members have shown is known by who they are.
+            // What members have shown is known by who they are.
             let make = |(setup, before): (&Option<Arc<QueueSetup>>, &Option<PoolQueue>)| {
                 let learned = before.as_ref().map(PoolQueue::learned).unwrap_or_default();
                 Some(PoolQueue::new(setup.as_ref()?, shards, learned))

@@ -6,6 +6,7 @@ use crate::capacity::{
 };
 use ::control::ListedMember;
 use ::control::{Address, ControlInput};
+use balance::PoolId;
 use config::{Config, PoolConfig};
 use elastic::estimate::SilenceSettings;
 use elastic::update::{Announcements, Refusal, Server};
@@ -109,9 +110,12 @@ impl Control {
     /// Says whose monitors have fallen silent, and who is heard again. Members that take no calls are not waited for: servers that do
     /// not run have no monitors either.
     pub(super) fn look_at_monitors(&mut self) {
-        let pools = &self.config.pools;
+        let config_of = |pool: &PoolId| {
+            let name = &self.core.pool(*pool)?.name;
+            self.config.pools.iter().find(|pool| pool.name == *name)
+        };
         let is_awaited = |member: &&ListedMember| {
-            let mut its_pools = member.pools.iter().filter_map(|pool| pools.get(pool.index()));
+            let mut its_pools = member.pools.iter().filter_map(config_of);
             let node = &member.node;
             node.member && node.is_up() && !node.draining && its_pools.any(is_monitored)
         };

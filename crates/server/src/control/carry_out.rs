@@ -69,9 +69,9 @@ impl Control {
 
     /// Names of the pools that have a member there.
     fn pools_at(&self, address: SocketAddr) -> Vec<String> {
-        let (listed, pools) = (self.core.listed(), self.core.pools());
+        let listed = self.core.listed();
         let here = listed.iter().filter(|member| member.address == address).flat_map(|member| &member.pools);
-        here.filter_map(|pool| Some(pools.get(pool.index())?.name.clone())).collect()
+        here.filter_map(|pool| Some(self.core.pool(*pool)?.name.clone())).collect()
     }
 
     pub(super) fn tell_all(&self, command: impl Fn() -> Command) {

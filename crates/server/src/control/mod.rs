@@ -118,7 +118,7 @@ pub(crate) struct View {
 impl View {
     /// Names of pools.
     pub(crate) fn named(&self, pools: &[PoolId]) -> Vec<String> {
-        let pools = pools.iter().filter_map(|pool| self.pools.get(pool.index()));
+        let pools = pools.iter().filter_map(|pool| self.pools.iter().find(|known| known.id == *pool));
         pools.map(|pool| pool.name.clone()).collect()
     }
 
@@ -430,7 +430,7 @@ impl Control {
     fn view(&self) -> View {
         View {
             now: self.clock.now(),
-            pools: self.core.pools().iter().map(PoolName::from).collect(),
+            pools: self.core.pools().map(|(id, pool)| PoolName::new(id, pool)).collect(),
             listeners: self.binds.iter().map(|bind| bind.address).collect(),
             stopping: self.core.is_stopping(),
             predecessor_calls: self.remainder().map(|left| left.calls),
@@ -463,8 +463,7 @@ impl Control {
     /// Takes back what scalers have drained in pools that have none any more: nobody else would.
     fn release_unscaled(&mut self) {
         let Some((scaling, _)) = &self.scaling else { return };
-        let pools = self.core.pools();
-        let is_scaled = |id: &PoolId| pools.get(id.index()).is_some_and(|pool| scaling.drains(&pool.name));
+        let is_scaled = |id: &PoolId| self.core.pool(*id).is_some_and(|pool| scaling.drains(&pool.name));
         let listed = self.core.listed();
         let left = listed.iter().filter(|member| member.drains.scaler && !member.pools.iter().any(is_scaled));
         for slot in left.map(|member| member.slot).collect::<Vec<_>>() {
@@ -477,9 +476,9 @@ impl Control {
         if !self.scaling.as_ref().is_some_and(|(scaling, _)| scaling.drains(pool)) {
             return;
         }
-        let index = self.core.pools().iter().position(|known| known.name == pool);
+        let number = self.core.pool_number(pool);
         let is_it = |member: &&ListedMember| {
-            member.address == address && member.pools.iter().any(|pool| Some(pool.index()) == index)
+            member.address == address && member.pools.iter().any(|pool| Some(*pool) == number)
         };
         let slots: Vec<_> = self.core.listed().iter().filter(is_it).map(|member| member.slot).collect();
         for slot in slots {

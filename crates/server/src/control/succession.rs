@@ -7,7 +7,7 @@ use crate::takeover::claim::Bond;
 use crate::takeover::owned::Predecessor;
 use crate::takeover::{Remainder, Succession};
 use ::control::{ControlInput, Drainer};
-use balance::{CallLimits, NodeId, PoolId};
+use balance::{CallLimits, NodeId};
 use std::sync::Arc;
 
 impl Control {
@@ -40,8 +40,7 @@ impl Control {
     pub(super) fn tell_learned(&self) {
         let Some((_, predecessor)) = &self.predecessor else { return };
         for (pool, node, capacity) in &predecessor.findings().capacities {
-            let index = self.config.pools.iter().position(|known| known.name == *pool);
-            if let Some(pool) = index.and_then(|index| u16::try_from(index).ok()).map(PoolId) {
+            if let Some(pool) = self.core.pool_number(pool) {
                 self.tell_all(|| Command::Learned(pool, NodeId(*node), *capacity));
             }
         }

@@ -3,17 +3,15 @@
 use crate::control::View;
 use crate::report::{is_at, load, queue};
 use crate::shards::ShardCounts;
-use balance::PoolId;
 use control::ListedMember;
 use control::scale::{MemberWork, PoolView};
 
 /// The pool of this name, from what the control task and the shards say.
 pub(crate) fn pool_view(view: &View, counts: &[ShardCounts], pool: &str) -> Option<PoolView> {
-    let index = view.pools.iter().position(|known| known.name == pool)?;
-    let pool = PoolId(u16::try_from(index).ok()?);
+    let pool = view.pools.iter().find(|known| known.name == pool)?.id;
     let work =
         |member: &ListedMember| MemberWork { load: load(member, counts), assigned: assigned(member, counts) };
-    let queue = queue(counts, index);
+    let queue = queue(counts, pool);
     let without_takers = counts.iter().filter_map(|counts| counts.without_takers.get(&pool)).sum();
     Some(PoolView::of(view.now, pool, &view.members, work, queue.as_ref(), without_takers))
 }

@@ -137,14 +137,14 @@ fn findings(asks: &mpsc::UnboundedSender<Ask>, workers: &[WorkerHandle]) -> Opti
     let counts = ask_each(workers, |_, reply| Command::Counts(reply))?;
     let node_at =
         |slot| view.members.iter().find(|member| member.slot == slot).map(|member| member.node.id.0);
-    let of_pool = |(index, pool): (usize, &PoolName)| {
-        let known = report::queue(&counts, index).unwrap_or_default().members.into_iter();
+    let of_pool = |pool: &PoolName| {
+        let known = report::queue(&counts, pool.id).unwrap_or_default().members.into_iter();
         let known = known.filter(|member| member.is_known);
         let of = |member: QueueMember| Some((pool.name.clone(), node_at(member.slot)?, member.capacity));
         known.filter_map(of).collect::<Vec<_>>()
     };
     Some(Findings {
-        capacities: view.pools.iter().enumerate().flat_map(of_pool).collect(),
+        capacities: view.pools.iter().flat_map(of_pool).collect(),
         drained: those(|member| member.drains.operator),
         drained_by_scaler: those(|member| member.drains.scaler),
         dead: those(|member| !member.node.is_up()),

@@ -74,7 +74,7 @@ impl Assigner<'_> {
     pub(super) fn second(&mut self, assigned: &mut Assigned, call_id: &[u8]) -> Option<Slot> {
         let [first] = assigned.tried[..] else { return None };
         let (rule, pool) = (assigned.rule.as_ref().map(|(_, rule)| *rule), assigned.request.pool);
-        // Pools may have other numbers since a reload.
+        // The pool may have lost it, or be gone, since a reload.
         let is_of_pool = self.balancer.nodes_of(pool).any(|slot| slot == first);
         if !is_of_pool || !self.budgets.of(rule).may_retry(self.now) {
             return None;

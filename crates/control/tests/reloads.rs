@@ -1,0 +1,587 @@
+//! Sites of several pools of all kinds on bytes, and reloads that reorder, add, remove and change them: what talks, rings or waits goes
+//! on as it began, and reaches the member that it belongs to.
+#![allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
+
+mod common;
+
+use balance::{Load, PolicyKind, PoolId, TableCounts};
+use base::{Flow, Instant, Outbox};
+use common::{member, settings};
+use control::{Control, ControlInput, ControlSettings, Egress, MemberSettings, PoolSettings};
+use elastic::estimate::Settings;
+use elastic::queue::QueueSettings;
+use node::{
+    CapacitySource, Listener, PoolMode, ProxySettings, QueueSetup, Routes, Shard, ShardEvent, ShardInput,
+    node_id,
+};
+use proptest::prelude::*;
+use route::{
+    Choice, Conditions, Dialogs, Failover, Field, Fork, Forward, Outcome, Part, Pattern, Place, Pools, Rule,
+    Table, Target,
+};
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use testkit::{TestRequest as Req, TestResponse as Resp, record_routes, tag};
+
+const US: &str = "127.0.0.1:5060";
+const CLIENT: &str = "127.0.9.1:6000";
+const RING_TIME: Duration = Duration::from_secs(20);
+
+fn addr(text: &str) -> SocketAddr {
+    text.parse().expect("an address")
+}
+
+/// What a pool is like.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    Balanced,
+    WithTransactions,
+    Ring,
+    Hunt,
+    Hash,
+    Proxy,
+    Distributed,
+}
+
+const KINDS: [Kind; 7] = [
+    Kind::Balanced,
+    Kind::WithTransactions,
+    Kind::Ring,
+    Kind::Hunt,
+    Kind::Hash,
+    Kind::Proxy,
+    Kind::Distributed,
+];
+
+impl Kind {
+    fn mode(self) -> PoolMode {
+        let forks = |fork| PoolMode { fork, ring_time: RING_TIME, ..PoolMode::HOPS };
+        match self {
+            Self::Balanced => PoolMode::default(),
+            Self::WithTransactions => PoolMode { forward: Forward::Transaction, ..PoolMode::default() },
+            Self::Ring => forks(Fork::Parallel),
+            Self::Hunt => forks(Fork::Sequential),
+            Self::Hash => PoolMode { forward: Forward::Stateless, ..PoolMode::HOPS },
+            Self::Proxy => PoolMode::HOPS,
+            Self::Distributed => PoolMode { forward: Forward::Distributed, ..PoolMode::HOPS },
+        }
+    }
+
+    fn policy(self) -> PolicyKind {
+        if self.mode().dialogs == Dialogs::Route { PolicyKind::Hash } else { PolicyKind::RoundRobin }
+    }
+}
+
+/// A pool of a file: its name, which is that of the users whose calls it gets, its kind and its members.
+#[derive(Clone, Debug)]
+struct PoolOf {
+    name: &'static str,
+    kind: Kind,
+    members: Vec<&'static str>,
+    queue: Option<QueueSetup>,
+}
+
+fn pool(name: &'static str, kind: Kind, members: &[&'static str]) -> PoolOf {
+    PoolOf { name, kind, members: members.to_vec(), queue: None }
+}
+
+/// The file with these pools in this order. Each has a route for the users of its name, which goes on to those of `after`.
+fn file(pools: &[PoolOf], after: &[(&str, &str)]) -> ControlSettings {
+    let place = |name: &str| pools.iter().position(|pool| pool.name == name).map(|place| place as u16);
+    let rule = |pool: &PoolOf| {
+        let user = Field::Uri(Place::RequestUri, Part::User);
+        let texts = vec![(user, vec![Pattern::Prefix(pool.name.as_bytes().to_vec())])];
+        let next = after.iter().filter(|(of, _)| *of == pool.name).map(|(_, next)| *next);
+        let places = [pool.name].into_iter().chain(next).filter_map(place);
+        let choices = (1..).zip(places).map(|(priority, pool)| Choice { pool, priority, weight: 1.0 });
+        let failover = Failover::on(&[Outcome::NoneAlive, Outcome::Full, Outcome::Unavailable]);
+        Rule {
+            name: pool.name.to_owned(),
+            conditions: Conditions { texts, ..Conditions::default() },
+            target: Target::Pools(Pools { choices: choices.collect(), failover }),
+            ..Rule::default()
+        }
+    };
+    let usual = settings(&[]);
+    let setting = |pool: &PoolOf| PoolSettings {
+        name: pool.name.to_owned(),
+        mode: pool.kind.mode(),
+        policy: pool.kind.policy(),
+        queue: pool.queue.clone().map(Arc::new),
+        ..usual.pools[0].clone()
+    };
+    let members = (0..)
+        .map(PoolId)
+        .zip(pools)
+        .flat_map(|(pool, of)| of.members.iter().map(move |text| MemberSettings { pool, ..member(text) }));
+    let table = Table::new(pools.iter().map(rule).collect(), &[addr(US)]);
+    ControlSettings {
+        members: members.collect(),
+        pools: pools.iter().map(setting).collect(),
+        routes: Arc::new(Routes { table, access: Vec::new() }),
+        ..usual
+    }
+}
+
+struct Everywhere;
+
+impl Egress for Everywhere {
+    fn toward(&self, peer: SocketAddr) -> Option<Flow> {
+        Some(Flow::udp(0, peer))
+    }
+}
+
+/// A datagram that left.
+#[derive(Clone, PartialEq, Eq)]
+struct Sent {
+    to: SocketAddr,
+    bytes: Vec<u8>,
+}
+
+impl std::fmt::Debug for Sent {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "to {}:\n{}", self.to, String::from_utf8_lossy(&self.bytes))
+    }
+}
+
+impl Sent {
+    fn method(&self) -> Option<String> {
+        let text = String::from_utf8_lossy(&self.bytes);
+        let word = text.split(' ').next().unwrap_or_default();
+        (!word.starts_with("SIP/")).then(|| word.to_owned())
+    }
+
+    fn status(&self) -> Option<u16> {
+        testkit::status(&self.bytes)
+    }
+
+    fn branch(&self) -> String {
+        let via = testkit::value(&self.bytes, "Via").expect("a Via");
+        via.split(";branch=").nth(1).expect("a branch").split(';').next().unwrap_or_default().to_owned()
+    }
+}
+
+fn requests(sent: &[Sent], method: &str) -> Vec<Sent> {
+    sent.iter().filter(|sent| sent.method().as_deref() == Some(method)).cloned().collect()
+}
+
+fn to(sent: &[Sent]) -> BTreeSet<SocketAddr> {
+    sent.iter().map(|sent| sent.to).collect()
+}
+
+/// A process of one thread.
+struct World {
+    control: Control<Everywhere>,
+    shard: Shard,
+    now: Instant,
+}
+
+impl World {
+    fn new(file: ControlSettings) -> Self {
+        let (now, mut out) = (Instant::from_millis(1_000), Outbox::default());
+        let listeners = vec![Listener::udp(addr(US))];
+        let local = [Some(addr("127.0.0.1:7000")), None];
+        let control = Control::new(now, file, listeners, Everywhere, ([9; 16], local), &mut out);
+        let setup = Arc::clone(control.setup());
+        let policy = PolicyKind::RoundRobin.make(0);
+        let balancer = balance::Balancer::new(setup.sessions.clone(), policy);
+        let (topology, tokens) = (Arc::clone(&setup.topology), (*setup.tokens).clone());
+        let proxy = ProxySettings { timers: proxy::ProxyTimers::default(), limits: setup.limits };
+        let shard = Shard::pool(balancer, topology, tokens, setup.settings);
+        let mut world = Self { control, shard: shard.with_transactions(proxy, ([9; 16], 77)), now };
+        world.shard.set_up(&setup, (0, 1));
+        world
+    }
+
+    fn reload(&mut self, file: ControlSettings) {
+        let input = ControlInput::Settings { settings: Box::new(file), is_other_resolver: false };
+        self.control.handle(self.now, input, &mut Outbox::default());
+        let setup = Arc::clone(self.control.setup());
+        self.shard.set_up(&setup, (0, 1));
+    }
+
+    fn step(&mut self, run: impl FnOnce(&mut Shard, Instant, &mut Outbox<ShardEvent>)) -> Vec<Sent> {
+        let mut out = Outbox::default();
+        run(&mut self.shard, self.now, &mut out);
+        assert_eq!(self.shard.balancer().audit(), Ok(()));
+        let sent = out.transmits().iter().map(|t| Sent { to: t.flow.peer, bytes: out.message(t).to_vec() });
+        sent.collect()
+    }
+
+    fn receive(&mut self, from: SocketAddr, bytes: &[u8]) -> Vec<Sent> {
+        self.step(|shard, now, out| {
+            shard.handle(now, ShardInput::Message { flow: Flow::udp(0, from), bytes }, out);
+        })
+    }
+
+    fn by_client(&mut self, request: &Req) -> Vec<Sent> {
+        self.receive(addr(CLIENT), &request.bytes())
+    }
+
+    /// Whoever got a request answers it.
+    fn answer(&mut self, request: &Sent, status: u16) -> Vec<Sent> {
+        self.receive(request.to, &Resp::new(status, request.to).bytes_from(&request.bytes, addr(US)))
+    }
+
+    fn wait(&mut self, time: Duration) -> Vec<Sent> {
+        let (end, mut sent) = (self.now + time, Vec::new());
+        while let Some(due) = self.shard.deadline().filter(|due| *due <= end) {
+            self.now = self.now.max(due);
+            sent.extend(self.step(|shard, now, out| shard.handle(now, ShardInput::Timer, out)));
+        }
+        self.now = end;
+        sent
+    }
+
+    /// Nothing is remembered of any call.
+    fn assert_forgets(&mut self) {
+        self.wait(Duration::from_hours(10));
+        for slot in 0..self.shard.balancer().nodes().len() {
+            let load = self.shard.balancer().load(balance::Slot(slot as u16)).own;
+            assert_eq!(load, Load::default(), "slot {slot}");
+        }
+        assert_eq!(self.shard.balancer().counts(), TableCounts::default());
+        assert_eq!(self.shard.open_transactions(), 0);
+    }
+
+    /// Rings at the members of a pool, or the one that it chooses.
+    fn ring(&mut self, name: &str, call_id: &str) -> Ringing {
+        let invite =
+            Req { uri: format!("sip:{name}@pool.example"), ..Req::new("INVITE", call_id, addr(CLIENT)) };
+        let invites = requests(&self.by_client(&invite), "INVITE");
+        assert!(!invites.is_empty(), "{call_id}");
+        for invite in &invites {
+            let back = self.answer(invite, 180);
+            assert_eq!(to(&back), [addr(CLIENT)].into(), "{back:?}");
+        }
+        Ringing { invite, invites }
+    }
+
+    fn accept(&mut self, ringing: &Ringing) -> Talking {
+        let at = ringing.invites.last().expect("one rings").clone();
+        let back = self.answer(&at, 200);
+        let ok = back.iter().find(|sent| sent.status() == Some(200)).expect("the 200").clone();
+        assert_eq!(ok.to, addr(CLIENT));
+        let call = Talking { invite: at, ok: ok.bytes, cseq: 1 };
+        let ack = Req::in_dialog("ACK", &call.ok, 1, addr(CLIENT));
+        let at_member = self.by_client(&ack);
+        assert_eq!(
+            at_member.iter().map(|sent| sent.to).collect::<Vec<_>>(),
+            [call.invite.to],
+            "{at_member:?}"
+        );
+        call
+    }
+
+    /// A side of a call asks the other one something, and hears the answer.
+    fn ask(&mut self, call: &mut Talking, method: &str, by_caller: bool) {
+        call.cseq += 1;
+        let (from, other) =
+            if by_caller { (addr(CLIENT), call.invite.to) } else { (call.invite.to, addr(CLIENT)) };
+        let request = if by_caller { call.by_caller(method) } else { call.by_callee(method) };
+        let sent = self.receive(from, &request.bytes());
+        let passed = requests(&sent, method);
+        assert_eq!(
+            passed.iter().map(|sent| sent.to).collect::<Vec<_>>(),
+            [other],
+            "{sent:?}\n{}",
+            request.text()
+        );
+        let back = self.answer(&passed[0], 200);
+        assert_eq!(back.iter().map(|sent| (sent.to, sent.status())).collect::<Vec<_>>(), [(from, Some(200))]);
+    }
+}
+
+struct Ringing {
+    invite: Req,
+    invites: Vec<Sent>,
+}
+
+struct Talking {
+    /// As its callee got it.
+    invite: Sent,
+    ok: Vec<u8>,
+    cseq: u32,
+}
+
+impl Talking {
+    fn by_caller(&self, method: &str) -> Req {
+        Req::in_dialog(method, &self.ok, self.cseq, addr(CLIENT))
+    }
+
+    fn by_callee(&self, method: &str) -> Req {
+        let call_id = testkit::value(&self.ok, "Call-ID").expect("one");
+        let at = self.invite.to;
+        Req {
+            uri: format!("sip:{CLIENT}"),
+            via: format!("SIP/2.0/UDP {at};branch=z9hG4bK-{call_id}-{}-callee;rport", self.cseq),
+            from_tag: tag(&self.ok, "To").unwrap_or_default(),
+            to_tag: tag(&self.ok, "From"),
+            cseq: self.cseq,
+            routes: record_routes(&self.invite.bytes),
+            ..Req::new(method, &call_id, at)
+        }
+    }
+}
+
+const CORE: [&str; 2] = ["127.0.1.1:5060", "127.0.1.2:5060"];
+const OTHER: [&str; 2] = ["127.0.2.1:5060", "127.0.2.2:5060"];
+
+/// A pool that is of one kind, and of another one after the reload, which may also put a pool of a third kind before it.
+#[test]
+fn what_talks_or_rings_goes_on_as_it_began() {
+    for before in KINDS {
+        for after in KINDS {
+            for first in KINDS {
+                let mut world =
+                    World::new(file(&[pool("core", before, &CORE), pool("other", first, &OTHER)], &[]));
+                let kinds = format!("{before:?} {after:?} {first:?}");
+                let ringing =
+                    [0, 1, 2].map(|call| world.ring("core", &format!("{kinds}-{call}").replace(' ', "-")));
+                let mut calls = [3, 4].map(|call| {
+                    let ringing = world.ring("core", &format!("{kinds}-{call}").replace(' ', "-"));
+                    world.accept(&ringing)
+                });
+                world.reload(file(&[pool("other", first, &OTHER), pool("core", after, &CORE)], &[]));
+                for call in &mut calls {
+                    world.ask(call, "INFO", true);
+                    world.ask(call, "INFO", false);
+                }
+                world.ask(&mut calls[0], "BYE", true);
+                world.ask(&mut calls[1], "BYE", false);
+                let [cancelled, accepted, failed] = &ringing;
+                let copies = requests(&world.by_client(&cancelled.invite), "INVITE");
+                assert!(copies.is_empty() || copies == cancelled.invites, "{kinds}: {copies:?}");
+                let cancels =
+                    requests(&world.by_client(&cancelled.invite.same_branch("CANCEL", None)), "CANCEL");
+                let ways =
+                    |sent: &[Sent]| sent.iter().map(|sent| (sent.to, sent.branch())).collect::<BTreeSet<_>>();
+                assert_eq!(ways(&cancels), ways(&cancelled.invites), "{kinds}");
+                for (request, status) in cancels
+                    .iter()
+                    .map(|cancel| (cancel, 200))
+                    .chain(cancelled.invites.iter().map(|invite| (invite, 487)))
+                    .chain(failed.invites.iter().map(|invite| (invite, 486)))
+                {
+                    world.answer(request, status);
+                }
+                let mut call = world.accept(accepted);
+                world.ask(&mut call, "BYE", true);
+                world.assert_forgets();
+            }
+        }
+    }
+}
+
+/// The ACK to a failure reaches who failed, once, by the branch of the INVITE (RFC 3261 §17.1.1.3), whatever was reloaded meanwhile.
+#[test]
+fn the_ack_to_a_failure_goes_as_its_invite_went() {
+    for before in KINDS.into_iter().filter(|kind| kind.mode().fork == Fork::None) {
+        for after in KINDS {
+            let mut world =
+                World::new(file(&[pool("core", before, &CORE), pool("other", after, &OTHER)], &[]));
+            let ringing = world.ring("core", "call");
+            world.reload(file(&[pool("other", after, &OTHER), pool("core", after, &CORE)], &[]));
+            let mut sent = world.answer(&ringing.invites[0], 486);
+            sent.extend(world.by_client(&ringing.invite.same_branch("ACK", Some("bob"))));
+            let acks = requests(&sent, "ACK");
+            let ways: Vec<_> = acks.iter().map(|ack| (ack.to, ack.branch())).collect();
+            let invite = &ringing.invites[0];
+            assert_eq!(ways, [(invite.to, invite.branch())], "{before:?} {after:?}");
+        }
+    }
+}
+
+/// A hunt group goes on to its own next member, and to that of the pool that its route named, whatever numbers a file would give
+/// them now.
+#[test]
+fn a_hunt_group_goes_on_in_its_pool() {
+    let (core, other) = (pool("core", Kind::Hunt, &CORE), pool("other", Kind::Hunt, &OTHER));
+    let spare = pool("spare", Kind::Hunt, &["127.0.3.1:5060"]);
+    let mut world = World::new(file(&[core.clone(), spare.clone()], &[("core", "spare")]));
+    let first = world.ring("core", "call").invites.remove(0);
+    world.reload(file(&[other.clone(), core, spare.clone()], &[]));
+    let second = requests(&world.wait(RING_TIME + Duration::from_millis(100)), "INVITE").remove(0);
+    assert_eq!(to(&[first.clone(), second.clone()]), CORE.map(addr).into());
+    // Its pool goes altogether: what rings there goes on ringing, and then the next pool does.
+    world.reload(file(&[other.clone(), spare], &[]));
+    world.answer(&second, 180);
+    let third = requests(&world.wait(RING_TIME + Duration::from_millis(100)), "INVITE").remove(0);
+    assert_eq!(third.to, addr("127.0.3.1:5060"));
+    // And with no pool of its route left, nobody else rings.
+    world.reload(file(&[other], &[]));
+    world.answer(&third, 180);
+    assert_eq!(requests(&world.wait(Duration::from_mins(10)), "INVITE"), []);
+}
+
+/// What waits for failover goes to members of its own pools, and to nobody where they are gone.
+#[test]
+fn failover_goes_on_in_its_pools() {
+    for kind in [Kind::WithTransactions, Kind::Proxy] {
+        let (core, other) = (pool("core", kind, &CORE), pool("other", kind, &OTHER));
+        let spare = pool("spare", kind, &["127.0.3.1:5060"]);
+        let before = file(&[core.clone(), spare.clone()], &[("core", "spare")]);
+        let invite = |call: &str| Req {
+            uri: "sip:core@pool.example".to_owned(),
+            ..Req::new("INVITE", call, addr(CLIENT))
+        };
+        // Another pool stands in its place.
+        let mut world = World::new(before.clone());
+        let mut at = requests(&world.by_client(&invite("call")), "INVITE").remove(0);
+        world.reload(file(&[other.clone(), core.clone(), spare.clone()], &[]));
+        let mut tried = vec![at.to];
+        for _ in 0..2 {
+            at = requests(&world.answer(&at, 503), "INVITE").remove(0);
+            tried.push(at.to);
+        }
+        assert_eq!(tried[2], addr("127.0.3.1:5060"), "{kind:?}");
+        assert_eq!(BTreeSet::from_iter(tried[..2].to_vec()), CORE.map(addr).into());
+        // It is gone, and the spare one is left.
+        let mut world = World::new(before.clone());
+        let at = requests(&world.by_client(&invite("call")), "INVITE").remove(0);
+        world.reload(file(&[other.clone(), spare.clone()], &[]));
+        assert_eq!(to(&requests(&world.answer(&at, 503), "INVITE")), [addr("127.0.3.1:5060")].into());
+        // All are gone.
+        let mut world = World::new(before.clone());
+        let at = requests(&world.by_client(&invite("call")), "INVITE").remove(0);
+        world.reload(file(std::slice::from_ref(&other), &[]));
+        let sent = world.answer(&at, 503);
+        assert_eq!(requests(&sent, "INVITE"), [], "{kind:?}");
+        assert!(
+            sent.iter()
+                .any(|sent| sent.to == addr(CLIENT) && sent.status().is_some_and(|status| status >= 500))
+        );
+        // A pool of this name comes back, with other members: it is another one, such as of the next route without a name.
+        let mut world = World::new(before);
+        let at = requests(&world.by_client(&invite("call")), "INVITE").remove(0);
+        world.reload(file(&[PoolOf { members: OTHER.to_vec(), ..core }], &[]));
+        assert_eq!(requests(&world.answer(&at, 503), "INVITE"), [], "{kind:?}");
+    }
+}
+
+/// A queue in which each member takes a call a second.
+fn queued(name: &'static str, members: &[&'static str], source: CapacitySource) -> PoolOf {
+    let capacity = Settings { maximum: 1.0, minimum: 1.0, ..Settings::default() };
+    let settings = QueueSettings { bound: Duration::from_secs(10), ..QueueSettings::default() };
+    PoolOf { queue: Some(QueueSetup { settings, source, capacity }), ..pool(name, Kind::Balanced, members) }
+}
+
+/// Calls that wait go to members of their pool, also after another one with a queue stands in its place.
+#[test]
+fn what_waits_goes_to_its_pool() {
+    let (core, other) =
+        (queued("core", &CORE[..1], CapacitySource::Fixed), queued("other", &OTHER, CapacitySource::Fixed));
+    let mut world = World::new(file(std::slice::from_ref(&core), &[]));
+    let mut reached = Vec::new();
+    for call in 0..6 {
+        let invite = Req {
+            uri: "sip:core@pool.example".to_owned(),
+            ..Req::new("INVITE", &format!("call-{call}"), addr(CLIENT))
+        };
+        reached.extend(requests(&world.by_client(&invite), "INVITE"));
+    }
+    assert!((1..6).contains(&reached.len()), "{reached:?}");
+    world.reload(file(&[other, core], &[]));
+    reached.extend(requests(&world.wait(Duration::from_secs(8)), "INVITE"));
+    assert_eq!(reached.len(), 6);
+    assert_eq!(to(&reached), [addr(CORE[0])].into());
+}
+
+/// What members have shown to take is known by who they are and by their pool, not by the place of that.
+#[test]
+fn what_members_have_shown_outlives_a_pool_in_front() {
+    let mut core = queued("core", &CORE, CapacitySource::Responses);
+    if let Some(queue) = &mut core.queue {
+        queue.capacity = Settings { maximum: 500.0, ..Settings::default() };
+    }
+    let other = queued("other", &OTHER, CapacitySource::Fixed);
+    let mut world = World::new(file(std::slice::from_ref(&core), &[]));
+    let capacity = |world: &mut World| {
+        world.wait(Duration::from_millis(10));
+        let number = world.control.pool_number("core").expect("it is there");
+        let report = world.shard.queue_reports()[number.index()].clone().expect("it has a queue");
+        report.members.iter().map(|member| member.capacity).collect::<Vec<_>>()
+    };
+    let number = world.control.pool_number("core").expect("it is there");
+    for member in CORE {
+        world.shard.learned(world.now, number, node_id(base::Transport::Udp, addr(member)), 77.0);
+    }
+    assert_eq!(capacity(&mut world), [77.0, 77.0]);
+    world.reload(file(&[other.clone(), core.clone()], &[]));
+    assert_eq!(capacity(&mut world), [77.0, 77.0]);
+    world.reload(file(&[core, other], &[]));
+    assert_eq!(capacity(&mut world), [77.0, 77.0]);
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Call(usize),
+    Ask(usize, bool),
+    HangUp(usize, bool),
+    /// The kinds of the pools, whether each is there, and by how many places the file is turned.
+    Reload([Kind; 3], [bool; 3], usize),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let kind = || prop::sample::select(KINDS.to_vec());
+    let kinds = || [kind(), kind(), kind()];
+    let step = prop_oneof![
+        3 => (0..3_usize).prop_map(Step::Call),
+        4 => (any::<usize>(), any::<bool>()).prop_map(|(call, by_caller)| Step::Ask(call, by_caller)),
+        1 => (any::<usize>(), any::<bool>()).prop_map(|(call, by_caller)| Step::HangUp(call, by_caller)),
+        1 => (kinds(), any::<[bool; 3]>(), 0..3_usize)
+            .prop_map(|(kinds, there, turn)| Step::Reload(kinds, there, turn)),
+    ];
+    prop::collection::vec(step, 1..60)
+}
+
+const NAMES: [&str; 3] = ["core", "other", "third"];
+const MEMBERS: [[&str; 2]; 3] = [CORE, OTHER, ["127.0.3.1:5060", "127.0.3.2:5060"]];
+
+fn site(kinds: [Kind; 3], there: [bool; 3], turn: usize) -> ControlSettings {
+    let mut pools: Vec<_> =
+        (0..3).filter(|at| there[*at]).map(|at| pool(NAMES[at], kinds[at], &MEMBERS[at])).collect();
+    let places = pools.len();
+    pools.rotate_left(turn % places);
+    file(&pools, &[])
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    /// Whatever becomes of the pools: requests of a dialog reach the two that talk, and all ends with nothing remembered.
+    #[test]
+    fn dialogs_reach_their_members(start in [0..7_usize, 0..7, 0..7], steps in steps()) {
+        let mut there = [true; 3];
+        let mut world = World::new(site(start.map(|kind| KINDS[kind]), there, 0));
+        let mut calls: Vec<Talking> = Vec::new();
+        for (number, step) in steps.into_iter().enumerate() {
+            match step {
+                Step::Call(at) if there[at] => {
+                    let ringing = world.ring(NAMES[at], &format!("call-{number}"));
+                    calls.push(world.accept(&ringing));
+                }
+                Step::Ask(call, by_caller) if !calls.is_empty() => {
+                    let call = call % calls.len();
+                    world.ask(&mut calls[call], "INFO", by_caller);
+                }
+                Step::HangUp(call, by_caller) if !calls.is_empty() => {
+                    let mut call = calls.swap_remove(call % calls.len());
+                    world.ask(&mut call, "BYE", by_caller);
+                }
+                Step::Reload(kinds, are_there, turn) if are_there.contains(&true) => {
+                    there = are_there;
+                    world.reload(site(kinds, there, turn));
+                }
+                Step::Call(_) | Step::Ask(..) | Step::HangUp(..) | Step::Reload(..) => {}
+            }
+            world.now += Duration::from_millis(700);
+        }
+        for call in &mut calls {
+            world.ask(call, "BYE", true);
+        }
+        world.assert_forgets();
+    }
+}
