@@ -21,7 +21,7 @@ pub(crate) struct Assignment {
 impl Assignment {
     /// Whether there is to be one more transaction.
     pub(crate) fn opens(&self) -> bool {
-        matches!(self.step, Step::Open | Step::Move(_))
+        matches!(self.step, Step::Open | Step::Beside | Step::Move(_))
     }
 
     /// Whether there may have to be one more session.
@@ -45,6 +45,8 @@ pub(crate) enum Step {
     Nothing,
     /// A new transaction.
     Open,
+    /// A new transaction of a call whose node is of another pool, where the call stays.
+    Beside,
     /// The unanswered transaction with this key goes to another node.
     Move(u32),
     /// An ACK to a 2xx or of a call known from its token.
@@ -129,7 +131,8 @@ impl Picture<'_> {
             return Some((slot, Why::Token));
         }
         let of_open = open.map(|key| self.store.slot_of(key));
-        let slot = of_open.or_else(|| session.map(|at| self.store.table.get(at).slot))?;
+        let of_branch = || session.and_then(|_| self.store.beside.of_branch(request));
+        let slot = of_open.or_else(of_branch).or_else(|| session.map(|at| self.store.table.get(at).slot))?;
         Some((slot, Why::Session))
     }
 
@@ -151,6 +154,12 @@ impl Picture<'_> {
             }
             return stay(Step::Nothing);
         }
+        if free
+            && !self.members.has(slot)
+            && let Some(at) = session
+        {
+            return self.to_other_pool(request, at, policy);
+        }
         if session.is_some_and(|at| self.repeats_closed(at, request)) {
             return stay(Step::Nothing);
         }
@@ -162,6 +171,21 @@ impl Picture<'_> {
             self.fresh(request, session, Step::Open, Why::Policy, policy)
         } else {
             stay(Step::Open)
+        }
+    }
+
+    /// Another branch of a call, which is for another pool than that of the call's node: it was forked upstream, or spirals.
+    fn to_other_pool(&self, request: &Request<'_>, at: u32, policy: &mut dyn Policy) -> Assignment {
+        if matches!(self.store.table.get(at).state, SessionState::Plain | SessionState::Expired) {
+            return self.fresh(request, Some(at), Step::Open, Why::Policy, policy);
+        }
+        let before = self.store.beside.of_call(request);
+        match before.filter(|&slot| self.members.has(slot) && self.nodes[slot.index()].is_up()) {
+            Some(slot) => {
+                let decision = Decision::Forward { slot, why: Why::Session };
+                Assignment { decision, session: Some(at), step: Step::Beside }
+            }
+            None => self.fresh(request, Some(at), Step::Beside, Why::Policy, policy),
         }
     }
 
@@ -272,16 +296,20 @@ pub(crate) fn carry_out(
 ) {
     let Decision::Forward { slot, why } = assignment.decision else { return };
     if let Some(at) = assignment.session
-        && !matches!(assignment.step, Step::Open | Step::Move(_))
+        && !matches!(assignment.step, Step::Open | Step::Beside | Step::Move(_))
     {
         store.linger_on(now, at);
     }
     match assignment.step {
         Step::Nothing => {}
-        Step::Open => open(store, now, request, assignment.session, (slot, why), place),
+        Step::Open => open(store, now, request, (assignment.session, false), (slot, why), place),
+        Step::Beside => {
+            store.beside.note(request, slot);
+            open(store, now, request, (assignment.session, true), (slot, why), place);
+        }
         Step::Move(key) => {
             store.withdraw(key);
-            open(store, now, request, assignment.session, (slot, why), place);
+            open(store, now, request, (assignment.session, false), (slot, why), place);
         }
         Step::Acknowledge => acknowledge(store, now, request, assignment.session, slot),
         Step::Cancel => {
@@ -298,7 +326,7 @@ fn open(
     store: &mut SessionStore,
     now: Instant,
     request: &Request<'_>,
-    session: Option<u32>,
+    (session, is_beside): (Option<u32>, bool),
     (slot, why): (Slot, Why),
     place: Option<CallLease>,
 ) {
@@ -310,7 +338,7 @@ fn open(
     // A token may lead to another node than that of the call: to a second branch, which a restart or a fork upstream
     // has begun. The call stays where it counts, and so does the way of its CANCEL. A BYE only ends something.
     let stays = store.counts_call(at) || request.method == Method::Bye;
-    let is_other_branch = why == Why::Token && stays;
+    let is_other_branch = is_beside || (why == Why::Token && stays);
     let entry = store.table.get_mut(at);
     if !is_other_branch {
         entry.slot = slot;

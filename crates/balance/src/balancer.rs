@@ -596,6 +596,11 @@ impl Balancer {
         self.nodes_of(pool).filter(|slot| self.nodes[slot.index()].member)
     }
 
+    /// Whether a node is or was of a pool.
+    pub fn is_of(&self, pool: PoolId, slot: Slot) -> bool {
+        self.pools.get(pool).members.has(slot)
+    }
+
     /// The nodes of a pool, those included that left.
     pub fn nodes_of(&self, pool: PoolId) -> impl Iterator<Item = Slot> + '_ {
         self.pools.get(pool).members.from(Slot(0), self.nodes.len())

@@ -7,6 +7,7 @@
 
 mod assignment;
 mod balancer;
+mod beside;
 mod cluster;
 mod dialogs;
 mod evidence;

@@ -1,5 +1,6 @@
 //! What is remembered about the traffic, and when it begins and ends.
 
+use crate::beside::Beside;
 use crate::evidence::Evidence;
 use crate::lease::{CallLease, Lease, Leases};
 use crate::outlier::Outcome;
@@ -60,6 +61,7 @@ pub(crate) struct SessionStore {
     left: VecDeque<(Instant, Slot, Instant)>,
     /// Nodes have lost calls: from which session on their sessions are to be ended.
     pub(crate) lost_from: Option<u32>,
+    pub(crate) beside: Beside,
 }
 
 impl SessionStore {
@@ -80,6 +82,7 @@ impl SessionStore {
             mean_success: Duration::ZERO,
             left: VecDeque::new(),
             lost_from: None,
+            beside: Beside::default(),
         }
     }
 
@@ -632,6 +635,7 @@ impl SessionStore {
     /// Another node has the slot.
     pub(crate) fn watch_no_more(&mut self, slot: Slot) {
         self.left.retain(|(_, of, _)| *of != slot);
+        self.beside.forget(slot);
     }
 
     fn open_transaction(&self, request: &Request<'_>) -> Option<u32> {

@@ -392,7 +392,7 @@ impl Shard {
         let waited = facts.waited.filter(|(pool, _)| may_go_to(&edge.routes, facts, *pool));
         let first = waited.map_or_else(|| first_pool(&edge.routes, facts, balancer, now), |(pool, _)| pool);
         let mut without_takers = Vec::new();
-        if begins_call && waited.is_none() {
+        if begins_call && waited.is_none() && balancer.session_of(&facts.request).is_none() {
             without_takers.extend(passed_over(&edge.routes, facts, first));
         }
         let chosen = choose(&edge.routes, facts, first, |request| {
@@ -524,8 +524,16 @@ pub(crate) fn first_pool(routes: &Routes, facts: &Facts<'_>, balancer: &Balancer
     let request = &facts.request;
     let pools = facts.rule.and_then(|rule| routes.pools(rule)).filter(|pools| pools.choices.len() > 1);
     let Some(pools) = pools else { return request.pool };
+    let session = balancer.session_of(request);
+    // Who has asked for credentials gets them, though a pool before takes calls again.
+    if let Some(session) = &session
+        && let Some(pool) =
+            pools.order(request.key.0).map(PoolId).find(|pool| balancer.is_of(*pool, session.slot))
+    {
+        return pool;
+    }
     // What one node has left unanswered is no trial of another.
-    let trials = balancer.session_of(request).is_none();
+    let trials = session.is_none();
     for pool in pools.order(request.key.0).map(PoolId) {
         if balancer.takes(now, pool, request.method, &[], trials) {
             return pool;

@@ -127,8 +127,7 @@ impl Shard {
             Standing::Session(slot) => Some(slot),
             Standing::New | Standing::Dialog | Standing::Orphan => None,
         });
-        request.pool =
-            pool.unwrap_or_else(|| of_dialog.map_or(self.first_pool, |slot| self.pool_of(slot)));
+        request.pool = pool.unwrap_or_else(|| of_dialog.map_or(self.first_pool, |slot| self.pool_of(slot)));
         // What it began to send to others is looked at below.
         if has_left && pool.is_some() && self.is_new(&request) {
             return Err(refused(403, "Forbidden").into());

@@ -410,3 +410,69 @@ fn a_source_begins_no_more_than_it_may() {
     bed.one(0, client(), &invite("c", "bob").bytes());
     assert_eq!(bed.load().calls, 4);
 }
+
+/// Whoever forks upstream sends an INVITE in several branches, or one after the other. Each goes by its own route, and copies, CANCEL
+/// and the ACK to its failure follow it (RFC 3261 §16.11, §17.1.1.3).
+#[test]
+fn each_branch_of_a_call_goes_by_its_own_route() {
+    for is_open in [true, false] {
+        let mut bed = bed(vec![to_pool(0, users("4")), to_pool(1, users("5"))]);
+        let branch = |user: &str, branch: &str| {
+            invite("call", user).via(&format!("SIP/2.0/UDP {};branch=z9hG4bK-{branch};rport", client()))
+        };
+        let (one, other) = (branch("4", "1"), branch("5", "2"));
+        let first = bed.one(0, client(), &one.bytes());
+        let fail = |bed: &mut Bed, sent: &Sent| {
+            let failure = bed.one(0, sent.to, &answer(&sent.bytes, addr("127.0.0.1:5060"), 486, sent.to));
+            assert_eq!((failure.to, failure.status()), (client(), 486));
+        };
+        if !is_open {
+            fail(&mut bed, &first);
+        }
+        let second = bed.one(0, client(), &other.bytes());
+        assert_eq!([&first, &second].map(|sent| usize::from(bed.slot(sent.to)) / 2), [0, 1]);
+        for (request, sent) in [(&one, &first), (&other, &second)] {
+            if is_open || request.uri == other.uri {
+                assert_eq!(bed.one(0, client(), &request.bytes()), *sent, "a copy");
+                let cancel = bed.one(0, client(), &request.same_branch("CANCEL", None).bytes());
+                assert_eq!((cancel.to, cancel.branch()), (sent.to, sent.branch()));
+                bed.one(0, sent.to, &answer(&cancel.bytes, addr("127.0.0.1:5060"), 200, sent.to));
+                fail(&mut bed, sent);
+            }
+        }
+        for (request, sent) in [(&other, &second), (&one, &first)] {
+            if is_open || request.uri == other.uri {
+                let ack = bed.one(0, client(), &request.same_branch("ACK", Some("bob")).bytes());
+                assert_eq!((ack.to, ack.branch()), (sent.to, sent.branch()), "{is_open}");
+            }
+        }
+        bed.assert_forgets();
+    }
+}
+
+/// A member writes another Request-URI and sends the call back here, by way of somebody (RFC 3261 §16.3 step 4): it goes on to the pool
+/// of that, with the credentials that its member asks for, and both are on the way of the dialog.
+#[test]
+fn a_spiral_goes_on_to_the_pool_of_its_route() {
+    let mut bed = bed(vec![to_pool(0, users("4")), to_pool(1, users("5"))]);
+    let first = bed.one(0, client(), &invite("call", "4").bytes());
+    let between = addr("127.0.7.7:5060");
+    let back = |cseq: u32| {
+        let text = string(&first.bytes).replacen("sip:4@", "sip:5@", 1).replacen(
+            "CSeq: 1 ",
+            &format!("CSeq: {cseq} "),
+            1,
+        );
+        let via = format!("Via: SIP/2.0/UDP {between};branch=z9hG4bK-between-{cseq};rport\r\nVia: ");
+        text.replacen("Via: ", &via, 1).into_bytes()
+    };
+    let second = bed.one(0, between, &back(1));
+    assert_eq!([&first, &second].map(|sent| usize::from(bed.slot(sent.to)) / 2), [0, 1]);
+    assert_eq!(bed.one(0, between, &back(1)), second, "a copy");
+    bed.one(0, second.to, &answer(&second.bytes, addr("127.0.0.1:5060"), 401, second.to));
+    let with_credentials = bed.one(0, between, &back(2));
+    assert_eq!(with_credentials.to, second.to);
+    bed.one(0, second.to, &answer(&with_credentials.bytes, addr("127.0.0.1:5060"), 486, second.to));
+    bed.one(0, first.to, &answer(&first.bytes, addr("127.0.0.1:5060"), 486, first.to));
+    bed.assert_forgets();
+}
