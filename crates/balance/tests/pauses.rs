@@ -297,3 +297,61 @@ fn after_its_rest_a_member_is_judged_anew() {
     }
     assert!(refuses_still);
 }
+
+/// A member that is stopped names the time until its end, and its successor is there long before. Probes that it refused, or left
+/// unanswered, are answered again.
+#[test]
+fn an_answer_after_a_new_start_ends_the_rest() {
+    for (regular, refuses) in [(true, true), (true, false), (false, true), (false, false)] {
+        let settings = HealthSettings { regular, fall: 9, ..HealthSettings::default() };
+        let mut cluster = Cluster::new(settings);
+        cluster.set_members(Instant::ZERO, &members(&[1.0; 2]));
+        let mut balancer = balancer(Box::new(Tlwl::new(0)), &[1.0; 2]);
+        balancer.set_nodes(cluster.nodes());
+        balancer.pause(seconds(1), Slot(0), seconds(31), true);
+        balancer.drain_signs().for_each(|sign| cluster.sign(seconds(1), sign));
+        let asked = |cluster: &mut Cluster| {
+            cluster.drain_effects().find_map(|effect| match effect {
+                HealthEffect::Ask { slot: Slot(0), at } => Some(at),
+                _ => None,
+            })
+        };
+        assert_eq!(asked(&mut cluster), Some(seconds(1)), "a rest begins with a probe");
+        for second in 2..5 {
+            if refuses && second < 4 {
+                cluster.refused(seconds(second), Slot(0), seconds(31), true);
+            } else {
+                cluster.probed(seconds(second), Slot(0), second == 2);
+            }
+            if !regular {
+                assert_eq!(asked(&mut cluster), Some(seconds(second + 1)), "it is asked every second");
+            }
+        }
+        cluster.probed(seconds(6), Slot(0), true);
+        assert_eq!(cluster.nodes()[0].refusal(seconds(6), 0), Some(NodeRefusal::Paused), "one may be chance");
+        cluster.probed(seconds(7), Slot(0), true);
+        assert_eq!(cluster.nodes()[0].refusal(seconds(7), 0), None, "{regular} {refuses}");
+        balancer.set_nodes(cluster.nodes());
+        assert_eq!(balancer.nodes()[0].refusal(seconds(7), 0), None, "the shards know");
+        let is_news = |effect| effect == HealthEffect::Note(HealthNews::Recovered { slot: Slot(0) });
+        assert!(cluster.drain_effects().any(is_news));
+    }
+}
+
+/// Many servers answer OPTIONS whatever becomes of calls.
+#[test]
+fn who_answers_every_probe_keeps_the_rest_that_it_asked_for() {
+    for regular in [true, false] {
+        let mut cluster = Cluster::new(HealthSettings { regular, ..HealthSettings::default() });
+        cluster.set_members(Instant::ZERO, &members(&[1.0; 2]));
+        // A new process in the rest before says nothing of this one.
+        cluster.pause(seconds(1), Slot(0), seconds(3), true);
+        cluster.refused(seconds(2), Slot(0), seconds(3), true);
+        for second in 4..40 {
+            cluster.pause(seconds(4), Slot(0), seconds(34), true);
+            cluster.probed(seconds(second), Slot(0), true);
+            let rests = cluster.nodes()[0].refusal(seconds(second), 0) == Some(NodeRefusal::Paused);
+            assert_eq!(rests, second < 34, "{regular} {second}");
+        }
+    }
+}

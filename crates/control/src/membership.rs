@@ -117,7 +117,7 @@ pub enum MemberEvent {
         /// For how long.
         length: Duration,
     },
-    /// It has answered a call in its pause, which is over.
+    /// It has answered a call in its pause, or probes after it had refused some: the pause is over.
     Recovered,
     /// A request got no answer.
     NoAnswer,
@@ -425,6 +425,7 @@ impl<A: Copy + Eq> Membership<A> {
             let (slot, event) = match news {
                 HealthNews::Lost { slot, cause } => (slot, MemberEvent::Lost(cause)),
                 HealthNews::Back { slot, cause } => (slot, MemberEvent::Back(cause)),
+                HealthNews::Recovered { slot } => (slot, MemberEvent::Recovered),
                 HealthNews::CallsLost { slot } => (slot, MemberEvent::CallsLost),
                 HealthNews::IgnoresProbes { slot } => (slot, MemberEvent::IgnoresProbes),
                 HealthNews::Ejected { slot, outlier, until } => {

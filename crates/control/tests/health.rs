@@ -290,3 +290,27 @@ fn calls_of_the_dead_are_not_waited_for() {
     bed.handle(left(open, false));
     assert!(ends(&mut bed));
 }
+
+/// A next hop is stopped, and its successor answers: nobody waits for the time that the first one named.
+#[test]
+fn the_rest_of_a_stopped_hop_ends_with_the_answers_of_its_successor() {
+    let mut bed = Bed::new(probing(&[A], false, 2));
+    let until = bed.now + Duration::from_secs(30);
+    let pause = Sign::Pause { slot: Slot(0), until, asked: true };
+    bed.handle(ControlInput::Shard(ShardEvent::Sign(pause)));
+    for status in [503, 503, 200, 200] {
+        let now = bed.now;
+        assert_eq!(bed.control.nodes()[0].refusal(now, 0), Some(NodeRefusal::Paused));
+        next_probe(&mut bed);
+        answer(&mut bed, status, if status == 503 { &[("Retry-After", "20")] } else { &[] });
+    }
+    let now = bed.now;
+    assert_eq!(bed.control.nodes()[0].refusal(now, 0), None);
+    assert!(until.saturating_since(now) > Duration::from_secs(20));
+    let recovered =
+        |entry: &LogEntry| matches!(entry, LogEntry::Member { event: MemberEvent::Recovered, .. });
+    assert!(bed.entries().iter().any(recovered));
+    let asked = bed.out.transmits().len();
+    bed.pass(Duration::from_mins(1));
+    assert_eq!(bed.out.transmits().len(), asked, "it rests no more, so nobody asks");
+}

@@ -46,6 +46,11 @@ pub enum HealthNews {
         /// What said so.
         cause: HealthCause,
     },
+    /// A node that rests and refused probes, or left them unanswered, answers them again: its rest is over.
+    Recovered {
+        /// The node.
+        slot: Slot,
+    },
     /// A node is back without the calls that it had.
     CallsLost {
         /// The node.
@@ -142,7 +147,17 @@ pub(super) struct Watch {
     pub(super) last_tally: OutcomeTally,
     /// How often it was ejected in a row.
     pub(super) ejections: u32,
+    /// In the present rest that it asked for: whether a probe was refused or went unanswered, and how many were answered since, in
+    /// a row.
+    returns: Option<u32>,
 }
+
+/// So many probes in a row that a node answers after it refused them end the rest that it asked for: one that is busy and refuses
+/// part of what comes lets one through now and then.
+const RETURNED: u32 = 2;
+
+/// From one probe to the next of a node that rests and is not probed regularly.
+const REST_GAP: Duration = Duration::from_secs(1);
 
 /// So many calls in a row of which a node knows nothing, after it came back, are all of them. Some calls end while it is
 /// away, and it says the same of these.
@@ -176,6 +191,7 @@ impl Cluster {
         } else {
             self.probe_failed(now, slot, HealthCause::ProbesUnanswered);
         }
+        self.probed_at_rest(now, slot, alive);
     }
 
     /// A probe was answered 503: new calls go elsewhere until then. Where probes are regular that is a failed one as well,
@@ -183,12 +199,40 @@ impl Cluster {
     pub fn refused(&mut self, now: Instant, slot: Slot, until: Instant, asked: bool) {
         if !self.settings(slot).regular {
             self.probe_answered(now, slot);
-            return self.pause(now, slot, until, asked);
+            self.pause(now, slot, until, asked);
+            return self.probed_at_rest(now, slot, false);
         }
         self.learn_probing(slot, true);
         self.probe_failed(now, slot, HealthCause::ProbesRefused);
         // After the death that this may be: the process that asks for the rest is there.
         self.rest(now, slot, until, asked);
+        self.probed_at_rest(now, slot, false);
+    }
+
+    /// A probe of a node that asked for a rest. A process that is stopped names the time until its end, and another one may be
+    /// there long before: it answers what the first refused. A node that answered every probe in its rest refuses calls and not
+    /// probes, so its answers say nothing.
+    fn probed_at_rest(&mut self, now: Instant, slot: Slot, takes: bool) {
+        if now >= self.nodes[slot.index()].asked_until {
+            return;
+        }
+        let watch = &mut self.watches[slot.index()];
+        watch.returns = if takes { watch.returns.map(|answers| answers + 1) } else { Some(0) };
+        if watch.returns.is_some_and(|answers| answers >= RETURNED) && self.nodes[slot.index()].is_up() {
+            self.end_pause(slot);
+            return self.effects.push(HealthEffect::Note(HealthNews::Recovered { slot }));
+        }
+        if !self.settings(slot).regular {
+            self.ask(now + REST_GAP, slot);
+        }
+    }
+
+    /// A rest begins that the node asked for, if it does not rest so already: a probe tells whether it refuses these as well.
+    pub(super) fn begin_rest(&mut self, now: Instant, slot: Slot) {
+        if now >= self.nodes[slot.index()].asked_until {
+            self.watches[slot.index()].returns = None;
+            self.ask(now, slot);
+        }
     }
 
     /// The network said, of a probe, that nobody listens there (ICMP): dead at once, a probe may bring it back.
@@ -319,6 +363,9 @@ impl Cluster {
         if !regular || node.answers_probes == Some(false) {
             self.set_doubted(slot, false);
             self.effects.push(HealthEffect::Clear { slot });
+            if now < self.nodes[slot.index()].asked_until {
+                self.ask(now + REST_GAP, slot);
+            }
         }
         let node = &self.nodes[slot.index()];
         match node.health {

@@ -213,6 +213,9 @@ impl Cluster {
 
     fn rest(&mut self, now: Instant, slot: Slot, until: Instant, asked: bool) {
         let until = until.min(now + self.settings(slot).max_rest);
+        if asked && until > now {
+            self.begin_rest(now, slot);
+        }
         self.version += u64::from(self.nodes[slot.index()].pause(now, until, asked));
     }
 

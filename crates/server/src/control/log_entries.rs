@@ -79,7 +79,7 @@ fn member(member: SocketAddr, name: &str, event: &MemberEvent) {
             tracing::warn!(%member, rest = ?length, "member is unreachable (ICMP): it is asked last");
         }
         MemberEvent::Recovered => {
-            tracing::info!(%member, "member has answered a call in its rest, which is over");
+            tracing::info!(%member, "member answers again what it refused: its rest is over");
         }
         MemberEvent::NoAnswer => tracing::debug!(%member, "a request got no answer"),
         MemberEvent::Lost(cause) => {
