@@ -375,6 +375,24 @@ fn what_talks_or_rings_goes_on_as_it_began() {
     }
 }
 
+/// A process that remembers nothing, as after `kill -9`, and whose file has another pool first: the token alone leads.
+#[test]
+fn what_only_a_token_knows_reaches_its_member() {
+    for (kind, first) in KINDS.into_iter().flat_map(|kind| KINDS.map(|first| (kind, first))) {
+        let pools = [pool("other", first, &OTHER), pool("core", kind, &CORE)];
+        let mut world = World::new(file(&pools, &[]));
+        let ringing = [0, 1, 2].map(|call| world.ring("core", &format!("{kind:?}-{first:?}-{call}")));
+        let mut calls = ringing.map(|ringing| world.accept(&ringing));
+        let mut world = World::new(file(&pools, &[]));
+        for call in &mut calls {
+            world.ask(call, "INFO", true);
+            world.ask(call, "INFO", false);
+            world.ask(call, "BYE", true);
+        }
+        world.assert_forgets();
+    }
+}
+
 /// The ACK to a failure reaches who failed, once, by the branch of the INVITE (RFC 3261 §17.1.1.3), whatever was reloaded meanwhile.
 #[test]
 fn the_ack_to_a_failure_goes_as_its_invite_went() {
