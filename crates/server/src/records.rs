@@ -145,7 +145,8 @@ impl Records {
             let refused = status.refused - before.refused;
             tracing::error!(
                 refused,
-                "[calls] records: refused by the database; they are in the file `refused` of the spool"
+                "[calls] records: refused by the database; they are in the file `refused` of the spool: mend the table, then \
+                 rename the file there to refused.jsonl"
             );
         }
     }

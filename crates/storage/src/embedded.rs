@@ -4,9 +4,10 @@ use crate::file::{File, Open, unavailable};
 use crate::writer::{BATCH_MAX, Job, OnReplaced, Pending, Writer};
 use base::UnixTime;
 use location::{Aor, MemoryLimits, MemoryStore, Record, Replaced, Store, StoreError};
-use redb::{Database, DatabaseError};
+use redb::{Database, DatabaseError, StorageError};
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::mpsc::{SyncSender, TrySendError, channel, sync_channel};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -33,6 +34,19 @@ impl core::fmt::Display for OpenError {
     }
 }
 
+/// `redb` panics on some files that are cut off or overwritten.
+fn unless_damaged(open: impl FnOnce() -> Result<Database, DatabaseError>) -> Result<Database, DatabaseError> {
+    let damaged = |_| Err(DatabaseError::Storage(StorageError::Corrupted("the file is damaged".to_owned())));
+    catch_unwind(AssertUnwindSafe(open)).unwrap_or_else(damaged)
+}
+
+fn damaged(name: &str) -> StoreError {
+    StoreError::Unavailable(format!(
+        "{name}: the file is damaged, as one is that was cut off, or copied while in use; put a whole copy in its place, or \
+         move it away: then each telephone is known again once it registers anew"
+    ))
+}
+
 /// A handle to the store; all clones are the same store.
 ///
 /// Reads come from memory at once. Replacements are done by one thread, in the order in which they come; all that wait are
@@ -57,14 +71,17 @@ impl Embedded {
         let name = path.display().to_string();
         // It says who is where: for the owner alone. One that is there keeps its mode.
         drop(OpenOptions::new().write(true).create_new(true).mode(0o600).open(path));
-        let database = Database::create(path).map_err(|error| match error {
+        let database = unless_damaged(|| Database::create(path)).map_err(|error| match error {
             DatabaseError::DatabaseAlreadyOpen => OpenError::Taken,
+            DatabaseError::Storage(StorageError::Corrupted(_)) => OpenError::Failed(damaged(&name)),
             error => OpenError::Failed(unavailable(&name, &error)),
         })?;
         // A file that has gone since must not be taken for an empty one.
         let path = path.to_owned();
-        let open: Open = Box::new(move || Database::open(&path));
-        Self::start(File::new(name, database, open), limits, now).map_err(OpenError::Failed)
+        let open: Open = Box::new(move || unless_damaged(|| Database::open(&path)));
+        let start = || Self::start(File::new(name.clone(), database, open), limits, now);
+        let started = catch_unwind(AssertUnwindSafe(start)).unwrap_or_else(|_| Err(damaged(&name)));
+        started.map_err(OpenError::Failed)
     }
 
     fn start(mut file: File, limits: MemoryLimits, now: UnixTime) -> Result<Self, StoreError> {

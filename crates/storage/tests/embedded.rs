@@ -101,6 +101,32 @@ fn what_is_no_store_is_refused() {
 }
 
 /// What the killed process does: stores and tells, until it is killed.
+/// A disk that was full, or a copy that was not complete: `redb` panics on some of them.
+#[test]
+fn a_file_that_is_cut_off_is_refused_with_a_remedy() {
+    let path = file("cut");
+    let mut store = open(&path);
+    for n in 0..300 {
+        assert_eq!(store.replace(NOW, &key(n), None, Some(&record(n))), Ok(Replaced::Done));
+    }
+    drop(store);
+    drop(open(&path));
+    let whole = std::fs::read(&path).expect("it is there");
+    let cut = file("cut-off");
+    let mut damaged = 0;
+    for length in (1..whole.len()).step_by(whole.len() / 40) {
+        std::fs::write(&cut, &whole[..length]).expect("written");
+        let Err(error) = Embedded::open(&cut, MemoryLimits::default(), NOW) else {
+            panic!("{length} bytes of {} are taken", whole.len());
+        };
+        damaged += usize::from(error.to_string().contains("move it away"));
+    }
+    assert!(damaged > 0);
+    for path in [path, cut] {
+        std::fs::remove_file(path).expect("it is there");
+    }
+}
+
 #[test]
 fn child() {
     let Some(path) = std::env::var_os(CHILD) else { return };

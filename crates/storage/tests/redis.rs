@@ -305,6 +305,42 @@ fn a_batch_is_given_up_as_a_whole() {
     drop(server.join().expect("no panic"));
 }
 
+/// A server that answers one question without an end: it takes neither the memory nor the time of who asks.
+#[test]
+fn an_answer_without_end_is_given_up() {
+    let piece = vec![b'x'; 64 << 10];
+    let drops = "$100000000\r\n";
+    for (head, pause, why) in [
+        (drops, Duration::ZERO, "an answer of more than 1048576 bytes"),
+        ("*100000000\r\n", Duration::ZERO, "Redis at"),
+        (drops, Duration::from_millis(100), "no answer within 1s"),
+    ] {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let url = format!("redis://{}", listener.local_addr().expect("it is bound"));
+        let piece = if pause.is_zero() { piece.clone() } else { vec![b'x'] };
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("the store connects");
+            let mut buffer = [0; 4096];
+            assert!(stream.read(&mut buffer).expect("the question whether it can be used") > 0);
+            stream.write_all(b":1\r\n").expect("it reads");
+            assert!(stream.read(&mut buffer).expect("the question") > 0);
+            let (mut sent, most) = (head.len(), 64 << 20);
+            drop(stream.write_all(head.as_bytes()));
+            while sent < most && stream.write_all(&piece).is_ok() {
+                sent += piece.len();
+                std::thread::sleep(pause);
+            }
+            // Whoever connects again hears nothing.
+            sent
+        });
+        let mut store = start(&RedisSettings { timeout: Duration::from_secs(1), ..settings(&url) });
+        let text = unavailable(store.read(&alice()));
+        assert!(text.contains(why), "{text}");
+        let sent = server.join().expect("no panic");
+        assert!(sent < 16 << 20, "{sent} bytes were taken");
+    }
+}
+
 #[test]
 fn what_is_no_record_is_named() {
     let site = TestSite::new("redis-corrupt");

@@ -2,6 +2,8 @@
 
 use digest::{Algorithm, Needs, Secret};
 use sarabande_tests::{PostgresServer, TestSite, until};
+use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 use storage::{LookUpError, SubscriberSettings, Subscribers};
@@ -261,6 +263,30 @@ fn what_is_wrong_is_said_without_the_password() {
     }
 }
 
+/// Whoever passes for the server, or reads along, asks for the password in clear text.
+#[test]
+fn a_password_goes_nowhere_in_clear_text_unless_that_is_allowed() {
+    for (parameter, is_told) in [("", false), ("?require_auth=password", true)] {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("it is bound");
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("it connects");
+            let mut buffer = [0; 4096];
+            assert!(stream.read(&mut buffer).expect("the startup message") > 0);
+            stream.write_all(b"R\0\0\0\x08\0\0\0\x03").expect("it reads");
+            let length = stream.read(&mut buffer).unwrap_or_default();
+            String::from_utf8_lossy(&buffer[..length]).into_owned()
+        });
+        let url = format!("postgres://owner:s3cret@{address}/postgres{parameter}");
+        let settings = SubscriberSettings { connections: 1, ..SubscriberSettings::new(&url) };
+        let users = Subscribers::start(&settings).expect("users");
+        let error = secret(&users, "alice").expect_err("nothing is known").to_string();
+        let got = server.join().expect("no panic");
+        assert_eq!(got.contains("s3cret"), is_told, "{got}");
+        assert_eq!(error.contains("clear text"), !is_told, "{error}");
+    }
+}
+
 #[test]
 fn settings_that_can_never_work_are_refused() {
     let url = "postgres://owner:s3cret@127.0.0.1/postgres";
@@ -274,6 +300,7 @@ fn settings_that_can_never_work_are_refused() {
         (change(|settings| settings.url = "user=owner password=s3cret".to_owned()), "names no host"),
         (change(|settings| settings.url += "?sslmode=s3cret"), "postgres://user:password@host"),
         (change(|settings| settings.url += "?sslmode=require"), "TLS"),
+        (change(|settings| settings.url += "?host=/run/postgresql"), "Unix sockets"),
         (change(|settings| settings.connections = 0), "0 are allowed"),
         (change(|settings| settings.timeout = Duration::ZERO), "timeout"),
         (change(|settings| settings.long_algorithm = Algorithm::Md5), "SHA-256"),

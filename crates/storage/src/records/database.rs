@@ -6,6 +6,7 @@ use crate::remote::SettingsError;
 use core::time::Duration;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -232,6 +233,7 @@ impl Feeder {
                 OpenOptions::new()
                     .create(true)
                     .append(true)
+                    .mode(0o600)
                     .open(path)
                     .and_then(|mut file| file.write_all(&line))
                     .map_err(|error| format!("{why}; and the file of refused records: {error}"))

@@ -3,7 +3,7 @@
 use super::Lines;
 use std::fs::{self, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// A file of records. When it has grown to a size it becomes `FILE.1`, what that was becomes `FILE.2`, and so on up to a number
@@ -81,7 +81,8 @@ impl RecordFile {
 }
 
 fn open(path: &Path) -> io::Result<Lines> {
-    let file = OpenOptions::new().create(true).append(true).read(true).open(path)?;
+    // It says who calls whom: for the owner alone. One that is there keeps its mode.
+    let file = OpenOptions::new().create(true).append(true).read(true).mode(0o600).open(path)?;
     let mut lines = Lines::new(file)?;
     if lines.is_torn {
         let mut last = [0];
@@ -116,6 +117,10 @@ mod tests {
         assert_eq!(text(&file.numbered(1)), "line 4\nline 5\n");
         assert_eq!(text(&file.numbered(2)), "line 2\nline 3\n");
         assert!(!file.numbered(3).exists());
+        for path in [&path, &file.numbered(1)] {
+            let mode = fs::metadata(path).expect("there").mode();
+            assert_eq!(mode & 0o777, 0o600, "who calls whom is the owner's to know");
+        }
         // Somebody else moves it away.
         fs::rename(&path, directory.join("moved")).expect("moved");
         file.add(&mut b"line 8\n".to_vec()).expect("written");

@@ -4,6 +4,7 @@
 use super::Lines;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// Bytes of a file of the spool, then another one is begun: what has been taken is given again when a process starts.
@@ -51,7 +52,7 @@ fn create(directory: &Path, first: u64) -> io::Result<(PathBuf, Lines, u64)> {
         if path.exists() {
             continue;
         }
-        match OpenOptions::new().create_new(true).append(true).open(&begun) {
+        match OpenOptions::new().create_new(true).append(true).mode(0o600).open(&begun) {
             Ok(file) => {
                 file.lock()?;
                 fs::rename(&begun, &path)?;

@@ -1,8 +1,9 @@
 //! The connection to the Redis server: asks as commands, and answers as replies.
 
+use super::wire::Connection;
 use super::{OnReply, RedisSettings};
 use crate::remote::{Served, Server, SettingsError};
-use ::redis::{Client, Connection, Pipeline, RedisError, RedisResult, Value, cmd, pipe};
+use ::redis::{ConnectionInfo, IntoConnectionInfo, Pipeline, RedisError, RedisResult, Value, cmd, pipe};
 use core::time::Duration;
 use location::{Aor, Ask, Record, Replaced, Reply, StoreError};
 use std::time::Instant;
@@ -53,7 +54,7 @@ impl Drop for Job {
 
 /// How to reach the server.
 pub(crate) struct Link {
-    client: Client,
+    info: ConnectionInfo,
     prefix: Vec<u8>,
     timeout: Duration,
 }
@@ -61,7 +62,7 @@ pub(crate) struct Link {
 impl Link {
     pub(super) fn new(settings: &RedisSettings) -> Result<Self, SettingsError> {
         // The reason does not have the URL in it, nor must it: there may be a password.
-        let client = Client::open(settings.url.as_str()).map_err(|error| {
+        let info = settings.url.as_str().into_connection_info().map_err(|error| {
             SettingsError(format!(
                 "the URL of the Redis server: {error}; it has to be like redis://user:password@host:6379/0"
             ))
@@ -71,12 +72,7 @@ impl Link {
                 "the timeout of the Redis server is 0; give it some hundred ms".into(),
             ));
         }
-        // The library's name is of no use to the server, and is a question more before a connection can be used.
-        let info = client.get_connection_info().clone();
-        let plain = info.redis_settings().clone().set_skip_set_lib_name();
-        let client =
-            Client::open(info.set_redis_settings(plain)).map_err(|error| SettingsError(error.to_string()))?;
-        Ok(Self { client, prefix: settings.prefix.clone().into_bytes(), timeout: settings.timeout })
+        Ok(Self { info, prefix: settings.prefix.clone().into_bytes(), timeout: settings.timeout })
     }
 
     fn key(&self, aor: &Aor) -> Vec<u8> {
@@ -107,13 +103,11 @@ impl Link {
             // Else it would be "Resource temporarily unavailable".
             return self.silence();
         }
-        let server = self.client.get_connection_info().addr();
-        format!("Redis at {server}: {error}")
+        format!("Redis at {}: {error}", self.info.addr())
     }
 
     fn silence(&self) -> String {
-        let server = self.client.get_connection_info().addr();
-        format!("Redis at {server}: no answer within {:?}", self.timeout)
+        format!("Redis at {}: no answer within {:?}", self.info.addr(), self.timeout)
     }
 
     /// The error of one ask.
@@ -182,11 +176,7 @@ impl Server for Link {
     }
 
     fn connect(&self) -> Result<Connection, String> {
-        let connection = self.client.get_connection_with_timeout(self.timeout);
-        let mut connection = connection.map_err(|error| self.text(&error))?;
-        let timeout = Some(self.timeout);
-        let set = connection.set_read_timeout(timeout).and_then(|()| connection.set_write_timeout(timeout));
-        set.map_err(|error| self.text(&error))?;
+        let mut connection = Connection::open(&self.info, self.timeout).map_err(|error| self.text(&error))?;
         self.check(&mut connection)?;
         Ok(connection)
     }
@@ -196,7 +186,8 @@ impl Server for Link {
     fn check(&self, connection: &mut Connection) -> Result<(), String> {
         let mut script = cmd("EVAL");
         script.arg(REPLACE).arg(1).arg(&self.prefix[..]).arg("").arg("").arg(1);
-        script.query::<i64>(connection).map(drop).map_err(|error| self.text(&error))
+        let answer = connection.ask(&script, Instant::now() + self.timeout);
+        answer.map(drop).map_err(|error| self.text(&error))
     }
 
     fn serve(&self, connection: &mut Connection, jobs: Vec<Job>) -> Served {
@@ -204,8 +195,9 @@ impl Server for Link {
         for job in &jobs {
             self.add(&job.ask, &mut pipeline);
         }
-        let start = Instant::now();
-        let sent = connection.send_packed_command(&pipeline.get_packed_pipeline());
+        // For all of them together: those who came last wait no longer than the first.
+        let until = Instant::now() + self.timeout;
+        let sent = connection.send(&pipeline.get_packed_pipeline(), until);
         // Why nothing more is read; answers that come late must not be taken for those to the next batch.
         let mut silent = sent.err().map(|error| self.text(&error));
         let mut served = Served::default();
@@ -215,11 +207,9 @@ impl Server for Link {
                 Self::refuse(job, why);
                 continue;
             }
-            let response = connection.recv_response();
+            let response = connection.receive(until);
             if let Err(error) = &response {
                 silent = Some(self.text(error));
-            } else if start.elapsed() > self.timeout {
-                silent = Some(self.silence());
             }
             let result = response.and_then(Value::extract_error);
             if let Err(error) = &result {

@@ -1,6 +1,7 @@
 //! The shared store: records in a Redis or Valkey server, for several proxies.
 
 mod link;
+mod wire;
 
 use crate::remote::{Remote, SettingsError, Status};
 use base::UnixTime;

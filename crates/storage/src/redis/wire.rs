@@ -1,0 +1,132 @@
+//! A connection to a Redis server that bounds what the server can do to this process: the bytes of an answer, and the time of
+//! all that is sent and read until it. Of the client library it uses commands, their errors, and the parser of replies.
+
+use ::redis::{Cmd, ConnectionAddr, ConnectionInfo, Parser, RedisError, RedisResult, Value, cmd};
+use core::time::Duration;
+use std::io::{Error, ErrorKind, Read, Result, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
+use std::time::Instant;
+
+/// Most bytes of an answer. A record is some of 64 KiB, as the REGISTER that it came from; what is much longer is no record, and is not
+/// read to its end.
+const ANSWER_MAX: usize = 1 << 20;
+
+#[derive(Debug)]
+enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Stream {
+    fn connect(address: &ConnectionAddr, timeout: Duration) -> Result<Self> {
+        match address {
+            ConnectionAddr::Unix(path) => UnixStream::connect(path).map(Self::Unix),
+            ConnectionAddr::Tcp(host, port) => {
+                let end = Instant::now() + timeout;
+                let mut last = Error::new(ErrorKind::NotFound, "its name has no address");
+                for address in (host.as_str(), *port).to_socket_addrs()? {
+                    match TcpStream::connect_timeout(&address, left(end)?) {
+                        Ok(stream) => return stream.set_nodelay(true).map(|()| Self::Tcp(stream)),
+                        Err(error) => last = error,
+                    }
+                }
+                Err(last)
+            }
+            _ => Err(Error::new(ErrorKind::Unsupported, "no TLS is spoken")),
+        }
+    }
+}
+
+/// What is left until then; at least something, which a socket's timeout has to be.
+fn left(until: Instant) -> Result<Duration> {
+    let left = until.saturating_duration_since(Instant::now());
+    if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(left) }
+}
+
+/// A stream until a time, and for so many bytes.
+struct Bounded<'a> {
+    stream: &'a mut Stream,
+    until: Instant,
+    bytes: usize,
+}
+
+impl Read for Bounded<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
+        let room = buffer.len().min(self.bytes);
+        if room == 0 && !buffer.is_empty() {
+            let text = format!("an answer of more than {ANSWER_MAX} bytes");
+            return Err(Error::new(ErrorKind::InvalidData, text));
+        }
+        let (time, buffer) = (Some(left(self.until)?), &mut buffer[..room]);
+        let read = match self.stream {
+            Stream::Tcp(stream) => stream.set_read_timeout(time).and_then(|()| stream.read(buffer)),
+            Stream::Unix(stream) => stream.set_read_timeout(time).and_then(|()| stream.read(buffer)),
+        }?;
+        self.bytes -= read;
+        Ok(read)
+    }
+}
+
+impl Write for Bounded<'_> {
+    fn write(&mut self, buffer: &[u8]) -> Result<usize> {
+        let time = Some(left(self.until)?);
+        match self.stream {
+            Stream::Tcp(stream) => stream.set_write_timeout(time).and_then(|()| stream.write(buffer)),
+            Stream::Unix(stream) => stream.set_write_timeout(time).and_then(|()| stream.write(buffer)),
+        }
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// A connection that is logged in. After an error nothing is known of what comes next: it is to be dropped.
+pub(crate) struct Connection {
+    stream: Stream,
+    parser: Parser,
+}
+
+impl Connection {
+    /// Connects, logs in and chooses the database, all of it within `timeout`; only a name server is waited for longer.
+    pub(super) fn open(info: &ConnectionInfo, timeout: Duration) -> RedisResult<Self> {
+        let until = Instant::now() + timeout;
+        let stream = Stream::connect(info.addr(), timeout)?;
+        let mut connection = Self { stream, parser: Parser::new() };
+        let settings = info.redis_settings();
+        if let Some(password) = settings.password() {
+            let log_in = |user: Option<&str>| cmd("AUTH").arg(user).arg(password).to_owned();
+            let logged_in = connection.ask(&log_in(settings.username()), until);
+            // A server before version 6 knows no users.
+            let knows_no_users = |error: &RedisError| {
+                settings.username().is_some()
+                    && error.detail().is_some_and(|detail| detail.contains("wrong number of arguments"))
+            };
+            match logged_in {
+                Err(error) if knows_no_users(&error) => connection.ask(&log_in(None), until)?,
+                other => other?,
+            };
+        }
+        if settings.db() != 0 {
+            connection.ask(cmd("SELECT").arg(settings.db()), until)?;
+        }
+        Ok(connection)
+    }
+
+    /// Sends a command, and reads its answer; an error that the server answers is one.
+    pub(super) fn ask(&mut self, command: &Cmd, until: Instant) -> RedisResult<Value> {
+        self.send(&command.get_packed_command(), until)?;
+        self.receive(until)?.extract_error()
+    }
+
+    /// Sends commands.
+    pub(super) fn send(&mut self, commands: &[u8], until: Instant) -> RedisResult<()> {
+        Ok(Bounded { stream: &mut self.stream, until, bytes: 0 }.write_all(commands)?)
+    }
+
+    /// Reads the answer to the next command.
+    pub(super) fn receive(&mut self, until: Instant) -> RedisResult<Value> {
+        self.parser.parse_value(Bounded { stream: &mut self.stream, until, bytes: ANSWER_MAX })
+    }
+}
