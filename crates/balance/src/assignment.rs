@@ -87,11 +87,16 @@ impl Picture<'_> {
         }
     }
 
-    /// A request that begins something goes to a node that takes new ones, whatever is known of its session.
+    /// A request that begins something goes to a node that takes new ones, whatever is known of its session. One that a node has
+    /// already stays there: that node may ring.
     pub(crate) fn anew(&self, request: &Request<'_>, policy: &mut dyn Policy) -> Assignment {
         let session = self.store.session_of(request);
         let open = session.and_then(|at| self.store.find(at, &TransactionId::served_by(request)));
-        self.fresh(request, session, open.map_or(Step::Open, Step::Move), Why::Policy, policy)
+        if let Some(key) = open {
+            let decision = Decision::Forward { slot: self.store.slot_of(key), why: Why::Session };
+            return Assignment { decision, session, step: Step::Nothing };
+        }
+        self.fresh(request, session, Step::Open, Why::Policy, policy)
     }
 
     /// A request that a node has failed goes to another one, none of these.

@@ -378,6 +378,11 @@ impl Shard {
         Ok(Some(Decided { decision, pool }))
     }
 
+    /// Whether a request takes its turn in the queue of its pool: an INVITE that begins a call and that no server has yet.
+    pub(crate) fn takes_turn(&self, request: &Request<'_>, begins: Begins) -> bool {
+        request.method == Method::Invite && begins.is_unserved() && !self.balancer.has_open(request)
+    }
+
     /// Asks for the pools of a request. A new call may have its turn in the queue of one, or later, or none.
     fn ask_pools(
         &mut self,
@@ -385,7 +390,7 @@ impl Shard {
         facts: &Facts<'_>,
         mode: PoolMode,
     ) -> (Result<Decision, Turn>, PoolId) {
-        let begins_call = facts.request.method == Method::Invite && facts.begins.0 == Begins::New;
+        let begins_call = self.takes_turn(&facts.request, facts.begins.0);
         let now = self.edge.now;
         let Self { edge, balancer, queues, .. } = self;
         let mut queues = queues.as_deref_mut().filter(|_| begins_call);

@@ -19,9 +19,26 @@ pub(crate) enum Begins {
     /// Nothing: it is the retransmission of a request that was charged and forwarded.
     Again,
     /// Nothing: it follows a challenge (401, 407) or a 422 to a request that was charged.
-    Follows,
+    Follows(Asker),
     /// Something: its source is charged.
     New,
+}
+
+/// Whose challenge or 422 a request follows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Asker {
+    /// This proxy's.
+    Here,
+    /// That of a member or next hop.
+    Behind,
+}
+
+impl Begins {
+    /// Whether a request has been to no server yet: it takes its turn in a queue. One that a server has asked for is served by
+    /// that server.
+    pub(crate) fn is_unserved(self) -> bool {
+        matches!(self, Self::New | Self::Follows(Asker::Here))
+    }
 }
 
 /// The names of a request: keyed hashes, so that nobody can find two requests with the same.
@@ -97,8 +114,8 @@ struct Last {
     cseq: u32,
     /// How many more may follow.
     followers: u8,
-    /// Whether it was answered so that one may.
-    is_challenged: bool,
+    /// Who has answered it so that one may.
+    asked_by: Option<Asker>,
 }
 
 /// What was begun of late, in bounded memory. Whatever is forgotten is charged when it comes again, so nobody gains by having it
@@ -125,13 +142,11 @@ impl Begun {
     /// What a request begins that is part of no dialog and no other request.
     pub(crate) fn of(&self, now: Instant, names: &Names) -> Begins {
         let is_copy = |passed: &Passed| now.saturating_since(passed.since) < LATEST && passed.copies < COPIES;
-        let may_follow = |last: &Last| last.is_challenged && last.followers > 0 && names.cseq > last.cseq;
+        let follows = |last: &Last| last.asked_by.filter(|_| last.followers > 0 && names.cseq > last.cseq);
         if self.passed.get(&names.request).is_some_and(is_copy) {
             Begins::Again
-        } else if self.calls.get(&names.call).is_some_and(may_follow) {
-            Begins::Follows
         } else {
-            Begins::New
+            self.calls.get(&names.call).and_then(follows).map_or(Begins::New, Begins::Follows)
         }
     }
 
@@ -139,10 +154,12 @@ impl Begun {
     pub(crate) fn take(&mut self, names: &Names, begins: Begins) {
         let followers = match begins {
             Begins::Nothing | Begins::Again => return,
-            Begins::Follows => self.calls.get(&names.call).map_or(0, |last| last.followers.saturating_sub(1)),
+            Begins::Follows(_) => {
+                self.calls.get(&names.call).map_or(0, |last| last.followers.saturating_sub(1))
+            }
             Begins::New => FOLLOWERS,
         };
-        self.calls.insert(names.call, Last { cseq: names.cseq, followers, is_challenged: false });
+        self.calls.insert(names.call, Last { cseq: names.cseq, followers, asked_by: None });
     }
 
     /// A request goes on that begins this.
@@ -155,15 +172,15 @@ impl Begun {
         self.passed.insert(names.request, passed);
     }
 
-    /// A response goes back to the request with this CSeq number of a call.
-    pub(crate) fn answered(&mut self, tokens: &Tokens, message: &Message<'_>, status: u16) {
+    /// A response of this element goes back to the request with this CSeq number of a call.
+    pub(crate) fn answered(&mut self, tokens: &Tokens, message: &Message<'_>, (by, status): (Asker, u16)) {
         if self.calls.is_empty() || !matches!(status, 401 | 407 | 422) {
             return;
         }
         let key = tokens.call_key(message.call_id());
         let call = call(key, message.cseq().method, tokens.tag_hash(message.from_tag()));
         if let Some(last) = self.calls.get_mut(&call).filter(|last| last.cseq == message.cseq().number) {
-            last.is_challenged = true;
+            last.asked_by = Some(by);
         }
     }
 }

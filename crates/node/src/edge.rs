@@ -1,7 +1,7 @@
 //! The edge of a shard, the same however it forwards: our addresses and secrets, what names and dialogs are known of, the
 //! reading of messages, and our own answers.
 
-use crate::begun::Begun;
+use crate::begun::{Asker, Begun};
 use crate::failure::{Failure, FailureCause};
 use crate::names::Names;
 use crate::reply::{self, Halt, Own};
@@ -129,7 +129,7 @@ impl Edge {
         match reply::answer(message, flow, own, self, out) {
             Ok(()) => {
                 self.ledger.charge(Operation::Reject);
-                self.begun.answered(&self.tokens, message, own.status());
+                self.begun.answered(&self.tokens, message, (Asker::Here, own.status()));
                 self.failed(FailureCause::Refused { status: own.status(), reason: own.label() });
                 self.counters.replied(own.status(), own.label());
             }
@@ -179,7 +179,8 @@ impl Edge {
 
     /// A response goes back that a next hop has sent.
     pub(crate) fn heed(&mut self, response: &Message<'_>) {
-        self.begun.answered(&self.tokens, response, response.status().unwrap_or_default());
+        let status = response.status().unwrap_or_default();
+        self.begun.answered(&self.tokens, response, (Asker::Behind, status));
         if let Some(cause) = FailureCause::of_response(response) {
             self.failed(cause);
         }

@@ -1,7 +1,6 @@
 //! Where a request would go, worked out without sending it.
 
 use crate::assign::{choose, first_pool, goes_on_as};
-use crate::begun::Begins;
 use crate::examine::Facts;
 use crate::queue::QueueTurn;
 use crate::reply::Halt;
@@ -9,7 +8,7 @@ use crate::{Drop, Orphans, Shard, ShardEvent};
 use balance::{CandidateVerdict, Decision, NodeId, PoolId, Why};
 use base::{Flow, Instant, Outbox};
 use location::Aor;
-use wire::{Message, Method};
+use wire::Message;
 
 /// Where a given request would go, and why.
 #[derive(Clone, Debug)]
@@ -102,7 +101,8 @@ impl Shard {
             });
             decision = facts.without_search(decision);
         }
-        let begins_call = request.method == Method::Invite && self.begins(&message, &facts).0 == Begins::New;
+        let (begins, _) = self.begins(&message, &facts);
+        let begins_call = self.takes_turn(request, begins);
         let is_taken = matches!(decision, Decision::Forward { why: Why::Policy, .. });
         let queues = self.queues.as_deref_mut().filter(|_| begins_call && is_taken);
         let queue = queues.and_then(|queues| queues.would_pull(now, pool, &self.balancer));

@@ -228,6 +228,21 @@ fn what_was_asked_for_waits_for_nobody_and_goes_to_who_asked() {
     }
 }
 
+/// However often its caller sends a call that rings, and whoever has room: two members that ring are one too many.
+#[test]
+fn a_call_that_rings_stays_where_it_is() {
+    let mut bed = queue(false);
+    let here = addr(bed.site.listeners[0]);
+    let first = bed.one(0, client(), &number(1).bytes());
+    bed.receive(0, first.to, &answer(&first.bytes, here, 180, first.to));
+    for copy in 0..20 {
+        bed.wait(Duration::from_millis(500));
+        let sent = bed.receive(0, client(), &number(1).bytes());
+        assert_eq!(to_members(&bed, &sent), [first.to], "copy {copy}");
+    }
+    assert_eq!(bed.shard.open_transactions(), 1);
+}
+
 /// A limit that a reload sets holds up nothing that is under way.
 #[test]
 fn what_was_under_way_before_a_limit_is_free() {

@@ -182,7 +182,17 @@ impl Bed {
 }
 
 /// The same request once more, with credentials.
-pub(crate) fn authorized(challenged: &Sent, (user, password): (&str, &str), request: &Req) -> Req {
+pub(crate) fn authorized(challenged: &Sent, who: (&str, &str), request: &Req) -> Req {
+    authorized_for(1, challenged, who, request)
+}
+
+/// The same, with this count of requests with the nonce.
+pub(crate) fn authorized_for(
+    count: u32,
+    challenged: &Sent,
+    (user, password): (&str, &str),
+    request: &Req,
+) -> Req {
     let (challenge, name) = match challenged.status() {
         401 => ("WWW-Authenticate", "Authorization"),
         _ => ("Proxy-Authenticate", "Proxy-Authorization"),
@@ -195,10 +205,10 @@ pub(crate) fn authorized(challenged: &Sent, (user, password): (&str, &str), requ
     let hash = |text: String| String::from_utf8(algorithm.hash(&[text.as_bytes()]).hex()).expect("digits");
     let ha1 = hash(format!("{user}:example.com:{password}"));
     let ha2 = hash(format!("{}:{}", request.method, request.uri));
-    let response = hash(format!("{ha1}:{nonce}:00000001:c:auth:{ha2}"));
+    let response = hash(format!("{ha1}:{nonce}:{count:08x}:c:auth:{ha2}"));
     let credentials = format!(
         "Digest username=\"{user}\", realm=\"example.com\", nonce=\"{nonce}\", uri=\"{}\", response=\"{response}\", \
-         algorithm={}, cnonce=\"c\", qop=auth, nc=00000001",
+         algorithm={}, cnonce=\"c\", qop=auth, nc={count:08x}",
         request.uri,
         algorithm.name()
     );

@@ -1,0 +1,80 @@
+//! Queues in front of pools whose callers prove who they are.
+mod common;
+
+#[path = "common/home.rs"]
+mod domain;
+
+use base::Flow;
+use common::text::{Req, answer};
+use common::{Sent, addr, proxy::PROXY};
+use domain::{ALICE, Bed, PASSWORD, authorized, authorized_for, call};
+use elastic::estimate::Settings;
+use elastic::queue::QueueSettings;
+use location::Reach;
+use node::{CapacitySource, PoolMode, QueueSetup, Routes};
+use route::{Dialogs, Pools, Rule, Table, Target};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+const MEMBERS: [&str; 2] = ["127.0.1.1:5060", "127.0.1.2:5060"];
+
+/// Two members, each with room for one call at once and ten a second, and callers who are asked for credentials.
+fn bed() -> Bed {
+    let mut bed = Bed::new(true, Reach::Source);
+    bed.shard.set_hops(&MEMBERS.map(|member| Flow::udp(0, addr(member))));
+    let mode = PoolMode { dialogs: Dialogs::Member, is_sessionless: false, ..PoolMode::HOPS };
+    bed.shard.set_modes(vec![mode], balance::Members::of([]));
+    let target = Target::Pools(Pools::one(0));
+    let rule = Rule { name: "calls".to_owned(), authenticate: true, target, ..Rule::default() };
+    let table = Table::new(vec![rule], &[addr(PROXY)]);
+    bed.shard.set_routes(Arc::new(Routes { table, access: Vec::new() }), 1);
+    let capacity = Settings { maximum: 10.0, threshold: Duration::from_secs(10), ..Settings::default() };
+    let setup = QueueSetup { settings: QueueSettings::default(), source: CapacitySource::Fixed, capacity };
+    bed.shard.set_queues(vec![Some(Arc::new(setup))], 1);
+    bed
+}
+
+/// Which member gets it.
+fn member(sent: &[Sent]) -> Option<SocketAddr> {
+    sent.iter().map(|sent| sent.to).find(|to| MEMBERS.map(addr).contains(to))
+}
+
+fn asks(bed: &mut Bed, request: &Req) -> Req {
+    bed.with_credentials("alice", addr(ALICE), request)
+}
+
+/// Our own challenge is no server's: what follows it takes its turn like any other call.
+#[test]
+fn a_call_with_credentials_waits_for_room() {
+    let (mut bed, alice) = (bed(), addr(ALICE));
+    let mut reached = 0;
+    for number in 0..10 {
+        let invite = asks(&mut bed, &call(&format!("call-{number}"), "carol", alice));
+        reached += usize::from(member(&bed.receive(alice, &invite.bytes())).is_some());
+    }
+    assert_eq!(reached, 2, "each member has room for one");
+    let later = bed.wait(Duration::from_millis(102));
+    assert_eq!(later.iter().filter(|sent| MEMBERS.map(addr).contains(&sent.to)).count(), 2);
+}
+
+/// A member that asks for credentials as well gets them whatever room it has.
+#[test]
+fn what_a_member_asks_for_goes_there_at_once() {
+    let (mut bed, alice) = (bed(), addr(ALICE));
+    let request = call("call", "carol", alice);
+    let challenged = bed.one(alice, &request.bytes());
+    let invite = authorized(&challenged, ("alice", PASSWORD), &request);
+    let sent = bed.receive(alice, &invite.bytes());
+    let at_member = sent.iter().find(|sent| sent.to != alice).expect("the first has room");
+    bed.receive(at_member.to, &answer(&at_member.bytes, addr(PROXY), 401, at_member.to));
+    // Others take what both have room for.
+    for number in 0..5 {
+        let other = asks(&mut bed, &call(&format!("other-{number}"), "carol", alice));
+        bed.receive(alice, &other.bytes());
+    }
+    let via = request.via.replace("branch=", "branch=z9hG4bK-more-");
+    let request = Req { cseq: 2, ..request }.via(&via);
+    let again = authorized_for(2, &challenged, ("alice", PASSWORD), &request);
+    assert_eq!(member(&bed.receive(alice, &again.bytes())), Some(at_member.to));
+}
