@@ -121,6 +121,18 @@ impl Topology {
         }
     }
 
+    /// Whether a host means this balancer, whatever the port.
+    pub(crate) fn is_our_host(&self, host: Host<'_>) -> bool {
+        match (host, host.ip().map(|ip| ip.to_canonical())) {
+            (Host::Name(name), _) => {
+                self.names.iter().any(|(ours, _)| name.eq_ignore_ascii_case(ours.as_bytes()))
+            }
+            (_, ip) => {
+                self.listeners.iter().any(|listener| Some(listener.advertised.ip().to_canonical()) == ip)
+            }
+        }
+    }
+
     /// The listener whose address a URI of ours names.
     pub(crate) fn listener_named(&self, uri: &SipUri<'_>) -> Option<u16> {
         let address = SocketAddr::new(uri.host.ip()?, uri.port.unwrap_or(5060));

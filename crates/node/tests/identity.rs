@@ -46,6 +46,30 @@ fn a_user_asserts_no_identity() {
     }
 }
 
+/// Nor does whom a member of a pool without transactions calls.
+#[test]
+fn who_is_called_by_a_member_asserts_no_identity() {
+    let (mut bed, member, callee) = (Bed::new(true, Reach::Source), addr("127.0.1.1:5060"), addr(BOB));
+    bed.shard.set_hops(&[Flow::udp(0, member)]);
+    let mode = node::PoolMode {
+        forward: route::Forward::Stateless,
+        dialogs: route::Dialogs::Member,
+        is_sessionless: false,
+        ..node::PoolMode::HOPS
+    };
+    bed.shard.set_modes(vec![mode], balance::Members::of([]));
+    bed.shard.set_routes(std::sync::Arc::default(), 1);
+    let invite = Req { uri: format!("sip:bob@{callee}"), ..Req::new("INVITE", "c", member) };
+    let at_callee = bed.one(member, &pretending(invite).bytes());
+    assert_eq!((at_callee.to, value(&at_callee.bytes, IDENTITIES[0]).is_some()), (callee, true));
+    let fields = IDENTITIES.map(|name| (name, "<sip:+4930115@example.com>"));
+    let ok = bed.one(callee, &answer_with(&at_callee.bytes, addr(PROXY), 200, callee, &fields));
+    assert_eq!((ok.to, ok.status()), (member, 200));
+    for name in IDENTITIES {
+        assert_eq!(value(&ok.bytes, name), None);
+    }
+}
+
 /// Members, and networks that are named, are of the trust domain.
 #[test]
 fn a_trusted_element_asserts_an_identity() {
@@ -64,18 +88,26 @@ fn a_trusted_element_asserts_an_identity() {
     }
 }
 
-/// A caller of ours is called back by From: an address of ours is as good as the domain.
+/// A caller of ours is called back by From: an address or name of ours is as good as the domain.
 #[test]
-fn an_address_of_ours_is_a_local_identity() {
+fn an_address_or_name_of_ours_is_a_local_identity() {
     for (from, status) in [
         ("<sip:bob@127.0.0.1>", Some(403)),
         ("<sip:bob@127.0.0.1:5060>", Some(403)),
         ("<sip:bob@[::ffff:127.0.0.1]>", Some(403)),
+        ("<sip:bob@Sip.Example.Net>", Some(403)),
+        ("<sip:bob@sip.example.net:5070>", Some(403)),
+        ("<sip:bob@example.net>", None),
         ("<sip:bob@example.com>", Some(403)),
         ("<sip:bob@127.0.0.2>", None),
         ("<sip:alice@example.com>", None),
     ] {
         let (mut bed, alice) = (with_bob(), addr(ALICE));
+        let names = vec![("sip.example.net".to_owned(), Some(5060))];
+        bed.shard.set_topology(std::sync::Arc::new(node::Topology::new(
+            vec![node::Listener::udp(addr(PROXY))],
+            names,
+        )));
         let request = Req { from: from.into(), ..call("c", "bob", alice) };
         let invite = bed.with_credentials("alice", alice, &request);
         let sent = bed.receive(alice, &invite.bytes());

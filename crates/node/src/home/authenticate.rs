@@ -11,8 +11,8 @@ use ::route::Network;
 use base::{Flow, Outbox};
 use digest::{Authenticator, Claim, Examined, Refusal, Request, Role, Secret, Verdict};
 use location::{Answer, Aor, Authorization};
-use std::net::{IpAddr, SocketAddr};
-use wire::{Message, NameAddr};
+use std::net::SocketAddr;
+use wire::{Host, Message, NameAddr};
 
 const BANNED: Refused = refused(403, "Too Many Wrong Passwords");
 const BUSY: Refused = Refused { retry_after: Some(1), ..refused(503, "Too Many Passwords At Once") };
@@ -146,9 +146,8 @@ impl Shard {
         let (Some(user), Some(home)) = (&known.user, &self.home) else { return Ok(()) };
         let settings = home.registrar.settings();
         let from = NameAddr::parse(message.from()).and_then(|from| Aor::of(from.uri));
-        // Whoever is called does not look at the port; and an address of ours is as good as a domain.
-        let own = self.edge.topology.listeners.iter().map(|listener| listener.advertised.ip().to_canonical());
-        let is_own = |host: &[u8]| own.clone().any(|ip| address(host) == Some(ip));
+        // Whoever is called does not look at the port; and an address or name of ours is as good as a domain.
+        let is_own = |host: &[u8]| Host::parse(host).is_some_and(|host| self.edge.topology.is_our_host(host));
         let is_domain = |host: &[u8]| {
             settings.domains.iter().any(|domain| bare(domain) == bare(host)) || is_own(bare(host))
         };
@@ -182,12 +181,6 @@ fn bare(host: &[u8]) -> &[u8] {
         Some(colon) if !host.ends_with(b"]") => &host[..colon],
         _ => host,
     }
-}
-
-/// The address that a host is, if it is none with a name.
-fn address(host: &[u8]) -> Option<IpAddr> {
-    let text = core::str::from_utf8(host).ok()?;
-    text.trim_start_matches('[').trim_end_matches(']').parse().ok().map(|ip: IpAddr| ip.to_canonical())
 }
 
 impl User {

@@ -27,6 +27,7 @@ impl Shard {
                 self.edge.edits.clear();
                 self.edge.edits.pop_via(message);
                 if token.direction == Direction::FromPool {
+                    self.edge.drop_identity(message, flow.peer);
                     self.hand_over(flow.peer, message, out);
                 }
                 self.edge.send_edited(message, way, out);
