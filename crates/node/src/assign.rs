@@ -232,7 +232,7 @@ impl Shard {
 
     /// Whether the first copy of a request went on without a transaction before the key of new tokens changed.
     fn was_passed_before_key(&self, message: &Message<'_>, from: SocketAddr) -> bool {
-        let Some(rekeyed) = self.rekeyed else { return false };
+        let Some(rekeyed) = self.edge.rekeyed else { return false };
         let passed = self.passed_to.get(&copies_key(&self.edge.tokens, message, from));
         passed.is_some_and(|(_, since)| *since <= rekeyed)
     }

@@ -50,6 +50,8 @@ pub(crate) struct Edge {
     pub(crate) edits: Edits,
     /// Texts of the headers being added, kept for their memory.
     pub(crate) scratch: Vec<u8>,
+    /// When the key of new tokens changed, if it did.
+    pub(crate) rekeyed: Option<Instant>,
     /// The time of the last input.
     pub(crate) now: Instant,
     /// What the message in work failed of.
@@ -76,6 +78,7 @@ impl Edge {
             begun: Begun::default(),
             edits: Edits::new(),
             scratch: Vec::new(),
+            rekeyed: None,
             now: Instant::ZERO,
             failure: None,
         }

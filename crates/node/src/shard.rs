@@ -120,8 +120,6 @@ pub struct Shard {
     pub(crate) searches: Searches,
     pub(crate) search_limits: SearchLimits,
     pub(crate) unacknowledged: Unacknowledged,
-    /// When the key of new tokens changed, if it did.
-    pub(crate) rekeyed: Option<Instant>,
     pub(crate) no_server: Throttle,
     pub(crate) no_room: Throttle,
     /// How each pool is forwarded to, by its number; beyond the end without transactions.
@@ -162,7 +160,6 @@ impl Shard {
             searches: Searches::default(),
             search_limits: SearchLimits::default(),
             unacknowledged: Unacknowledged::default(),
-            rekeyed: None,
             no_server: Throttle::default(),
             no_room: Throttle::default(),
             modes: Vec::new(),
@@ -444,7 +441,7 @@ impl Shard {
     /// or a retransmission has to match what its node knows (RFC 3261 §16.11).
     pub fn set_tokens(&mut self, tokens: &Tokens) {
         if !self.edge.tokens.same_key(tokens) {
-            self.rekeyed = Some(self.edge.now);
+            self.edge.rekeyed = Some(self.edge.now);
         }
         self.edge.tokens = self.edge.tokens.rekeyed(tokens);
     }
@@ -452,7 +449,7 @@ impl Shard {
     pub(crate) fn is_older_than_key(&self, request: &Request<'_>) -> bool {
         // One that is not in the table yet begins now.
         let created = || self.balancer.session_of(request).map_or(self.edge.now, |session| session.created);
-        self.rekeyed.is_some_and(|rekeyed| created() <= rekeyed)
+        self.edge.rekeyed.is_some_and(|rekeyed| created() <= rekeyed)
     }
 
     /// The addresses in use.

@@ -124,6 +124,22 @@ fn copies_keep_their_branch_when_the_key_changes() {
     assert_eq!(response(&mut other, &next, 180).status(), 180, "what begins later has the new key");
 }
 
+/// Another branch would be another transaction to whoever has answered the BYE, who knows the call no more.
+#[test]
+fn copies_within_a_dialog_keep_their_branch_when_the_key_changes() {
+    let mut bed = bed();
+    let call = bed.call("call");
+    let bye = call.by_caller("BYE", 2).bytes();
+    let first = bed.one(client(), &bye);
+    bed.now += Duration::from_millis(500);
+    bed.shard.set_tokens(&Tokens::new(TokenKey([8; 16]), &[KEY], LIFETIME));
+    assert_eq!(bed.one(client(), &bye).branch(), first.branch());
+    let next = bed.one(call.callee.at, &call.by_callee("INFO", 1).bytes());
+    let newer = Tokens::new(TokenKey([8; 16]), &[], LIFETIME);
+    let mut other = Bed::with_tokens(&[PROXY], &HOPS.map(|hop| (hop, 0)), newer).with_mode(STATELESS);
+    assert_eq!(response(&mut other, &next, 200).status(), 200, "what begins later has the new key");
+}
+
 #[test]
 fn a_response_that_answers_nothing_of_ours_goes_nowhere() {
     let mut bed = bed();

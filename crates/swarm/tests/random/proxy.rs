@@ -116,7 +116,7 @@ fn the_watch_sees_a_broken_proxy() {
         }),
     ];
     for (what, fault) in faults {
-        let seen = (0..20).any(|seed| catch_unwind(|| run_proxy(&data(seed), fault)).is_err());
+        let seen = (0..60).any(|seed| catch_unwind(|| run_proxy(&data(seed), fault)).is_err());
         assert!(seen, "not seen: {what}");
     }
 }

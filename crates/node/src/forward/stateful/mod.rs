@@ -39,6 +39,7 @@ use std::cell::Cell;
 use std::net::SocketAddr;
 use transaction::{Keys, Packet};
 use wire::{Message, Method};
+use within::Passed;
 
 /// Forwards with a transaction for each request (RFC 3261 §16) to members of pools.
 ///
@@ -56,6 +57,8 @@ pub(crate) struct Stateful {
     limits: ProxyLimits,
     /// How many requests calls have begun out of the reserve, and since when.
     reserved: Recent<CallKey, (Instant, u8)>,
+    /// Requests of dialogs that went on without a transaction lately: when the first copy of each did.
+    passed: Passed,
     /// Whether a pool is forwarded to in this way, or has next hops, or it was so, or users are served: then there may be dialogs.
     has_pool: bool,
     /// Next hops whose calls the balancer remembers.
@@ -86,6 +89,7 @@ impl Stateful {
             notes: Notes::default(),
             limits: settings.limits,
             reserved: Recent::new(RESERVED_CALLS),
+            passed: Passed::default(),
             has_pool: false,
             counted: Members::of([]),
             dialogs: None,

@@ -7,13 +7,14 @@ use crate::edge::Edge;
 use crate::forward::{Onward, Stay};
 use crate::reply::{Halt, acknowledges_us};
 use crate::route::{RouteInfo, Target, max_breadth, named_element};
+use crate::sharing::copies_key;
 use crate::targets::{Refreshed, Side, refreshes_target};
 use crate::token::branch::Transaction;
 use crate::token::route::{Held, Kept, TokenOwner};
 use crate::validate::{Refused, check_extensions, check_form, check_from_tag, check_secure, refused};
 use crate::{Drop, ShardEvent};
 use balance::{CallKey, Direction, PoolId, Request};
-use base::{Flow, Operation, Outbox};
+use base::{Flow, Instant, Operation, Outbox};
 use std::cell::Cell;
 use std::net::SocketAddr;
 use wire::{Message, Method, request_source_target};
@@ -28,6 +29,8 @@ struct Passage {
     is_wanted: bool,
     routing: u32,
     refresh: Refresh,
+    /// Whether its first copy went on, without a transaction, before the key of new tokens changed.
+    is_older: bool,
 }
 
 impl Stateful {
@@ -42,12 +45,12 @@ impl Stateful {
         let Some(passage) = self.examine(lent.edge, flow, message, lent.out)? else {
             return Ok(false);
         };
-        let Passage { held, call, hop, is_wanted, routing, refresh } = passage;
+        let Passage { held, call, hop, is_wanted, routing, refresh, is_older } = passage;
         if held.token.kept == Kept::Nothing {
             let (element, rule, stay) = (TokenOwner::Proxy, None, Stay::No);
             let onward =
                 Onward { from: flow, hop, element, rule, contact: None, breadth: None, stay, keeps: None };
-            lent.edge.pass(message, &onward, (routing, &refresh), lent.out);
+            lent.edge.pass_again(message, &onward, (routing, &refresh), is_older, lent.out);
             return Ok(true);
         }
         let tracked = match self.dialogs.as_mut().filter(|_| held.token.kept == Kept::Dialog) {
@@ -134,12 +137,20 @@ impl Stateful {
         if held.token.kept != Kept::Nothing {
             self.check_limit(edge, message, true)?;
         }
-        let routing = edge.routing(message, &route, Direction::ToPool, false)?;
+        let is_older = held.token.kept == Kept::Nothing && self.is_older_than_key(edge, message, flow.peer);
+        let routing = edge.routing(message, &route, Direction::ToPool, is_older)?;
         check_extensions(message)?;
         let call = edge.tokens.call_key(message.call_id());
         let (hop, is_wanted) = self.way_within(edge, (flow.listener, call), message, &route, &held, out)?;
         let refresh = refresh(edge, flow.peer, message, &route, &held);
-        Ok(Some(Passage { held, call, hop, is_wanted, routing, refresh }))
+        Ok(Some(Passage { held, call, hop, is_wanted, routing, refresh, is_older }))
+    }
+
+    /// Whether the first copy of a request, which goes on without a transaction, did so before the key of new tokens changed: all
+    /// copies have one branch (RFC 3261 §16.11). Takes note of the first one.
+    fn is_older_than_key(&mut self, edge: &Edge, message: &Message<'_>, from: SocketAddr) -> bool {
+        let since = self.passed.since(edge.now, copies_key(&edge.tokens, message, from));
+        edge.rekeyed.is_some_and(|rekeyed| since <= rekeyed)
     }
 
     /// Where a request within a dialog goes (RFC 3261 §16.4 and §16.5): to whom the other party has named. And whether that is
@@ -190,6 +201,28 @@ impl Stateful {
         }
         let is_hop = matches!(target, Target::Address(to) if self.hop_at(edge, *to).is_some());
         is_hop.then_some(()).ok_or(refused(403, "Forbidden"))
+    }
+}
+
+/// When the first copy of each request of a dialog went on that did so without a transaction lately. A request has the place of its
+/// key, where a later one may follow it, so that a message allocates nothing but the first.
+#[derive(Default)]
+pub(super) struct Passed(Vec<(u64, Instant)>);
+
+impl Passed {
+    /// 32 s (64*T1) at 2,000 requests a second.
+    const PLACES: usize = 65_536;
+
+    /// When the first copy of the request with this key went on: now, if none is known.
+    fn since(&mut self, now: Instant, key: u64) -> Instant {
+        if self.0.is_empty() {
+            self.0.resize(Self::PLACES, (0, Instant::ZERO));
+        }
+        let (kept, since) = &mut self.0[key as usize % Self::PLACES];
+        if *kept != key {
+            (*kept, *since) = (key, now);
+        }
+        *since
     }
 }
 
