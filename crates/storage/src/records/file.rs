@@ -1,18 +1,29 @@
 //! Records as lines of JSON in a file that is rotated.
 
 use super::Lines;
-use std::fs::{self, OpenOptions};
+use core::time::Duration;
+use std::fs::{self, Metadata, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+/// How long the lock of the file is waited for. Another process holds it for a few system calls; one that is stopped meanwhile
+/// must not stop us.
+const PATIENCE: Duration = Duration::from_millis(20);
+
+/// How often the lock is tried in that time.
+const ATTEMPTS: u32 = 20;
+
 /// A file of records. When it has grown to a size it becomes `FILE.1`, what that was becomes `FILE.2`, and so on up to a number
-/// of them. Two processes may add to the same file, as while one takes over from the other.
+/// of them. Two processes may add to the same file, as while one takes over from the other: each locks it while it writes, so
+/// that a line that the disk had no room for can be taken back, and one that somebody has left half written is ended first.
 pub struct RecordFile {
     path: PathBuf,
     lines: Lines,
     largest: u64,
     kept: u32,
+    /// The lock was not to be had the last time: it is tried once, not waited for.
+    is_locked_out: bool,
 }
 
 impl RecordFile {
@@ -21,29 +32,69 @@ impl RecordFile {
     /// # Errors
     /// What the system says.
     pub fn open(path: &Path, (largest, kept): (u64, u32)) -> io::Result<Self> {
-        Ok(Self { path: path.to_owned(), lines: open(path)?, largest, kept })
+        Ok(Self { path: path.to_owned(), lines: open(path)?, largest, kept, is_locked_out: false })
     }
 
     /// Adds whole lines; those that are there leave `lines`.
     ///
     /// # Errors
-    /// What the system says; what is left in `lines` is to be given again.
+    /// What the system says, or that another process keeps the file locked; what is left in `lines` is to be given again.
     pub fn add(&mut self, lines: &mut Vec<u8>) -> io::Result<()> {
-        if !self.is_in_place()? {
-            self.reopen()?;
-        }
+        let locked = self.lock();
+        self.is_locked_out = locked.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);
+        locked?;
         // More than a file holds has waited for room, and is tried again and again: only a full file is put aside for it.
         let (size, more) = (self.lines.size, lines.len() as u64);
         let room_for = if more > self.largest { 1 } else { more };
         if size > 0 && size + room_for > self.largest {
-            self.rotate()?;
+            self.put_aside()?;
+            self.lock()?;
         }
-        self.lines.add(lines)
+        let outcome = self.lines.add(lines);
+        // It also ends with the process.
+        let _ = self.lines.file.unlock();
+        outcome
     }
 
-    /// Whether what is open is what its path leads to: another process, or another program, may have moved it away.
-    fn is_in_place(&self) -> io::Result<bool> {
-        let open = self.lines.file.metadata()?;
+    /// Locks the file at the path, and looks at how it ends. Where the file system knows no locks, it is as good as locked.
+    fn lock(&mut self) -> io::Result<()> {
+        let attempts = if self.is_locked_out { 1 } else { ATTEMPTS };
+        for attempt in 0..attempts {
+            match self.lines.file.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {}
+                Err(TryLockError::Error(error)) => return Err(error),
+                Err(TryLockError::WouldBlock) => {
+                    if attempt + 1 < attempts {
+                        std::thread::sleep(PATIENCE / ATTEMPTS);
+                    }
+                    continue;
+                }
+            }
+            let open = self.lines.file.metadata()?;
+            if self.is_in_place(&open)? {
+                return self.look_at_end(open.len());
+            }
+            // Another process, or another program, has moved it away.
+            self.lines = self::open(&self.path)?;
+        }
+        let path = self.path.display();
+        let why = format!("another process keeps {path} locked; is one of this program stopped or hung?");
+        Err(io::Error::new(io::ErrorKind::WouldBlock, why))
+    }
+
+    /// A process that was killed, or that had no room, may have left a line half written.
+    fn look_at_end(&mut self, size: u64) -> io::Result<()> {
+        let mut last = *b"\n";
+        if size > 0 {
+            self.lines.file.read_exact_at(&mut last, size - 1)?;
+        }
+        (self.lines.size, self.lines.is_torn) = (size, last != *b"\n");
+        Ok(())
+    }
+
+    /// Whether what is open is what its path leads to.
+    fn is_in_place(&self, open: &Metadata) -> io::Result<bool> {
         match fs::metadata(&self.path) {
             Ok(there) => Ok((there.dev(), there.ino()) == (open.dev(), open.ino())),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
@@ -51,26 +102,18 @@ impl RecordFile {
         }
     }
 
-    /// Opens the file anew, which somebody else may have moved away.
-    fn reopen(&mut self) -> io::Result<()> {
+    /// Puts the file aside, which is locked, and opens another one.
+    fn put_aside(&mut self) -> io::Result<()> {
+        for number in (1..self.kept).rev() {
+            rename(&self.numbered(number), &self.numbered(number + 1))?;
+        }
+        if self.kept > 0 {
+            rename(&self.path, &self.numbered(1))?;
+        } else {
+            fs::remove_file(&self.path)?;
+        }
         self.lines = open(&self.path)?;
         Ok(())
-    }
-
-    fn rotate(&mut self) -> io::Result<()> {
-        // One process at a time; the other one may have done so meanwhile.
-        self.lines.file.lock()?;
-        if self.is_in_place()? {
-            for number in (1..self.kept).rev() {
-                rename(&self.numbered(number), &self.numbered(number + 1))?;
-            }
-            if self.kept > 0 {
-                rename(&self.path, &self.numbered(1))?;
-            } else {
-                fs::remove_file(&self.path)?;
-            }
-        }
-        self.reopen()
     }
 
     fn numbered(&self, number: u32) -> PathBuf {
@@ -82,14 +125,7 @@ impl RecordFile {
 
 fn open(path: &Path) -> io::Result<Lines> {
     // It says who calls whom: for the owner alone. One that is there keeps its mode.
-    let file = OpenOptions::new().create(true).append(true).read(true).mode(0o600).open(path)?;
-    let mut lines = Lines::new(file)?;
-    if lines.is_torn {
-        let mut last = [0];
-        lines.file.read_exact_at(&mut last, lines.size - 1)?;
-        lines.is_torn = last != *b"\n";
-    }
-    Ok(lines)
+    Lines::new(OpenOptions::new().create(true).append(true).read(true).mode(0o600).open(path)?)
 }
 
 /// Moves a file; one that is not there is no error.
@@ -135,6 +171,38 @@ mod tests {
         RecordFile::open(&path, (1000, 2)).expect("open").add(&mut b"next\n".to_vec()).expect("written");
         RecordFile::open(&path, (1000, 2)).expect("open").add(&mut b"last\n".to_vec()).expect("written");
         assert_eq!(fs::read_to_string(&path).expect("there"), "whole\nhal\nnext\nlast\n");
+    }
+
+    /// As another process does that has no room, or is killed, while this one has the file open.
+    #[test]
+    fn a_line_that_another_process_cut_off_spoils_no_other() {
+        let directory = crate::records::scratch("records-other");
+        let path = directory.join("calls.jsonl");
+        let mut file = RecordFile::open(&path, (1000, 2)).expect("open");
+        file.add(&mut b"first\n".to_vec()).expect("written");
+        let other = OpenOptions::new().append(true).open(&path).expect("open");
+        io::Write::write_all(&mut &other, b"hal").expect("written");
+        file.add(&mut b"second\n".to_vec()).expect("written");
+        assert_eq!(fs::read_to_string(&path).expect("there"), "first\nhal\nsecond\n");
+    }
+
+    /// Records wait meanwhile, and no thread does for long.
+    #[test]
+    fn a_process_that_stands_still_stops_no_other() {
+        let directory = crate::records::scratch("records-locked");
+        let path = directory.join("calls.jsonl");
+        let mut file = RecordFile::open(&path, (1000, 2)).expect("open");
+        let other = OpenOptions::new().append(true).open(&path).expect("open");
+        other.lock().expect("locked");
+        let mut lines = b"line\n".to_vec();
+        let refused = file.add(&mut lines).expect_err("it is locked");
+        assert!(
+            refused.kind() == io::ErrorKind::WouldBlock && refused.to_string().contains("calls.jsonl locked")
+        );
+        assert!(file.is_locked_out && lines == b"line\n");
+        other.unlock().expect("unlocked");
+        file.add(&mut lines).expect("written");
+        assert_eq!((file.is_locked_out, fs::read(&path).expect("there")), (false, b"line\n".to_vec()));
     }
 
     /// As while one process takes over from another: whoever rotates, all lines are there once, but for those that go.

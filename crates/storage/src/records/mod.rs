@@ -14,7 +14,7 @@ pub use file::RecordFile;
 use std::fs::File;
 use std::io::{self, Write};
 
-/// A file that whole lines are added to.
+/// A file that whole lines are added to. Nobody else writes to it meanwhile.
 struct Lines {
     file: File,
     size: u64,
@@ -25,8 +25,7 @@ struct Lines {
 impl Lines {
     fn new(file: File) -> io::Result<Self> {
         let size = file.metadata()?.len();
-        // The end of a line may be missing where the machine went down.
-        Ok(Self { file, size, is_torn: size > 0 })
+        Ok(Self { file, size, is_torn: false })
     }
 
     /// Adds lines, in one piece as long as the disk has room. Those that are there leave `lines`.
@@ -41,7 +40,7 @@ impl Lines {
         let (written, outcome) = self.write(lines);
         let whole = lines[..written].iter().rposition(|&b| b == b'\n').map_or(0, |last| last + 1);
         self.is_torn = whole < written;
-        // Nothing of a line is better than its beginning, if nobody else has written behind it.
+        // Nothing of a line is better than its beginning. A program of an earlier version may have written behind it.
         if self.is_torn && self.file.metadata().is_ok_and(|now| now.len() == self.size) {
             let size = self.size - (written - whole) as u64;
             if self.file.set_len(size).is_ok() {
