@@ -4,6 +4,7 @@
 use crate::begun::{Asker, Begun};
 use crate::failure::{Failure, FailureCause};
 use crate::names::Names;
+use crate::refusals::Refusals;
 use crate::reply::{self, Halt, Own};
 use crate::route::RouteInfo;
 use crate::routes::Routes;
@@ -47,6 +48,8 @@ pub(crate) struct Edge {
     pub(crate) rates: RateLimits,
     /// What was begun of late.
     pub(crate) begun: Begun,
+    /// The INVITEs that were refused, where requests are forwarded with transactions.
+    pub(crate) refusals: Option<Box<Refusals>>,
     pub(crate) edits: Edits,
     /// Texts of the headers being added, kept for their memory.
     pub(crate) scratch: Vec<u8>,
@@ -76,6 +79,7 @@ impl Edge {
             sharing: None,
             rates,
             begun: Begun::default(),
+            refusals: None,
             edits: Edits::new(),
             scratch: Vec::new(),
             rekeyed: None,
@@ -131,6 +135,9 @@ impl Edge {
     ) {
         match reply::answer(message, flow, own, self, out) {
             Ok(()) => {
+                if let (Some(refusals), Own::Refused(refusal)) = (&mut self.refusals, own) {
+                    refusals.note(message, refusal);
+                }
                 self.ledger.charge(Operation::Reject);
                 self.begun.answered(&self.tokens, message, (Asker::Here, own.status()));
                 self.failed(FailureCause::Refused { status: own.status(), reason: own.label() });

@@ -19,6 +19,7 @@ mod names;
 mod pause;
 mod queue;
 mod record;
+mod refusals;
 mod reply;
 mod route;
 mod routes;

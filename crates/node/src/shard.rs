@@ -8,6 +8,7 @@ use crate::home::WrongPassword;
 use crate::home::{Home, Question};
 use crate::names::{HopName, Resolved};
 use crate::queue::Queues;
+use crate::refusals::Refusals;
 use crate::routes::Routes;
 use crate::setup::{PoolMode, Setup};
 use crate::sharing::{Distribution, Sharing, SharingReport};
@@ -294,6 +295,10 @@ impl Shard {
         if message.status().is_some() || message.fault().is_some() {
             return false;
         }
+        if let Some(refusal) = lent.edge.refusals.as_ref().and_then(|refusals| refusals.of(message)) {
+            lent.edge.halt(flow, message, refusal.into(), lent.out);
+            return true;
+        }
         stateful.within(&mut lent, flow, message).unwrap_or_else(|halt| {
             lent.edge.halt(flow, message, halt, lent.out);
             true
@@ -371,6 +376,7 @@ impl Shard {
             let counted = counted.flat_map(|(pool, _)| self.balancer.nodes_of(pool));
             stateful.set_pools(has_pool, Members::of(named), Members::of(counted));
         }
+        self.remember_refusals();
         (self.modes, self.hops) = (modes, hops);
         self.pools_of_dialogs =
             (0..self.balancer.nodes().len()).map(|slot| self.pool_of_dialogs(Slot(slot as u16))).collect();
@@ -387,6 +393,14 @@ impl Shard {
     /// The pool that the dialogs with a node belong to.
     pub(crate) fn pool_of(&self, slot: Slot) -> PoolId {
         self.pools_of_dialogs.get(slot.index()).copied().unwrap_or(self.first_pool)
+    }
+
+    /// From when on requests are forwarded with transactions, copies of INVITEs that were refused are, too.
+    pub(crate) fn remember_refusals(&mut self) {
+        if self.has_transactions() {
+            let secret = self.home_secret;
+            self.edge.refusals.get_or_insert_with(|| Box::new(Refusals::new(secret)));
+        }
     }
 
     /// Changes the behaviour.

@@ -253,6 +253,7 @@ impl Shard {
         if let Some(stateful) = &mut self.stateful {
             stateful.serve_home(self.home.is_some());
         }
+        self.remember_refusals();
     }
 
     /// How the home domain does, if there is one.

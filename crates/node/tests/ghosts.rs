@@ -1,0 +1,142 @@
+//! Copies of INVITEs that were refused: no call begins whose caller has heard that it is refused.
+mod common;
+
+use common::proxy::{HOPS, LIMITS, PROXY, ProxyBed, client};
+use common::text::{Req, answer};
+use common::{Bed, Sent, Site, addr};
+use dialog::CallSettings;
+use elastic::estimate::Settings;
+use elastic::queue::QueueSettings;
+use node::{CapacitySource, DialogSettings, PipelineSettings, PoolMode, ProxySettings, QueueSetup};
+use route::{Dialogs, Forward};
+use std::sync::Arc;
+use std::time::Duration;
+
+const DIALOG: PoolMode = PoolMode { forward: Forward::Dialog, ..PoolMode::HOPS };
+const MEMBERS: PoolMode = PoolMode { dialogs: Dialogs::Member, is_sessionless: false, ..PoolMode::HOPS };
+
+fn ack(call_id: &str, refusal: &Sent) -> Vec<u8> {
+    let tag = String::from_utf8(refusal.message().to_tag().expect("a tag").to_vec()).expect("text");
+    Req { to_tag: Some(tag), ..Req::new("ACK", call_id, client()) }.bytes()
+}
+
+/// The next INVITE of the caller after one that was refused (RFC 3261 §8.1.1.7: another branch).
+fn next(invite: &Req) -> Vec<u8> {
+    Req { via: invite.via.replace("-1;", "-2;"), cseq: 2, ..invite.clone() }.bytes()
+}
+
+/// `[calls] max_calls` is reached, until the other call ends.
+#[test]
+fn a_late_copy_of_a_call_that_was_one_too_many_is_refused_as_well() {
+    let calls = CallSettings { most: 1, ..CallSettings::default() };
+    let mut bed = ProxyBed::plain().with_mode(DIALOG);
+    bed.shard.set_dialogs(&DialogSettings { calls, ..DialogSettings::default() }, 1);
+    let call = bed.call("one");
+    let invite = Req::new("INVITE", "two", client());
+    let refusal = bed.one(client(), &invite.bytes());
+    assert_eq!(refusal.status(), 503);
+    assert_eq!(bed.receive(0, client(), &ack("two", &refusal)), []);
+    let bye: Sent = bed.one(client(), &call.by_caller("BYE", 2).bytes());
+    bed.one(bye.to, &answer(&bye.bytes, addr(PROXY), 200, bye.to));
+    // The process stands still for longer than copies come, and reads them only then.
+    for pause in [Duration::from_secs(1), Duration::from_mins(1)] {
+        bed.wait(pause);
+        let again = bed.one(client(), &invite.bytes());
+        assert_eq!(again.bytes, refusal.bytes, "the same answer, after {pause:?}");
+    }
+    let sent = bed.receive(0, client(), &next(&invite));
+    assert_eq!((sent[0].status(), sent[1].to), (100, addr(HOPS[0])), "what comes next is another call");
+}
+
+/// The queue of the pool is full, or its bound is over; the calls before leave room for others.
+#[test]
+fn a_late_copy_of_a_call_that_a_queue_refused_is_refused_as_well() {
+    let mut bed = Bed::new(Site::plain());
+    let settings = ProxySettings { limits: LIMITS, ..ProxySettings::default() };
+    bed.shard = bed.shard.with_transactions(settings, ([9; 16], 77));
+    bed.shard.set_modes(vec![MEMBERS], balance::Members::of([]));
+    let capacity = Settings { maximum: 1.0, ..Settings::default() };
+    let mut setup =
+        QueueSetup { settings: QueueSettings::default(), source: CapacitySource::Fixed, capacity };
+    setup.settings.bound = Duration::from_millis(600);
+    bed.shard.set_queues(vec![Some(Arc::new(setup))], 1);
+    let invite = |number: usize| Req::new("INVITE", &format!("call{number}"), client());
+    let mut refused = Vec::new();
+    for number in 0..60 {
+        let sent = bed.receive(0, client(), &invite(number).bytes());
+        refused.extend(
+            sent.into_iter().filter(|sent| sent.message().status() == Some(503)).map(|sent| (number, sent)),
+        );
+    }
+    assert!(!refused.is_empty(), "no queue holds that many");
+    // Others wait in vain, and get theirs with a transaction, which ends when they have acknowledged it.
+    let number_of = |sent: &Sent| -> usize {
+        let name = String::from_utf8(sent.message().call_id().to_vec()).expect("text");
+        name.trim_start_matches("call").parse().expect("a number")
+    };
+    let before = refused.len();
+    for sent in bed.wait(Duration::from_secs(1)) {
+        if sent.message().status() == Some(503)
+            && !refused.iter().any(|(number, _)| *number == number_of(&sent))
+        {
+            refused.push((number_of(&sent), sent));
+        }
+    }
+    assert!(refused.len() > before);
+    for (number, refusal) in &refused {
+        let late = bed.receive(0, client(), &ack(&format!("call{number}"), refusal));
+        assert_eq!(late, []);
+    }
+    // Timer I is over.
+    bed.wait(Duration::from_secs(10));
+    for (number, refusal) in refused {
+        let sent = bed.receive(0, client(), &invite(number).bytes());
+        let told: Vec<_> = sent.iter().map(|sent| (sent.to, sent.message().status())).collect();
+        assert_eq!(told, [(client(), Some(503))], "call{number}, refused with {refusal:?}");
+    }
+    let sent = bed.receive(0, client(), &next(&invite(59)));
+    assert!(sent.iter().all(|sent| sent.message().status() != Some(503)), "what comes next is another call");
+}
+
+/// A caller gives up while its call waits, and a copy of its INVITE comes after that.
+#[test]
+fn a_late_copy_of_a_call_that_was_cancelled_while_it_waited_goes_nowhere() {
+    let mut bed = Bed::new(Site::plain());
+    let settings = ProxySettings { limits: LIMITS, ..ProxySettings::default() };
+    bed.shard = bed.shard.with_transactions(settings, ([9; 16], 77));
+    bed.shard.set_modes(vec![MEMBERS], balance::Members::of([]));
+    let capacity = Settings { maximum: 10.0, ..Settings::default() };
+    let setup = QueueSetup { settings: QueueSettings::default(), source: CapacitySource::Fixed, capacity };
+    bed.shard.set_queues(vec![Some(Arc::new(setup))], 1);
+    let invite = |number: usize| Req::new("INVITE", &format!("call{number}"), client());
+    (0..4).for_each(|number| drop(bed.receive(0, client(), &invite(number).bytes())));
+    let told = bed.receive(0, client(), &Req::new("CANCEL", "call3", client()).bytes());
+    assert_eq!(told.iter().map(Sent::status).collect::<Vec<_>>(), [200, 487]);
+    bed.wait(Duration::from_secs(1));
+    let again = bed.receive(0, client(), &invite(3).bytes());
+    assert_eq!(again.iter().map(|sent| sent.message().status()).collect::<Vec<_>>(), [Some(487)]);
+}
+
+/// A process that is stopping, and stays; without transactions nothing is kept.
+#[test]
+fn copies_are_known_where_requests_have_transactions() {
+    let invite = Req::new("INVITE", "call", client()).bytes();
+    let stopping = |settings: PipelineSettings, now| PipelineSettings {
+        stopping: Some(now + Duration::from_secs(10)),
+        ..settings
+    };
+    let mut bed = ProxyBed::plain().with_mode(DIALOG);
+    let settings = bed.shard.settings();
+    bed.shard.set_settings(stopping(settings, bed.now));
+    let refusal = bed.one(client(), &invite);
+    bed.shard.set_settings(settings);
+    bed.wait(Duration::from_secs(2));
+    assert_eq!(bed.one(client(), &invite).bytes, refusal.bytes);
+    let mut bed = Bed::new(Site::plain());
+    let settings = bed.shard.settings();
+    bed.shard.set_settings(stopping(settings, bed.now));
+    assert_eq!(bed.one(0, client(), &invite).status(), 503);
+    bed.shard.set_settings(settings);
+    let taken = bed.one(0, client(), &invite).to;
+    assert!(bed.is_node(taken));
+}
