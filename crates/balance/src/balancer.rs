@@ -252,7 +252,7 @@ pub struct CandidateVerdict {
 ///   [`set_peers`](Self::set_peers), [`set_call_limits`](Self::set_call_limits), [`set_others`](Self::set_others).
 /// - Traffic: [`request`](Self::request), [`response`](Self::response), [`answered`](Self::answered),
 ///   [`again`](Self::again), [`move_to`](Self::move_to), [`move_back`](Self::move_back), [`pick`](Self::pick),
-///   [`end_dialog`](Self::end_dialog), [`unanswered`](Self::unanswered), [`pause`](Self::pause), [`count_request`](Self::count_request), [`count_response`](Self::count_response).
+///   [`end_dialog`](Self::end_dialog), [`resume_dialog`](Self::resume_dialog), [`unanswered`](Self::unanswered), [`pause`](Self::pause), [`count_request`](Self::count_request), [`count_response`](Self::count_response).
 /// - Time: [`deadline`](Self::deadline), [`expire`](Self::expire).
 /// - Looking: [`explain`](Self::explain), [`load`](Self::load), [`stats`](Self::stats), [`counts`](Self::counts),
 ///   [`audit`](Self::audit).
@@ -487,6 +487,12 @@ impl Balancer {
     /// its requests do not come by here.
     pub fn end_dialog(&mut self, now: Instant, call: CallKey, tags: Tags) {
         self.store.end_dialog_of(now, call, tags);
+    }
+
+    /// A dialog that was over, as far as [`response`](Self::response) or [`end_dialog`](Self::end_dialog) has said, goes on: its call
+    /// counts again.
+    pub fn resume_dialog(&mut self, now: Instant, call: CallKey, tags: Tags) {
+        self.store.resume_dialog_of(now, call, tags);
     }
 
     /// A node has answered a request, whoever has its lease by now. One in doubt lives, here at once and elsewhere by the

@@ -457,6 +457,14 @@ impl SessionStore {
         }
     }
 
+    /// The dialog with these tags, which had ended, goes on.
+    pub(crate) fn resume_dialog_of(&mut self, now: Instant, call: CallKey, tags: Tags) {
+        let has_dialog = |at| self.table.get(at).has_dialog(tags.dialog());
+        if let Some(at) = self.table.find_of(call, tags, has_dialog) {
+            self.answer(now, at, tags.dialog());
+        }
+    }
+
     /// Ends the call and moves the session to the expired ones.
     fn finish(&mut self, now: Instant, at: u32) {
         self.end_call(at);

@@ -37,6 +37,11 @@ enum Step {
         call: u64,
         tags: Tags,
     },
+    /// It goes on after all.
+    Resume {
+        call: u64,
+        tags: Tags,
+    },
     Restart,
     Advance {
         millis: u64,
@@ -150,7 +155,9 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
                 branch: tags.0,
                 tags: tags.1,
             });
-    let end = (call.clone(), tags.clone()).prop_map(|(call, (_, tags))| Step::End { call, tags });
+    let end = (call.clone(), tags.clone(), any::<bool>()).prop_map(|(call, (_, tags), resumes)| {
+        if resumes { Step::Resume { call, tags } } else { Step::End { call, tags } }
+    });
     let response = (call, method(), cseq, status, from_pool(), tags).prop_map(
         |(call, method, cseq, status, from_pool, (branch, tags))| Step::Response {
             call,
@@ -168,7 +175,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         40 => request,
         40 => response,
-        3 => end,
+        6 => end,
         10 => millis.prop_map(|millis| Step::Advance { millis }),
         3 => (slot.clone(), outcome).prop_map(|(slot, outcome)| Step::Probe { slot, outcome }),
         3 => slot.clone().prop_map(|slot| Step::Answered { slot }),
@@ -363,6 +370,7 @@ fn apply(bed: &mut Bed, step: &Step) {
             balancer.response(*now, &facts);
         }
         Step::End { call, tags } => balancer.end_dialog(*now, key(call), tags),
+        Step::Resume { call, tags } => balancer.resume_dialog(*now, key(call), tags),
         Step::Advance { millis } => {
             *now += Duration::from_millis(millis);
             while balancer.expire(*now) > 0 {}

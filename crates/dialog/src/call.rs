@@ -38,6 +38,14 @@ impl Side {
         }
     }
 
+    /// The other party.
+    pub(crate) const fn other(self) -> Self {
+        match self {
+            Self::Caller => Self::Callee,
+            Self::Callee | Self::Proxy => Self::Caller,
+        }
+    }
+
     /// The side that began a dialog, or the other one.
     pub const fn of(by_initiator: bool) -> Self {
         if by_initiator { Self::Caller } else { Self::Callee }
@@ -45,21 +53,69 @@ impl Side {
 }
 
 /// Where a dialog stands.
+///
+/// A dialog ends for good by a BYE that reached its target and was accepted. Whatever else speaks for its end (a BYE that was
+/// refused, that got no answer or that may have gone to somebody else, a session that was not refreshed) may be made up by a party
+/// that talks on and wants a shorter record. Then the dialog is watched: its record is written, but not as the final one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Phase {
+pub(crate) enum Phase {
     /// A provisional response with a tag has come (RFC 3261 §12.1).
     Early,
     /// A 2xx has gone back.
     Confirmed,
-    /// One side has sent BYE, which is not answered yet.
+    /// One side has sent BYE, which is not answered yet, or only by a challenge.
     Ending {
-        /// Who it was.
+        /// Which side sent it.
         by: Side,
         /// When.
         since: Instant,
+        /// The status that is written if nothing else comes: 408, or that of the challenge.
+        status: u16,
+        /// The end that was written before, if the dialog was watched.
+        before: Option<End>,
+    },
+    /// It seems to be over: this end is written. Later traffic reopens it.
+    Watched(End),
+    /// It was watched until the time limit of calls, when both sides were sent a BYE. A side that accepts it still had the call.
+    Tested {
+        /// The end that is written.
+        end: End,
+        /// When the BYEs were sent.
+        since: Instant,
+        /// Whether caller and callee still had the call.
+        alive: [bool; 2],
     },
     /// It is over, and remembered until then.
     Over(Instant),
+}
+
+/// An end of a dialog, as its record tells it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct End {
+    pub(crate) at: Instant,
+    /// `None`: neither side told of it.
+    pub(crate) by: Option<Side>,
+    pub(crate) cause: Cause,
+    /// The final response to the BYE; 0 where there was none.
+    pub(crate) bye_status: u16,
+}
+
+/// The way of a request within a dialog to one of the sides, beyond this proxy: keyed hashes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Way {
+    /// Of the Route values behind ours; 0 where there are none.
+    pub routes: u64,
+    /// Of the Contact, which is the Request-URI of the request.
+    pub contact: u64,
+}
+
+/// What proves that a request belongs to the dialog of its tags.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Proof {
+    /// The token in its Route, and it goes to the target that the token names, by this way.
+    Token(Way),
+    /// Nothing but the tags, or it goes elsewhere: somebody else may answer it.
+    Tags,
 }
 
 /// How the two sides of a dialog are reached, beyond this proxy: what a BYE to them is made of.
@@ -96,33 +152,36 @@ pub(crate) struct Dialog {
     pub(crate) phase: Phase,
     pub(crate) accepted: Option<Accepted>,
     pub(crate) peer: Option<SocketAddr>,
+    /// The ways to caller and callee; `None` where they are not known.
+    pub(crate) ways: [Option<Way>; 2],
     /// When its session ends unless it is refreshed (RFC 4028 §8.3).
     pub(crate) session: Option<Instant>,
     /// When something of it last came by.
     pub(crate) heard: Instant,
+    /// When both sides last showed that it goes on: one has accepted what the other has sent.
+    pub(crate) alive: Instant,
     pub(crate) reason: Box<[u8]>,
     pub(crate) ends: Option<Box<Ends>>,
     /// Who calls whom, where another INVITE of the same name has begun it than the call.
     pub(crate) about: Option<Box<About>>,
     /// The last CSeq numbers of caller and callee.
     pub(crate) cseq: [u32; 2],
-    /// A BYE that was refused: by whom, when, and with what. If nothing else is heard, it was the end.
-    pub(crate) refused_bye: Option<(Side, Instant, u16)>,
 }
 
 impl Dialog {
     /// When something has to be done about it.
     fn deadline(&self, settings: &CallSettings) -> Option<Instant> {
+        let limit = self.time_limit(settings);
+        let earliest = |other: Instant, times: [Option<Instant>; 2]| {
+            Some(times.into_iter().flatten().fold(other, Instant::min))
+        };
         match self.phase {
             // Its INVITE ends it.
             Phase::Early => None,
-            Phase::Ending { since, .. } => Some(since + LATE),
+            Phase::Ending { since, .. } | Phase::Tested { since, .. } => Some(since + LATE),
             Phase::Over(until) => Some(until),
-            Phase::Confirmed => {
-                let silent = self.heard + settings.silence;
-                let limit = self.time_limit(settings);
-                Some([self.session, limit].into_iter().flatten().fold(silent, Instant::min))
-            }
+            Phase::Watched(end) => earliest(end.at + settings.silence, [limit, None]),
+            Phase::Confirmed => earliest(self.heard + settings.silence, [self.session, limit]),
         }
     }
 
@@ -134,22 +193,40 @@ impl Dialog {
         settings.longest.map(|longest| since + longest)
     }
 
-    /// Why it ends now, if it does.
-    pub(crate) fn due(&self, now: Instant, settings: &CallSettings) -> Option<Cause> {
-        match self.phase {
-            Phase::Early | Phase::Over(_) => None,
-            Phase::Ending { since, .. } => (now >= since + LATE).then_some(Cause::Bye),
-            Phase::Confirmed if self.session.is_some_and(|end| now >= end) => Some(Cause::SessionExpired),
-            Phase::Confirmed if self.time_limit(settings).is_some_and(|end| now >= end) => {
-                Some(Cause::TimeLimit)
-            }
-            Phase::Confirmed => (now >= self.heard + settings.silence).then_some(Cause::Lost),
+    /// Whether a request that comes so goes to that side of this dialog, and to nobody else.
+    pub(crate) fn is_led(&self, to: Side, proof: Proof) -> bool {
+        match (proof, self.ways[Ends::index(to)]) {
+            (Proof::Token(way), Some(known)) => way == known,
+            // The token has named the host in its Request-URI.
+            (Proof::Token(way), None) => way.routes == 0,
+            (Proof::Tags, _) => false,
         }
     }
 
-    pub(crate) fn is_open(&self) -> bool {
-        !matches!(self.phase, Phase::Over(_))
+    /// Whether it goes on, as far as is known.
+    pub(crate) fn goes_on(&self) -> bool {
+        matches!(self.phase, Phase::Early | Phase::Confirmed | Phase::Ending { .. })
     }
+
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(self.phase, Phase::Over(_))
+    }
+
+    /// Whether it is over only as far as somebody has said.
+    pub(crate) fn is_watched(&self) -> bool {
+        matches!(self.phase, Phase::Watched(_) | Phase::Tested { .. })
+    }
+}
+
+/// As what a call is counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Standing {
+    /// It goes on, as far as is known.
+    GoesOn,
+    /// Some of its dialogs are watched, and none goes on.
+    Watched,
+    /// It is over and remembered, or not entered yet.
+    Over,
 }
 
 /// A call.
@@ -173,8 +250,8 @@ pub(crate) struct Call {
     pub(crate) dialogs: Vec<Dialog>,
     /// Its key in the wheel, and what it is set for.
     pub(crate) timer: (u32, Instant),
-    /// Whether it is counted as one that goes on.
-    pub(crate) is_counted: bool,
+    /// As what it is counted.
+    pub(crate) standing: Standing,
     /// Which ending of all calls was its last one.
     pub(crate) ending: u64,
 }
@@ -187,9 +264,25 @@ impl Call {
         dialogs.chain(unanswered).min().unwrap_or(self.heard)
     }
 
-    /// Whether anything of it goes on.
+    /// Whether something more may come of it.
     pub(crate) fn is_open(&self) -> bool {
-        self.passes > 0 || self.dialogs.iter().any(Dialog::is_open)
+        self.passes > 0 || !self.dialogs.iter().all(Dialog::is_over)
+    }
+
+    /// Whether anything of it goes on, as far as is known.
+    pub(crate) fn goes_on(&self) -> bool {
+        self.stands() == Standing::GoesOn
+    }
+
+    /// As what it is to be counted.
+    pub(crate) fn stands(&self) -> Standing {
+        if self.passes > 0 || self.dialogs.iter().any(Dialog::goes_on) {
+            Standing::GoesOn
+        } else if self.is_open() {
+            Standing::Watched
+        } else {
+            Standing::Over
+        }
     }
 
     /// Whether a 2xx has gone back.
@@ -224,25 +317,27 @@ impl Call {
                 phase,
                 accepted: None,
                 peer: None,
+                ways: [None; 2],
                 session: None,
                 heard: now,
+                alive: now,
                 reason: Box::default(),
                 ends: None,
                 about: None,
                 cseq: [self.cseq, 0],
-                refused_bye: None,
             };
             self.dialogs.push(dialog);
         }
         Some(&mut self.dialogs[at])
     }
 
-    /// What is written of a dialog that is answered, or ends.
+    /// What is written of a dialog that is answered, goes on after all, or ends.
     pub(crate) fn record(
         &self,
         dialog: &Dialog,
         (event, ended): (RecordEvent, Instant),
         (by, cause, bye_status): (Option<Side>, Option<Cause>, u16),
+        is_final: bool,
     ) -> CallRecord {
         CallRecord {
             event,
@@ -258,6 +353,7 @@ impl Call {
             by,
             cause,
             reason: dialog.reason.clone(),
+            is_final,
         }
     }
 

@@ -1,7 +1,15 @@
-//! All calls of a shard.
+//! All calls of a shard: their INVITEs, and what is counted.
+//!
+//! - `within.rs`: requests within dialogs, and their answers,
+//! - `room.rs`: how many there may be,
+//! - `ending.rs`: what time brings, ends that are proved, and calls that are watched since theirs is not.
+
+mod ending;
+mod room;
+mod within;
 
 use crate::about::About;
-use crate::call::{Call, Ends, LATE, Phase, SHORTEST_SESSION, Side};
+use crate::call::{Call, Dialog, Ends, Phase, SHORTEST_SESSION, Side, Standing, Way};
 use crate::record::{Accepted, Began, CallRecord, Cause, RecordEvent};
 use crate::settings::CallSettings;
 use base::{Instant, Recent, Slab, TimerWheel};
@@ -62,6 +70,26 @@ pub struct Invited {
     pub is_spiral: bool,
 }
 
+/// What is known of the dialog of a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Heard {
+    /// It is there.
+    Known,
+    /// It is watched: a 2xx to the request reopens it ([`Calls::goes_on`]).
+    Watched,
+}
+
+/// A BYE that went on, until its answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ForwardedBye {
+    /// Which side sent it.
+    pub by: Side,
+    /// When it came.
+    pub since: Instant,
+    /// Whether it went to the other side of the dialog, and to nobody else.
+    pub is_proved: bool,
+}
+
 /// How many calls there are.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct CallCounts {
@@ -69,6 +97,8 @@ pub struct CallCounts {
     pub ringing: usize,
     /// Answered.
     pub answered: usize,
+    /// Over as far as somebody has said, and watched: what is heard of them yet reopens them.
+    pub watched: usize,
     /// Bytes of memory that all of them take, those included that have just ended.
     pub memory: usize,
     /// Refused for want of room.
@@ -81,6 +111,8 @@ pub struct CallCounts {
     pub expired: u64,
     /// Ended because nothing was heard of them.
     pub lost: u64,
+    /// Reopened after an end that was none.
+    pub reopened: u64,
 }
 
 impl CallCounts {
@@ -88,12 +120,14 @@ impl CallCounts {
     pub fn merge(&mut self, other: &Self) {
         self.ringing += other.ringing;
         self.answered += other.answered;
+        self.watched += other.watched;
         self.memory += other.memory;
         self.refused += other.refused;
         self.found += other.found;
         self.limited += other.limited;
         self.expired += other.expired;
         self.lost += other.lost;
+        self.reopened += other.reopened;
     }
 }
 
@@ -116,6 +150,8 @@ pub struct Calls {
     counts: CallCounts,
     /// Calls that have failed lately, and when: what comes of them yet is of no call from before a restart.
     failed: Recent<u64, Instant>,
+    /// The dialogs that are watched, and since when; the oldest first. Some are not any more.
+    watched: VecDeque<(DialogKey, Instant)>,
 }
 
 impl Default for Calls {
@@ -143,6 +179,7 @@ impl Calls {
             events: Vec::new(),
             counts: CallCounts::default(),
             failed: Recent::new(FAILED),
+            watched: VecDeque::new(),
         }
     }
 
@@ -195,13 +232,14 @@ impl Calls {
         self.set_timer(at);
     }
 
-    /// [12.1-1] A 2xx to the INVITE goes back from `peer`. [8.2-5] Each has a session of its own; `session` is how long it lasts.
-    /// `invited` is the INVITE, unless that has had a final response before; `ends` is asked for where calls have a time limit.
+    /// [12.1-1] A 2xx to the INVITE goes back from `peer`; by these `ways` requests go to caller and callee. [8.2-5] Each has a
+    /// session of its own; `session` is how long it lasts. `invited` is the INVITE, unless that has had a final response before;
+    /// `ends` is asked for where calls have a time limit.
     pub fn accepted(
         &mut self,
         now: Instant,
         key: DialogKey,
-        (tag, peer): (&[u8], SocketAddr),
+        (tag, peer, ways): (&[u8], SocketAddr, [Option<Way>; 2]),
         invited: Option<&Invited>,
         session: Option<Duration>,
         ends: impl FnOnce() -> Option<Ends>,
@@ -221,6 +259,7 @@ impl Calls {
         dialog.phase = Phase::Confirmed;
         dialog.accepted = Some(Accepted { at: Some(now), tag: tag.into() });
         (dialog.peer, dialog.session, dialog.heard) = (Some(peer), ends_at(now, session), now);
+        (dialog.ways, dialog.alive) = (ways, now);
         dialog.about = about;
         dialog.ends = if wants_ends { ends().map(Box::new) } else { None };
         // Every pass of the INVITE has its final response with this one.
@@ -229,7 +268,7 @@ impl Calls {
         if self.settings.tell_answers {
             let call = &self.table[at];
             if let Some(dialog) = call.dialogs.iter().find(|dialog| dialog.tag == key.tag) {
-                let told = call.record(dialog, (RecordEvent::Answered, now), (None, None, 0));
+                let told = call.record(dialog, (RecordEvent::Answered, now), (None, None, 0), false);
                 self.events.push(CallEvent::Record(Box::new(told)));
             }
         }
@@ -278,117 +317,6 @@ impl Calls {
         }
     }
 
-    /// A request within a dialog comes by. Returns whether the dialog is known.
-    pub fn heard(&mut self, now: Instant, key: DialogKey, by: Side, cseq: u32) -> bool {
-        let Some(at) = self.find(key.call) else { return false };
-        let Some(dialog) = self.table[at].dialog(key.tag) else { return false };
-        dialog.heard = now;
-        // Whoever goes on talking has not hung up.
-        dialog.refused_bye = None;
-        let last = &mut dialog.cseq[Ends::index(by)];
-        *last = (*last).max(cseq);
-        self.set_timer(at);
-        true
-    }
-
-    /// A request has come that belongs to a dialog from before a restart: its token says since when, in Unix seconds.
-    ///
-    /// Returns whether there is room for it.
-    pub fn found(&mut self, now: Instant, key: DialogKey, about: About, tag: &[u8], began: u32) -> bool {
-        let has_failed = self.failed.get(&key.call).is_some_and(|&then| now < then + LATE);
-        let at = match self.find(key.call) {
-            // What this process has seen begin it does not find: the dialog was not confirmed, or is another's.
-            Some(at) if matches!(self.table[at].began, Began::Seen(_)) => return true,
-            Some(at) => at,
-            None if has_failed => return true,
-            None if !self.has_room(key.call) => {
-                self.counts.refused += 1;
-                return false;
-            }
-            None => {
-                let invited = Invited { about, unix: began, cseq: 0, is_spiral: false };
-                let call = begun(now, key.call, &invited);
-                self.insert(Call { passes: 0, began: Began::Token(began), ..call })
-            }
-        };
-        let dialog = self.table[at].enter(now, key.tag, Phase::Confirmed);
-        if let Some(dialog) =
-            dialog.filter(|dialog| dialog.phase == Phase::Confirmed && dialog.accepted.is_none())
-        {
-            dialog.accepted = Some(Accepted { at: None, tag: tag.into() });
-            self.counts.found += 1;
-        }
-        self.set_timer(at);
-        true
-    }
-
-    /// A BYE comes by.
-    pub fn bye(&mut self, now: Instant, key: DialogKey, by: Side, reason: &[u8]) {
-        let Some(at) = self.find(key.call) else { return };
-        let Some(dialog) = self.table[at].dialog(key.tag) else { return };
-        match dialog.phase {
-            Phase::Confirmed => {
-                (dialog.phase, dialog.reason) = (Phase::Ending { by, since: now }, cut(reason).into());
-            }
-            // Its INVITE gets its failure yet.
-            Phase::Early => self.cancelled(key.call, by, reason),
-            Phase::Over(_) => dialog.ends = None,
-            Phase::Ending { .. } => {}
-        }
-        self.set_timer(at);
-    }
-
-    /// [15.1.1-1] The final response to a BYE goes back. A challenge does not end the dialog: the BYE comes again. Nor does
-    /// another refusal, as of a wrong CSeq; only if nothing more is heard, it was the end.
-    pub fn bye_answered(&mut self, now: Instant, key: DialogKey, status: u16) {
-        let Some(at) = self.find(key.call) else { return };
-        let Some(dialog) = self.table[at].dialog(key.tag) else { return };
-        let Phase::Ending { by, since } = dialog.phase else { return };
-        match status {
-            200..300 | 408 | 481 => {
-                // It ended when the BYE came.
-                self.end((at, key.tag), now, since, (Some(by), Cause::Bye, status));
-            }
-            401 | 407 => dialog.phase = Phase::Confirmed,
-            // Whoever refuses a BYE may talk on.
-            _ => (dialog.phase, dialog.refused_bye) = (Phase::Confirmed, Some((by, since, status))),
-        }
-        self.set_timer(at);
-    }
-
-    /// [8.2-4] A 2xx to a request that refreshes the session goes back: it lasts so long from now. `contacts` are those
-    /// of caller and callee, where they are told: [12.2.2-1] requests go there from now on.
-    pub fn refreshed(
-        &mut self,
-        now: Instant,
-        key: DialogKey,
-        session: Option<Duration>,
-        contacts: [Option<&[u8]>; 2],
-    ) {
-        let Some(at) = self.find(key.call) else { return };
-        let Some(dialog) = self.table[at].dialog(key.tag) else { return };
-        (dialog.session, dialog.heard) = (ends_at(now, session), now);
-        if let Some(ends) = &mut dialog.ends {
-            for (kept, told) in ends.contacts.iter_mut().zip(contacts) {
-                if let Some(told) = told {
-                    *kept = told.into();
-                }
-            }
-        }
-        self.set_timer(at);
-    }
-
-    /// Time has passed: ends what is to end, a bounded number of calls; [`deadline`](Self::deadline) tells whether some are left.
-    pub fn expire(&mut self, now: Instant) {
-        const MOST: usize = 64;
-        for _ in 0..MOST {
-            let Some((_, at)) = self.timers.pop(now) else { return };
-            // It has fired: what stands there is no key any more.
-            self.table[at].timer.0 = u32::MAX;
-            self.expire_one(now, at);
-        }
-    }
-
     /// When [`expire`](Self::expire) has something to do.
     pub fn deadline(&self) -> Option<Instant> {
         self.timers.deadline()
@@ -399,9 +327,9 @@ impl Calls {
         self.events.drain(..)
     }
 
-    /// The Call-IDs of the calls that go on.
+    /// The Call-IDs of the calls that go on. Those that are watched are not among them.
     pub fn call_ids(&self) -> impl Iterator<Item = &[u8]> {
-        self.table.iter().filter(|(_, call)| call.is_open()).map(|(_, call)| call.about.call_id())
+        self.table.iter().filter(|(_, call)| call.goes_on()).map(|(_, call)| call.about.call_id())
     }
 
     /// Whether nothing is known, so that no message can be about anything.
@@ -414,93 +342,12 @@ impl Calls {
         let mut counts = self.counts;
         for (_, call) in self.table.iter() {
             counts.memory += size_of::<Call>() + call.memory();
-            let answered = call.dialogs.iter().filter(|dialog| dialog.accepted.is_some() && dialog.is_open());
-            counts.answered += answered.count();
+            let are_answered = |dialog: &&Dialog| dialog.accepted.is_some() && dialog.goes_on();
+            counts.answered += call.dialogs.iter().filter(are_answered).count();
+            counts.watched += call.dialogs.iter().filter(|dialog| dialog.is_watched()).count();
             counts.ringing += usize::from(call.passes > 0);
         }
         counts
-    }
-
-    fn expire_one(&mut self, now: Instant, at: u32) {
-        let due: Vec<_> = self.table[at]
-            .dialogs
-            .iter()
-            .filter_map(|dialog| Some((dialog.tag, dialog.phase, dialog.due(now, &self.settings)?)))
-            .collect();
-        for (tag, phase, cause) in due {
-            let refused_bye = self.table[at].dialog(tag).and_then(|dialog| dialog.refused_bye);
-            let (ended, by, bye_status) = match phase {
-                Phase::Ending { by, since } => (since, Some(by), 408),
-                _ if let (Some((by, since, status)), true) = (refused_bye, cause != Cause::TimeLimit) => {
-                    (since, Some(by), status)
-                }
-                _ if cause == Cause::TimeLimit => (now, Some(Side::Proxy), 0),
-                _ => (now, None, 0),
-            };
-            match cause {
-                Cause::TimeLimit => {
-                    self.counts.limited += 1;
-                    self.hang_up(at, tag);
-                }
-                // [8.3-1] Nobody is sent a BYE.
-                Cause::SessionExpired => self.counts.expired += 1,
-                Cause::Lost => self.counts.lost += 1,
-                Cause::Bye | Cause::Cancelled | Cause::Refused => {}
-            }
-            self.end((at, tag), now, ended, (by, cause, bye_status));
-        }
-        let is_over = |phase| matches!(phase, Phase::Over(until) if until <= now);
-        let over = self.table[at].dialogs.iter().filter(|dialog| is_over(dialog.phase));
-        for tag in over.map(|dialog| dialog.tag).collect::<Vec<_>>() {
-            self.hang_up(at, tag);
-        }
-        let call = &mut self.table[at];
-        call.dialogs.retain(|dialog| !is_over(dialog.phase));
-        let is_silent = now >= call.heard + self.settings.silence;
-        if call.passes > 0 && is_silent {
-            // What has to answer an INVITE is gone: a proxy that works does so by Timer C.
-            call.passes = 0;
-            call.drop_early();
-        }
-        if call.passes == 0 && call.dialogs.is_empty() {
-            self.remove(at);
-        } else {
-            self.set_timer(at);
-        }
-    }
-
-    fn hang_up(&mut self, at: u32, tag: u64) {
-        let call = &mut self.table[at];
-        let call_id = call.about.call_id().into();
-        let ends = call.dialog(tag).and_then(|dialog| Some((*dialog.ends.take()?, dialog.cseq)));
-        if let Some((ends, cseq)) = ends {
-            self.events.push(CallEvent::HangUp(Box::new(HangUp { call_id, ends, cseq })));
-        }
-    }
-
-    /// A dialog is over: its record comes out, and it is remembered for a while.
-    fn end(
-        &mut self,
-        (at, tag): (u32, u64),
-        now: Instant,
-        ended: Instant,
-        (by, cause, bye_status): (Option<Side>, Cause, u16),
-    ) {
-        let call = &mut self.table[at];
-        let Some(dialog) = call.dialogs.iter().position(|dialog| dialog.tag == tag) else { return };
-        let record =
-            call.record(&call.dialogs[dialog], (RecordEvent::Ended, ended), (by, Some(cause), bye_status));
-        let limit = call.dialogs[dialog].time_limit(&self.settings);
-        let dialog = &mut call.dialogs[dialog];
-        dialog.reason = Box::default();
-        dialog.phase = Phase::Over(now + LATE);
-        if let Some(limit) = limit.filter(|_| cause == Cause::SessionExpired) {
-            // Whoever said that it has ended and talks on is hung up all the same when a call has had its time.
-            dialog.phase = Phase::Over(limit.max(now + LATE));
-        } else {
-            dialog.ends = None;
-        }
-        self.events.push(CallEvent::Record(Box::new(record)));
     }
 
     fn find(&self, call: u64) -> Option<u32> {
@@ -519,7 +366,7 @@ impl Calls {
 
     fn remove(&mut self, at: u32) -> Call {
         let call = self.table.remove(at).expect("it was found");
-        self.open -= usize::from(call.is_counted);
+        self.open -= usize::from(call.standing == Standing::GoesOn);
         if call.timer.0 != u32::MAX {
             self.timers.cancel(call.timer.0);
         }
@@ -557,7 +404,7 @@ fn begun(now: Instant, key: u64, invited: &Invited) -> Call {
         passes: 1,
         dialogs: Vec::new(),
         timer: (u32::MAX, now),
-        is_counted: false,
+        standing: Standing::Over,
         ending: 0,
     }
 }
@@ -583,6 +430,7 @@ fn refused(call: Call, now: Instant, status: u16, (peer, reason): (Option<Socket
         by: Some(by),
         cause: Some(cause),
         reason: reason.into(),
+        is_final: true,
     }
 }
 
@@ -595,6 +443,9 @@ fn cut(reason: &[u8]) -> &[u8] {
     &reason[..reason.len().min(LONGEST_REASON)]
 }
 
-mod room;
+#[cfg(test)]
+mod properties;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod watched_tests;

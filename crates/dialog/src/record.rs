@@ -29,6 +29,8 @@ pub enum Cause {
     TimeLimit,
     /// Nothing was heard of it for longer than a call may be silent.
     Lost,
+    /// It had not ended: both sides have gone on with it after the end in the record before.
+    Reopened,
 }
 
 impl Cause {
@@ -41,6 +43,7 @@ impl Cause {
             Self::SessionExpired => "session-expired",
             Self::TimeLimit => "time-limit",
             Self::Lost => "lost",
+            Self::Reopened => "reopened",
         }
     }
 }
@@ -80,7 +83,7 @@ pub struct CallRecord {
     pub accepted: Option<Accepted>,
     /// Who answered or refused it: the next hop that the response came from. `None` where this proxy did.
     pub peer: Option<SocketAddr>,
-    /// When it ended; of [`RecordEvent::Answered`] when it was answered.
+    /// When it ended; of [`RecordEvent::Answered`] when it was answered, of [`Cause::Reopened`] when it was heard to go on.
     pub ended: Instant,
     /// The final response to its INVITE; 200 where that was before a restart.
     pub status: u16,
@@ -92,6 +95,9 @@ pub struct CallRecord {
     pub cause: Option<Cause>,
     /// What the Reason of the BYE, the CANCEL or the refusal says (RFC 3326), if there is one; cut off.
     pub reason: Box<[u8]>,
+    /// Whether no other record of this call is to follow. An end that is not proved is written at once, but not as final: the
+    /// call is watched, and what comes of that is written later.
+    pub is_final: bool,
 }
 
 impl CallRecord {

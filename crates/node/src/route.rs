@@ -102,6 +102,11 @@ impl<'a> RouteInfo<'a> {
         Target::of(self.next.or(self.last).or(message.uri()).unwrap_or_default())
     }
 
+    /// The Route values that are not ours, from [`next`](Self::next) on.
+    pub(crate) fn behind(&self, message: &Message<'a>) -> impl Iterator<Item = &'a [u8]> {
+        message.routes().skip(self.ours).map(|value| value.uri)
+    }
+
     /// Whether nothing is left but a Request-URI that means us.
     pub(crate) fn leads_to_us(&self, topology: &Topology, message: &Message<'a>) -> bool {
         let uri = self.last.or(message.uri()).and_then(|uri| SipUri::parse(uri).ok());

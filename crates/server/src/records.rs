@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
 use std::io;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use storage::{RecordDatabase, RecordDatabaseStatus, RecordFile};
@@ -20,6 +21,8 @@ const BACKLOG_MAX: usize = 32 << 20;
 pub(crate) struct Records {
     /// Whether they go anywhere; else they are counted.
     is_written: bool,
+    /// The last revision number: each record has a larger one than those before, of this process and of those that were here earlier.
+    revision: AtomicU64,
     inner: Mutex<Inner>,
 }
 
@@ -91,6 +94,7 @@ impl Records {
                 Sink::Database(RecordDatabase::start(url, &directory).map_err(told)?)
             }
         };
+        let revision = before.map_or(0, |before| before.revision.load(Ordering::Relaxed));
         let (counts, told) = (RecordCounts::default(), RecordDatabaseStatus::default());
         let mut inner = Inner { sink, backlog: Vec::new(), counts, told };
         if let Some(before) = before {
@@ -99,7 +103,8 @@ impl Records {
             inner.counts = RecordCounts { trouble: None, ..before.counts.clone() };
         }
         inner.empty();
-        Ok(Self { is_written: config.records.is_some(), inner: Mutex::new(inner) })
+        let (revision, inner) = (AtomicU64::new(revision), Mutex::new(inner));
+        Ok(Self { is_written: config.records.is_some(), revision, inner })
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -114,8 +119,8 @@ impl Records {
         }
         let date = Clock::date();
         let mut lines = Vec::with_capacity(512 * records.len());
-        for record in records {
-            line(record, (now, date), &mut lines);
+        for (record, revision) in records.iter().zip(self.revisions(records.len())) {
+            line(record, revision, (now, date), &mut lines);
         }
         let mut inner = self.lock();
         inner.counts.written += records.len() as u64;
@@ -125,6 +130,16 @@ impl Records {
         }
         inner.backlog.extend_from_slice(&lines);
         inner.empty();
+    }
+
+    /// So many revision numbers: microseconds since 1970, so that they go on rising after a restart, or one more than the last where
+    /// that is not enough. They fit the numbers of JSON, 53 bits, until 2255.
+    fn revisions(&self, count: usize) -> impl Iterator<Item = u64> {
+        let now = u64::try_from(Clock::since_1970().saturating_since(Instant::ZERO).as_micros());
+        let first = |last: u64| now.unwrap_or(u64::MAX).max(last.saturating_add(1));
+        let reserve = |last| Some(first(last).saturating_add(count as u64).saturating_sub(1));
+        let last = self.revision.fetch_update(Ordering::Relaxed, Ordering::Relaxed, reserve);
+        (first(last.unwrap_or_default())..).take(count)
     }
 
     /// Tries again to write what waits, and says what has become of the database.
@@ -208,6 +223,10 @@ struct Line<'a> {
     /// The same whoever writes it: the database takes a record once.
     id: String,
     event: &'a str,
+    /// Of several with the same `id` and `event` the one with the largest is the latest.
+    revision: u64,
+    #[serde(rename = "final")]
+    is_final: bool,
     started: String,
     rang: Option<String>,
     answered: Option<String>,
@@ -233,7 +252,7 @@ struct Line<'a> {
 }
 
 /// Appends the line of a record. `now` by both clocks turns its times into dates.
-fn line(record: &CallRecord, (now, date): (Instant, UnixTime), out: &mut Vec<u8>) {
+fn line(record: &CallRecord, revision: u64, (now, date): (Instant, UnixTime), out: &mut Vec<u8>) {
     let unix = |then: Instant| {
         UnixTime::from_millis(date.as_millis().saturating_sub(millis(now.saturating_since(then))))
     };
@@ -257,6 +276,8 @@ fn line(record: &CallRecord, (now, date): (Instant, UnixTime), out: &mut Vec<u8>
             RecordEvent::Answered => "answered",
             RecordEvent::Ended => "ended",
         },
+        revision,
+        is_final: record.is_final,
         started: started.rfc3339(),
         rang: record.rang.map(|then| unix(then).rfc3339()),
         answered: answered.map(|then| unix(then).rfc3339()),
@@ -312,6 +333,7 @@ fn id(record: &CallRecord, started: UnixTime) -> String {
 mod tests {
     use super::*;
     use dialog::{About, Accepted, Cause, Side};
+    use node::DialogSettings;
 
     fn record() -> CallRecord {
         let source = Some(([192, 0, 2, 1], 5060).into());
@@ -329,12 +351,13 @@ mod tests {
             by: Some(Side::Callee),
             cause: Some(Cause::Bye),
             reason: b"Q.850;cause=16"[..].into(),
+            is_final: true,
         }
     }
 
     fn text(record: &CallRecord) -> String {
         let mut out = Vec::new();
-        line(record, (Instant::from_millis(11_000), UnixTime::from_secs(1_289_690_940)), &mut out);
+        line(record, 7, (Instant::from_millis(11_000), UnixTime::from_secs(1_289_690_940)), &mut out);
         String::from_utf8(out).expect("JSON is UTF-8")
     }
 
@@ -357,6 +380,28 @@ mod tests {
             assert_eq!(read[key], value, "{key}");
         }
         assert_eq!((read["seconds"].as_f64(), read["route"].is_null()), (Some(6.5), true));
+        assert_eq!((read["revision"].as_u64(), read["final"].as_bool()), (Some(7), Some(true)));
+    }
+
+    /// Whichever thread writes, and whatever the clock does.
+    #[test]
+    fn revisions_rise() {
+        for before in [0, u64::MAX >> 12] {
+            let config =
+                CallsConfig { dialogs: DialogSettings::default(), records: None, rotate: 1, keep: 1 };
+            let records = Records::start(&config, None, None).expect("it opens nothing");
+            records.revision.store(before, Ordering::Relaxed);
+            let all: Vec<_> = [3, 1, 2]
+                .into_iter()
+                .flat_map(|count| records.revisions(count).collect::<Vec<_>>())
+                .collect();
+            assert!(
+                all.len() == 6 && all[0] > before && all.is_sorted_by(|one, other| one < other),
+                "{all:?}"
+            );
+            // Of 2010 on, and before 2255.
+            assert!(before > 0 || (1_263_000_000_000_000..1 << 53).contains(&all[0]));
+        }
     }
 
     #[test]

@@ -210,8 +210,12 @@ fn proxy_text(health: &HealthView, proxy: &ProxyView) -> String {
 
 /// Calls whose dialogs are kept, and what is wrong with their records.
 fn calls(calls: &CallsView) -> String {
-    let CallsView { ringing, answered, records_total, records_waiting_bytes: waiting, .. } = calls;
-    let mut text = format!("\ncalls: {ringing} ringing, {answered} answered; {records_total} records");
+    let CallsView { ringing, answered, watched, records_total, records_waiting_bytes: waiting, .. } = calls;
+    let mut text = format!("\ncalls: {ringing} ringing, {answered} answered");
+    if *watched > 0 {
+        let _ = write!(text, ", {watched} watched after an end that nothing proves");
+    }
+    let _ = write!(text, "; {records_total} records");
     if let Some(trouble) = &calls.records_trouble {
         let waiting = if *waiting > 0 { format!("{waiting} bytes wait: ") } else { String::new() };
         let _ = write!(text, "\nrecords are not where they belong: {waiting}{trouble}");
@@ -519,8 +523,8 @@ pub(crate) mod tests {
             "retried_total": 2, "stateless_total": 20, "relayed_total": 90, "forked_total": 4, "rung_out_total": 1, "cancelled_total": 3,
             "refused_total": 1, "stray_total": 0,
             "calls": {
-                "ringing": 2, "answered": 7, "memory_bytes": 9_000, "refused_total": 0, "found_again_total": 1,
-                "time_limit_total": 0, "session_expired_total": 0, "lost_total": 0, "records_total": 30,
+                "ringing": 2, "answered": 7, "watched": 1, "memory_bytes": 9_000, "refused_total": 0, "found_again_total": 1,
+                "time_limit_total": 0, "session_expired_total": 0, "lost_total": 0, "reopened_total": 0, "records_total": 30,
                 "records_lost_total": 0, "records_refused_total": 0, "records_waiting_bytes": 512, "records_trouble": "No space left on device"
             }
         }))
@@ -532,7 +536,7 @@ pub(crate) mod tests {
              the process before is still there, with 1 request\n\
              since the start: 40 forwarded, 2 of them again to another next hop, 90 responses relayed, 1 refused\n\
              forks: 4 further branches, 1 groups rung out, 3 CANCELs\n\
-             calls: 2 ringing, 7 answered; 30 records\n\
+             calls: 2 ringing, 7 answered, 1 watched after an end that nothing proves; 30 records\n\
              records are not where they belong: 512 bytes wait: No space left on device"
         );
     }

@@ -1,51 +1,68 @@
+//! Calls from their INVITE to a BYE that proves their end.
+
 use super::room::ENDED;
 use super::*;
-use proptest::prelude::*;
-use std::collections::BTreeMap;
+use crate::call::Proof;
 
-const KEY: DialogKey = DialogKey { call: 7, tag: 1 };
-const OTHER: DialogKey = DialogKey { call: 7, tag: 2 };
-const PEER: ([u8; 4], u16) = ([192, 0, 2, 9], 5060);
+pub(super) const KEY: DialogKey = DialogKey { call: 7, tag: 1 };
+pub(super) const OTHER: DialogKey = DialogKey { call: 7, tag: 2 };
+pub(super) const PEER: ([u8; 4], u16) = ([192, 0, 2, 9], 5060);
 
-fn at(secs: u64) -> Instant {
+pub(super) fn at(secs: u64) -> Instant {
     Instant::ZERO + Duration::from_secs(secs)
 }
 
-fn about(call_id: &[u8]) -> About {
+pub(super) fn about(call_id: &[u8]) -> About {
     let source = Some(SocketAddr::from(([192, 0, 2, 1], 5060)));
     About::new([call_id, b"a", b"sip:a@x", b"sip:b@x", b"sip:b@x", b"", b"phones"], source)
 }
 
-const ENDS: fn() -> Option<Ends> = || Some(Ends::default());
+pub(super) const WAY: Way = Way { routes: 1, contact: 2 };
+/// A BYE comes by token, and goes to its target.
+pub(super) const TARGET: Proof = Proof::Token(WAY);
 
-fn invite(call_id: &[u8]) -> Invited {
+pub(super) const ENDS: fn() -> Option<Ends> = || Some(Ends::default());
+
+pub(super) fn invite(call_id: &[u8]) -> Invited {
     Invited { about: about(call_id), unix: 1_800_000_000, cseq: 5, is_spiral: false }
 }
 
-fn calls(settings: CallSettings) -> Calls {
+pub(super) fn calls(settings: CallSettings) -> Calls {
     Calls::new(settings)
 }
 
-fn limited() -> CallSettings {
+pub(super) fn limited() -> CallSettings {
     CallSettings { longest: Some(Duration::from_mins(10)), ..CallSettings::default() }
 }
 
-fn invited(calls: &mut Calls, now: Instant) {
+pub(super) fn invited(calls: &mut Calls, now: Instant) {
     calls.invited(now, 7, &invite(b"c")).expect("there is room");
 }
 
-fn accepted(calls: &mut Calls, now: Instant, key: DialogKey, session: Option<u64>) {
+pub(super) fn accepted(calls: &mut Calls, now: Instant, key: DialogKey, session: Option<u64>) {
     calls.accepted(
         now,
         key,
-        (b"b", PEER.into()),
+        (b"b", PEER.into(), [Some(WAY); 2]),
         Some(&invite(b"c")),
         session.map(Duration::from_secs),
         ENDS,
     );
 }
 
-fn records(calls: &mut Calls) -> Vec<CallRecord> {
+/// A BYE comes by, and its answer.
+pub(super) fn hangs_up(
+    calls: &mut Calls,
+    (then, answered): (Instant, Instant),
+    key: DialogKey,
+    (by, proof): (Side, Proof),
+    status: u16,
+) {
+    let bye = calls.bye(then, key, by, b"", proof);
+    calls.bye_answered(answered, key, status, bye);
+}
+
+pub(super) fn records(calls: &mut Calls) -> Vec<CallRecord> {
     let record = |event| match event {
         CallEvent::Record(record) => Some(*record),
         CallEvent::HangUp(_) => None,
@@ -54,7 +71,7 @@ fn records(calls: &mut Calls) -> Vec<CallRecord> {
 }
 
 /// Lets time pass, by the timers alone.
-fn pass(calls: &mut Calls, until: Instant) {
+pub(super) fn pass(calls: &mut Calls, until: Instant) {
     for _ in 0..100_000 {
         let Some(due) = calls.deadline().filter(|&due| due <= until) else { return calls.expire(until) };
         calls.expire(due);
@@ -76,18 +93,22 @@ fn a_call_rings_is_answered_and_ends_once() {
     assert_eq!(told.len(), 1, "its repetition tells nothing");
     assert_eq!((told[0].event, told[0].cause), (RecordEvent::Answered, None));
     assert_eq!((calls.counts().ringing, calls.counts().answered), (0, 1));
-    assert!(calls.heard(at(60), KEY, Side::Callee, 1));
-    calls.bye(at(61), KEY, Side::Callee, b"Q.850;cause=16");
-    calls.bye(at(62), KEY, Side::Callee, b"");
+    assert_eq!(calls.heard(at(60), KEY, Side::Callee, 1), Some(Heard::Known));
+    let bye = calls.bye(at(61), KEY, Side::Callee, b"Q.850;cause=16", TARGET);
+    calls.bye(at(62), KEY, Side::Callee, b"", TARGET);
     assert_eq!(records(&mut calls), [], "it is written with the answer");
-    calls.bye_answered(at(62), KEY, 200);
-    calls.bye_answered(at(63), KEY, 200);
+    calls.bye_answered(at(62), KEY, 200, bye);
+    calls.bye_answered(at(63), KEY, 200, bye);
     let [record] = &records(&mut calls)[..] else { panic!("one record") };
     assert_eq!((record.rang, record.ended, record.began), (Some(at(2)), at(61), Began::Seen(at(1))));
     assert_eq!(record.accepted.as_ref().and_then(|accepted| accepted.at), Some(at(4)));
     assert_eq!((record.cause, record.by, record.status), (Some(Cause::Bye), Some(Side::Callee), 200));
     assert_eq!((record.bye_status, &*record.reason), (200, &b"Q.850;cause=16"[..]));
-    assert!(calls.heard(at(70), KEY, Side::Caller, 3), "remembered: a repetition does not find it again");
+    assert!(record.is_final);
+    assert!(
+        calls.heard(at(70), KEY, Side::Caller, 3).is_some(),
+        "remembered: a repetition does not find it again"
+    );
     pass(&mut calls, at(100));
     assert!(calls.is_empty() && calls.deadline().is_none());
 }
@@ -113,12 +134,11 @@ fn another_invite_of_the_same_name_is_another_call() {
     accepted(&mut calls, at(2), KEY, None);
     let dear = Invited { about: about(b"dear"), ..invite(b"c") };
     calls.invited(at(3), 7, &dear).expect("there is room");
-    calls.accepted(at(4), OTHER, (b"d", PEER.into()), Some(&dear), None, ENDS);
+    calls.accepted(at(4), OTHER, (b"d", PEER.into(), [Some(WAY); 2]), Some(&dear), None, ENDS);
     calls.invited(at(5), 7, &dear).expect("there is room");
     calls.failed(at(6), (7, &dear), 486, (None, b""));
     for key in [KEY, OTHER] {
-        calls.bye(at(9), key, Side::Caller, b"");
-        calls.bye_answered(at(9), key, 200);
+        hangs_up(&mut calls, (at(9), at(9)), key, (Side::Caller, TARGET), 200);
     }
     let told: Vec<_> =
         records(&mut calls).into_iter().map(|told| (told.about.call_id().to_vec(), told.status)).collect();
@@ -130,50 +150,6 @@ fn another_invite_of_the_same_name_is_another_call() {
     calls.failed(at(61), (7, &spiral), 486, (None, b""));
     calls.failed(at(61), (7, &invite(b"c")), 486, (None, b""));
     assert_eq!(records(&mut calls).len(), 1);
-}
-
-/// A BYE that is refused ends nothing, unless nothing more is heard.
-#[test]
-fn a_refused_bye_is_the_end_only_if_nothing_follows() {
-    let mut calls = calls(CallSettings::default());
-    invited(&mut calls, at(0));
-    accepted(&mut calls, at(1), KEY, None);
-    calls.bye(at(2), KEY, Side::Caller, b"");
-    calls.bye_answered(at(2), KEY, 500);
-    assert_eq!((records(&mut calls), calls.counts().answered), (vec![], 1));
-    calls.bye(at(500), KEY, Side::Callee, b"");
-    calls.bye_answered(at(500), KEY, 500);
-    pass(&mut calls, at(100_000));
-    let [record] = &records(&mut calls)[..] else { panic!("one record") };
-    assert_eq!((record.ended, record.by, record.bye_status), (at(500), Some(Side::Callee), 500));
-    // Something follows: it is lost later, and by nobody.
-    let start = 200_000;
-    invited(&mut calls, at(start));
-    accepted(&mut calls, at(start), KEY, None);
-    calls.bye(at(start + 2), KEY, Side::Caller, b"");
-    calls.bye_answered(at(start + 2), KEY, 500);
-    calls.heard(at(start + 9), KEY, Side::Caller, 9);
-    pass(&mut calls, at(start + 100_000));
-    let [record] = &records(&mut calls)[..] else { panic!("one record") };
-    assert_eq!((record.cause, record.by), (Some(Cause::Lost), None));
-}
-
-/// Who says that a session is short, and talks on, is hung up all the same.
-#[test]
-fn a_short_session_hides_no_call_from_its_limit() {
-    let mut calls = calls(limited());
-    invited(&mut calls, at(0));
-    accepted(&mut calls, at(0), KEY, Some(1));
-    pass(&mut calls, at(89));
-    assert_eq!(calls.drain_events().count(), 0, "no session is that short");
-    pass(&mut calls, at(92));
-    assert_eq!(records(&mut calls)[0].cause, Some(Cause::SessionExpired));
-    pass(&mut calls, at(599));
-    assert_eq!(calls.drain_events().count(), 0);
-    pass(&mut calls, at(602));
-    let events: Vec<_> = calls.drain_events().collect();
-    assert!(matches!(events[..], [CallEvent::HangUp(_)]), "{events:?}");
-    assert!(calls.is_empty());
 }
 
 /// What comes of a call that has failed yet is no call from before a restart.
@@ -200,7 +176,7 @@ fn who_gives_up_is_told_and_a_challenge_is_no_end() {
     calls.failed(at(4), (7, &invite(b"c")), 487, (Some(PEER.into()), b""));
     invited(&mut calls, at(5));
     calls.provisional(at(6), KEY, false);
-    calls.bye(at(7), KEY, Side::Callee, b"");
+    calls.bye(at(7), KEY, Side::Callee, b"", TARGET);
     calls.failed(at(8), (7, &invite(b"c")), 487, (Some(PEER.into()), b""));
     invited(&mut calls, at(9));
     calls.failed(at(10), (7, &invite(b"c")), 408, (None, b""));
@@ -217,27 +193,10 @@ fn several_answers_are_several_dialogs() {
     invited(&mut calls, at(1));
     accepted(&mut calls, at(2), KEY, None);
     accepted(&mut calls, at(3), OTHER, None);
-    calls.bye(at(4), OTHER, Side::Caller, b"");
-    calls.bye_answered(at(4), OTHER, 200);
+    hangs_up(&mut calls, (at(4), at(4)), OTHER, (Side::Caller, TARGET), 200);
     assert_eq!(calls.counts().answered, 1);
-    calls.bye(at(9), KEY, Side::Caller, b"");
-    calls.bye_answered(at(9), KEY, 200);
+    hangs_up(&mut calls, (at(9), at(9)), KEY, (Side::Caller, TARGET), 200);
     assert_eq!(records(&mut calls).len(), 2);
-}
-
-/// [8.2-4] [8.3-1]
-#[test]
-fn a_session_that_is_not_refreshed_ends() {
-    let mut calls = calls(CallSettings::default());
-    invited(&mut calls, at(0));
-    accepted(&mut calls, at(0), KEY, Some(90));
-    calls.refreshed(at(60), KEY, Some(Duration::from_secs(90)), [None; 2]);
-    pass(&mut calls, at(149));
-    assert_eq!(records(&mut calls), []);
-    pass(&mut calls, at(151));
-    let [record] = &records(&mut calls)[..] else { panic!("one record") };
-    assert_eq!((record.cause, record.by), (Some(Cause::SessionExpired), None));
-    assert_eq!(calls.counts().expired, 1);
 }
 
 #[test]
@@ -245,7 +204,7 @@ fn a_refresh_without_an_interval_ends_the_watch() {
     let mut calls = calls(CallSettings::default());
     invited(&mut calls, at(0));
     accepted(&mut calls, at(0), KEY, Some(90));
-    calls.refreshed(at(60), KEY, None, [None; 2]);
+    calls.refreshed(at(60), KEY, None, (Side::Caller, TARGET), [None; 2]);
     pass(&mut calls, at(3600));
     assert_eq!(calls.counts().answered, 1);
 }
@@ -258,7 +217,7 @@ fn a_call_that_has_had_its_time_is_hung_up() {
     accepted(&mut calls, at(10), KEY, None);
     calls.heard(at(20), KEY, Side::Caller, 9);
     calls.heard(at(21), KEY, Side::Callee, 4);
-    calls.refreshed(at(22), KEY, None, [None, Some(b"sip:b@new")]);
+    calls.refreshed(at(22), KEY, None, (Side::Caller, TARGET), [None, Some((b"sip:b@new", 3))]);
     pass(&mut calls, at(609));
     assert_eq!(calls.drain_events().count(), 0);
     pass(&mut calls, at(611));
@@ -267,34 +226,20 @@ fn a_call_that_has_had_its_time_is_hung_up() {
     assert_eq!((hang_up.cseq, &*hang_up.ends.contacts[1]), ([9, 4], &b"sip:b@new"[..]));
     assert_eq!((record.cause, record.by), (Some(Cause::TimeLimit), Some(Side::Proxy)));
     // The answers, and BYEs that cross ours.
-    calls.bye(at(612), KEY, Side::Caller, b"");
-    calls.bye_answered(at(612), KEY, 200);
+    hangs_up(&mut calls, (at(612), at(612)), KEY, (Side::Caller, TARGET), 200);
     assert_eq!(calls.drain_events().count(), 0);
-}
-
-/// [15.1.1-1]
-#[test]
-fn a_bye_without_an_answer_ends_the_call_all_the_same() {
-    let mut calls = calls(CallSettings::default());
-    invited(&mut calls, at(0));
-    accepted(&mut calls, at(1), KEY, None);
-    calls.bye(at(5), KEY, Side::Caller, b"");
-    calls.bye_answered(at(5), KEY, 407);
-    calls.bye(at(6), KEY, Side::Caller, b"");
-    pass(&mut calls, at(39));
-    let [record] = &records(&mut calls)[..] else { panic!("one record") };
-    assert_eq!((record.bye_status, record.ended, record.cause), (408, at(6), Some(Cause::Bye)));
 }
 
 #[test]
 fn a_call_from_before_a_restart_is_found_again_by_its_token() {
     let mut calls = calls(CallSettings { most: 1, ..limited() });
-    assert!(!calls.heard(at(1), KEY, Side::Caller, 3));
+    assert_eq!(calls.heard(at(1), KEY, Side::Caller, 3), None);
     assert!(calls.found(at(1), KEY, about(b"c"), b"b", 1_800_000_000));
     assert!(!calls.found(at(1), DialogKey { call: 8, tag: 1 }, about(b"d"), b"b", 1_800_000_000), "full");
-    assert!(calls.heard(at(1), KEY, Side::Caller, 3));
-    calls.bye(at(1), KEY, Side::Caller, b"");
-    calls.bye_answered(at(2), KEY, 200);
+    assert!(calls.heard(at(1), KEY, Side::Caller, 3).is_some());
+    // No way is known, and the token names the host where there is no other Route.
+    let proof = Proof::Token(Way { routes: 0, ..WAY });
+    hangs_up(&mut calls, (at(1), at(2)), KEY, (Side::Caller, proof), 200);
     let [record] = &records(&mut calls)[..] else { panic!("one record") };
     assert_eq!((record.began, record.is_found_again()), (Began::Token(1_800_000_000), true));
     assert_eq!(record.accepted.as_ref().map(|accepted| accepted.at), Some(None));
@@ -316,20 +261,20 @@ fn what_has_ended_leaves_its_room_at_once() {
     for number in 0..1_000 {
         let (now, key) = (Instant::from_millis(number), DialogKey { call: 1_000 + number, tag: 1 });
         calls.invited(now, key.call, &invite(b"d")).expect("there is room");
-        calls.accepted(now, key, (b"b", PEER.into()), Some(&invite(b"d")), None, ENDS);
+        calls.accepted(now, key, (b"b", PEER.into(), [Some(WAY); 2]), Some(&invite(b"d")), None, ENDS);
         // One goes on all the time, and there is no room for a third.
         let first = DialogKey { call: 1_000, tag: 1 };
         if number > 0 {
             assert_eq!(calls.invited(now, 7, &invite(b"c")), Err(CallsFull));
-            calls.bye(now, key, Side::Caller, b"");
+            let bye = calls.bye(now, key, Side::Caller, b"", TARGET);
             assert_eq!(calls.invited(now, 7, &invite(b"c")), Err(CallsFull), "its BYE is not answered");
-            calls.bye_answered(now, key, 200);
+            calls.bye_answered(now, key, 200, bye);
             assert!(calls.has_room(key.call) && calls.has_room(7));
         }
-        assert!(calls.heard(now, first, Side::Caller, 1));
+        assert!(calls.heard(now, first, Side::Caller, 1).is_some());
     }
     let again = DialogKey { call: 1_999, tag: 1 };
-    assert!(calls.heard(at(2), again, Side::Caller, 1), "it is remembered all the same");
+    assert!(calls.heard(at(2), again, Side::Caller, 1).is_some(), "it is remembered all the same");
     assert_eq!(records(&mut calls).len(), 999);
 }
 
@@ -339,13 +284,13 @@ fn what_has_ended_takes_no_memory_without_bound() {
     for number in 0..2 * ENDED as u64 {
         let key = DialogKey { call: number, tag: 1 };
         calls.invited(at(0), key.call, &invite(b"d")).expect("there is room");
-        calls.accepted(at(0), key, (b"b", PEER.into()), Some(&invite(b"d")), None, ENDS);
-        calls.bye(at(0), key, Side::Caller, b"");
-        calls.bye_answered(at(0), key, 200);
+        calls.accepted(at(0), key, (b"b", PEER.into(), [Some(WAY); 2]), Some(&invite(b"d")), None, ENDS);
+        hangs_up(&mut calls, (at(0), at(0)), key, (Side::Caller, TARGET), 200);
         records(&mut calls);
         assert!(calls.table.len() <= ENDED + 1);
     }
-    assert!(!calls.heard(at(1), DialogKey { call: 0, tag: 1 }, Side::Caller, 1), "the first is forgotten");
+    let first = DialogKey { call: 0, tag: 1 };
+    assert_eq!(calls.heard(at(1), first, Side::Caller, 1), None, "the first is forgotten");
     pass(&mut calls, at(33));
     assert!(calls.is_empty());
 }
@@ -357,9 +302,8 @@ fn calls_of_one_name_push_out_none_that_ended_later() {
     for number in 0..10 {
         invited(&mut calls, at(number));
         accepted(&mut calls, at(number), KEY, None);
-        calls.bye(at(number), KEY, Side::Caller, b"");
-        calls.bye_answered(at(number), KEY, 200);
-        assert!(calls.heard(at(number), KEY, Side::Caller, 2), "it has just ended");
+        hangs_up(&mut calls, (at(number), at(number)), KEY, (Side::Caller, TARGET), 200);
+        assert!(calls.heard(at(number), KEY, Side::Caller, 2).is_some(), "it has just ended");
     }
     assert_eq!(records(&mut calls).len(), 10);
     pass(&mut calls, at(60));
@@ -377,117 +321,4 @@ fn a_call_that_nobody_ends_is_lost_after_a_while() {
     pass(&mut calls, at(6601));
     let [record] = &records(&mut calls)[..] else { panic!("one record") };
     assert_eq!((record.cause, record.by), (Some(Cause::Lost), None));
-}
-
-/// Call-ID and tag of a dialog.
-type Name = (Box<[u8]>, Box<[u8]>);
-
-/// What may come by, of two calls with two callees each.
-#[derive(Clone, Copy, Debug)]
-enum Step {
-    Invite,
-    Ring(u64),
-    Accept(u64, Option<u8>),
-    Fail(u16),
-    Cancel,
-    Bye(u64),
-    ByeAnswered(u64, u16),
-    Refresh(u64, Option<u8>),
-    Found(u64),
-    Wait(u16),
-}
-
-fn step() -> impl Strategy<Value = (u64, Step)> {
-    let tag = 1..3_u64;
-    let step = prop_oneof![
-        Just(Step::Invite),
-        tag.clone().prop_map(Step::Ring),
-        (tag.clone(), prop::option::of(any::<u8>())).prop_map(|(tag, session)| Step::Accept(tag, session)),
-        prop::sample::select(vec![407, 486, 487, 503]).prop_map(Step::Fail),
-        Just(Step::Cancel),
-        tag.clone().prop_map(Step::Bye),
-        (tag.clone(), prop::sample::select(vec![200, 401, 481, 500]))
-            .prop_map(|(tag, status)| Step::ByeAnswered(tag, status)),
-        (tag.clone(), prop::option::of(any::<u8>())).prop_map(|(tag, session)| Step::Refresh(tag, session)),
-        tag.prop_map(Step::Found),
-        (0..400_u16).prop_map(Step::Wait),
-    ];
-    (7..9_u64, step)
-}
-
-proptest! {
-    /// Whatever comes in whatever order: each dialog that is answered has one record of its end, no other has, none is left for
-    /// ever, and what is counted is what is there.
-    #[test]
-    fn each_answered_dialog_has_one_record(steps in prop::collection::vec(step(), 0..120)) {
-        let settings = CallSettings {
-            longest: Some(Duration::from_mins(15)),
-            silence: Duration::from_secs(2000),
-            ..CallSettings::default()
-        };
-        let mut calls = Calls::new(settings);
-        let mut now = at(1);
-        let mut answered: BTreeMap<Name, (usize, usize)> = BTreeMap::new();
-        for (call, step) in steps {
-            let key = |tag| DialogKey { call, tag };
-            let name = [b'c', call as u8];
-            let tag_of = |tag: u64| [tag as u8];
-            let before = calls.counts().answered;
-            match step {
-                Step::Invite => {
-                    let _ = calls.invited(now, call, &invite(&name));
-                }
-                Step::Ring(tag) => calls.provisional(now, key(tag), true),
-                Step::Accept(tag, session) => {
-                    let session = session.map(|session| Duration::from_secs(session.into()));
-                    calls.accepted(now, key(tag), (&tag_of(tag), PEER.into()), Some(&invite(&name)), session, ENDS);
-                    let new = calls.counts().answered - before;
-                    answered.entry((name.into(), tag_of(tag).into())).or_default().0 += new;
-                }
-                Step::Fail(status) => calls.failed(now, (call, &invite(&name)), status, (None, b"")),
-                Step::Cancel => calls.cancelled(call, Side::Caller, b""),
-                Step::Bye(tag) => calls.bye(now, key(tag), Side::Callee, b""),
-                Step::ByeAnswered(tag, status) => calls.bye_answered(now, key(tag), status),
-                Step::Refresh(tag, session) => {
-                    let session = session.map(|session| Duration::from_secs(session.into()));
-                    calls.refreshed(now, key(tag), session, [None; 2]);
-                }
-                Step::Found(tag) => {
-                    if !calls.heard(now, key(tag), Side::Caller, 1) {
-                        calls.found(now, key(tag), about(&name), &tag_of(tag), 1);
-                        let new = calls.counts().answered - before;
-                        answered.entry((name.into(), tag_of(tag).into())).or_default().0 += new;
-                    }
-                }
-                Step::Wait(secs) => {
-                    now += Duration::from_secs(secs.into());
-                    pass(&mut calls, now);
-                }
-            }
-            for record in records(&mut calls) {
-                prop_assert!(record.cause.is_some() && record.ended <= now);
-                if let Some(accepted) = &record.accepted {
-                    prop_assert!(accepted.at.is_none_or(|at| at <= record.ended));
-                    let name = (record.about.call_id().into(), accepted.tag.clone());
-                    answered.entry(name).or_default().1 += 1;
-                }
-            }
-            let counts = calls.counts();
-            let open: usize = answered.values().map(|(began, ended)| began - ended).sum();
-            prop_assert_eq!(counts.answered, open);
-            let going_on = calls.table.iter().filter(|(_, call)| call.is_open()).count();
-            prop_assert_eq!(calls.open, going_on, "calls that go on");
-        }
-        pass(&mut calls, now + Duration::from_secs(10_000));
-        for record in records(&mut calls) {
-            if let Some(accepted) = &record.accepted {
-                let name = (record.about.call_id().into(), accepted.tag.clone());
-                answered.entry(name).or_default().1 += 1;
-            }
-        }
-        for (name, (began, ended)) in answered {
-            prop_assert_eq!(began, ended, "{:?}", name);
-        }
-        prop_assert!(calls.open == 0 && calls.is_empty() && calls.deadline().is_none(), "nothing is left for ever");
-    }
 }

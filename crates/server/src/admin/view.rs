@@ -292,6 +292,8 @@ pub struct CallsView {
     pub ringing: usize,
     /// Calls that are answered and go on.
     pub answered: usize,
+    /// Calls that are over as far as somebody has said: they are watched, and what is heard of them yet reopens them.
+    pub watched: usize,
     /// Bytes of memory that calls take, those included that have just ended.
     pub memory_bytes: usize,
     /// Calls refused for want of room.
@@ -304,6 +306,8 @@ pub struct CallsView {
     pub session_expired_total: u64,
     /// Calls ended because nothing was heard of them.
     pub lost_total: u64,
+    /// Calls reopened: they went on after an end that nothing proved.
+    pub reopened_total: u64,
     /// Records of calls.
     pub records_total: u64,
     /// Records that were thrown away, since there was no room for them for so long.
@@ -321,12 +325,14 @@ impl CallsView {
         Self {
             ringing: counts.ringing,
             answered: counts.answered,
+            watched: counts.watched,
             memory_bytes: counts.memory,
             refused_total: counts.refused,
             found_again_total: counts.found,
             time_limit_total: counts.limited,
             session_expired_total: counts.expired,
             lost_total: counts.lost,
+            reopened_total: counts.reopened,
             records_total: records.written,
             records_lost_total: records.lost,
             records_refused_total: records.refused,

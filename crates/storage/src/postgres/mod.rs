@@ -80,5 +80,10 @@ pub(crate) fn text(error: &Error) -> String {
 /// Whether a value is to blame (class 22 of SQLSTATE, data exception), such as a character that the database's encoding does not
 /// have. The connection is as good as before.
 pub(crate) fn is_of_value(error: &Error) -> bool {
-    error.code().is_some_and(|code| code.code().starts_with("22"))
+    is_of_class(error, "22")
+}
+
+/// Whether the error is of this class of SQLSTATE, its first two characters.
+pub(crate) fn is_of_class(error: &Error, class: &str) -> bool {
+    error.code().is_some_and(|code| code.code().starts_with(class))
 }

@@ -27,16 +27,35 @@ const BATCH: usize = 500;
 
 /// The table, made where it is missing. The columns are the keys of the records.
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS call_records (\
-    id text NOT NULL, event text NOT NULL, \
+    id text NOT NULL, event text NOT NULL, revision bigint, final boolean, \
     started timestamptz, rang timestamptz, answered timestamptz, ended timestamptz, seconds double precision, \
     caller text, callee text, uri text, call_id text, caller_tag text, callee_tag text, \
     source text, peer text, route text, pool text, \
     status integer, bye_status integer, ended_by text, cause text, reason text, found_again boolean, \
     PRIMARY KEY (id, event))";
 
-/// One record or more, as an array. Who has it already keeps it.
-const INSERT: &str = "INSERT INTO call_records SELECT * FROM \
-    json_populate_recordset(null::call_records, $1::text::json) ON CONFLICT DO NOTHING";
+/// What a table of an earlier version lacks. Records of that version have neither, and are older than any that has.
+const UPGRADE: &str = "ALTER TABLE call_records ADD COLUMN IF NOT EXISTS revision bigint, \
+    ADD COLUMN IF NOT EXISTS final boolean";
+
+/// Whether the table is missing, and whether it is there without the column `revision`.
+const STATE: &str = "SELECT to_regclass('call_records') IS NULL, NOT EXISTS (SELECT FROM pg_attribute \
+    WHERE attrelid = to_regclass('call_records') AND attname = 'revision' AND NOT attisdropped)";
+
+/// One record or more, as an array; each `id` and `event` once. A later revision takes the place of an earlier one: its end counts,
+/// and what it does not know (of a call from before a restart) stays as it was.
+const INSERT: &str = "INSERT INTO call_records AS old SELECT * FROM \
+    json_populate_recordset(null::call_records, $1::text::json) \
+    ON CONFLICT (id, event) DO UPDATE SET \
+    revision = excluded.revision, final = excluded.final, ended = excluded.ended, cause = excluded.cause, \
+    ended_by = excluded.ended_by, bye_status = excluded.bye_status, reason = excluded.reason, \
+    started = least(old.started, excluded.started), rang = coalesce(old.rang, excluded.rang), \
+    answered = coalesce(old.answered, excluded.answered), uri = coalesce(old.uri, excluded.uri), \
+    source = coalesce(old.source, excluded.source), peer = coalesce(old.peer, excluded.peer), \
+    route = coalesce(old.route, excluded.route), pool = coalesce(old.pool, excluded.pool), \
+    found_again = excluded.found_again, \
+    seconds = coalesce(excluded.seconds, extract(epoch FROM excluded.ended - old.answered)) \
+    WHERE coalesce(old.revision, 0) < coalesce(excluded.revision, 0)";
 
 /// How the database does.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -156,12 +175,19 @@ impl Feeder {
             let connected = within(runtime, async {
                 let client = postgres::connect(&self.config, TIMEOUT).await?;
                 // Who may only write to a table that is there could not make it, even if it need not be made.
-                if client.query_one("SELECT to_regclass('call_records') IS NULL", &[]).await?.get(0) {
-                    client.batch_execute(TABLE).await?;
-                }
-                Ok(client)
+                let state = client.query_one(STATE, &[]).await?;
+                let outcome = match (state.get(0), state.get(1)) {
+                    (true, _) => client.batch_execute(TABLE).await.map_err(|error| (TABLE, error)),
+                    (_, true) => client.batch_execute(UPGRADE).await.map_err(|error| (UPGRADE, error)),
+                    (false, false) => Ok(()),
+                };
+                Ok((client, outcome))
             });
-            *client = Some(connected.map_err(|failure| failure.0)?);
+            let (connected, outcome) = connected.map_err(|failure| failure.0)?;
+            outcome.map_err(|(statement, error)| {
+                format!("{}; have the owner of the table run: {statement}", postgres::text(&error))
+            })?;
+            *client = Some(connected);
         }
         let Some(open) = client.as_ref() else { return Ok(()) };
         loop {
@@ -220,6 +246,7 @@ impl Feeder {
         let whole = format!("[{}]", String::from_utf8_lossy(&batch.join(&b","[..])));
         match within(runtime, client.execute(INSERT, &[&whole])) {
             Ok(_) => Ok(()),
+            // One of them is to blame, or two are of one call.
             Err(Failure(_, true)) if batch.len() > 1 => {
                 let (first, second) = batch.split_at(batch.len() / 2);
                 self.insert(runtime, client, first)?;
@@ -243,13 +270,17 @@ impl Feeder {
     }
 }
 
-/// Why a statement has failed, and whether its value is to blame.
+/// Why a statement has failed, and whether its rows are to blame.
 struct Failure(String, bool);
 
 fn within<T>(runtime: &Runtime, future: impl Future<Output = Result<T, Error>>) -> Result<T, Failure> {
     match runtime.block_on(async { tokio::time::timeout(TIMEOUT, future).await }) {
         Ok(Ok(done)) => Ok(done),
-        Ok(Err(error)) => Err(Failure(postgres::text(&error), postgres::is_of_value(&error))),
+        Ok(Err(error)) => {
+            // Class 21: two rows of the statement have the same key.
+            let is_of_rows = postgres::is_of_value(&error) || postgres::is_of_class(&error, "21");
+            Err(Failure(postgres::text(&error), is_of_rows))
+        }
         Err(_) => Err(Failure(format!("no answer within {TIMEOUT:?}"), false)),
     }
 }

@@ -21,10 +21,18 @@ type DialogName = (CallName, Vec<u8>);
 struct Dialog {
     /// When something of it last came by that its end depends on.
     heard: Instant,
-    /// Who hung up, unless that was refused.
-    bye: Option<(Side, Instant)>,
+    /// Who hung up first of each side, and when.
+    byes: BTreeMap<&'static str, Instant>,
     /// What the BYEs were answered with.
     answers: BTreeSet<u16>,
+    /// The end that was written, unless it has gone on after that. It is not the final one.
+    told: Option<Instant>,
+}
+
+impl Dialog {
+    fn new(heard: Instant) -> Self {
+        Self { heard, byes: BTreeMap::new(), answers: BTreeSet::new(), told: None }
+    }
 }
 
 /// The calls of one proxy.
@@ -85,10 +93,9 @@ impl Calls {
     pub(super) fn restarted(&mut self) {
         let forgotten = core::mem::take(&mut self.open).into_iter();
         let ended = core::mem::take(&mut self.ended).into_iter();
-        self.before.extend(forgotten.map(|(name, dialog)| (name, Dialog { bye: None, ..dialog })));
-        let no_dialog = || Dialog { heard: Instant::ZERO, bye: None, answers: BTreeSet::new() };
+        self.before.extend(forgotten.map(|(name, dialog)| (name, Dialog::new(dialog.heard))));
         // The BYE comes again where its answer was lost.
-        self.before.extend(ended.map(|name| (name, no_dialog())));
+        self.before.extend(ended.map(|name| (name, Dialog::new(Instant::ZERO))));
         self.invited_before.append(&mut self.invited);
         self.failed.clear();
     }
@@ -116,7 +123,7 @@ impl Calls {
         if has_dialog(&callee) {
             return;
         }
-        let dialog = Dialog { heard: now, bye: None, answers: BTreeSet::new() };
+        let dialog = Dialog::new(now);
         // What is accepted after the call has failed is found by its token alone, should it be heard of again.
         let has_failed = self.failed.contains(&call);
         let dialogs = if has_failed { &mut self.before } else { &mut self.open };
@@ -167,8 +174,7 @@ impl Calls {
             self.invited_before.contains(call) || self.failed.contains(call) || self.lives(call)
         };
         let found = both.find(|((call, _), _)| is_forgotten(call))?;
-        self.before
-            .insert(found.0.clone(), Dialog { heard: Instant::ZERO, bye: None, answers: BTreeSet::new() });
+        self.before.insert(found.0.clone(), Dialog::new(Instant::ZERO));
         Some(found)
     }
 
@@ -187,7 +193,7 @@ impl Calls {
         let Some((name, side)) = self.of(bye).or_else(|| self.of_before(bye)) else { return };
         if let Some(dialog) = self.dialog(&name) {
             dialog.heard = now;
-            dialog.bye.get_or_insert((side, now));
+            dialog.byes.entry(side.name()).or_insert(now);
         }
     }
 
@@ -199,19 +205,21 @@ impl Calls {
         }
     }
 
-    /// The final response to a BYE that went on has gone back: with most of them the dialog is over.
+    /// The final response to a BYE that went on has gone back: but for a challenge there is a record, final or not.
     pub(super) fn bye_answered(&mut self, now: Instant, response: &Message<'_>) {
         let Some((name, _)) = self.of(response) else { return };
         let status = response.status().unwrap_or_default();
+        if let Some(dialog) = self.dialog(&name) {
+            dialog.answers.insert(status);
+        }
         self.justify(now);
         // What a process has seen begin it does not find again.
         let is_told = self.open.contains_key(&name) || !self.invited.contains(&name.0);
-        if matches!(status, 200..300 | 408 | 481) {
-            let has_record = self.ended.contains(&name);
+        if !matches!(status, 401 | 407) {
+            let is_ended = self.ended.contains(&name);
+            let has_record = is_ended || self.dialog(&name).is_some_and(|dialog| dialog.told.is_some());
             ProcessRule::RecordMissing
                 .holds(has_record || !is_told, format_args!("{}, BYE {status}", tell(&name)));
-        } else if let Some(dialog) = self.dialog(&name) {
-            dialog.bye = None;
         }
     }
 
@@ -240,24 +248,41 @@ impl Calls {
     fn ends(&mut self, now: Instant, name: DialogName, record: &CallRecord) {
         ProcessRule::RecordTwice.holds(!self.ended.contains(&name), format_args!("{}", tell(&name)));
         let dialogs = if record.is_found_again() { &mut self.before } else { &mut self.open };
-        let Some(dialog) = dialogs.remove(&name) else {
+        let Some(dialog) = dialogs.get_mut(&name) else {
             ProcessRule::RecordWrong.is_broken(format_args!("{} is none", tell(&name)))
         };
-        let Dialog { heard, bye, answers } = dialog;
-        let fits = match (record.cause, bye) {
-            (Some(Cause::Bye), Some((side, since))) => {
-                let is_given_up = record.bye_status == 408 && now >= since + UNANSWERED;
-                record.by == Some(side) && (is_given_up || answers.contains(&record.bye_status))
+        let Dialog { heard, byes, answers, told } = dialog;
+        let (cause, by, status) = (record.cause, record.by, record.bye_status);
+        let is_silent = now >= record.ended + self.silence;
+        let fits = match cause {
+            Some(Cause::Bye) => {
+                let side = by.map(Side::name).unwrap_or_default();
+                let since = byes.get(side).copied();
+                // We have refused one that did not go on.
+                let is_refused = since.is_none() && !record.is_final && (300..700).contains(&status);
+                let is_given_up = since.is_some_and(|since| now >= since + UNANSWERED);
+                let is_answered = answers.contains(&status) || (status == 408 && is_given_up);
+                let is_answered = since.is_some() && is_answered;
+                let is_proved = (200..300).contains(&status) || byes.len() == 2 || is_silent;
+                byes.entry(side).or_insert(record.ended);
+                is_refused
+                    || (is_answered && (is_proved || !record.is_final))
+                    || (is_silent && told.is_some())
             }
-            (Some(Cause::Lost), _) => now >= heard + self.silence,
+            Some(Cause::Reopened) => told.is_some() && !record.is_final,
+            Some(Cause::Lost) => now >= *heard + self.silence && record.is_final,
             _ => false,
         };
-        let (cause, by, status) = (record.cause, record.by, record.bye_status);
-        ProcessRule::RecordWrong.holds(
-            fits,
-            format_args!("{}: {cause:?} by {by:?} with {status}, not {bye:?} with {answers:?}", tell(&name)),
-        );
-        self.ended.insert(name);
+        let hung_up = format!("{byes:?} with {answers:?}, told {told:?}");
+        ProcessRule::RecordWrong
+            .holds(fits, format_args!("{}: {cause:?} by {by:?} with {status}, not {hung_up}", tell(&name)));
+        let is_shorter = told.is_some_and(|told| record.ended < told) && !(200..300).contains(&status);
+        ProcessRule::RecordWrong.holds(!is_shorter, format_args!("{}: shorter than before", tell(&name)));
+        *told = (cause != Some(Cause::Reopened)).then_some(record.ended);
+        if record.is_final {
+            dialogs.remove(&name);
+            self.ended.insert(name);
+        }
     }
 
     /// What the proxy shows of itself.

@@ -3,11 +3,15 @@
 
 use crate::edge::Edge;
 use crate::reply::{Halt, Own};
+use crate::route::Target;
 use crate::token::Tokens;
 use crate::token::route::Held;
 use crate::validate::{LARGEST, Refused, check_room, refused};
 use ::dialog::session_timer::{Asked, Forwarded, SessionTimer, TooSmall};
-use ::dialog::{About, CallCounts, CallEvent, CallSettings, Calls, DialogKey, Ends, HangUp, Invited, Side};
+use ::dialog::{
+    About, CallCounts, CallEvent, CallSettings, Calls, DialogKey, Ends, ForwardedBye, HangUp, Heard, Invited,
+    Proof, Side, Way,
+};
 use base::Instant;
 use core::hash::Hasher;
 use core::time::Duration;
@@ -47,13 +51,26 @@ impl DialogSettings {
 /// What is known of a request that begins a call whose dialogs are kept, or belongs to one, until its answer.
 pub(crate) struct Tracked {
     key: DialogKey,
-    /// Of the INVITE that begins the call.
-    invited: Option<Box<Invited>>,
     by: Side,
-    method: Method,
+    role: Role,
     session: Forwarded,
     /// Who has sent the best failure so far, and its Reason.
     refused_by: Option<(SocketAddr, Box<[u8]>)>,
+}
+
+/// An INVITE that begins a call, itself and what was noted of it, and the way to the caller.
+type Begun<'a> = (&'a [u8], &'a Invited, Option<Way>);
+
+/// What a request is to its call.
+enum Role {
+    /// The INVITE that begins it, and the way to the caller.
+    Begins(Box<Invited>, Option<Way>),
+    /// An INVITE or UPDATE within its dialog, and whether that goes to the dialog's target.
+    Refreshes(Proof),
+    /// A BYE.
+    Ends(ForwardedBye),
+    /// Any other request of a dialog that is watched.
+    GoesOn,
 }
 
 impl Tracked {
@@ -137,32 +154,35 @@ impl Dialogs {
                 .any(|via| edge.tokens.has_made(via.branch.unwrap_or_default())),
         };
         self.calls.invited(edge.now, call, &invited).map_err(|_| TOO_MANY_CALLS)?;
-        let (key, invited) = (DialogKey { call, tag: 0 }, Some(Box::new(invited)));
-        Ok(Tracked { key, invited, by: Side::Caller, method: Method::Invite, session, refused_by: None })
+        let (key, role) =
+            (DialogKey { call, tag: 0 }, Role::Begins(Box::new(invited), way_to_caller(edge, message)));
+        Ok(Tracked { key, by: Side::Caller, role, session, refused_by: None })
     }
 
-    /// A request within a dialog goes on whose token says that its state is kept.
+    /// A request within a dialog goes on whose token says that its state is kept; `proof`: whether it goes to the dialog's target.
     pub(crate) fn within(
         &mut self,
         edge: &Edge,
         message: &Message<'_>,
         from: SocketAddr,
-        held: &Held,
+        (held, proof): (&Held, Proof),
     ) -> Result<Option<Box<Tracked>>, Halt> {
         let method = message.method().unwrap_or(Method::Other);
         let refreshes = matches!(method, Method::Invite | Method::Update);
         let session = if refreshes { self.session_of(message)? } else { Forwarded::default() };
         let by = Side::of(held.by_initiator);
         let (key, callee) = dialog_key(&edge.tokens, message, held.by_initiator);
-        let is_known = self.calls.heard(edge.now, key, by, message.cseq().number);
+        let heard = self.calls.heard(edge.now, key, by, message.cseq().number);
         if !refreshes && method != Method::Bye {
-            return Ok(None);
+            let is_asked = heard == Some(Heard::Watched) && method != Method::Ack;
+            let tracked = Tracked { key, by, role: Role::GoesOn, session, refused_by: None };
+            return Ok(is_asked.then(|| Box::new(tracked)));
         }
-        if !is_known {
+        if heard.is_none() {
             let about = about(message, held.by_initiator, from, ("", ""));
             self.calls.found(edge.now, key, about, callee.unwrap_or_default(), held.made);
         }
-        Ok(Some(Box::new(self.follow(edge, message, (key, by, method), session))))
+        Ok(Some(Box::new(self.follow(edge, message, (key, by, proof), session))))
     }
 
     /// A request that refreshes a dialog or ends it goes on.
@@ -170,28 +190,43 @@ impl Dialogs {
         &mut self,
         edge: &Edge,
         message: &Message<'_>,
-        (key, by, method): (DialogKey, Side, Method),
+        (key, by, proof): (DialogKey, Side, Proof),
         session: Forwarded,
     ) -> Tracked {
-        if method == Method::Bye {
-            self.calls.bye(edge.now, key, by, reason(message));
+        let role = if message.method() == Some(Method::Bye) {
+            Role::Ends(self.calls.bye(edge.now, key, by, reason(message), proof))
+        } else {
+            Role::Refreshes(proof)
+        };
+        Tracked { key, by, role, session, refused_by: None }
+    }
+
+    /// A BYE of a dialog whose state is kept has got this answer of ours, and goes nowhere. Its sender takes the call for over
+    /// (RFC 3261 §15.1.1).
+    pub(crate) fn refused_bye(
+        &mut self,
+        edge: &Edge,
+        bye: &Message<'_>,
+        from: SocketAddr,
+        held: &Held,
+        status: u16,
+    ) {
+        if let Ok(Some(tracked)) = self.within(edge, bye, from, (held, Proof::Tags)) {
+            self.concluded(edge.now, &tracked, status, true);
         }
-        Tracked { key, invited: None, by, method, session, refused_by: None }
     }
 
     /// A request goes on that has a To tag and no token of ours, as of a client that knows no Record-Route: it belongs to a dialog
-    /// that is known here, or to none.
+    /// that is known here, or to none. Its tags prove nothing, since anybody may answer it.
     pub(crate) fn untold(&mut self, edge: &Edge, message: &Message<'_>) -> Option<Box<Tracked>> {
-        let method = message
-            .method()
-            .filter(|method| matches!(method, Method::Invite | Method::Update | Method::Bye))?;
+        message.method().filter(|method| matches!(method, Method::Invite | Method::Update | Method::Bye))?;
         let mut heard = |by_initiator| {
             let (key, _) = dialog_key(&edge.tokens, message, by_initiator);
             let by = Side::of(by_initiator);
-            self.calls.heard(edge.now, key, by, message.cseq().number).then_some((key, by))
+            self.calls.heard(edge.now, key, by, message.cseq().number).map(|_| (key, by))
         };
         let (key, by) = heard(true).or_else(|| heard(false))?;
-        Some(Box::new(self.follow(edge, message, (key, by, method), Forwarded::default())))
+        Some(Box::new(self.follow(edge, message, (key, by, Proof::Tags), Forwarded::default())))
     }
 
     /// A response goes back to the request that is `tracked`, from `source`; it has been edited so far as it goes back whether or
@@ -205,28 +240,27 @@ impl Dialogs {
     ) {
         let now = edge.now;
         match response.status().unwrap_or_default() {
-            status @ 101..200 if tracked.invited.is_some() => {
+            status @ 101..200 if matches!(tracked.role, Role::Begins(..)) => {
                 let key = DialogKey { tag: edge.tokens.tag_hash(response.to_tag()), ..tracked.key };
                 self.calls.provisional(now, key, matches!(status, 180 | 182 | 183));
             }
             100..200 => {}
             status @ 200..300 => {
                 let session = tracked.session_of(response, edge);
-                if let Some(invited) = &tracked.invited {
-                    self.accept(
-                        edge,
-                        tracked.key.call,
-                        response,
-                        source,
-                        (session, Some((request, invited))),
-                    );
-                } else if tracked.method == Method::Bye {
-                    self.calls.bye_answered(now, tracked.key, status);
-                } else {
-                    let request = wire::scan(request).expect("it was read when it came in");
-                    let (asked, told) = (request.contact(), response.contact());
-                    let contacts = if tracked.by == Side::Caller { [asked, told] } else { [told, asked] };
-                    self.calls.refreshed(now, tracked.key, session, contacts);
+                match &tracked.role {
+                    Role::Begins(invited, to_caller) => {
+                        let begun = Some((request, &**invited, *to_caller));
+                        self.accept(edge, tracked.key.call, response, source, (session, begun));
+                    }
+                    Role::Ends(bye) => self.calls.bye_answered(now, tracked.key, status, *bye),
+                    Role::Refreshes(proof) => {
+                        let request = wire::scan(request).expect("it was read when it came in");
+                        let hashed = |uri| (uri, contact_hash(&edge.tokens, uri));
+                        let [asked, told] = [&request, response].map(|message| message.contact().map(hashed));
+                        let contacts = if tracked.by == Side::Caller { [asked, told] } else { [told, asked] };
+                        self.calls.refreshed(now, tracked.key, session, (tracked.by, *proof), contacts);
+                    }
+                    Role::GoesOn => self.calls.goes_on(now, tracked.key),
                 }
             }
             _ => tracked.refused_by = Some((source, reason(response).into())),
@@ -249,24 +283,34 @@ impl Dialogs {
         call: u64,
         response: &Message<'_>,
         source: SocketAddr,
-        (session, begun): (Option<Duration>, Option<(&[u8], &Invited)>),
+        (session, begun): (Option<Duration>, Option<Begun<'_>>),
     ) {
         let key = DialogKey { call, tag: edge.tokens.tag_hash(response.to_tag()) };
         let tag = response.to_tag().unwrap_or_default();
-        let ends = || begun.and_then(|(request, _)| ends(edge, &wire::scan(request).ok()?, response));
-        let invited = begun.map(|(_, invited)| invited);
-        self.calls.accepted(edge.now, key, (tag, source), invited, session, ends);
+        let ways = [begun.and_then(|(.., to_caller)| to_caller), way_to_callee(edge, response)];
+        let ends = || begun.and_then(|(request, ..)| ends(edge, &wire::scan(request).ok()?, response));
+        let invited = begun.map(|(_, invited, _)| invited);
+        self.calls.accepted(edge.now, key, (tag, source, ways), invited, session, ends);
     }
 
     /// The request that is `tracked` has its final response, a failure; of ours, or of a next hop.
     pub(crate) fn concluded(&mut self, now: Instant, tracked: &Tracked, status: u16, is_own: bool) {
-        if let Some(invited) = &tracked.invited {
-            let by = tracked.refused_by.as_ref().filter(|_| !is_own);
-            let reason = by.map_or(&[][..], |(_, reason)| reason);
-            let by = (by.map(|(source, _)| *source), reason);
-            self.calls.failed(now, (tracked.key.call, invited), status, by);
-        } else if tracked.method == Method::Bye {
-            self.calls.bye_answered(now, tracked.key, status);
+        match &tracked.role {
+            Role::Begins(invited, _) => {
+                let by = tracked.refused_by.as_ref().filter(|_| !is_own);
+                let reason = by.map_or(&[][..], |(_, reason)| reason);
+                let by = (by.map(|(source, _)| *source), reason);
+                self.calls.failed(now, (tracked.key.call, invited), status, by);
+            }
+            Role::Ends(bye) => self.calls.bye_answered(now, tracked.key, status, *bye),
+            Role::Refreshes(_) | Role::GoesOn => {}
+        }
+    }
+
+    /// A 2xx to a BYE of ours has come: whoever sent it still had the call.
+    pub(crate) fn took_our_bye(&mut self, edge: &Edge, response: &Message<'_>) {
+        for (as_caller, side) in [(true, Side::Callee), (false, Side::Caller)] {
+            self.calls.took_our_bye(dialog_key(&edge.tokens, response, as_caller).0, side);
         }
     }
 
@@ -313,7 +357,7 @@ impl Dialogs {
 impl Tracked {
     /// RFC 4028 §8.2: how long the session lasts, and what the 2xx gets where nobody behind us knows timers.
     fn session_of(&self, response: &Message<'_>, edge: &mut Edge) -> Option<Duration> {
-        if !matches!(self.method, Method::Invite | Method::Update) {
+        if !matches!(self.role, Role::Begins(..) | Role::Refreshes(_)) {
             return None;
         }
         let has_room = response.bytes().len() + SESSION_MAX <= LARGEST;
@@ -369,6 +413,44 @@ fn about(message: &Message<'_>, by_initiator: bool, from: SocketAddr, (rule, poo
     let texts =
         [message.call_id(), tag.unwrap_or_default(), caller, callee, asked, rule.as_bytes(), pool.as_bytes()];
     About::new(texts, by_initiator.then_some(from))
+}
+
+/// The way to the caller, as the INVITE tells it: by what stands in its Record-Route before us, to its Contact.
+fn way_to_caller(edge: &Edge, invite: &Message<'_>) -> Option<Way> {
+    Some(way(&edge.tokens, invite.record_routes().map(|value| value.uri), invite.contact()?))
+}
+
+/// The way to the callee, as the 2xx tells it: by what stands in Record-Route beyond us, to its Contact.
+fn way_to_callee(edge: &Edge, response: &Message<'_>) -> Option<Way> {
+    let is_ours = |uri: &[u8]| wire::SipUri::parse(uri).is_ok_and(|uri| edge.topology.is_ours(&uri));
+    let beyond = response.record_routes().map(|value| value.uri).take_while(|uri| !is_ours(uri));
+    let beyond: Vec<_> = beyond.collect();
+    Some(way(&edge.tokens, beyond.into_iter().rev(), response.contact()?))
+}
+
+/// The way of a request by these Route values behind ours to this Contact.
+pub(super) fn way<'a>(tokens: &Tokens, routes: impl Iterator<Item = &'a [u8]>, contact: &[u8]) -> Way {
+    let mut routes = routes.peekable();
+    let is_direct = routes.peek().is_none();
+    let mut hasher = tokens.kept_hasher();
+    for route in routes {
+        hasher.write_usize(route.len());
+        hasher.write(route);
+    }
+    Way { routes: if is_direct { 0 } else { hasher.finish() }, contact: contact_hash(tokens, contact) }
+}
+
+/// Of the user and of where it leads. Parameters that say nothing of either get lost between Contact and Request-URI.
+fn contact_hash(tokens: &Tokens, uri: &[u8]) -> u64 {
+    let mut hasher = tokens.kept_hasher();
+    let user = wire::SipUri::parse(uri).ok().and_then(|uri| uri.user).unwrap_or_default();
+    hasher.write_usize(user.len());
+    hasher.write(user);
+    match Target::of(uri) {
+        Target::OtherTransport | Target::Nowhere => hasher.write(uri),
+        target => target.put(&mut hasher),
+    }
+    hasher.finish()
 }
 
 /// RFC 3326.

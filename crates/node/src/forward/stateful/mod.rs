@@ -143,7 +143,7 @@ impl Stateful {
         for event in events {
             match event {
                 CallEvent::Record(record) => {
-                    end_load(lent, &record);
+                    tell_load(lent, &record);
                     lent.out.event(ShardEvent::Record(record));
                 }
                 CallEvent::HangUp(hang_up) => {
@@ -335,6 +335,13 @@ impl Stateful {
         if !lent.edge.topology.is_our_via(message.top_via()) {
             return lent.edge.discard(Drop::ForeignResponse);
         }
+        if (200..300).contains(&status)
+            && message.cseq().method == Method::Bye
+            && let Some(dialogs) = &mut self.dialogs
+            && matches!(self.proxy.sent(key), Some((_, None)))
+        {
+            dialogs.took_our_bye(lent.edge, message);
+        }
         self.step(lent, |proxy, step| proxy.decide(key, status, step));
         self.note(lent, (key, status), message);
         lent.edge.hear_notice(message, self.notes.source);
@@ -389,14 +396,20 @@ impl Stateful {
     }
 }
 
-/// A call that ends without a BYE of its sides is no load of its member any more.
-fn end_load(lent: &mut Lent<'_>, record: &CallRecord) {
-    let is_unsaid = matches!(record.cause, Some(Cause::TimeLimit | Cause::SessionExpired | Cause::Lost));
-    if let Some(accepted) = record.accepted.as_ref().filter(|_| is_unsaid) {
-        let (about, tokens) = (&record.about, &lent.edge.tokens);
-        let hash = |tag: &[u8]| tokens.tag_hash(Some(tag).filter(|tag| !tag.is_empty()));
-        let tags = Tags { from: hash(about.tag()), to: hash(&accepted.tag) };
-        lent.balancer.end_dialog(lent.edge.now, tokens.call_key(about.call_id()), tags);
+/// What no answer to a BYE tells the balancer: a call that ends otherwise is no load of its member any more, one that goes on after
+/// all is again.
+fn tell_load(lent: &mut Lent<'_>, record: &CallRecord) {
+    let (Some(cause), Some(accepted)) = (record.cause, &record.accepted) else { return };
+    if cause == Cause::Bye && (200..300).contains(&record.bye_status) || lent.balancer.is_idle() {
+        return;
+    }
+    let (about, tokens, now) = (&record.about, &lent.edge.tokens, lent.edge.now);
+    let hash = |tag: &[u8]| tokens.tag_hash(Some(tag).filter(|tag| !tag.is_empty()));
+    let tags = Tags { from: hash(about.tag()), to: hash(&accepted.tag) };
+    let call = tokens.call_key(about.call_id());
+    match cause {
+        Cause::Reopened => lent.balancer.resume_dialog(now, call, tags),
+        _ => lent.balancer.end_dialog(now, call, tags),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Requests within dialogs that began with one of our transactions (RFC 3261 §16.3 to §16.5): each goes to whom the other
 //! party has named.
 
+use super::dialogs::way;
 use super::editor::{Received, Refresh, Way};
 use super::{Lent, Stateful};
 use crate::edge::Edge;
@@ -13,6 +14,7 @@ use crate::token::branch::Transaction;
 use crate::token::route::{Held, Kept, TokenOwner};
 use crate::validate::{Refused, check_extensions, check_form, check_from_tag, check_secure, refused};
 use crate::{Drop, ShardEvent};
+use ::dialog::Proof;
 use balance::{CallKey, Direction, PoolId, Request};
 use base::{Flow, Instant, Operation, Outbox};
 use std::cell::Cell;
@@ -27,6 +29,8 @@ struct Passage {
     hop: Flow,
     /// Whether what it goes to is known to want it.
     is_wanted: bool,
+    /// Whether it goes to the target of its dialog: asked where its answer says what becomes of that.
+    proof: Proof,
     routing: u32,
     refresh: Refresh,
     /// Whether its first copy went on, without a transaction, before the key of new tokens changed.
@@ -42,10 +46,12 @@ impl Stateful {
         flow: Flow,
         message: &Message<'_>,
     ) -> Result<bool, Halt> {
-        let Some(passage) = self.examine(lent.edge, flow, message, lent.out)? else {
-            return Ok(false);
-        };
-        let Passage { held, call, hop, is_wanted, routing, refresh, is_older } = passage;
+        let examined = self.examine(lent.edge, flow, message, lent.out);
+        if let Err(Halt::Answered(own)) = &examined {
+            self.refused_bye(lent.edge, flow, message, own.status());
+        }
+        let Some(passage) = examined? else { return Ok(false) };
+        let Passage { held, call, hop, is_wanted, proof, routing, refresh, is_older } = passage;
         if held.token.kept == Kept::Nothing {
             let (element, rule, stay) = (TokenOwner::Proxy, None, Stay::No);
             let onward =
@@ -54,7 +60,7 @@ impl Stateful {
             return Ok(true);
         }
         let tracked = match self.dialogs.as_mut().filter(|_| held.token.kept == Kept::Dialog) {
-            Some(dialogs) => dialogs.within(lent.edge, message, flow.peer, &held)?,
+            Some(dialogs) => dialogs.within(lent.edge, message, flow.peer, (&held, proof))?,
             None => None,
         };
         let noted = self.note_within(lent, flow, message, &passage);
@@ -143,7 +149,19 @@ impl Stateful {
         let call = edge.tokens.call_key(message.call_id());
         let (hop, is_wanted) = self.way_within(edge, (flow.listener, call), message, &route, &held, out)?;
         let refresh = refresh(edge, flow.peer, message, &route, &held);
-        Ok(Some(Passage { held, call, hop, is_wanted, routing, refresh, is_older }))
+        let proof = proof(edge, message, &route, &held);
+        Ok(Some(Passage { held, call, hop, is_wanted, proof, routing, refresh, is_older }))
+    }
+
+    /// A BYE of a dialog whose state is kept gets this answer of ours, whatever the reason: the dialog hears of it.
+    fn refused_bye(&mut self, edge: &mut Edge, flow: Flow, message: &Message<'_>, status: u16) {
+        let Some(dialogs) = self.dialogs.as_mut().filter(|_| message.method() == Some(Method::Bye)) else {
+            return;
+        };
+        let route = RouteInfo::new(&edge.topology, message, TokenOwner::Proxy);
+        if let Some(held) = held(edge, message, &route).filter(|held| held.token.kept == Kept::Dialog) {
+            dialogs.refused_bye(edge, message, flow.peer, &held, status);
+        }
     }
 
     /// Whether the first copy of a request, which goes on without a transaction, did so before the key of new tokens changed: all
@@ -237,6 +255,25 @@ fn held(edge: &mut Edge, message: &Message<'_>, route: &RouteInfo<'_>) -> Option
     });
     edge.counters.tokens_refused += u64::from(held.is_none());
     held
+}
+
+/// Whether a request goes to the target that the other party of its dialog has named, and by which way. A next hop takes requests
+/// of anybody, and a Route may lead on from there: whoever answers then need not be of the dialog.
+fn proof(edge: &mut Edge, message: &Message<'_>, route: &RouteInfo<'_>, held: &Held) -> Proof {
+    let matters = matches!(message.method(), Some(Method::Bye | Method::Invite | Method::Update));
+    if !matters || held.token.kept != Kept::Dialog || route.last.is_some() {
+        return Proof::Tags;
+    }
+    let target = route.target(message);
+    let is_led = edge.tokens.leads_to(held, &target) || {
+        let side = (Side::of(!held.by_initiator), held.by_initiator);
+        let asked = Refreshed::new(&edge.tokens, message, side, &target, false);
+        edge.targets.leads_to(asked).is_some()
+    };
+    if !is_led {
+        return Proof::Tags;
+    }
+    Proof::Token(way(&edge.tokens, route.behind(message), message.uri().unwrap_or_default()))
 }
 
 /// What the response may change of where the parties of the dialog are reached.

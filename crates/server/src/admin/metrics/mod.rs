@@ -203,6 +203,7 @@ fn calls(page: &mut Page, calls: &CallCounts, records: &RecordCounts) {
     let mut open = page.gauge("sarabande_calls", "Calls whose dialogs are kept, by how far they are.");
     open.sample(&[("state", "ringing")], calls.ringing);
     open.sample(&[("state", "answered")], calls.answered);
+    open.sample(&[("state", "watched")], calls.watched);
     page.gauge("sarabande_calls_memory_bytes", "Memory that they take.").sample(&[], calls.memory);
     page.counter("sarabande_calls_refused_total", "Calls refused for want of room.")
         .sample(&[], calls.refused);
@@ -215,6 +216,8 @@ fn calls(page: &mut Page, calls: &CallCounts, records: &RecordCounts) {
     {
         ended.sample(&[("cause", cause.name())], count);
     }
+    page.counter("sarabande_calls_reopened_total", "Calls that went on after an end that nothing proved.")
+        .sample(&[], calls.reopened);
     page.counter("sarabande_call_records_total", "Records of calls.").sample(&[], records.written);
     page.counter("sarabande_call_records_lost_total", "Records thrown away: for too long no room.")
         .sample(&[], records.lost);

@@ -1,0 +1,133 @@
+//! How calls end: by what is proved, by what time brings, and after having been watched.
+
+use super::{CallEvent, Calls, HangUp};
+use crate::call::{End, Ends, LATE, Phase, Side};
+use crate::record::{Cause, RecordEvent};
+use base::Instant;
+
+impl Calls {
+    /// Time has passed: ends what is to end, a bounded number of calls; [`deadline`](Self::deadline) tells whether some are left.
+    pub fn expire(&mut self, now: Instant) {
+        const MOST: usize = 64;
+        for _ in 0..MOST {
+            let Some((_, at)) = self.timers.pop(now) else { return };
+            // It has fired: what stands there is no key any more.
+            self.table[at].timer.0 = u32::MAX;
+            self.expire_one(now, at);
+            self.bound_watched();
+        }
+    }
+
+    fn expire_one(&mut self, now: Instant, at: u32) {
+        let tags: Vec<_> = self.table[at].dialogs.iter().map(|dialog| dialog.tag).collect();
+        for tag in tags {
+            self.expire_dialog(now, (at, tag));
+        }
+        let call = &mut self.table[at];
+        call.dialogs.retain(|dialog| !matches!(dialog.phase, Phase::Over(until) if until <= now));
+        let is_silent = now >= call.heard + self.settings.silence;
+        if call.passes > 0 && is_silent {
+            // What has to answer an INVITE is gone: a proxy that works does so by Timer C.
+            call.passes = 0;
+            call.drop_early();
+        }
+        self.set_timer_or_remove(at);
+    }
+
+    fn expire_dialog(&mut self, now: Instant, of: (u32, u64)) {
+        let settings = &self.settings;
+        let Some(dialog) = self.table[of.0].dialog(of.1) else { return };
+        let has_had_its_time = dialog.time_limit(settings).is_some_and(|limit| now >= limit);
+        let by_nobody = |cause| End { at: now, by: None, cause, bye_status: 0 };
+        let by_us = |at| End { at, by: Some(Side::Proxy), cause: Cause::TimeLimit, bye_status: 0 };
+        match dialog.phase {
+            Phase::Ending { by, since, status, .. } if now >= since + LATE => {
+                let at = since.max(dialog.alive);
+                self.watch(of, End { at, by: Some(by), cause: Cause::Bye, bye_status: status });
+            }
+            Phase::Watched(end) if now >= end.at + settings.silence => self.end(of, now, end),
+            Phase::Watched(end) if has_had_its_time => {
+                // Whoever said that it has ended and talks on is hung up all the same.
+                dialog.phase = Phase::Tested { end, since: now, alive: [false; 2] };
+                self.hang_up(of);
+            }
+            Phase::Tested { end, since, alive } if now >= since + LATE => {
+                // The side that said so proves nothing.
+                let is_alive = |side| end.by == Some(side) || alive[Ends::index(side)];
+                let went_on = is_alive(Side::Caller) && is_alive(Side::Callee);
+                self.end(of, now, if went_on { by_us(since) } else { end });
+            }
+            // [8.3-1] Nobody is sent a BYE.
+            Phase::Confirmed if dialog.session.is_some_and(|end| now >= end) => {
+                self.counts.expired += 1;
+                self.watch(of, by_nobody(Cause::SessionExpired));
+            }
+            Phase::Confirmed if has_had_its_time => {
+                self.counts.limited += 1;
+                self.hang_up(of);
+                self.end(of, now, by_us(now));
+            }
+            Phase::Confirmed if now >= dialog.heard + settings.silence => {
+                self.counts.lost += 1;
+                self.end(of, now, by_nobody(Cause::Lost));
+            }
+            _ => {}
+        }
+    }
+
+    fn hang_up(&mut self, (at, tag): (u32, u64)) {
+        let call = &mut self.table[at];
+        let call_id = call.about.call_id().into();
+        let ends = call.dialog(tag).and_then(|dialog| Some((*dialog.ends.take()?, dialog.cseq)));
+        if let Some((ends, cseq)) = ends {
+            self.events.push(CallEvent::HangUp(Box::new(HangUp { call_id, ends, cseq })));
+        }
+    }
+
+    /// A dialog is over: its last record comes out, and it is remembered for a while.
+    pub(super) fn end(&mut self, of: (u32, u64), now: Instant, end: End) {
+        self.tell(of, (end.at, end.by, end.cause, end.bye_status), true);
+        if let Some(dialog) = self.table[of.0].dialog(of.1) {
+            (dialog.reason, dialog.ends) = (Box::default(), None);
+            dialog.phase = Phase::Over(now + LATE);
+        }
+    }
+
+    /// A dialog seems to be over: this is written, and it is watched. Where too many are, the oldest end for good.
+    pub(super) fn watch(&mut self, of: (u32, u64), end: End) {
+        self.tell(of, (end.at, end.by, end.cause, end.bye_status), false);
+        let call = self.table[of.0].key;
+        if let Some(dialog) = self.table[of.0].dialog(of.1) {
+            dialog.phase = Phase::Watched(end);
+            self.watched.push_back((super::DialogKey { call, tag: of.1 }, end.at));
+        }
+    }
+
+    /// A dialog that was watched goes on: that is written, for this process may be killed before it ends.
+    pub(super) fn reopened(&mut self, of: (u32, u64), now: Instant) {
+        self.counts.reopened += 1;
+        self.tell(of, (now, None, Cause::Reopened, 0), false);
+    }
+
+    pub(super) fn tell(
+        &mut self,
+        (at, tag): (u32, u64),
+        (ended, by, cause, bye_status): (Instant, Option<Side>, Cause, u16),
+        is_final: bool,
+    ) {
+        let call = &self.table[at];
+        if let Some(dialog) = call.dialogs.iter().find(|dialog| dialog.tag == tag) {
+            let told = (by, Some(cause), bye_status);
+            let record = call.record(dialog, (RecordEvent::Ended, ended), told, is_final);
+            self.events.push(CallEvent::Record(Box::new(record)));
+        }
+    }
+
+    pub(super) fn set_timer_or_remove(&mut self, at: u32) {
+        if self.table[at].passes == 0 && self.table[at].dialogs.is_empty() {
+            self.remove(at);
+        } else {
+            self.set_timer(at);
+        }
+    }
+}

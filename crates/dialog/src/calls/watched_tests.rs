@@ -1,0 +1,240 @@
+//! Ends that nothing proves: the call is watched, and goes on or is over.
+
+use super::tests::{KEY, OTHER, TARGET, WAY, accepted, at, calls, hangs_up, invited, limited, pass, records};
+use super::*;
+use crate::call::Proof;
+
+const ELSEWHERE: Proof = Proof::Token(Way { contact: 9, ..WAY });
+
+/// A call that was answered at 1 s.
+fn call(settings: CallSettings) -> Calls {
+    let mut calls = calls(settings);
+    invited(&mut calls, at(0));
+    accepted(&mut calls, at(1), KEY, None);
+    calls
+}
+
+/// End in seconds, who told of it, status of the BYE, and whether it is final.
+type Told = (u64, Option<Side>, Cause, u16, bool);
+
+fn told(calls: &mut Calls) -> Vec<Told> {
+    let told = |record: CallRecord| {
+        let cause = record.cause.expect("an end");
+        (
+            record.ended.saturating_since(Instant::ZERO).as_secs(),
+            record.by,
+            cause,
+            record.bye_status,
+            record.is_final,
+        )
+    };
+    records(calls).into_iter().map(told).collect()
+}
+
+fn bye(then: u64, by: Side, status: u16, is_final: bool) -> Told {
+    (then, Some(by), Cause::Bye, status, is_final)
+}
+
+/// [15.1.1-1] A caller who has his BYE answered by somebody else, refused, or lost, pays for the call all the same.
+#[test]
+fn only_a_bye_that_reached_its_target_ends_a_call() {
+    for (proof, status) in [
+        (Proof::Tags, 200),
+        (Proof::Tags, 481),
+        (ELSEWHERE, 200),
+        (ELSEWHERE, 481),
+        (TARGET, 481),
+        (TARGET, 408),
+        (TARGET, 500),
+        (TARGET, 603),
+    ] {
+        let mut calls = call(CallSettings::default());
+        hangs_up(&mut calls, (at(10), at(11)), KEY, (Side::Caller, proof), status);
+        assert_eq!(told(&mut calls), [bye(10, Side::Caller, status, false)], "{proof:?} {status}");
+        assert_eq!((calls.counts().answered, calls.counts().watched), (0, 1));
+        assert_eq!(calls.call_ids().count(), 0);
+        // Both talk on, and the callee hangs up, whatever the caller says to that.
+        hangs_up(&mut calls, (at(5000), at(5001)), KEY, (Side::Callee, TARGET), 481);
+        assert_eq!(told(&mut calls), [bye(5000, Side::Callee, 481, true)]);
+        pass(&mut calls, at(6000));
+        assert!(calls.is_empty());
+    }
+}
+
+#[test]
+fn a_bye_of_which_nothing_comes_is_the_end_if_nothing_follows() {
+    let mut calls = call(CallSettings::default());
+    calls.bye(at(5), KEY, Side::Caller, b"", TARGET);
+    pass(&mut calls, at(39));
+    assert_eq!(told(&mut calls), [bye(5, Side::Caller, 408, false)]);
+    calls.heard(at(50), KEY, Side::Caller, 3);
+    pass(&mut calls, at(80_000));
+    assert_eq!((told(&mut calls), calls.counts().watched), (vec![], 1), "a request proves nothing");
+    pass(&mut calls, at(87_000));
+    assert_eq!(told(&mut calls), [bye(5, Side::Caller, 408, true)]);
+    assert!(calls.is_empty());
+}
+
+/// A challenge is followed by the BYE with credentials, or it was the end.
+#[test]
+fn a_challenge_of_a_bye_is_no_end_yet() {
+    for comes_again in [true, false] {
+        let mut calls = call(CallSettings::default());
+        hangs_up(&mut calls, (at(5), at(5)), KEY, (Side::Caller, TARGET), 407);
+        assert_eq!((told(&mut calls), calls.counts().answered), (vec![], 1));
+        if comes_again {
+            hangs_up(&mut calls, (at(6), at(6)), KEY, (Side::Caller, TARGET), 200);
+            assert_eq!(told(&mut calls), [bye(6, Side::Caller, 200, true)]);
+        } else {
+            pass(&mut calls, at(38));
+            assert_eq!(told(&mut calls), [bye(5, Side::Caller, 407, false)]);
+        }
+    }
+}
+
+/// [8.2-4] [8.3-1]
+#[test]
+fn a_session_that_is_not_refreshed_seems_to_have_ended() {
+    let mut calls = calls(CallSettings::default());
+    invited(&mut calls, at(0));
+    accepted(&mut calls, at(0), KEY, Some(1));
+    pass(&mut calls, at(89));
+    assert_eq!(told(&mut calls), [], "no session is that short");
+    calls.refreshed(at(89), KEY, Some(Duration::from_secs(90)), (Side::Caller, TARGET), [None; 2]);
+    pass(&mut calls, at(178));
+    assert_eq!(told(&mut calls), []);
+    pass(&mut calls, at(180));
+    let expired = |is_final| (179, None, Cause::SessionExpired, 0, is_final);
+    assert_eq!((told(&mut calls), calls.counts().expired), (vec![expired(false)], 1));
+    // The caller alone knows timers, and has not refreshed.
+    hangs_up(&mut calls, (at(900), at(900)), KEY, (Side::Callee, TARGET), 200);
+    assert_eq!(told(&mut calls), [bye(900, Side::Callee, 200, true)]);
+    // Both are gone.
+    let mut calls = call(CallSettings::default());
+    calls.refreshed(at(89), KEY, Some(Duration::from_secs(90)), (Side::Caller, TARGET), [None; 2]);
+    pass(&mut calls, at(90_000));
+    assert_eq!(told(&mut calls), [expired(false), expired(true)]);
+    assert!(calls.is_empty());
+}
+
+#[test]
+fn what_both_sides_do_reopens_a_call() {
+    let mut calls = call(CallSettings::default());
+    calls.refreshed(at(10), KEY, Some(Duration::from_secs(90)), (Side::Caller, TARGET), [None; 2]);
+    pass(&mut calls, at(101));
+    assert_eq!(told(&mut calls).len(), 1);
+    assert_eq!(calls.heard(at(200), KEY, Side::Callee, 2), Some(Heard::Watched));
+    calls.goes_on(at(200), KEY);
+    assert_eq!(
+        told(&mut calls),
+        [(200, None, Cause::Reopened, 0, false)],
+        "so much is known if we are killed"
+    );
+    assert_eq!((calls.counts().answered, calls.counts().reopened), (1, 1));
+    assert_eq!(calls.call_ids().count(), 1);
+    pass(&mut calls, at(1000));
+    assert_eq!(told(&mut calls), [], "its old session is none");
+    calls.refreshed(at(1000), KEY, Some(Duration::from_secs(90)), (Side::Caller, TARGET), [None; 2]);
+    pass(&mut calls, at(1091));
+    assert_eq!(told(&mut calls).len(), 1);
+    // While another BYE is on its way.
+    let second = calls.bye(at(1100), KEY, Side::Caller, b"", TARGET);
+    calls.goes_on(at(1101), KEY);
+    calls.bye_answered(at(1102), KEY, 481, second);
+    assert_eq!(
+        told(&mut calls),
+        [(1101, None, Cause::Reopened, 0, false), bye(1101, Side::Caller, 481, false)]
+    );
+}
+
+/// A party that repeats what was refused gets nothing for it; a later end that was accepted is longer.
+#[test]
+fn the_end_of_a_watched_call_only_moves_on() {
+    let mut calls = call(CallSettings::default());
+    hangs_up(&mut calls, (at(10), at(10)), KEY, (Side::Caller, TARGET), 481);
+    hangs_up(&mut calls, (at(20), at(20)), KEY, (Side::Caller, TARGET), 481);
+    assert_eq!(told(&mut calls), [bye(10, Side::Caller, 481, false)]);
+    hangs_up(&mut calls, (at(30), at(30)), KEY, (Side::Caller, Proof::Tags), 200);
+    assert_eq!(told(&mut calls), [bye(30, Side::Caller, 200, false)]);
+    hangs_up(&mut calls, (at(40), at(40)), KEY, (Side::Callee, Proof::Tags), 481);
+    assert_eq!(told(&mut calls), [bye(40, Side::Callee, 481, false)]);
+    hangs_up(&mut calls, (at(50), at(50)), KEY, (Side::Callee, TARGET), 200);
+    assert_eq!(told(&mut calls), [bye(50, Side::Callee, 200, true)]);
+}
+
+/// A new INVITE of the same name hides nothing that is watched.
+#[test]
+fn another_invite_replaces_no_call_that_is_watched() {
+    let mut calls = call(CallSettings::default());
+    hangs_up(&mut calls, (at(10), at(10)), KEY, (Side::Caller, Proof::Tags), 481);
+    invited(&mut calls, at(20));
+    accepted(&mut calls, at(21), OTHER, None);
+    records(&mut calls);
+    hangs_up(&mut calls, (at(90), at(90)), KEY, (Side::Callee, TARGET), 200);
+    assert_eq!(told(&mut calls), [bye(90, Side::Callee, 200, true)]);
+}
+
+/// Who goes on with a call until its time limit pays for all of it, if the other side says so by accepting our BYE.
+#[test]
+fn a_watched_call_has_its_time_limit() {
+    for (by, lives, went_on) in [
+        (Some(Side::Caller), [true, false], false),
+        (Some(Side::Caller), [false, true], true),
+        (None, [false, true], false),
+        (None, [true, true], true),
+    ] {
+        let mut calls = call(limited());
+        let first = if let Some(by) = by {
+            hangs_up(&mut calls, (at(10), at(10)), KEY, (by, Proof::Tags), 481);
+            bye(10, by, 481, true)
+        } else {
+            calls.refreshed(at(1), KEY, Some(Duration::from_secs(90)), (Side::Caller, TARGET), [None; 2]);
+            (91, None, Cause::SessionExpired, 0, true)
+        };
+        pass(&mut calls, at(600));
+        assert!(calls.drain_events().all(|event| matches!(event, CallEvent::Record(_))));
+        pass(&mut calls, at(602));
+        let events: Vec<_> = calls.drain_events().collect();
+        assert!(matches!(events[..], [CallEvent::HangUp(_)]), "{events:?}");
+        for (side, lives) in [Side::Caller, Side::Callee].into_iter().zip(lives) {
+            if lives {
+                calls.took_our_bye(KEY, side);
+            }
+        }
+        pass(&mut calls, at(640));
+        let limit = (601, Some(Side::Proxy), Cause::TimeLimit, 0, true);
+        assert_eq!(told(&mut calls), [if went_on { limit } else { first }], "{by:?} {lives:?}");
+        pass(&mut calls, at(700));
+        assert!(calls.is_empty());
+    }
+}
+
+/// Those that are watched keep nobody out, and there are not too many of them.
+#[test]
+fn watched_calls_take_nobodys_room() {
+    let mut calls = calls(CallSettings { most: 8, ..CallSettings::default() });
+    let key = |call| DialogKey { call, tag: 1 };
+    for call in 0..8 {
+        calls.invited(at(call), call, &tests::invite(b"c")).expect("there is room");
+        accepted(&mut calls, at(call), key(call), None);
+    }
+    assert_eq!((calls.open, calls.has_room(100)), (8, false));
+    for call in 0..8 {
+        hangs_up(&mut calls, (at(20 + call), at(20 + call)), key(call), (Side::Caller, Proof::Tags), 200);
+        assert_eq!(calls.open, 7 - call as usize);
+    }
+    let finals: Vec<_> = told(&mut calls).into_iter().filter(|told| told.4).map(|told| told.0).collect();
+    assert_eq!(finals, (20..26).collect::<Vec<_>>(), "a quarter is watched");
+    for call in 100..108 {
+        assert!(calls.has_room(call));
+        calls.invited(at(50), call, &tests::invite(b"c")).expect("there is room");
+    }
+    assert_eq!((calls.counts().watched, calls.open), (2, 8));
+    // One is there after all, beside those that may be.
+    calls.goes_on(at(51), key(7));
+    assert_eq!((calls.counts().watched, calls.open), (1, 9));
+    calls.failed(at(52), (100, &tests::invite(b"c")), 486, (None, b""));
+    assert_eq!(calls.invited(at(53), 200, &tests::invite(b"c")), Err(CallsFull));
+    hangs_up(&mut calls, (at(54), at(54)), key(7), (Side::Callee, TARGET), 200);
+    assert_eq!((calls.open, calls.has_room(200)), (7, true));
+}

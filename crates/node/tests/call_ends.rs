@@ -1,0 +1,324 @@
+//! Next hops with `forward = "dialog"`: parties that want a shorter record than their call has, and what proves the end of one.
+mod common;
+
+use common::dialog::Dialog;
+use common::proxy::{HOPS, PROXY, ProxyBed as Bed, client};
+use common::text::{Req, answer, answer_with};
+use common::{Sent, addr};
+use dialog::session_timer::SessionTimer;
+use dialog::{CallRecord, CallSettings, Cause, Side};
+use node::{DialogSettings, PoolMode, ShardEvent};
+use route::Forward;
+use std::time::Duration;
+use wire::Method;
+
+const DIALOG: PoolMode = PoolMode { forward: Forward::Dialog, ..PoolMode::HOPS };
+
+/// Somebody who answers whatever the caller wants.
+const ACCOMPLICE: &str = "203.0.113.66:5060";
+
+fn bed() -> Bed {
+    bed_with(&DialogSettings::default())
+}
+
+fn bed_with(settings: &DialogSettings) -> Bed {
+    let mut bed = Bed::new(&[PROXY], &HOPS.map(|hop| (hop, 0))).with_mode(DIALOG);
+    bed.shard.set_dialogs(settings, 1);
+    bed
+}
+
+/// A call whose callee is behind a proxy of its own, and the address of that one.
+fn call_through_a_proxy(bed: &mut Bed) -> Dialog {
+    let at_hop = bed.invite(&Req::new("INVITE", "call", client()));
+    let own = at_hop.message().record_routes().next().map(|value| value.uri.to_vec()).expect("ours");
+    let own = format!("Record-Route: <{}>\r\n", String::from_utf8(own).expect("ASCII"));
+    let above = format!("Record-Route: <sip:{};lr>\r\n", at_hop.to);
+    let ok = answer(&at_hop.bytes, addr(PROXY), 200, addr("127.0.1.9:5062"));
+    let ok = String::from_utf8(ok).expect("ASCII").replacen(&own, &format!("{above}{own}"), 1);
+    let ok = bed.one(at_hop.to, ok.as_bytes());
+    Dialog::of("call", (client(), 0), (addr("127.0.1.9:5062"), 0), &at_hop, &ok)
+}
+
+fn records(bed: &mut Bed) -> Vec<CallRecord> {
+    let record = |event| match event {
+        ShardEvent::Record(record) => Some(*record),
+        _ => None,
+    };
+    core::mem::take(&mut bed.events).into_iter().filter_map(record).collect()
+}
+
+/// The one record that there is.
+fn record(bed: &mut Bed) -> CallRecord {
+    let mut all = records(bed);
+    assert_eq!(all.len(), 1, "{all:#?}");
+    all.remove(0)
+}
+
+fn answered(bed: &mut Bed, request: &Sent, status: u16) -> Sent {
+    bed.one(request.to, &answer(&request.bytes, addr(PROXY), status, request.to))
+}
+
+fn calls(bed: &Bed) -> (usize, usize) {
+    let calls = bed.shard.proxy_report().and_then(|report| report.calls).expect("dialogs are kept");
+    (calls.answered, calls.watched)
+}
+
+/// Both sides talk on for 50 minutes (tokens last an hour here), then the callee hangs up; a caller who cheats answers that he knows no such call.
+fn goes_on_for_long(bed: &mut Bed, call: &Dialog, status: u16) {
+    bed.wait(Duration::from_mins(50));
+    let ended = bed.now;
+    let at_caller = bed.one(addr(HOPS[0]), &call.by_callee("BYE", 1).bytes());
+    answered(bed, &at_caller, status);
+    let told = record(bed);
+    assert_eq!((told.ended, told.by, told.is_final), (ended, Some(Side::Callee), true));
+    bed.assert_forgets();
+    assert_eq!(records(bed), []);
+}
+
+/// [15.1.1-1] By token to another next hop, with the right Route to another user, by a Route that leads on to somebody else, or
+/// without a Route: whoever answers, the call is not over.
+#[test]
+fn a_bye_that_somebody_else_answers_ends_nothing() {
+    let elsewhere = format!("sip:me@{ACCOMPLICE}");
+    for status in [200, 481] {
+        for way in ["hop", "user", "route", "untold"] {
+            let mut bed = bed();
+            let call = call_through_a_proxy(&mut bed);
+            let bye = call.by_caller("BYE", 2);
+            let bye = match way {
+                "hop" => {
+                    let is_other = |hop: &&str| !bye.routes[1].contains(*hop);
+                    let other = HOPS.into_iter().find(is_other).expect("there are two");
+                    Req { uri: format!("sip:x@{other}"), routes: bye.routes[..1].to_vec(), ..bye }
+                }
+                "user" => Req { uri: elsewhere.clone(), ..bye },
+                "route" => {
+                    let routes = [&bye.routes[..], &[format!("<{elsewhere};lr>")]].concat();
+                    Req { routes, ..bye }
+                }
+                _ => Req { routes: Vec::new(), ..bye },
+            };
+            let forwarded = bed.one(client(), &bye.bytes());
+            answered(&mut bed, &forwarded, status);
+            let told = record(&mut bed);
+            assert_eq!((told.by, told.bye_status), (Some(Side::Caller), status), "{way}");
+            assert!(!told.is_final, "{way}");
+            assert_eq!(calls(&bed), (0, 1), "{way}");
+            goes_on_for_long(&mut bed, &call, 481);
+        }
+    }
+}
+
+#[test]
+fn a_bye_that_reaches_the_callee_through_its_proxy_ends_the_call() {
+    for by_caller in [true, false] {
+        let mut bed = bed();
+        let call = call_through_a_proxy(&mut bed);
+        let (bye, from) = if by_caller {
+            (call.by_caller("BYE", 2), client())
+        } else {
+            (call.by_callee("BYE", 1), addr(HOPS[0]))
+        };
+        let forwarded = bed.one(from, &bye.bytes());
+        answered(&mut bed, &forwarded, 200);
+        assert!(record(&mut bed).is_final);
+        bed.assert_forgets();
+        assert_eq!(records(&mut bed), []);
+    }
+}
+
+/// A re-INVITE that an accomplice answers does not make the accomplice the callee.
+#[test]
+fn nobody_else_becomes_the_callee() {
+    let mut bed = bed();
+    let call = call_through_a_proxy(&mut bed);
+    let elsewhere = |req: Req| Req { uri: format!("sip:me@{ACCOMPLICE}"), ..req };
+    let mut sent = bed.receive(0, client(), &elsewhere(call.by_caller("INVITE", 2)).bytes());
+    let forwarded = sent.pop().expect("it goes on");
+    bed.one(forwarded.to, &answer(&forwarded.bytes, addr(PROXY), 200, addr(ACCOMPLICE)));
+    let forwarded = bed.one(client(), &elsewhere(call.by_caller("BYE", 3)).bytes());
+    answered(&mut bed, &forwarded, 200);
+    assert!(!record(&mut bed).is_final);
+    goes_on_for_long(&mut bed, &call, 481);
+    // The callee itself may move.
+    let mut bed = self::bed();
+    let call = call_through_a_proxy(&mut bed);
+    let mut sent = bed.receive(0, client(), &call.by_caller("INVITE", 2).bytes());
+    let forwarded = sent.pop().expect("it goes on");
+    bed.one(forwarded.to, &answer(&forwarded.bytes, addr(PROXY), 200, addr("127.0.1.10:5062")));
+    let moved = Req { uri: "sip:127.0.1.10:5062".to_owned(), ..call.by_caller("BYE", 3) };
+    let forwarded = bed.one(client(), &moved.bytes());
+    answered(&mut bed, &forwarded, 200);
+    assert!(record(&mut bed).is_final);
+}
+
+/// The caller alone knows session timers, and lets his session expire: nobody else minds.
+#[test]
+fn a_session_that_one_side_lets_expire_ends_nothing() {
+    let session = SessionTimer { expires: None, least: 90 };
+    let mut bed = bed_with(&DialogSettings { session, ..DialogSettings::default() });
+    let invite = Req::new("INVITE", "call", client()).line("Supported: timer").line("Session-Expires: 90");
+    let at_hop = bed.invite(&invite);
+    let ok = answered(&mut bed, &at_hop, 200);
+    assert_eq!(ok.message().header("Session-Expires"), Some(&b"90;refresher=uac"[..]));
+    let call = Dialog::of("call", (client(), 0), (at_hop.to, 0), &at_hop, &ok);
+    bed.wait(Duration::from_secs(100));
+    let told = record(&mut bed);
+    assert_eq!((told.cause, told.is_final), (Some(Cause::SessionExpired), false));
+    goes_on_for_long(&mut bed, &call, 200);
+}
+
+/// What the other side accepts reopens a call, whatever the method is; a request alone does not.
+#[test]
+fn what_both_sides_do_reopens_a_call() {
+    for method in ["INFO", "UPDATE", "OPTIONS"] {
+        let mut bed = bed();
+        let call = bed.call("call");
+        let forwarded = bed.one(client(), &call.by_caller("BYE", 2).bytes());
+        answered(&mut bed, &forwarded, 481);
+        assert!(!record(&mut bed).is_final);
+        bed.wait(Duration::from_mins(1));
+        let refused = bed.one(client(), &call.by_caller(method, 3).bytes());
+        answered(&mut bed, &refused, 481);
+        assert_eq!((records(&mut bed), calls(&bed)), (vec![], (0, 1)), "{method}");
+        let forwarded = bed.one(addr(HOPS[0]), &call.by_callee(method, 4).bytes());
+        answered(&mut bed, &forwarded, 200);
+        let told = record(&mut bed);
+        assert_eq!((told.cause, told.ended, told.is_final), (Some(Cause::Reopened), bed.now, false));
+        assert_eq!(calls(&bed), (1, 0), "{method}");
+        let forwarded = bed.one(client(), &call.by_caller("BYE", 5).bytes());
+        answered(&mut bed, &forwarded, 200);
+        let told = record(&mut bed);
+        assert_eq!((told.ended, told.is_final), (bed.now, true));
+        bed.assert_forgets();
+    }
+}
+
+/// Whatever we answer to a BYE ourselves, its sender takes the call for over, and the record is written at once: here its target
+/// is gone (§16.9, §16.7 step 6: 503 becomes 500), it has no hop left, and it names somebody who is not of the dialog.
+#[test]
+fn a_bye_that_we_answer_has_its_record() {
+    for (status, change) in [(500, "none"), (483, "hops"), (403, "target")] {
+        let mut bed = bed();
+        let call = bed.call("call");
+        let bye = call.by_caller("BYE", 2);
+        let bye = match change {
+            "hops" => Req { max_forwards: Some(0), ..bye },
+            "target" => Req { uri: format!("sip:me@{ACCOMPLICE}"), ..bye },
+            _ => bye,
+        };
+        let (sent, since) = (bed.one(client(), &bye.bytes()), bed.now);
+        let answer = if sent.to == client() {
+            sent
+        } else {
+            let mut told = bed.step(|shard, now, out| shard.unreachable(now, sent.to, &sent.bytes, out));
+            told.remove(0)
+        };
+        assert_eq!((answer.to, answer.status()), (client(), status));
+        let told = record(&mut bed);
+        assert_eq!((told.ended, told.bye_status, told.is_final), (since, status, false));
+        assert_eq!(calls(&bed), (0, 1), "{status}");
+        bed.receive(0, client(), &bye.bytes());
+        assert_eq!(records(&mut bed), [], "its repetition tells nothing");
+        bed.wait(Duration::from_hours(25));
+        assert_eq!(record(&mut bed), CallRecord { is_final: true, ..told });
+        bed.assert_forgets();
+    }
+}
+
+/// A caller who has made up an end, and talks on until the time limit: the callee still has the call, and says so by accepting our BYE.
+#[test]
+fn a_call_that_went_on_to_its_time_limit_has_all_of_it_in_its_record() {
+    for goes_on in [true, false] {
+        let settings = CallSettings { longest: Some(Duration::from_mins(10)), ..CallSettings::default() };
+        let mut bed = bed_with(&DialogSettings { calls: settings, ..DialogSettings::default() });
+        let call = bed.call("call");
+        let began = bed.now;
+        let bye = Req { max_forwards: Some(0), ..call.by_caller("BYE", 2) };
+        bed.one(client(), &bye.bytes());
+        let first = record(&mut bed);
+        let byes: Vec<_> = bed.wait(Duration::from_secs(601)).into_iter().take(2).collect();
+        assert!(byes.iter().all(|sent| sent.message().method() == Some(Method::Bye)));
+        let to_callee = byes.iter().find(|sent| sent.to == call.callee.at).expect("the callee gets one");
+        let (status, headers) = (if goes_on { 200 } else { 481 }, []);
+        bed.receive(
+            0,
+            to_callee.to,
+            &answer_with(&to_callee.bytes, addr(PROXY), status, to_callee.to, &headers),
+        );
+        assert_eq!(records(&mut bed), []);
+        bed.wait(Duration::from_secs(40));
+        let told = record(&mut bed);
+        if goes_on {
+            assert_eq!(
+                (told.cause, told.by, told.is_final),
+                (Some(Cause::TimeLimit), Some(Side::Proxy), true)
+            );
+            assert!(told.ended >= began + Duration::from_mins(10));
+        } else {
+            assert_eq!(told, CallRecord { is_final: true, ..first });
+        }
+        bed.assert_forgets();
+    }
+}
+
+/// In a pool that counts calls: one that is watched is no load of its member, and is one again when it goes on, whether or not the
+/// balancer has forgotten it by then.
+#[test]
+fn a_call_that_goes_on_after_all_is_a_load_again() {
+    let session = SessionTimer { expires: None, least: 90 };
+    for (why, pause, method) in [
+        ("refused", 10, "INFO"),
+        ("refused", 10, "INVITE"),
+        ("refused", 600, "INFO"),
+        ("ours", 10, "UPDATE"),
+        ("ours", 600, "UPDATE"),
+        ("expired", 10, "INFO"),
+        ("expired", 600, "INVITE"),
+    ] {
+        let mut bed = bed_with(&DialogSettings { session, ..DialogSettings::default() })
+            .with_mode(PoolMode { is_sessionless: false, ..DIALOG });
+        let invite = Req::new("INVITE", "call", client()).line("Supported: timer");
+        let invite = if why == "expired" { invite.line("Session-Expires: 90") } else { invite };
+        let at_hop = bed.invite(&invite);
+        let ok = answered(&mut bed, &at_hop, 200);
+        let call = Dialog::of("call", (client(), 0), (at_hop.to, 0), &at_hop, &ok);
+        bed.one(client(), &call.by_caller("ACK", 1).bytes());
+        assert_eq!(load(&bed), 1, "{why} {pause} {method}");
+        match why {
+            "refused" => {
+                let forwarded = bed.one(client(), &call.by_caller("BYE", 2).bytes());
+                answered(&mut bed, &forwarded, 481);
+            }
+            "ours" => {
+                let bye = Req { max_forwards: Some(0), ..call.by_caller("BYE", 2) };
+                assert_eq!(bed.one(client(), &bye.bytes()).status(), 483);
+            }
+            _ => drop(bed.wait(Duration::from_secs(91))),
+        }
+        assert!(!record(&mut bed).is_final);
+        assert_eq!((load(&bed), calls(&bed)), (0, (0, 1)), "{why} {pause} {method}");
+        bed.wait(Duration::from_secs(pause));
+        let mut sent = bed.receive(0, client(), &call.by_caller(method, 3).bytes());
+        let forwarded = sent.pop().expect("it goes on");
+        answered(&mut bed, &forwarded, 200);
+        assert_eq!(record(&mut bed).cause, Some(Cause::Reopened));
+        assert_eq!((load(&bed), calls(&bed)), (1, (1, 0)), "{why} {pause} {method}");
+        if method == "INVITE" {
+            bed.one(client(), &call.by_caller("ACK", 3).bytes());
+        }
+        let forwarded = bed.one(client(), &call.by_caller("BYE", 4).bytes());
+        answered(&mut bed, &forwarded, 200);
+        assert!(record(&mut bed).is_final);
+        assert_eq!(load(&bed), 0, "{why} {pause} {method}");
+        bed.wait(Duration::from_mins(2));
+        assert_eq!(bed.shard.balancer().counts(), balance::TableCounts::default());
+    }
+}
+
+/// Calls that the balancer counts.
+fn load(bed: &Bed) -> u32 {
+    let balancer = bed.shard.balancer();
+    assert_eq!(balancer.audit(), Ok(()));
+    HOPS.iter().zip(0..).map(|(_, slot)| balancer.load(balance::Slot(slot)).own.calls).sum()
+}

@@ -1,0 +1,86 @@
+//! Call records in a real PostgreSQL database: revisions of a call, a table of an earlier version, a user who may not change it.
+
+use sarabande_tests::{PostgresServer, TestSite, until};
+use std::fs;
+use storage::RecordDatabase;
+
+/// As version 0.1 made it.
+const OLD: &str = "CREATE TABLE call_records (\
+    id text NOT NULL, event text NOT NULL, \
+    started timestamptz, rang timestamptz, answered timestamptz, ended timestamptz, seconds double precision, \
+    caller text, callee text, uri text, call_id text, caller_tag text, callee_tag text, \
+    source text, peer text, route text, pool text, \
+    status integer, bye_status integer, ended_by text, cause text, reason text, found_again boolean, \
+    PRIMARY KEY (id, event)); \
+    INSERT INTO call_records (id, event, cause) VALUES ('old', 'ended', 'bye'), ('known', 'ended', 'session-expired')";
+
+/// The line of an end.
+fn line(id: &str, revision: u64, more: &str) -> Vec<u8> {
+    format!("{{\"id\":\"{id}\",\"event\":\"ended\",\"revision\":{revision},{more}}}\n").into_bytes()
+}
+
+const ANSWERED: &str = "\"final\":false,\"answered\":\"2026-01-01T00:00:00Z\",\"ended\":\"2026-01-01T00:00:10Z\",\
+    \"seconds\":10,\"uri\":\"sip:b@x\",\"cause\":\"bye\",\"bye_status\":481,\"ended_by\":\"caller\",\"reason\":\"R\"";
+const REOPENED: &str = "\"final\":false,\"answered\":\"2026-01-01T00:00:00Z\",\"ended\":\"2026-01-01T00:01:00Z\",\
+    \"seconds\":60,\"uri\":\"sip:b@x\",\"cause\":\"reopened\"";
+/// After a restart: nobody knows any more when the call was answered.
+const FOUND: &str = "\"final\":true,\"ended\":\"2026-01-01T01:00:00Z\",\"cause\":\"bye\",\"bye_status\":200,\
+    \"ended_by\":\"callee\",\"found_again\":true";
+
+#[test]
+fn a_later_revision_takes_the_place_of_an_earlier_one() {
+    let site = TestSite::new("call-records");
+    let server = PostgresServer::start(&site, 1);
+    server.execute(OLD);
+    let spool = site.folder().join("records");
+    let mut records = RecordDatabase::start(&server.url(), &spool).expect("it starts");
+    let mut add = |lines: &[Vec<u8>]| records.add(&mut lines.concat()).expect("there is room");
+    let shown = |id: &str| {
+        let columns = "seconds, uri, cause, bye_status, ended_by, reason, final";
+        server.execute(&format!("SELECT {columns} FROM call_records WHERE id = '{id}'"))
+    };
+    // Several of one call in one statement, then one by one; and some that come again.
+    add(&[line("a", 5, ANSWERED), line("b", 6, ANSWERED), line("a", 7, REOPENED), line("a", 9, FOUND)]);
+    until("the last one is there", || (shown("a") == "3600|sip:b@x|bye|200|callee||t").then_some(()));
+    assert_eq!(shown("b"), "10|sip:b@x|bye|481|caller|R|f");
+    for (revision, what) in [(8, REOPENED), (9, ANSWERED), (5, ANSWERED)] {
+        add(&[line("a", revision, what)]);
+    }
+    add(&[line("b", 10, REOPENED), line("known", 11, FOUND)]);
+    until("b goes on", || (shown("b") == "60|sip:b@x|reopened||||f").then_some(()));
+    assert_eq!(shown("a"), "3600|sip:b@x|bye|200|callee||t");
+    until("what an earlier version wrote", || (shown("known") == "||bye|200|callee||t").then_some(()));
+    assert_eq!(shown("old"), "||bye||||", "it stays");
+    assert_eq!(server.execute("SELECT count(*) FROM call_records"), "4");
+    assert_eq!(records.status(), storage::RecordDatabaseStatus::default());
+}
+
+/// Nothing is lost, and the operator is told what to do.
+#[test]
+fn who_may_not_change_the_table_is_told_what_its_owner_has_to_do() {
+    let site = TestSite::new("call-records-owner");
+    let server = PostgresServer::start(&site, 1);
+    server.execute(OLD);
+    server.execute(
+        "CREATE USER writer PASSWORD 'secret'; GRANT INSERT, SELECT, UPDATE ON call_records TO writer",
+    );
+    let url = server.url();
+    let (_, place) = url.split_once('@').expect("user and host");
+    let mut records =
+        RecordDatabase::start(&format!("postgres://writer:secret@{place}"), &site.folder().join("records"))
+            .expect("it starts");
+    records.add(&mut line("a", 5, ANSWERED)).expect("there is room");
+    let mut told = String::new();
+    until("it is told", || {
+        told = records.status().trouble?;
+        Some(())
+    });
+    assert!(told.contains("must be owner") && told.contains("ALTER TABLE call_records ADD COLUMN"), "{told}");
+    let (_, statement) = told.split_once("run: ").expect("a statement");
+    server.execute(statement);
+    until("the record is there", || {
+        (server.execute("SELECT count(*) FROM call_records WHERE id = 'a'") == "1").then_some(())
+    });
+    until("all is well", || records.status().trouble.is_none().then_some(()));
+    assert!(!fs::exists(site.folder().join("records/refused")).expect("it can be looked at"));
+}
