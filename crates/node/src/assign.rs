@@ -552,7 +552,7 @@ pub(crate) fn first_pool(routes: &Routes, facts: &Facts<'_>, balancer: &Balancer
 }
 
 /// The pools of a request before the first that is asked: nobody there takes it.
-fn passed_over<'r>(
+pub(crate) fn passed_over<'r>(
     routes: &'r Routes,
     facts: &Facts<'_>,
     first: PoolId,

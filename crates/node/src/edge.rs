@@ -7,7 +7,7 @@ use crate::names::Names;
 use crate::refusals::Refusals;
 use crate::reply::{self, Halt, Own};
 use crate::route::RouteInfo;
-use crate::routes::Routes;
+use crate::routes::{Refuser, Routes};
 use crate::shard::PipelineSettings;
 use crate::sharing::Sharing;
 use crate::targets::Targets;
@@ -18,6 +18,7 @@ use crate::{Drop, ShardCounters, ShardEvent, Topology};
 use ::route::{Network, RateLimits, RateSettings, Target};
 use balance::Direction;
 use base::{Flow, Instant, Ledger, Operation, Outbox};
+use core::cell::Cell;
 use std::sync::Arc;
 use wire::{Edits, Message};
 
@@ -50,6 +51,8 @@ pub(crate) struct Edge {
     pub(crate) begun: Begun,
     /// The INVITEs that were refused, where requests are forwarded with transactions.
     pub(crate) refusals: Option<Box<Refusals>>,
+    /// Who has refused the last request that an access list or a rule has refused.
+    pub(crate) refuser: Cell<Option<Refuser>>,
     pub(crate) edits: Edits,
     /// Texts of the headers being added, kept for their memory.
     pub(crate) scratch: Vec<u8>,
@@ -80,6 +83,7 @@ impl Edge {
             rates,
             begun: Begun::default(),
             refusals: None,
+            refuser: Cell::default(),
             edits: Edits::new(),
             scratch: Vec::new(),
             rekeyed: None,

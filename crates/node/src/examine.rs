@@ -236,7 +236,7 @@ impl Shard {
     ) -> Result<Option<usize>, Halt> {
         let rule = self.edge.find_rule(flow, message, route, from_member)?;
         if let Some(rule) = rule {
-            check_room(message, self.edge.routes.rule(rule).actions.growth())?;
+            check_room(message, self.edge.routes.rule(rule).actions.growth(route.uri(message)))?;
         }
         Ok(rule)
     }

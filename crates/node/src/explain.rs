@@ -1,11 +1,14 @@
 //! Where a request would go, worked out without sending it.
 
-use crate::assign::{choose, first_pool, goes_on_as};
+use crate::assign::{choose, first_pool, goes_on_as, passed_over};
+use crate::begun::Begins;
 use crate::examine::Facts;
 use crate::queue::QueueTurn;
 use crate::reply::Halt;
+use crate::routes::{Refuser, refuse};
 use crate::{Drop, Orphans, Shard, ShardEvent};
-use balance::{CandidateVerdict, Decision, NodeId, PoolId, Why};
+use ::route::{Access, Exceeded, Outcome, Step, Target};
+use balance::{CandidateVerdict, Decision, NodeId, PoolId, Request, Why};
 use base::{Flow, Instant, Outbox};
 use location::Aor;
 use wire::Message;
@@ -27,6 +30,8 @@ pub struct Explanation {
     pub located: Option<Aor>,
     /// The way out, of what a member sends to others than a pool; the decision is then who sends it.
     pub outside: Option<Flow>,
+    /// Pools of its rule that were asked before, and took nothing.
+    pub passed_over: Vec<PassedOver>,
     /// The pool that was asked last.
     pub pool: PoolId,
     /// Its policy.
@@ -44,10 +49,21 @@ pub struct RouteTaken {
     pub index: usize,
     /// Its name.
     pub name: String,
-    /// What it does to the request first, a line each.
-    pub actions: Vec<String>,
+    /// What it does to the request first, with what that changes.
+    pub steps: Vec<Step>,
     /// The Request-URI that comes of it, where that is another one.
     pub uri: Option<String>,
+}
+
+/// A pool that takes nothing, so that the request goes on to the next one of its rule.
+#[derive(Clone, Debug)]
+pub struct PassedOver {
+    /// Its number.
+    pub pool: PoolId,
+    /// As what the request goes on.
+    pub outcome: Outcome,
+    /// Every member of the pool, and why it takes no new call.
+    pub verdicts: Vec<CandidateVerdict>,
 }
 
 impl Shard {
@@ -69,39 +85,46 @@ impl Shard {
         }
         self.edge.now = now;
         let before = (self.edge.ledger, self.edge.counters.tokens_refused);
+        self.edge.refuser.set(None);
         let facts = self.examine(flow, &message, out);
         (self.edge.ledger, self.edge.counters.tokens_refused) = before;
         let facts = facts.and_then(|facts| facts.halted().map_or(Ok(facts), Err));
-        let facts = facts.map_err(|halt| match halt {
-            Halt::Answered(own) => format!("refused: {} {}", own.status(), own.label()),
-            Halt::ByRule(rule) => self.edge.routes.refusal(rule),
-            Halt::Dropped(Drop::Silenced) => {
-                "dropped: a route or an access list lets it go unanswered".to_owned()
-            }
-            Halt::Dropped(Drop::Unresolved) => {
-                "dropped: the next hop is a host name that is being looked up; ask again".to_owned()
-            }
-            Halt::Dropped(drop) => format!("dropped: {}", drop.reason()),
-        })?;
+        let facts = facts.map_err(|halt| self.halted(halt, flow))?;
+        if self.edge.settings.stopping.is_some() && self.is_new(&facts.request) {
+            return Err("refused: 503 Service Unavailable: stopping, no new calls are taken".to_owned());
+        }
+        let begins = self.begins(&message, &facts).0;
+        if begins == Begins::New {
+            self.check_rate(flow)?;
+        }
         if facts.is_for_registrar {
             return Err("answered here: it is a REGISTER for the registrar".to_owned());
         }
-        let located = self.located(&message, &facts)?;
+        let located = self.located((flow, &message), &facts)?;
         let request = &facts.request;
-        if self.edge.settings.stopping.is_some() && self.is_new(request) {
-            return Err("refused: 503 Service Unavailable: stopping, no new calls are taken".to_owned());
-        }
         let (mut verdicts, mut pool, mut decision) = (Vec::new(), request.pool, Decision::Orphan);
+        let mut passed = Vec::new();
         if !facts.is_orphan && located.is_none() {
             let first = first_pool(&self.edge.routes, &facts, &self.balancer, now);
+            for pool in passed_over(&self.edge.routes, &facts, first) {
+                let asked = Request { pool, ..*request };
+                let (_, verdicts) = self.balancer.explain(now, &asked);
+                let is_full = self.balancer.is_full(now, &asked);
+                let outcome = if is_full { Outcome::Full } else { Outcome::NoneAlive };
+                passed.push(PassedOver { pool, outcome, verdicts });
+            }
             (decision, pool) = choose(&self.edge.routes, &facts, first, |request| {
                 let decision;
                 (decision, verdicts) = self.balancer.explain(now, request);
-                (decision, goes_on_as(decision, self.balancer.is_full(now, request)))
+                let outcome = goes_on_as(decision, self.balancer.is_full(now, request));
+                let over = |outcome| PassedOver { pool: request.pool, outcome, verdicts: verdicts.clone() };
+                passed.extend(outcome.map(over));
+                (decision, outcome)
             });
+            // The last one is told of by the decision.
+            passed.retain(|over| over.pool != pool);
             decision = facts.without_search(decision);
         }
-        let (begins, _) = self.begins(&message, &facts);
         let begins_call = self.takes_turn(request, begins);
         let is_taken = matches!(decision, Decision::Forward { why: Why::Policy, .. });
         let queues = self.queues.as_deref_mut().filter(|_| begins_call && is_taken);
@@ -112,9 +135,10 @@ impl Shard {
             orphans,
             token: facts.token.map(|token| token.node),
             known: self.balancer.session_of(&facts.request).is_some(),
-            route: facts.rule.map(|index| self.route_taken(index, facts.route.uri(&message))),
+            route: facts.rule.map(|index| self.route_taken(index, (flow, &message), &facts)),
             located,
             outside: facts.outside.and_then(Result::ok),
+            passed_over: passed,
             pool,
             policy: self.balancer.policy_name(pool),
             queue,
@@ -122,24 +146,100 @@ impl Shard {
         })
     }
 
+    /// How a request is refused or dropped, and by which list, entry or rule.
+    fn halted(&self, halt: Halt, flow: Flow) -> String {
+        let by = self.edge.refuser.get().map(|refuser| format!(": {}", self.refuser(refuser, flow)));
+        let by = by.unwrap_or_default();
+        match halt {
+            Halt::Answered(own) => format!("refused: {} {}{by}", own.status(), own.label()),
+            Halt::ByRule(index) => {
+                let rule = self.edge.routes.rule(index);
+                match &rule.target {
+                    Target::Answer(answer) => {
+                        format!("refused by the route {}: {} {}", rule.name, answer.status(), answer.reason())
+                    }
+                    _ => format!("refused by the route {}", rule.name),
+                }
+            }
+            Halt::Dropped(Drop::Silenced) => format!("dropped without an answer{by}"),
+            Halt::Dropped(Drop::Unresolved) => {
+                "dropped: the next hop is a host name that is being looked up; ask again".to_owned()
+            }
+            Halt::Dropped(drop) => format!("dropped: {}", drop.reason()),
+        }
+    }
+
+    fn refuser(&self, refuser: Refuser, flow: Flow) -> String {
+        let routes = &self.edge.routes;
+        let name = |index| &routes.rule(index).name;
+        // Whoever is refused is in a network that is kept out, or in none where some are let in.
+        let entry = |access: &Access| match access.entry(flow.peer.ip()) {
+            Some(network) => format!("{} is in {network} of `deny`", flow.peer.ip()),
+            None => format!("{} is in no network of `allow`", flow.peer.ip()),
+        };
+        match refuser {
+            Refuser::Listener(index) => {
+                let entry = routes.access.get(usize::from(index)).map(entry).unwrap_or_default();
+                format!("{entry} for the listener {}", self.edge.here(index))
+            }
+            Refuser::Rule(index) => {
+                format!("{} of the route {}", entry(&routes.rule(index).access), name(index))
+            }
+            Refuser::MembersOnly(index) => format!(
+                "the route {} sends requests where their Request-URI leads, which is for members of pools only",
+                name(index)
+            ),
+            Refuser::Silence(index) => format!("the route {} has it so", name(index)),
+            Refuser::NoRule => "no [[route]] is for it".to_owned(),
+        }
+    }
+
+    /// Whether its source may begin something more now.
+    fn check_rate(&self, flow: Flow) -> Result<(), String> {
+        let Some(exceeded) = self.edge.rates.exceeded(self.edge.now, flow.peer.ip()) else { return Ok(()) };
+        let ip = flow.peer.ip();
+        let by = match exceeded {
+            Exceeded::Address => {
+                format!("`per_address` of [access.rate]: {ip} has begun all that it may for now")
+            }
+            Exceeded::Network => {
+                format!(
+                    "`per_network` of [access.rate]: the network of {ip} has begun all that it may for now"
+                )
+            }
+        };
+        Err(match refuse(self.edge.rates.refusal()) {
+            Halt::Answered(own) => format!("refused: {} {}: {by}", own.status(), own.label()),
+            _ => format!("dropped without an answer: {by}"),
+        })
+    }
+
     /// The user to whose contacts a request goes, where its rule sends it there.
-    fn located(&self, message: &Message<'_>, facts: &Facts<'_>) -> Result<Option<Aor>, String> {
+    fn located(
+        &self,
+        (flow, message): (Flow, &Message<'_>),
+        facts: &Facts<'_>,
+    ) -> Result<Option<Aor>, String> {
         let Some(rule) = facts.rule.filter(|&rule| self.edge.routes.is_located(rule)) else {
             return Ok(None);
         };
-        let aor = self.edge.sought(Some(rule), message, &facts.route);
+        let aor = self.edge.sought(Some(rule), (flow, message), &facts.route);
         aor.map(Some).map_err(|refused| format!("refused: {} {}", refused.status, refused.reason))
     }
 
-    fn route_taken(&self, index: usize, uri: &[u8]) -> RouteTaken {
-        let rule = self.edge.routes.rule(index);
-        let mut rewritten = Vec::new();
-        let is_other = rule.actions.uri(uri, &mut rewritten);
+    fn route_taken(
+        &self,
+        index: usize,
+        (flow, message): (Flow, &Message<'_>),
+        facts: &Facts<'_>,
+    ) -> RouteTaken {
+        let (rule, uri) = (self.edge.routes.rule(index), facts.route.uri(message));
+        let rewritten = self.edge.rewrite(rule, uri, flow.listener);
         RouteTaken {
             index,
             name: rule.name.clone(),
-            actions: rule.actions.describe(),
-            uri: is_other.then(|| String::from_utf8_lossy(&rewritten).into_owned()),
+            steps: rule.actions.steps(message, uri, self.edge.here(flow.listener)),
+            uri: rewritten.map(|uri| String::from_utf8_lossy(&uri).into_owned()),
         }
     }
 }

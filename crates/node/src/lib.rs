@@ -32,7 +32,7 @@ mod topology;
 mod validate;
 
 pub use counters::{Drop, ShardCounters};
-pub use explain::{Explanation, RouteTaken};
+pub use explain::{Explanation, PassedOver, RouteTaken};
 pub use failure::{Failure, FailureCause};
 pub use forward::stateful::{DialogSettings, ProxyLimits, ProxyReport, ProxySettings};
 pub use home::{

@@ -40,17 +40,6 @@ impl Routes {
     pub(crate) fn is_located(&self, index: usize) -> bool {
         self.rule(index).target == Target::Location
     }
-
-    /// How a rule that forwards nothing answers, for people.
-    pub(crate) fn refusal(&self, index: usize) -> String {
-        let rule = self.rule(index);
-        match &rule.target {
-            Target::Answer(answer) => {
-                format!("refused by the route {}: {} {}", rule.name, answer.status(), answer.reason())
-            }
-            _ => format!("refused by the route {}", rule.name),
-        }
-    }
 }
 
 /// Where the credentials for proxies stand.
@@ -64,7 +53,7 @@ fn is_identity(name: &[u8]) -> bool {
 }
 
 /// What a sender hears who may not do what it asks for.
-fn refuse(refusal: Refusal) -> Halt {
+pub(crate) fn refuse(refusal: Refusal) -> Halt {
     match refusal {
         Refusal::Forbidden => refused(403, "Forbidden").into(),
         Refusal::Unavailable => refused(503, "Too Many Requests").into(),
@@ -72,11 +61,29 @@ fn refuse(refusal: Refusal) -> Halt {
     }
 }
 
+/// Who has refused a request, for operators.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Refuser {
+    /// The access list of a listener, by its index.
+    Listener(u16),
+    /// The access list of a rule, by its index.
+    Rule(usize),
+    /// A rule that is for members of pools only: it sends a request where its Request-URI leads.
+    MembersOnly(usize),
+    /// A rule that answers nobody.
+    Silence(usize),
+    /// No rule is for the request.
+    NoRule,
+}
+
 impl Edge {
     /// Whether this source may send requests to this listener. Not asked of members, nor within a dialog whose token holds.
     pub(crate) fn admit(&self, flow: Flow) -> Result<(), Halt> {
         match self.routes.access.get(usize::from(flow.listener)) {
-            Some(access) if !access.admits(flow.peer.ip()) => Err(refuse(access.refusal)),
+            Some(access) if !access.admits(flow.peer.ip()) => {
+                self.refuser.set(Some(Refuser::Listener(flow.listener)));
+                Err(refuse(access.refusal))
+            }
             _ => Ok(()),
         }
     }
@@ -86,12 +93,27 @@ impl Edge {
         self.rates.pass(self.now, flow.peer.ip()).map_err(refuse)
     }
 
-    /// What a rule and the Route ask for of what is forwarded (§16.6 steps 2 and 6).
-    pub(crate) fn edit_by_rule(&mut self, message: &Message<'_>, route: &RouteInfo<'_>, rule: Option<&Rule>) {
+    /// The Request-URI that a rule makes of one that came by this listener; `None`: it stays as it is.
+    pub(crate) fn rewrite(&self, rule: &Rule, uri: &[u8], listener: u16) -> Option<Vec<u8>> {
+        let mut rewritten = Vec::new();
+        rule.actions.uri(uri, self.here(listener), &mut rewritten).then_some(rewritten)
+    }
+
+    /// The host and port of a listener, as others know it.
+    pub(crate) fn here(&self, listener: u16) -> &str {
+        &self.topology.listeners[usize::from(listener)].sent_by
+    }
+
+    /// What a rule and the Route ask for of what is forwarded and came by this listener (§16.6 steps 2 and 6).
+    pub(crate) fn edit_by_rule(
+        &mut self,
+        message: &Message<'_>,
+        route: &RouteInfo<'_>,
+        (rule, listener): (Option<&Rule>, u16),
+    ) {
         let Some(rule) = rule else { return route.edit(message, None, &mut self.edits, &mut self.scratch) };
-        let mut uri = Vec::new();
-        let is_other = rule.actions.uri(route.uri(message), &mut uri);
-        route.edit(message, is_other.then_some(&uri[..]), &mut self.edits, &mut self.scratch);
+        let rewritten = self.rewrite(rule, route.uri(message), listener);
+        route.edit(message, rewritten.as_deref(), &mut self.edits, &mut self.scratch);
         rule.actions.headers(message, &mut self.edits);
     }
 
@@ -135,17 +157,26 @@ impl Edge {
             return Ok(None);
         }
         let query = Query { message, uri: route.uri(message), flow, from_member };
+        let by = |refuser| self.refuser.set(Some(refuser));
         let Some((index, rule)) = self.routes.table.find(&query) else {
+            by(Refuser::NoRule);
             return if from_member { Ok(None) } else { Err(NO_ROUTE.into()) };
         };
         if !rule.access.admits(flow.peer.ip()) {
+            by(Refuser::Rule(index));
             return Err(refuse(rule.access.refusal));
         }
         match rule.target {
             Target::Answer(_) => Err(Halt::ByRule(index)),
-            Target::Silence => Err(Halt::Dropped(Drop::Silenced)),
+            Target::Silence => {
+                by(Refuser::Silence(index));
+                Err(Halt::Dropped(Drop::Silenced))
+            }
             // Whoever is no member has nothing sent to where he likes.
-            Target::RequestUri if !from_member => Err(refuse(Refusal::Forbidden)),
+            Target::RequestUri if !from_member => {
+                by(Refuser::MembersOnly(index));
+                Err(refuse(Refusal::Forbidden))
+            }
             Target::RequestUri | Target::Location | Target::Pools(_) => Ok(Some(index)),
         }
     }

@@ -192,6 +192,79 @@ fn a_redirection_that_is_too_long_for_its_request_loses_its_contacts() {
     bed.assert_idle();
 }
 
+/// RFC 3261 §19.1.6: what rules do to a number they do to it in both schemes, and `explain` says what is done.
+#[test]
+fn a_number_is_rewritten_whatever_its_scheme() {
+    let mut actions = Actions::default();
+    actions.strip_prefix("+44").unwrap();
+    actions.add_prefix("0").unwrap();
+    let mut bed = bed(vec![Rule { actions, ..to_pool(0, users("+44")) }]);
+    for (uri, becomes) in [
+        ("sip:+4420@pool.example", "sip:020@pool.example"),
+        ("tel:+44-20;ext=5", "sip:020;ext=5@127.0.0.1:5060;user=phone"),
+    ] {
+        let request = Req { uri: uri.to_owned(), ..Req::new("INVITE", uri, client()) };
+        let explained = bed.explain(client(), &request.bytes()).expect("a new call");
+        let route = explained.route.expect("a route");
+        assert_eq!(route.uri.as_deref(), Some(becomes));
+        let steps: Vec<_> =
+            route.steps.iter().map(|step| (&step.action[..], step.before.as_deref())).collect();
+        assert_eq!(steps[0], ("strip_prefix +44", Some(uri)));
+        assert_eq!(route.steps[1].after.as_deref(), Some(becomes));
+        let sent = string(&bed.one(0, client(), &request.bytes()).bytes);
+        assert!(sent.starts_with(&format!("INVITE {becomes} SIP/2.0\r\n")), "{sent}");
+    }
+}
+
+/// Whoever asks why a request is refused is told which list, which entry, or which limit did so.
+#[test]
+fn refusals_are_told_with_their_cause() {
+    let networks = |list: &[&str]| list.iter().map(|network| network.parse().unwrap()).collect::<Vec<_>>();
+    let access = |allow, deny| Access::new(&networks(allow), &networks(deny), Refusal::Forbidden).unwrap();
+    let rules = vec![
+        Rule { access: access(&["10.0.0.0/8"], &[]), ..to_pool(0, users("1")) },
+        Rule { name: "away".to_owned(), conditions: users("2"), ..Rule::default() },
+        Rule { name: "dead".to_owned(), conditions: users("3"), target: Target::Silence, ..Rule::default() },
+        to_pool(1, users("4")),
+    ];
+    let mut bed = bed(rules.clone());
+    let explain = |bed: &mut Bed, user: &str| bed.explain(client(), &invite(user, user).bytes()).map(|_| ());
+    let told = |bed: &mut Bed, user: &str| explain(bed, user).unwrap_err();
+    assert_eq!(
+        told(&mut bed, "1"),
+        "refused: 403 Forbidden: 127.0.9.1 is in no network of `allow` of the route to-0"
+    );
+    let members_only = "refused: 403 Forbidden: the route away sends requests where their Request-URI leads, \
+                        which is for members of pools only";
+    assert_eq!(told(&mut bed, "2"), members_only);
+    assert_eq!(told(&mut bed, "3"), "dropped without an answer: the route dead has it so");
+    assert_eq!(told(&mut bed, "5"), "refused: 404 No Route: no [[route]] is for it");
+    let table = Table::new(rules, &[addr("127.0.0.1:5060")]);
+    let access = vec![access(&[], &["127.0.9.0/24"])];
+    bed.shard.set_routes(Arc::new(Routes { table, access }), 1);
+    let by_listener =
+        "refused: 403 Forbidden: 127.0.9.1 is in 127.0.9.0/24 of `deny` for the listener 127.0.0.1:5060";
+    assert_eq!(told(&mut bed, "4"), by_listener);
+}
+
+#[test]
+fn a_limit_that_is_used_up_is_named() {
+    let mut bed = bed(vec![to_pool(0, Conditions::default())]);
+    let rate = Rate { per_second: 1, burst: 1 };
+    let limit = SourceLimit { v4: 32, v6: 64, rate };
+    bed.shard.set_rates(RateSettings { address: Some(limit), ..RateSettings::default() });
+    assert!(bed.explain(client(), &invite("a", "1").bytes()).is_ok());
+    assert!(bed.explain(client(), &invite("a", "1").bytes()).is_ok(), "who asks uses up nothing");
+    let ringing = bed.one(0, client(), &invite("a", "1").bytes());
+    assert_eq!(bed.slot(ringing.to), 0);
+    let refused = bed.explain(client(), &invite("b", "1").bytes()).unwrap_err();
+    assert_eq!(
+        refused,
+        "refused: 403 Forbidden: `per_address` of [access.rate]: 127.0.9.1 has begun all that it may for now"
+    );
+    assert!(bed.explain(client(), &invite("a", "1").bytes()).is_ok(), "a call that is known is not new");
+}
+
 fn both(failover: Failover) -> Rule {
     let choice = |pool| Choice { pool, priority: pool, weight: 1.0 };
     let pools = Pools { choices: vec![choice(0), choice(1)], failover };
@@ -210,6 +283,9 @@ fn where_a_pool_takes_nothing_the_next_one_does() {
     assert_eq!((route.index, &route.name[..], explained.pool), (0, "both", PoolId(1)));
     assert!(matches!(explained.decision, Decision::Forward { slot: Slot(2 | 3), .. }));
     assert_eq!(explained.verdicts.len(), 2, "of that pool");
+    let [over] = explained.passed_over.as_slice() else { panic!("one pool: {:?}", explained.passed_over) };
+    assert_eq!((over.pool, over.outcome, over.verdicts.len()), (PoolId(0), Outcome::NoneAlive, 2));
+    assert!(over.verdicts.iter().all(|verdict| verdict.refusal.is_some()), "{over:?}");
     // Only where nobody is alive.
     set_rules(&mut bed, vec![both(Failover::on(&[Outcome::Full]))]);
     assert_eq!(bed.one(0, client(), &invite("d", "bob").bytes()).status(), 503);

@@ -58,6 +58,11 @@ impl Access {
     pub fn admits(&self, ip: IpAddr) -> bool {
         self.networks.around(ip).next().copied().unwrap_or(self.admits_others)
     }
+
+    /// The network that decides about this address; `None`: it is in none.
+    pub fn entry(&self, ip: IpAddr) -> Option<Network> {
+        self.networks.entries_around(ip).next().map(|(network, _)| network)
+    }
 }
 
 #[cfg(test)]
@@ -84,6 +89,9 @@ mod tests {
         assert!(admits(&all_but, "192.0.3.1") && !admits(&all_but, "192.0.2.1"));
         let hole = access(&["192.0.2.7"], &["192.0.2.0/24", "0.0.0.0/0"]);
         assert!(admits(&hole, "192.0.2.7") && !admits(&hole, "192.0.2.8"));
+        let entry = |ip: &str| hole.entry(ip.parse().unwrap()).map(|network| network.to_string());
+        assert_eq!(entry("192.0.2.7").as_deref(), Some("192.0.2.7/32"));
+        assert_eq!((entry("192.0.2.8").as_deref(), entry("2001:db8::1")), (Some("192.0.2.0/24"), None));
         let both = Access::new(&networks(&["10.0.0.0/8"]), &networks(&["10.0.0.0/8"]), Refusal::default());
         assert_eq!(both.unwrap_err(), networks(&["10.0.0.0/8"])[0]);
     }

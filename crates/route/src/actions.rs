@@ -1,5 +1,6 @@
 //! What a rule does to a request before it goes on: its Request-URI and header fields that no other part of a proxy owns.
 
+use crate::tel::{TelUri, write_user_text};
 use wire::{Edits, Message, SipUri};
 
 /// Header fields that rules must not touch: what forwarding itself edits, what tells transactions and dialogs apart, and
@@ -27,29 +28,35 @@ const PROTECTED: [&str; 17] = [
 /// The longest value of a header field that a rule adds, in bytes.
 pub const VALUE_MAX: usize = 255;
 
+/// RFC 3261 §19.1.1: the user of a SIP URI is a telephone number.
+const PHONE: &[u8] = b";user=phone";
+
+/// The longest `IP:port`, with an IPv6 address in brackets, and an `@` before it.
+const HERE_MAX: usize = 48;
+
 /// The longest name of a header field, in bytes.
 const NAME_MAX: usize = 64;
 
 /// What becomes of the user of the Request-URI.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-struct UserEdit {
+pub(crate) struct UserEdit {
     /// The first of these that the user begins with is taken off.
-    strip: Vec<Vec<u8>>,
+    pub(crate) strip: Vec<Vec<u8>>,
     /// Set in front of what is left.
-    prefix: String,
+    pub(crate) prefix: String,
     /// In place of all that.
-    whole: Option<String>,
+    pub(crate) whole: Option<String>,
 }
 
 /// What a rule does to a request. Made by the methods that add to it, each of which refuses what would not be SIP; so
 /// whatever a sender writes, nothing comes of it but a well-formed request.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Actions {
-    user: UserEdit,
+    pub(crate) user: UserEdit,
     /// `host` or `host:port`.
-    host: Option<String>,
-    removed: Vec<String>,
-    added: Vec<(String, String)>,
+    pub(crate) host: Option<String>,
+    pub(crate) removed: Vec<String>,
+    pub(crate) added: Vec<(String, String)>,
 }
 
 impl Actions {
@@ -159,24 +166,39 @@ impl Actions {
         strip.chain(add).chain(whole).chain(host).chain(removed).chain(added).collect()
     }
 
-    /// The most bytes that a request grows by.
-    pub fn growth(&self) -> usize {
+    /// The most bytes that a request with this Request-URI grows by.
+    pub fn growth(&self, uri: &[u8]) -> usize {
         let user = self.user.whole.as_ref().map_or(self.user.prefix.len(), String::len) + 1;
         let added: usize = self.added.iter().map(|(name, value)| name.len() + value.len() + 4).sum();
-        user + self.host.as_ref().map_or(0, String::len) + added
+        // Each byte may have to be written as an escape, and a host is added.
+        let of_tel = TelUri::of(uri).map_or(0, |_| 2 * uri.len() + HERE_MAX + PHONE.len());
+        user + self.host.as_ref().map_or(0, String::len) + added + of_tel
     }
 
     /// The Request-URI `uri` after it was edited, appended to `out`; false, and nothing is appended, where it stays as it
-    /// is, which one of another scheme than `sip` and `sips` always does.
-    pub fn uri(&self, uri: &[u8], out: &mut Vec<u8>) -> bool {
+    /// is, which one of another scheme than `sip`, `sips` and `tel` always does. A `tel` URI becomes a SIP URI (RFC 3261
+    /// §19.1.6) of the host that is set, or else of `here`: the host and port of ours that it came to.
+    pub fn uri(&self, uri: &[u8], here: &str, out: &mut Vec<u8>) -> bool {
         if self.user == UserEdit::default() && self.host.is_none() {
             return false;
         }
-        let Ok(parsed) = SipUri::parse(uri) else { return false };
-        let scheme = if parsed.scheme == wire::Scheme::Sip { 4 } else { 5 };
         let start = out.len();
+        match (SipUri::parse(uri), TelUri::of(uri)) {
+            (Ok(parsed), _) => self.write_sip(uri, &parsed, out),
+            (Err(_), Some(tel)) => self.write_tel(&tel, here, out),
+            (Err(_), None) => return false,
+        }
+        if out[start..] == *uri {
+            out.truncate(start);
+            return false;
+        }
+        true
+    }
+
+    fn write_sip(&self, uri: &[u8], parsed: &SipUri<'_>, out: &mut Vec<u8>) {
+        let scheme = if parsed.scheme == wire::Scheme::Sip { 4 } else { 5 };
         out.extend_from_slice(&uri[..scheme]);
-        let (userinfo, rest) = split_user(&uri[scheme..], &parsed);
+        let (userinfo, rest) = split_user(&uri[scheme..], parsed);
         let at = out.len();
         self.write_user(parsed.user, out);
         if out.len() > at {
@@ -192,11 +214,25 @@ impl Actions {
             }
             None => out.extend_from_slice(rest),
         }
-        if out[start..] == *uri {
-            out.truncate(start);
-            return false;
+    }
+
+    /// RFC 3261 §19.1.6: the number and its parameters become the user.
+    fn write_tel(&self, tel: &TelUri<'_>, here: &str, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"sip:");
+        let mut number = Vec::new();
+        self.write_user(Some(&tel.number()), &mut number);
+        let is_number = self.user.whole.is_none() && !number.is_empty();
+        write_user_text(&number, out);
+        if is_number {
+            tel.write_params(out);
         }
-        true
+        if !number.is_empty() {
+            out.push(b'@');
+        }
+        out.extend_from_slice(self.host.as_deref().unwrap_or(here).as_bytes());
+        if is_number {
+            out.extend_from_slice(PHONE);
+        }
     }
 
     /// Adds the edits of header fields to those of the message.
@@ -230,7 +266,7 @@ fn split_user<'u>(uri: &'u [u8], parsed: &SipUri<'u>) -> (&'u [u8], &'u [u8]) {
 }
 
 /// Where in `user`, as it is written, the decoded `prefix` ends, if it begins with it.
-fn end_of_prefix(user: &[u8], prefix: &[u8]) -> Option<usize> {
+pub(crate) fn end_of_prefix(user: &[u8], prefix: &[u8]) -> Option<usize> {
     let mut at = 0;
     for &wanted in prefix {
         let length = if *user.get(at)? == b'%' { 3 } else { 1 };
@@ -275,12 +311,12 @@ mod tests {
         let mut actions = Actions::default();
         make(&mut actions).unwrap_or_else(|error| panic!("{error}"));
         let mut out = b"kept".to_vec();
-        let changed = actions.uri(uri.as_bytes(), &mut out);
+        let changed = actions.uri(uri.as_bytes(), "192.0.2.1:5060", &mut out);
         let out = String::from_utf8(out).unwrap().strip_prefix("kept").unwrap().to_owned();
         assert_eq!(changed, !out.is_empty());
         if changed {
             assert!(SipUri::parse(out.as_bytes()).is_ok(), "{out}");
-            assert!(out.len() <= uri.len() + actions.growth(), "{uri} {out}");
+            assert!(out.len() <= uri.len() + actions.growth(uri.as_bytes()), "{uri} {out}");
         }
         if changed { out } else { uri.to_owned() }
     }
@@ -304,8 +340,35 @@ mod tests {
         assert_eq!(both("sip:02079@h"), "sip:+442079@h");
         assert_eq!(both("sip:2079@h"), "sip:+442079@h");
         assert_eq!(both("sip:h"), "sip:+44@h");
-        assert_eq!(both("tel:02079"), "tel:02079");
         assert_eq!(both("SIP:02079@h"), "SIP:+442079@h");
+    }
+
+    /// RFC 3261 §19.1.6, with its examples.
+    #[test]
+    fn a_tel_uri_that_is_rewritten_becomes_a_sip_uri() {
+        let foo = |uri| rewritten(|a| a.set_host("foo.com"), uri);
+        let sip = "sip:+3585551234567;postd=pp22@foo.com;user=phone";
+        assert_eq!(foo("tel:+358-555-1234567;postd=pp22"), sip);
+        assert_eq!(foo("TEL:%2B358-(555).1234567;POSTD=PP22"), sip);
+        let several = "sip:+3585551234567;isub=1411;postd=pp22;b=X;c@foo.com;user=phone";
+        assert_eq!(foo("tel:+358-555-1234567;C;postd=pp22;B=X;isub=1411"), several);
+        // What may stand in a parameter of a tel URI may not all stand in the user of a SIP URI.
+        assert_eq!(foo("tel:7042;x=[a:b]@"), "sip:7042;x=%5Ba%3Ab%5D%40@foo.com;user=phone");
+        assert_eq!(
+            foo("tel:7042;phone-context=Example.COM"),
+            "sip:7042;phone-context=example.com@foo.com;user=phone"
+        );
+        let both = |uri| rewritten(|a| a.strip_prefix("+4420").and_then(|()| a.add_prefix("0")), uri);
+        assert_eq!(both("tel:+44-20-79;ext=5"), "sip:079;ext=5@192.0.2.1:5060;user=phone");
+        let set = |uri| rewritten(|a| a.set_user("bob").and_then(|()| a.set_host("b.example:5070")), uri);
+        assert_eq!(set("tel:+1;ext=5"), "sip:bob@b.example:5070");
+        assert_eq!(
+            rewritten(|a| a.strip_prefix("+44"), "tel:+44;ext=5"),
+            "sip:192.0.2.1:5060",
+            "no number is left"
+        );
+        assert_eq!(rewritten(|a| a.set_header("X-A", "1"), "tel:+44"), "tel:+44", "the URI is not rewritten");
+        assert_eq!(foo("urn:service:sos"), "urn:service:sos");
     }
 
     #[test]
@@ -356,14 +419,6 @@ mod tests {
         actions.add_header("X-B", "2").unwrap();
         actions.add_header("X-B", "").unwrap();
         actions.set_host("b.example").unwrap();
-        let told = [
-            "set_host b.example",
-            "remove_header Subject",
-            "set_header X-A: new",
-            "add_header X-B: 2",
-            "add_header X-B: ",
-        ];
-        assert_eq!(actions.describe(), told);
         let mut edits = Edits::new();
         actions.headers(&message, &mut edits);
         let mut out = Vec::new();

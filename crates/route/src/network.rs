@@ -179,6 +179,11 @@ impl<V> NetworkIndex<V> {
 
     /// The values of all networks that hold the address, the smallest first.
     pub(crate) fn around(&self, ip: IpAddr) -> impl Iterator<Item = &V> {
+        self.entries_around(ip).map(|(_, value)| value)
+    }
+
+    /// The same, each with its network.
+    pub(crate) fn entries_around(&self, ip: IpAddr) -> impl Iterator<Item = (Network, &V)> {
         let bits = Bits::of(ip);
         let behind = self.entries.partition_point(|entry| entry.network.start <= bits);
         let mut next = behind.checked_sub(1);
@@ -187,7 +192,7 @@ impl<V> NetworkIndex<V> {
                 let entry = &self.entries[next?];
                 next = entry.outer.map(|index| index as usize);
                 if entry.network.has(bits) {
-                    return Some(&entry.value);
+                    return Some((entry.network, &entry.value));
                 }
             }
         })

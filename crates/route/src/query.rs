@@ -2,6 +2,7 @@
 
 use crate::field::{Key, Part, Place};
 use crate::header_names::HeaderNames;
+use crate::tel::TelUri;
 use base::Flow;
 use core::cell::OnceCell;
 use std::borrow::Cow;
@@ -56,12 +57,7 @@ impl<'m> Parts<'m> {
             return Self { user: parsed.user.map(user_text), host: Some(host_text(uri, &parsed)) };
         }
         // RFC 3966: the number of a `tel` URI stands in place of the user.
-        match wire::scheme_of(uri) {
-            Some(scheme) if scheme.eq_ignore_ascii_case(b"tel") => {
-                Self { user: Some(user_text(&uri[scheme.len() + 1..])), host: None }
-            }
-            _ => Self::default(),
-        }
+        Self { user: TelUri::of(uri).map(|tel| tel.number().into()), host: None }
     }
 }
 

@@ -100,6 +100,15 @@ impl Sources {
     }
 }
 
+/// A limit that a source has used up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Exceeded {
+    /// That of a single sender.
+    Address,
+    /// That of its neighbourhood.
+    Network,
+}
+
 /// The limits at work.
 #[derive(Clone, Debug)]
 pub struct RateLimits {
@@ -168,6 +177,23 @@ impl RateLimits {
             }
         }
         Ok(())
+    }
+
+    /// The limit that would refuse a new request from this address now; `None`: it would pass. Nothing is counted.
+    pub fn exceeded(&self, now: Instant, ip: IpAddr) -> Option<Exceeded> {
+        if !self.exempt.is_open() && self.exempt.admits(ip) {
+            return None;
+        }
+        let is_used_up = |sources: &Option<Sources>| {
+            sources.as_ref().is_some_and(|sources| !sources.has_some(now, sources.at(self.key, ip)))
+        };
+        let exceeded = [(&self.address, Exceeded::Address), (&self.network, Exceeded::Network)];
+        exceeded.into_iter().find(|(sources, _)| is_used_up(sources)).map(|(_, exceeded)| exceeded)
+    }
+
+    /// What the sender hears that is refused.
+    pub fn refusal(&self) -> Refusal {
+        self.settings.refusal
     }
 }
 
@@ -284,7 +310,9 @@ mod tests {
                 };
                 let of = |limit: SourceLimit| Network::around(ip, if ip.is_ipv4() { limit.v4 } else { limit.v6 });
                 for _ in 0..times {
+                    let exceeded = limits.exceeded(at, ip);
                     let passes = limits.pass(at, ip).is_ok();
+                    prop_assert_eq!(exceeded.is_none(), passes, "who is told beforehand is told the truth");
                     let mut has = |limit: SourceLimit| own.entry(of(limit)).or_default().has_some(at, limit.rate);
                     let may = has(ADDRESS) & has(NETWORK);
                     prop_assert!(may || !passes);

@@ -33,8 +33,8 @@ pub use clock::Clock;
 pub use handle::Handle;
 pub use registrations::{Contacts, ContactsError};
 pub use report::{
-    ExplainReport, Figures, HomeStanding, MemberReport, MemberStanding, PoolName, QueueStanding,
-    SessionReport, ShardTotals, Standing, Totals,
+    CandidateReport, ExplainReport, Figures, HomeStanding, MemberReport, MemberStanding, PassedOverReport,
+    PoolName, QueueStanding, SessionReport, ShardTotals, Standing, Totals,
 };
 pub use run::{Server, StartError};
 pub use stores::StoreReport;

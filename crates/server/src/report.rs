@@ -10,7 +10,9 @@ use crate::records::RecordCounts;
 use crate::registrations::Contacts;
 use crate::shards::{ShardCounts, ShardSnapshot};
 use crate::stores::StoreReport;
-use balance::{Decision, Load, NodeId, NodeRefusal, NodeStats, PoolId, SessionState, Slot, Why};
+use balance::{
+    CandidateVerdict, Decision, Load, NodeId, NodeRefusal, NodeStats, PoolId, SessionState, Slot, Why,
+};
 use base::{Instant, Ledger};
 use control::{ListedMember, MemberName, PoolSettings};
 use location::Aor;
@@ -18,6 +20,7 @@ use node::{
     Explanation, HomeReport, Orphans, ProxyReport, QueueMember, QueueReport, QueueTurn, RouteTaken,
     ShardCounters,
 };
+use route::Outcome;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
@@ -212,6 +215,8 @@ pub struct ExplainReport {
     pub outside: Option<SocketAddr>,
     /// The route that it goes by.
     pub route: Option<RouteTaken>,
+    /// Pools of its route that were asked before, and took nothing.
+    pub passed_over: Vec<PassedOverReport>,
     /// The pool that was asked, if one was.
     pub pool: Option<String>,
     /// The policy in force.
@@ -220,8 +225,32 @@ pub struct ExplainReport {
     pub known: bool,
     /// The node that a verified token in it names.
     pub token: Option<SocketAddr>,
-    /// Every member: address, load over all shards as the policy sees it, capacity now, why it takes no calls.
-    pub candidates: Vec<(SocketAddr, Load, f64, Option<&'static str>)>,
+    /// Every member of that pool.
+    pub candidates: Vec<CandidateReport>,
+}
+
+/// A member at the moment of a choice.
+#[derive(Clone, Debug)]
+pub struct CandidateReport {
+    /// Where it is.
+    pub member: SocketAddr,
+    /// Over all shards, as the policy sees it.
+    pub load: Load,
+    /// Now.
+    pub capacity: f64,
+    /// Why it takes no calls; `None`: it takes some.
+    pub refusal: Option<&'static str>,
+}
+
+/// A pool that takes nothing, so that a request goes on to the next one of its route.
+#[derive(Clone, Debug)]
+pub struct PassedOverReport {
+    /// Its name.
+    pub pool: String,
+    /// Why, in the words of `failover.on`.
+    pub why: &'static str,
+    /// Its members.
+    pub candidates: Vec<CandidateReport>,
 }
 
 impl From<&ShardCounts> for ShardView {
@@ -446,10 +475,22 @@ pub(crate) fn explained(view: &View, explanation: &Explanation, contacts: Option
         (Decision::Orphan, Orphans::Drop) => (None, "dropped"),
         (Decision::NoServer | Decision::NoRoom, _) => (None, "unavailable"),
     };
-    let candidates = explanation.verdicts.iter().filter_map(|verdict| {
-        let candidate = verdict.candidate;
-        let refusal = verdict.refusal.map(NodeRefusal::name);
-        Some((address(candidate.slot)?, candidate.load, candidate.capacity, refusal))
+    let candidates = |verdicts: &[CandidateVerdict]| {
+        let report = |verdict: &CandidateVerdict| {
+            let candidate = verdict.candidate;
+            Some(CandidateReport {
+                member: address(candidate.slot)?,
+                load: candidate.load,
+                capacity: candidate.capacity,
+                refusal: verdict.refusal.map(NodeRefusal::name),
+            })
+        };
+        verdicts.iter().filter_map(report).collect()
+    };
+    let passed_over = explanation.passed_over.iter().map(|over| PassedOverReport {
+        pool: view.named(&[over.pool]).pop().unwrap_or_default(),
+        why: if over.outcome == Outcome::Full { "full" } else { "dead" },
+        candidates: candidates(&over.verdicts),
     });
     let is_asked = outside.is_none()
         && explanation.located.is_none()
@@ -465,10 +506,11 @@ pub(crate) fn explained(view: &View, explanation: &Explanation, contacts: Option
         located: explanation.located.clone().zip(contacts),
         outside,
         route: explanation.route.clone(),
+        passed_over: passed_over.collect(),
         pool: is_asked.then(|| view.named(&[explanation.pool]).pop()).flatten(),
         policy: explanation.policy,
         known: explanation.known,
         token: explanation.token.and_then(named),
-        candidates: candidates.collect(),
+        candidates: candidates(&explanation.verdicts),
     }
 }

@@ -7,7 +7,7 @@ use crate::address;
 use crate::admin::{Exit, Target, escape};
 use crate::print;
 use anyhow::{Context, Result};
-use server::admin::view::{CandidateView, ExplanationView, Route};
+use server::admin::view::{CandidateView, ExplanationView, PassedOverView, RewriteView, Route};
 use std::io::Read;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -195,10 +195,11 @@ fn text(explanation: &ExplanationView) -> String {
     };
     let to = member.or(*outside).map_or(nowhere.to_owned(), |to| to.to_string());
     let route = route.as_ref().map(by_route).unwrap_or_default();
+    let over: String = explanation.passed_over.iter().map(passed_over).collect();
     let pool = pool.as_ref().map(|pool| format!("\npool     {pool}")).unwrap_or_default();
     let token = token.map(|token| format!("\ntoken    names {token}")).unwrap_or_default();
     let candidates = candidates(&explanation.candidates, *member);
-    format!("goes to  {to}\nbecause  {reason}{route}{pool}{token}\n\n{candidates}")
+    format!("goes to  {to}\nbecause  {reason}{route}{over}{pool}{token}\n\n{candidates}")
 }
 
 /// To where its user has registered.
@@ -212,11 +213,32 @@ fn located(user: &str, ExplanationView { route, contacts, .. }: &ExplanationView
     if contacts.is_empty() { head } else { format!("{head}\n\n{}", rows(contacts)) }
 }
 
-/// The route, and what it does first.
-fn by_route(Route { name, actions, request_uri }: &Route) -> String {
-    let first = actions.iter().map(|action| format!("\n         first {action}"));
-    let uri = request_uri.iter().map(|uri| format!("\n         which makes it {uri}"));
-    format!("\nroute    {name}{}", first.chain(uri).collect::<String>())
+/// Columns before what is said.
+const INDENT: &str = "\n         ";
+
+/// The route, and what it does first, a line before and one after each change.
+fn by_route(Route { name, rewrites, request_uri }: &Route) -> String {
+    let rewrites = rewrites.iter().map(rewrite);
+    let uri = request_uri.iter().map(|uri| format!("{INDENT}sent to  {}", plain(uri)));
+    format!("\nroute    {}{}", plain(name), rewrites.chain(uri).collect::<String>())
+}
+
+fn rewrite(RewriteView { action, before, after }: &RewriteView) -> String {
+    let action = plain(action);
+    let shown = |text: &Option<String>| text.as_deref().map_or("nothing".to_owned(), plain);
+    match (before, after) {
+        (None, None) => format!("{INDENT}{action}: changes nothing here"),
+        _ => format!("{INDENT}{action}{INDENT}    {}{INDENT} -> {}", shown(before), shown(after)),
+    }
+}
+
+/// Pools that the request went by, and why.
+fn passed_over(PassedOverView { pool, why, candidates }: &PassedOverView) -> String {
+    let refusal = |candidate: &CandidateView| {
+        Some(format!("{INDENT}{} is {}", candidate.member, candidate.refusal.as_ref()?))
+    };
+    let why = if why == "full" { "is full" } else { "has no member that takes calls" };
+    format!("\nnot      {pool}: {why}{}", candidates.iter().filter_map(refusal).collect::<String>())
 }
 
 fn candidates(candidates: &[CandidateView], chosen: Option<SocketAddr>) -> String {
@@ -258,6 +280,7 @@ mod tests {
             contacts: Vec::new(),
             outside: None,
             route: None,
+            passed_over: Vec::new(),
             pool: None,
             policy: "tlwl".to_owned(),
             known: false,
@@ -279,15 +302,37 @@ mod tests {
 
     #[test]
     fn it_says_which_route_what_that_does_and_which_pool() {
+        let rewrite = |action: &str, before: Option<&str>, after: Option<&str>| RewriteView {
+            action: action.to_owned(),
+            before: before.map(str::to_owned),
+            after: after.map(str::to_owned),
+        };
         let route = Route {
             name: "uk".to_owned(),
-            actions: vec!["strip_prefix +44".to_owned(), "add_prefix 0".to_owned()],
-            request_uri: Some("sip:020@h".to_owned()),
+            rewrites: vec![
+                rewrite("strip_prefix +44", Some("sip:+4420@h"), Some("sip:20@h")),
+                rewrite("set_host h", None, None),
+                rewrite("add_header X-A: 1", None, Some("1")),
+            ],
+            request_uri: Some("sip:20@h".to_owned()),
         };
-        let (route, pool) = (Some(route), Some("core".to_owned()));
-        let text = text(&ExplanationView { route, pool, ..explanation(None, "unavailable") });
-        let head = "goes to  no member\nbecause  no member of core takes new calls: it gets 503\nroute    uk\n         \
-                    first strip_prefix +44\n         first add_prefix 0\n         which makes it sip:020@h\npool     core\n\n";
+        let one = explanation(None, "unavailable");
+        let over = PassedOverView {
+            pool: "near".to_owned(),
+            why: "dead".to_owned(),
+            candidates: vec![one.candidates[0].clone()],
+        };
+        let (route, pool, passed_over) = (Some(route), Some("core".to_owned()), vec![over]);
+        let text = text(&ExplanationView { route, pool, passed_over, ..one });
+        let head = "goes to  no member\n\
+                    because  no member of core takes new calls: it gets 503\n\
+                    route    uk\n         \
+                    strip_prefix +44\n             sip:+4420@h\n          -> sip:20@h\n         \
+                    set_host h: changes nothing here\n         \
+                    add_header X-A: 1\n             nothing\n          -> 1\n         \
+                    sent to  sip:20@h\n\
+                    not      near: has no member that takes calls\n         10.0.0.1:5060 is draining\n\
+                    pool     core\n\n";
         assert!(text.starts_with(head), "{text}");
     }
 

@@ -59,7 +59,7 @@ impl Edge {
         let route = RouteInfo::new(&self.topology, message, onward.element);
         match onward.contact {
             Some(contact) => self.edit_for_contact(message, &route, onward.rule, contact),
-            None => self.edit_by_rule(message, &route, onward.rule),
+            None => self.edit_by_rule(message, &route, (onward.rule, onward.from.listener)),
         }
         self.drop_credentials(message, onward.from.peer);
         if onward.stay != Stay::No && wants_record_route(message) {

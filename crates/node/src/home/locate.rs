@@ -29,7 +29,7 @@ impl Shard {
         out: &mut Outbox<ShardEvent>,
     ) -> Result<(), Halt> {
         let Some(bindings) = known.bindings.take() else {
-            let aor = self.edge.sought(facts.rule, message, &facts.route)?;
+            let aor = self.edge.sought(facts.rule, (flow, message), &facts.route)?;
             let asked = Asked::Location(Ask::Read(aor));
             return self.ask(flow, message, (asked, Pending::Location, core::mem::take(known)), out);
         };
@@ -69,17 +69,16 @@ impl Edge {
     pub(crate) fn sought(
         &self,
         rule: Option<usize>,
-        message: &Message<'_>,
+        (flow, message): (Flow, &Message<'_>),
         route: &RouteInfo<'_>,
     ) -> Result<Aor, Refused> {
         // [16.5] A Route that leads on is no request for the location service.
         if route.next.is_some() {
             return Err(refused(403, "Forbidden"));
         }
-        let (received, mut rewritten) = (route.uri(message), Vec::new());
-        let rule = rule.map(|rule| self.routes.rule(rule));
-        let is_other = rule.is_some_and(|rule| rule.actions.uri(received, &mut rewritten));
-        Aor::of(if is_other { &rewritten } else { received }).ok_or(refused(404, "Not Found"))
+        let received = route.uri(message);
+        let rewritten = rule.and_then(|rule| self.rewrite(self.routes.rule(rule), received, flow.listener));
+        Aor::of(rewritten.as_deref().unwrap_or(received)).ok_or(refused(404, "Not Found"))
     }
 }
 

@@ -395,17 +395,18 @@ async fn pools_and_routes_are_shown_to_operators() {
     let route = away.route.expect("a route");
     assert_eq!((&route.name[..], away.pool.as_deref(), &away.policy[..]), ("away", Some("out"), "tlwl"));
     assert_eq!((away.member, away.why.as_str()), (Some(site.alive), "policy"));
-    assert_eq!(
-        (route.actions, route.request_uri.as_deref()),
-        (vec!["strip_prefix +".to_owned(), "set_header X-A: 1".to_owned()], Some("sip:44@h"))
-    );
+    let rewrites: Vec<_> =
+        route.rewrites.iter().map(|it| (&it.action[..], it.before.as_deref(), it.after.as_deref())).collect();
+    let expected =
+        [("strip_prefix +", Some("sip:+44@h"), Some("sip:44@h")), ("set_header X-A: 1", None, Some("1"))];
+    assert_eq!((rewrites, route.request_uri.as_deref()), (expected.to_vec(), Some("sip:44@h")));
     let here = format!("&listener={}", site.sip);
     let near: ExplanationView = explain(&here, "192.0.2.1:5060", "sip:bob@h").await.json();
     let route = near.route.expect("a route");
-    assert_eq!((&route.name[..], near.pool.as_deref(), route.actions.len()), ("route-2", Some("core"), 0));
+    assert_eq!((&route.name[..], near.pool.as_deref(), route.rewrites.len()), ("route-2", Some("core"), 0));
     assert_eq!(near.candidates.len(), 2);
     let none = explain("", "198.51.100.1:5060", "sip:bob@h").await;
-    assert_eq!((none.status, &none.body[..]), (400, "refused: 404 No Route\n"));
+    assert_eq!((none.status, &none.body[..]), (400, "refused: 404 No Route: no [[route]] is for it\n"));
     let nowhere = explain("&listener=192.0.2.7:5060", "192.0.2.1:5060", "sip:bob@h").await;
     let told = format!("no listener is at 192.0.2.7:5060; there are: {}\n", site.sip);
     assert_eq!((nowhere.status, nowhere.body), (400, told));

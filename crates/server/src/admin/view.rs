@@ -13,11 +13,14 @@ pub use registrar::{LogInsView, LookUpsView, RegistrarView, RegistrationsView, S
 pub use scale::{ScaleDecisions, ScaleView, ScaledServer, ScalesView};
 
 use crate::records::RecordCounts;
-use crate::{ExplainReport, MemberStanding, PoolName, SessionReport, Standing, StoreReport};
+use crate::{
+    CandidateReport, ExplainReport, MemberStanding, PassedOverReport, PoolName, SessionReport, Standing, StoreReport,
+};
 use balance::{EndReason, NodeStats, SessionState};
 use dialog::CallCounts;
 use hdrhistogram::Histogram;
 use node::{ProxyReport, RouteTaken, SharingReport};
+use route::Step;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -446,6 +449,8 @@ pub struct ExplanationView {
     pub outside: Option<SocketAddr>,
     /// The route that it goes by; `null` without one.
     pub route: Option<Route>,
+    /// Pools of the route that were asked before, and took nothing.
+    pub passed_over: Vec<PassedOverView>,
     /// The pool whose policy chose, or that took nothing; `null` where none was asked.
     pub pool: Option<String>,
     /// Name of the policy of the pool that the request is for.
@@ -464,16 +469,43 @@ pub struct ExplanationView {
 pub struct Route {
     /// Its name; `route-2` is the second one if it has none in the file.
     pub name: String,
-    /// What it does to the request first, in the words of the configuration.
-    pub actions: Vec<String>,
+    /// What it does to the request first, in this order.
+    pub rewrites: Vec<RewriteView>,
     /// The Request-URI that comes of it; `null` where it stays as it is.
     pub request_uri: Option<String>,
 }
 
+/// One thing that a route does to a request; `before` and `after` are `null` where it leaves this one as it is.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "Rewrite"))]
+pub struct RewriteView {
+    /// In the words of the configuration.
+    pub action: String,
+    /// The Request-URI, or the values of the header field, before it; `null`: there was none.
+    pub before: Option<String>,
+    /// The same after it; `null`: there is none.
+    pub after: Option<String>,
+}
+
 impl From<RouteTaken> for Route {
-    fn from(RouteTaken { name, actions, uri, .. }: RouteTaken) -> Self {
-        Self { name, actions, request_uri: uri }
+    fn from(RouteTaken { name, steps, uri, .. }: RouteTaken) -> Self {
+        let rewrite = |Step { action, before, after }| RewriteView { action, before, after };
+        Self { name, rewrites: steps.into_iter().map(rewrite).collect(), request_uri: uri }
     }
+}
+
+/// A pool of the route that takes nothing, so that the request goes on to the next one.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "PassedOver"))]
+pub struct PassedOverView {
+    /// Its name.
+    pub pool: String,
+    /// Why, as `failover.on` has it: `dead` (no member takes calls) or `full`.
+    pub why: String,
+    /// Its members; where one takes calls, the pool has as many sessions as it may.
+    pub candidates: Vec<CandidateView>,
 }
 
 /// One member at the moment of a choice.
@@ -628,17 +660,28 @@ impl Session {
     }
 }
 
+impl From<CandidateReport> for CandidateView {
+    fn from(CandidateReport { member, load, capacity, refusal }: CandidateReport) -> Self {
+        Self {
+            member,
+            calls: load.calls,
+            transactions: load.transactions,
+            work: work(load.work),
+            capacity,
+            refusal: refusal.map(str::to_owned),
+        }
+    }
+}
+
+impl From<PassedOverReport> for PassedOverView {
+    fn from(PassedOverReport { pool, why, candidates }: PassedOverReport) -> Self {
+        let candidates = candidates.into_iter().map(CandidateView::from).collect();
+        Self { pool, why: why.to_owned(), candidates }
+    }
+}
+
 impl From<ExplainReport> for ExplanationView {
     fn from(report: ExplainReport) -> Self {
-        let candidates =
-            report.candidates.into_iter().map(|(member, load, capacity, refusal)| CandidateView {
-                member,
-                calls: load.calls,
-                transactions: load.transactions,
-                work: work(load.work),
-                capacity,
-                refusal: refusal.map(str::to_owned),
-            });
         let (user, contacts) = report.located.map_or((None, Vec::new()), |(aor, found)| {
             let user = String::from_utf8_lossy(aor.bare()).into_owned();
             (Some(user), ContactView::list(&found.there, found.date))
@@ -650,11 +693,12 @@ impl From<ExplainReport> for ExplanationView {
             contacts,
             outside: report.outside,
             route: report.route.map(Route::from),
+            passed_over: report.passed_over.into_iter().map(PassedOverView::from).collect(),
             pool: report.pool,
             policy: report.policy.to_owned(),
             known: report.known,
             token: report.token,
-            candidates: candidates.collect(),
+            candidates: report.candidates.into_iter().map(CandidateView::from).collect(),
         }
     }
 }

@@ -90,7 +90,7 @@ pub(crate) enum Report {
 /// An answer to [`Command::Explain`].
 pub(crate) enum Explained {
     /// What would happen, or how the request would be refused.
-    Here(Result<Explanation, String>),
+    Here(Result<Box<Explanation>, String>),
     /// The call belongs to the shard with this index.
     Elsewhere(usize),
 }
@@ -570,7 +570,9 @@ impl Worker {
                 let now = self.clock.now();
                 let _ = reply.send(match owner(&self.shard, &bytes, self.index, shards) {
                     Some(owner) => Explained::Elsewhere(owner),
-                    None => Explained::Here(self.shard.explain(now, flow, &bytes, &mut self.out)),
+                    None => {
+                        Explained::Here(self.shard.explain(now, flow, &bytes, &mut self.out).map(Box::new))
+                    }
                 });
                 // It may have asked for a name.
                 self.flush();

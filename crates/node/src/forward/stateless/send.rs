@@ -29,7 +29,7 @@ impl Shard {
         edit_hop(message, flow.peer, max_breadth(message), &mut self.edge.edits);
         let rule = facts.rule.map(|rule| (Arc::clone(&self.edge.routes), rule));
         let rule = rule.as_ref().map(|(routes, rule)| routes.rule(*rule));
-        self.edge.edit_by_rule(message, &facts.route, rule);
+        self.edge.edit_by_rule(message, &facts.route, (rule, flow.listener));
         self.edge.drop_credentials(message, flow.peer);
         if wants_record_route(message) {
             self.record_route(message, facts, slot, [flow.listener, way.listener]);
