@@ -166,17 +166,17 @@ impl Stores {
 
     /// How they do: first the one of bindings, then that of users, if there is one.
     pub(crate) fn reports(&self) -> Vec<StoreReport> {
-        const BINDINGS: &str = "registrations";
-        const USERS: &str = "users";
         let bindings = match &*self.bindings {
-            Bindings::Memory(_) => StoreReport::sound(BINDINGS, "memory"),
-            Bindings::File(file) => file.report(BINDINGS),
-            Bindings::Redis(redis) => StoreReport::remote(BINDINGS, "redis", redis.status()),
+            Bindings::Memory(_) => StoreReport::sound(StoreReport::BINDINGS, "memory"),
+            Bindings::File(file) => file.report(),
+            Bindings::Redis(redis) => StoreReport::remote(StoreReport::BINDINGS, "redis", redis.status()),
         };
         let users = match &*self.users {
             Users::Nobody => None,
-            Users::File(_) => Some(StoreReport::sound(USERS, "file")),
-            Users::Database(users) => Some(StoreReport::remote(USERS, "postgresql", users.status())),
+            Users::File(_) => Some(StoreReport::sound(StoreReport::USERS, "file")),
+            Users::Database(users) => {
+                Some(StoreReport::remote(StoreReport::USERS, "postgresql", users.status()))
+            }
         };
         core::iter::once(bindings).chain(users).collect()
     }
@@ -321,12 +321,12 @@ impl FileStore {
         true
     }
 
-    fn report(&self, name: &'static str) -> StoreReport {
-        let (condition, waiting) = match &*self.read() {
-            State::Waiting(asked, condition) => (condition.clone(), asked.len()),
-            State::Open(_, condition) | State::Closed(condition) => (condition.clone(), 0),
-        };
-        condition.report(name, "file", waiting)
+    fn report(&self) -> StoreReport {
+        match &*self.read() {
+            State::Open(_, condition) => condition.report(true, 0),
+            State::Waiting(asked, condition) => condition.report(false, asked.len()),
+            State::Closed(condition) => condition.report(false, 0),
+        }
     }
 }
 

@@ -237,13 +237,15 @@ fn two_proxies_share_bindings() {
     redis.kill();
     agent.send(other.address(), &call("down", "user1", agent.address()));
     assert_eq!(status(&agent.final_response("down")), Some(503));
-    let degraded = || -> Value {
-        let health: Value = serde_json::from_str(&other.get("/api/health")).expect("JSON");
-        assert_eq!(health["healthy"], json!(true), "other calls are taken");
-        health["degraded"].clone()
+    let health = || {
+        let reply = sarabande_tests::http::request(other.admin(), "GET", "/api/health").expect("it answers");
+        let health: Value = serde_json::from_str(&reply.body).expect("JSON");
+        (reply.status, health["reasons"].clone())
     };
-    let told = degraded().to_string();
-    assert!(told.starts_with("[\"the store of registrations (redis) is down: "), "{told}");
+    let (status_of_health, told) = health();
+    let start = "[\"registrations and calls to users fail: the store of registrations (redis) is down: ";
+    assert_eq!(status_of_health, 503, "it has nothing but its users");
+    assert!(told.to_string().starts_with(start), "{told}");
     redis.restart();
     let mut cseq = 1;
     for proxy in [&one, &other] {
@@ -256,7 +258,7 @@ fn two_proxies_share_bindings() {
         });
     }
     are_called(&agent, one.address(), &users, "back");
-    assert_eq!(degraded(), json!([]));
+    assert_eq!(health(), (200, json!([])));
 }
 
 /// What an operator removes is gone, with every store, and what was not meant stays.

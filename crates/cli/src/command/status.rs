@@ -13,7 +13,8 @@ use anyhow::Result;
 use comfy_table::{CellAlignment, ColumnConstraint, Table};
 use serde_json::{Value, json};
 use server::admin::view::{
-    CallsView, HealthView, MemberView, MembersView, NameView, PoolHealth, ProxyView, Sessions,
+    CallsView, DistributionView, HealthView, MemberView, MembersView, NameView, NextHop, PoolHealth,
+    ProxyView, Sessions,
 };
 use std::fmt::Write as _;
 
@@ -137,16 +138,18 @@ fn queue(pool: &PoolHealth) -> Option<String> {
     ))
 }
 
-/// Pools of which no member is known to take new calls, where there are others.
+/// Pools of which no member is known to take new calls, where there is something else that takes some.
 fn pools_in_trouble(health: &HealthView) -> impl Iterator<Item = String> {
-    let is_one = health.pools.len() > 1;
-    health.pools.iter().filter(move |pool| is_one && pool.accepting == 0).map(|pool| match pool.last_resort {
-        0 => format!("\nno member of {} takes new calls", pool.name),
-        tried => format!(
-            "\nno member of {} is known to take new calls: they go to {tried} of {} all the same",
-            pool.name,
-            plural(pool.members as u64, "member")
-        ),
+    let are_others = health.pools.len() > 1 || health.healthy;
+    health.pools.iter().filter(move |pool| are_others && pool.accepting == 0).map(|pool| {
+        match pool.last_resort {
+            0 => format!("\nno member of {} takes new calls", pool.name),
+            tried => format!(
+                "\nno member of {} is known to take new calls: they go to {tried} of {} all the same",
+                pool.name,
+                plural(pool.members as u64, "member")
+            ),
+        }
     })
 }
 
@@ -179,32 +182,66 @@ fn trouble(NameView { name, addresses, error }: &NameView) -> Option<String> {
     })
 }
 
+/// Whether a proxy takes new calls.
+fn proxy_takes(health: &HealthView) -> String {
+    if health.stopping {
+        "stopping: no new calls are taken".to_owned()
+    } else if health.last_resort > 0 {
+        let hops = plural(health.members as u64, "next hop");
+        format!(
+            "no next hop is known to take new calls:\nthey go to {} of {hops} all the same",
+            health.last_resort
+        )
+    } else if !health.healthy {
+        "no new calls are taken".to_owned()
+    } else if health.degraded.is_empty() {
+        "new calls are taken".to_owned()
+    } else {
+        "new calls are taken, but not all works".to_owned()
+    }
+}
+
 fn proxy_text(health: &HealthView, proxy: &ProxyView) -> String {
-    let new_calls = if health.stopping { "stopping: no new calls are taken" } else { "new calls are taken" };
-    let up = span(health.uptime_seconds);
+    let (up, new_calls) = (span(health.uptime_seconds), proxy_takes(health));
     let gap = if proxy.next.is_empty() { "" } else { "\n" };
-    let hops = proxy.next.iter().map(|hop| {
-        let state = if hop.resting { "failed, asked last" } else { "in use" };
-        format!("\nnext hop {} {state}", hop.address)
-    });
+    let hops = proxy.next.iter().map(|hop| format!("\nnext hop {} {}", hop.address, hop_state(hop)));
     format!(
         "sarabande {}, up {up}, proxy, {new_calls}\n{}{gap}\n\
-         {} of at most {} transactions, {} of at most {} MiB, {} requests unanswered{}\n\
-         since the start: {} forwarded, {} of them again to another next hop, {} responses relayed, {} refused{}{}",
+         {} of at most {} transactions, {} of at most {} MiB, {} unanswered{}\n\
+         since the start: {} forwarded, {} of them again to another next hop,\n  {} relayed, {} refused{}{}{}{}",
         health.version,
         hops.collect::<String>(),
         proxy.transactions,
         proxy.max_transactions,
         proxy.memory_bytes.div_ceil(MIB),
         proxy.max_memory_bytes / MIB,
-        proxy.unanswered,
+        plural(proxy.unanswered as u64, "request"),
         before(health, "request"),
         proxy.forwarded_total,
         proxy.retried_total,
-        proxy.relayed_total,
+        plural(proxy.relayed_total, "response"),
         proxy.refused_total,
+        pools_in_trouble(health).collect::<String>(),
         forks(proxy),
+        proxy.distribution.as_ref().map(distribution).unwrap_or_default(),
         proxy.calls.as_ref().map(calls).unwrap_or_default(),
+    )
+}
+
+/// Whether requests go to a next hop.
+fn hop_state(hop: &NextHop) -> &'static str {
+    if hop.resting { "failed, gets none while others live" } else { "in use" }
+}
+
+/// Who keeps the state of calls that are shared out.
+fn distribution(shared: &DistributionView) -> String {
+    let DistributionView { kept_total: kept, passed_open_total: open, passed_kept_total: before, .. } =
+        shared;
+    format!(
+        "\nshared-out state: {kept} kept here, {} passed ({open} open, {before} kept before)\n  {:.0} % busy, {} throttled",
+        open + before,
+        100.0 * shared.utilisation,
+        plural(shared.throttled_neighbours as u64, "neighbour"),
     )
 }
 
@@ -215,7 +252,7 @@ fn calls(calls: &CallsView) -> String {
     if *watched > 0 {
         let _ = write!(text, ", {watched} watched after an end that nothing proves");
     }
-    let _ = write!(text, "; {records_total} records");
+    let _ = write!(text, "; {}", plural(*records_total, "record"));
     if let Some(trouble) = &calls.records_trouble {
         let waiting = if *waiting > 0 { format!("{waiting} bytes wait: ") } else { String::new() };
         let _ = write!(text, "\nrecords are not where they belong: {waiting}{trouble}");
@@ -230,7 +267,10 @@ fn forks(proxy: &ProxyView) -> String {
     }
     let ProxyView { forked_total, rung_out_total, cancelled_total, .. } = proxy;
     format!(
-        "\nforks: {forked_total} further branches, {rung_out_total} groups rung out, {cancelled_total} CANCELs"
+        "\nforks: {}, {} rung out, {}",
+        plural(*forked_total, "further branch"),
+        plural(*rung_out_total, "group"),
+        plural(*cancelled_total, "CANCEL"),
     )
 }
 
@@ -337,9 +377,14 @@ pub(super) fn span(seconds: f64) -> String {
     }
 }
 
-/// `1 call`, `2 calls`.
+/// `1 call`, `2 calls`, `2 branches`.
 pub(super) fn plural(count: u64, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+    let end = match noun {
+        _ if count == 1 => "",
+        noun if noun.ends_with("ch") => "es",
+        _ => "s",
+    };
+    format!("{count} {noun}{end}")
 }
 
 #[cfg(test)]
@@ -520,24 +565,47 @@ pub(crate) mod tests {
                 { "address": "10.0.0.2:5060", "resting": false }
             ],
             "transactions": 12, "max_transactions": 1000, "memory_bytes": 5_000_000, "max_memory_bytes": 268_435_456, "unanswered": 3, "forwarded_total": 40,
-            "retried_total": 2, "stateless_total": 20, "relayed_total": 90, "forked_total": 4, "rung_out_total": 1, "cancelled_total": 3,
+            "retried_total": 2, "stateless_total": 20, "relayed_total": 1, "forked_total": 4, "rung_out_total": 1, "cancelled_total": 3,
             "refused_total": 1, "stray_total": 0,
+            "distribution": {
+                "kept_total": 40, "passed_open_total": 20, "passed_kept_total": 5, "utilisation": 0.456, "throttled_neighbours": 1
+            },
             "calls": {
                 "ringing": 2, "answered": 7, "watched": 1, "memory_bytes": 9_000, "refused_total": 0, "found_again_total": 1,
-                "time_limit_total": 0, "session_expired_total": 0, "lost_total": 0, "reopened_total": 0, "records_total": 30,
+                "time_limit_total": 0, "session_expired_total": 0, "lost_total": 0, "reopened_total": 0, "records_total": 1,
                 "records_lost_total": 0, "records_refused_total": 0, "records_waiting_bytes": 512, "records_trouble": "No space left on device"
             }
         }))
         .unwrap();
         assert_eq!(
             proxy_text(&HealthView { predecessor_calls: Some(1), ..health("proxy") }, &proxy),
-            "sarabande 1.2.3, up 5s, proxy, new calls are taken\n\nnext hop 10.0.0.1:5060 failed, asked last\n\
+            "sarabande 1.2.3, up 5s, proxy, new calls are taken\n\nnext hop 10.0.0.1:5060 failed, gets none while others live\n\
              next hop 10.0.0.2:5060 in use\n\n12 of at most 1000 transactions, 5 of at most 256 MiB, 3 requests unanswered\n\
              the process before is still there, with 1 request\n\
-             since the start: 40 forwarded, 2 of them again to another next hop, 90 responses relayed, 1 refused\n\
-             forks: 4 further branches, 1 groups rung out, 3 CANCELs\n\
-             calls: 2 ringing, 7 answered, 1 watched after an end that nothing proves; 30 records\n\
+             since the start: 40 forwarded, 2 of them again to another next hop,\n  1 response relayed, 1 refused\n\
+             forks: 4 further branches, 1 group rung out, 3 CANCELs\n\
+             shared-out state: 40 kept here, 25 passed (20 open, 5 kept before)\n  46 % busy, 1 neighbour throttled\n\
+             calls: 2 ringing, 7 answered, 1 watched after an end that nothing proves; 1 record\n\
              records are not where they belong: 512 bytes wait: No space left on device"
+        );
+    }
+
+    #[test]
+    fn a_proxy_without_anywhere_to_send_calls_says_so() {
+        let head = |health: HealthView| proxy_takes(&health);
+        assert_eq!(head(health("proxy")), "new calls are taken");
+        let reasons = vec!["no next hop takes new calls: 10.0.0.1:5060 is down".to_owned()];
+        let failed = HealthView { healthy: false, reasons, members: 1, ..health("proxy") };
+        assert_eq!(head(failed.clone()), "no new calls are taken");
+        let silent = HealthView { last_resort: 1, ..failed };
+        assert_eq!(
+            head(silent),
+            "no next hop is known to take new calls:\nthey go to 1 of 1 next hop all the same"
+        );
+        let degraded = vec!["registrations and calls to users fail: ...".to_owned()];
+        assert_eq!(
+            head(HealthView { degraded, ..health("proxy") }),
+            "new calls are taken, but not all works"
         );
     }
 

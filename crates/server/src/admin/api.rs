@@ -99,7 +99,7 @@ async fn alive() -> &'static str {
 
 /// Whether new calls are taken, and nothing else.
 async fn ready(State(handle): State<Handle>) -> Result<&'static str, Failure> {
-    let is_ready = handle.standing().await.is_ok_and(|standing| HealthView::new(&standing).takes_calls());
+    let is_ready = handle.standing().await.is_ok_and(|standing| HealthView::takes_calls(&standing));
     is_ready.then_some("ready\n").ok_or_else(|| gone("no new calls are taken".to_owned()))
 }
 

@@ -2,6 +2,8 @@
 
 #![expect(clippy::float_cmp, reason = "whole numbers are exact")]
 
+mod health;
+
 use super::view::{
     CapacityView, ContactView, ContactsView, ExplanationView, HealthView, MemberView, MembersView, ProxyView,
     RegistrarView, ScaleView, ScalesView, Session, Sessions,
@@ -684,29 +686,6 @@ async fn what_monitors_announce_is_shown() {
     assert_eq!(samples["sarabande_capacity_updates_total"], 2.0);
     assert_eq!(samples["sarabande_capacity_closed_total{reason=\"unknown_server\"}"], 1.0);
     assert_eq!(Site::proxy().await.ask("GET", "/api/capacity").await.status, 404);
-}
-
-/// New calls may be taken all the same: of other routes, or to who needs no user.
-#[tokio::test]
-async fn a_store_that_is_down_is_told_with_its_reason() {
-    let nobody = free_tcp().await;
-    let role = |_, _| format!("[registrar]\ndomains = [\"example.com\"]\nstore = \"redis://{nobody}\"");
-    let site = Site::launch(role).await;
-    assert_eq!(site.register("sip:bob@127.0.0.1:5099").await, 503);
-    let reply = site.ask("GET", "/api/health").await;
-    let health: HealthView = reply.json();
-    assert_eq!((reply.status, health.healthy, health.reasons.len()), (200, true, 0));
-    let [degraded] = health.degraded.as_slice() else { panic!("one store: {health:?}") };
-    let start = "the store of registrations (redis) is down: ";
-    assert!(degraded.starts_with(start) && degraded.contains("refused"), "{degraded}");
-    let shown: RegistrarView = site.ask("GET", "/api/registrar").await.json();
-    let [store] = shown.stores.as_slice() else { panic!("one store: {shown:?}") };
-    assert!(!store.up && store.since_seconds.is_some() && store.failed_total > 0, "{store:?}");
-    assert_eq!(format!("{start}{}", store.reason.as_deref().unwrap_or_default()), *degraded);
-    assert_eq!(shown.registrations.refused_total["503"], 1);
-    let samples = samples(&site.ask("GET", "/metrics").await.body);
-    assert_eq!(samples["sarabande_store_up{store=\"registrations\",kind=\"redis\"}"], 0.0);
-    assert_eq!(samples["sarabande_registrations_total{outcome=\"refused\",status=\"503\"}"], 1.0);
 }
 
 #[tokio::test]

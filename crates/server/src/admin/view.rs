@@ -2,20 +2,20 @@
 
 mod capacity;
 mod contacts;
+mod health;
 mod queue;
 mod registrar;
 mod scale;
 
 pub use capacity::{CapacityView, MemberCapacityView};
 pub use contacts::{ContactView, ContactsView};
+pub use health::{HealthView, PoolHealth};
 pub use queue::{QueueMemberView, QueueView};
 pub use registrar::{LogInsView, LookUpsView, RegistrarView, RegistrationsView, StoreView};
 pub use scale::{ScaleDecisions, ScaleView, ScaledServer, ScalesView};
 
 use crate::records::RecordCounts;
-use crate::{
-    CandidateReport, ExplainReport, MemberStanding, PassedOverReport, PoolName, SessionReport, Standing, StoreReport,
-};
+use crate::{CandidateReport, ExplainReport, PassedOverReport, SessionReport};
 use balance::{EndReason, NodeStats, SessionState};
 use dialog::CallCounts;
 use hdrhistogram::Histogram;
@@ -24,61 +24,6 @@ use route::Step;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-
-/// `GET /api/health`
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[cfg_attr(test, schemars(rename = "Health"))]
-pub struct HealthView {
-    /// What the process is: `pool` or `proxy`.
-    pub role: String,
-    /// Whether new calls are taken.
-    pub healthy: bool,
-    /// Why not; empty when healthy.
-    pub reasons: Vec<String>,
-    /// What does not work although new calls are taken: stores that are down, servers that cannot be started,
-    /// monitors without word, and why.
-    pub degraded: Vec<String>,
-    /// Members that the configuration names, each address of a name for itself.
-    pub members: usize,
-    /// Names in the configuration that stand for no address: none was found yet.
-    pub unresolved: Vec<String>,
-    /// Members that take new calls.
-    pub accepting: usize,
-    /// Members that get new calls all the same while `accepting` is 0: silent or resting ones; 0 otherwise.
-    pub last_resort: usize,
-    /// Name of the policy in force; of several pools that of the first.
-    pub policy: String,
-    /// Each pool: those of the file in its order, then the next hops of `[proxy]` and of routes.
-    pub pools: Vec<PoolHealth>,
-    /// Whether a stop was asked for.
-    pub stopping: bool,
-    /// Calls, or requests of a proxy, that the process before still has, whose sockets this one has taken over; `null`: there
-    /// is none.
-    pub predecessor_calls: Option<usize>,
-    /// Since the process started.
-    pub uptime_seconds: f64,
-    /// Of the program.
-    pub version: String,
-}
-
-/// What of a pool can take new calls.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct PoolHealth {
-    /// As the configuration names it.
-    pub name: String,
-    /// Name of its policy.
-    pub policy: String,
-    /// Members that it has, each address of a name for itself.
-    pub members: usize,
-    /// Members that take new calls.
-    pub accepting: usize,
-    /// Members that get new calls all the same while `accepting` is 0: silent or resting ones; 0 otherwise.
-    pub last_resort: usize,
-    /// The queue in front of it; `null` without one.
-    pub queue: Option<QueueView>,
-}
 
 /// `GET /api/members`; drain and undrain answer with the members that were meant.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -527,79 +472,9 @@ pub struct CandidateView {
     pub refusal: Option<String>,
 }
 
-/// That a store is down, and why.
-fn down(store: &StoreReport) -> Option<String> {
-    let (name, kind) = (store.name, store.kind);
-    store.trouble.as_ref().map(|why| format!("the store of {name} ({kind}) is down: {why}"))
-}
-
-/// How many of these members take new calls, and how many get them where none does.
-fn taking<'m>(members: impl Iterator<Item = &'m MemberStanding> + Clone) -> (usize, usize) {
-    let accepting = members.clone().filter(|member| member.accepting).count();
-    (accepting, if accepting > 0 { 0 } else { members.filter(|member| member.last_resort).count() })
-}
-
 /// Work in the session store is in thousandths.
 pub(crate) fn work(thousandths: u64) -> f64 {
     thousandths as f64 / 1000.0
-}
-
-impl HealthView {
-    /// Whether new calls are taken: also where they go to members that are only silent.
-    pub(super) fn takes_calls(&self) -> bool {
-        !self.stopping && (self.role == "proxy" || self.accepting + self.last_resort > 0)
-    }
-
-    pub(super) fn new(standing: &Standing) -> Self {
-        let configured = || standing.members.iter().filter(|member| member.member);
-        let (accepting, last_resort) = taking(configured());
-        let pool = |pool: &PoolName| {
-            let members = || configured().filter(|member| member.pools.contains(&pool.name));
-            let (accepting, last_resort) = taking(members());
-            let (name, policy) = (pool.name.clone(), pool.policy.to_owned());
-            let queue = standing.queues.iter().find(|queue| queue.pool == pool.name).map(QueueView::from);
-            PoolHealth { name, policy, members: members().count(), accepting, last_resort, queue }
-        };
-        let mut reasons = Vec::new();
-        if standing.stopping {
-            reasons.push("stopping: no new calls are taken".to_owned());
-        }
-        if accepting == 0 && !standing.is_proxy {
-            let of_names = standing.unresolved.iter().map(|name| format!("{name} is not resolved"));
-            let states = configured().map(|m| format!("{} is {}", m.address, m.state));
-            let states: Vec<_> = states.chain(of_names).collect();
-            let states = if states.is_empty() { "there is none".to_owned() } else { states.join(", ") };
-            reasons.push(if last_resort == 0 {
-                format!("no member takes new calls: {states}")
-            } else {
-                format!("no member is known to take new calls; {last_resort} get them all the same: {states}")
-            });
-        }
-        let stores = standing.home.iter().flat_map(|home| &home.stores).filter_map(down);
-        let records = standing.records.as_ref().and_then(|records| records.trouble.clone());
-        Self {
-            role: if standing.is_proxy { "proxy" } else { "pool" }.to_owned(),
-            healthy: reasons.is_empty(),
-            reasons,
-            degraded: stores
-                .chain(records.map(|why| format!("records of calls: {why}")))
-                .chain(standing.scales.iter().flat_map(ScaleView::degraded))
-                .chain(
-                    standing.capacity.iter().flat_map(|capacity| &capacity.silent).map(ToString::to_string),
-                )
-                .collect(),
-            members: configured().count(),
-            unresolved: standing.unresolved.clone(),
-            accepting,
-            last_resort,
-            policy: standing.pools.first().map_or("none", |pool| pool.policy).to_owned(),
-            pools: standing.pools.iter().map(pool).collect(),
-            stopping: standing.stopping,
-            predecessor_calls: standing.predecessor_calls,
-            uptime_seconds: standing.uptime_seconds,
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-        }
-    }
 }
 
 /// Ended transactions by the name of the reason.

@@ -198,7 +198,7 @@ pub(crate) struct Control {
 /// How often it is looked whether the machine has changed: its time, its addresses.
 const LOOK_AROUND: Duration = Duration::from_secs(10);
 
-/// How often it is looked whether monitors are heard: they speak as often.
+/// How often it is looked whether monitors are heard, which speak as often, and stores can be asked.
 const LISTEN: Duration = Duration::from_secs(1);
 
 impl Control {
@@ -311,7 +311,12 @@ impl Control {
                 Some(answered) = self.answers.1.recv() => self.answered(answered),
                 offer = self.capacity.intake.next() => self.offered(offer),
                 _ = look_around.tick() => self.look_around(),
-                _ = listen.tick(), if !self.succeeded && self.has_monitors() => self.look_at_monitors(),
+                _ = listen.tick(), if !self.succeeded && (self.has_monitors() || self.stores.is_some()) => {
+                    self.look_at_stores();
+                    if self.has_monitors() {
+                        self.look_at_monitors();
+                    }
+                }
             }
             self.carry_out();
         }
@@ -377,7 +382,6 @@ impl Control {
 
     /// Tokens carry the time of day, and somebody may set it. Addresses may move here from another machine.
     fn look_around(&mut self) {
-        self.look_at_stores();
         self.forget_capacities();
         if let Some(records) = &self.records {
             records.retry();

@@ -13,6 +13,8 @@ pub struct StoreReport {
     pub kind: &'static str,
     /// Why it cannot be used; `None` when it can.
     pub trouble: Option<String>,
+    /// Whether it can be asked all the same: a file that cannot be written is read from memory.
+    pub answers: bool,
     /// For how long it has been so; `None` for what cannot fail.
     pub unchanged: Option<Duration>,
     /// Questions that wait for it.
@@ -22,9 +24,14 @@ pub struct StoreReport {
 }
 
 impl StoreReport {
+    /// Name of the store of bindings.
+    pub(crate) const BINDINGS: &str = "registrations";
+    /// Name of the store of users.
+    pub(crate) const USERS: &str = "users";
+
     /// Of what is in the memory of the process.
     pub(super) fn sound(name: &'static str, kind: &'static str) -> Self {
-        Self { name, kind, trouble: None, unchanged: None, waiting: 0, failed_total: 0 }
+        Self { name, kind, trouble: None, answers: true, unchanged: None, waiting: 0, failed_total: 0 }
     }
 
     /// Of a server.
@@ -35,6 +42,7 @@ impl StoreReport {
             name,
             kind,
             trouble: (!is_up).then(why),
+            answers: is_up,
             unchanged: Some(status.unchanged),
             waiting: status.waiting,
             failed_total: status.failed_total,
@@ -76,12 +84,14 @@ impl Condition {
         state.trouble = failure;
     }
 
-    pub(super) fn report(&self, name: &'static str, kind: &'static str, waiting: usize) -> StoreReport {
+    /// Of the file of bindings; `is_open`: it can be asked.
+    pub(super) fn report(&self, is_open: bool, waiting: usize) -> StoreReport {
         let state = self.state();
         StoreReport {
-            name,
-            kind,
+            name: StoreReport::BINDINGS,
+            kind: "file",
             trouble: state.trouble.clone(),
+            answers: is_open,
             unchanged: Some(state.since.elapsed()),
             waiting,
             failed_total: state.failed_total,
@@ -99,11 +109,11 @@ mod tests {
         condition.answered(Some("the disk is full".to_owned()));
         let first = condition.state().since;
         condition.answered(Some("the disk is full again".to_owned()));
-        let report = condition.report("registrations", "file", 0);
+        let report = condition.report(true, 0);
         assert_eq!((report.trouble.as_deref(), report.failed_total), (Some("the disk is full again"), 2));
         assert_eq!(condition.state().since, first);
         condition.answered(None);
-        assert_eq!(condition.report("registrations", "file", 0).trouble, None);
+        assert_eq!(condition.report(true, 0).trouble, None);
         assert!(condition.state().since > first);
     }
 }

@@ -1,7 +1,7 @@
 //! The picture of a running server, made of the demo's parts.
 
 use super::watch::{Role, Scene};
-use super::{new_calls, policies, pools_in_trouble, queue, scale, span, trouble};
+use super::{hop_state, new_calls, policies, queue, scale, span, trouble};
 use crate::picture::{ACCENT, Columns, DIM, Top, area, block, draw_keys, draw_members};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -94,8 +94,7 @@ fn draw_head(frame: &mut Frame<'_>, area: Rect, scene: &Scene, now: Instant) {
 
 fn draw_hops(frame: &mut Frame<'_>, area: Rect, proxy: &ProxyView) {
     let hop = |hop: &server::admin::view::NextHop| {
-        let (state, colour) =
-            if hop.resting { ("failed, asked last", Color::Red) } else { ("in use", Color::Green) };
+        let (state, colour) = (hop_state(hop), if hop.resting { Color::Red } else { Color::Green });
         Text::from(vec![
             Span::from(format!("{:<48}", hop.address.to_string())).bold(),
             Span::from(format!("● {state}")).fg(colour),
@@ -169,15 +168,14 @@ fn draw_traffic(frame: &mut Frame<'_>, area: Rect, scene: &Scene, elastic: Vec<S
     frame.render_widget(Paragraph::new(text).block(block("traffic")), area);
 }
 
-/// Pools that take no calls, names that are no members and stores that are down, then what has happened, the newest first.
+/// Names that are no members and what does not work, then what has happened, the newest first.
 fn draw_news(frame: &mut Frame<'_>, area: Rect, scene: &Scene, now: Instant) {
     let names = match &scene.answer.role {
         Role::Pool { members, .. } => &members.names[..],
         Role::Proxy(_) => &[],
     };
     let degraded = scene.answer.health.degraded.iter().cloned();
-    let trouble =
-        pools_in_trouble(&scene.answer.health).chain(names.iter().filter_map(trouble)).chain(degraded);
+    let trouble = names.iter().filter_map(trouble).chain(degraded);
     let names = trouble.map(|text| Text::from(text.trim().to_owned()).fg(Color::Red));
     let news = scene.news.iter().map(|(at, news)| {
         let ago = format!("{:>7} ago  ", span((now - *at).as_secs_f64()));
@@ -253,6 +251,7 @@ mod tests {
     fn the_pool_of_each_member_is_seen_where_there_are_several() {
         let mut answer = pool(60.0, members(4));
         answer.health.pools = super::super::tests::several_pools();
+        answer.health.degraded = vec!["no member of spare takes new calls: there is none".to_owned()];
         if let Role::Pool { members, .. } = &mut answer.role {
             members.members[1].pools = vec!["core".to_owned(), "spare".to_owned()];
         }
@@ -340,7 +339,7 @@ mod tests {
         find(&rows, "0 registrations/s  0 log-ins/s  0 wrong passwords/s  0 look-ups/s");
         find(&rows, "the store of registrations (redis) is down: Redis at 192.0.2.1:6379:");
         find(&rows, "(os error 111)");
-        assert!(find(&rows, "10.0.0.1:5060").contains("● failed, asked last"));
+        assert!(find(&rows, "10.0.0.1:5060").contains("● failed, gets none while"));
         find(&rows, "12 of 1000 transactions");
         find(&rows, "new calls are taken, but not all works: see below");
     }

@@ -99,8 +99,15 @@ impl Scene {
                     self.tell(now, news);
                 }
                 let before = std::mem::take(&mut self.answer.health.degraded);
-                for news in answer.health.degraded.iter().filter(|news| !before.contains(news)) {
+                let after = &answer.health.degraded;
+                for news in after.iter().filter(|news| !before.contains(news)) {
                     self.tell(now, news.clone());
+                }
+                // A text that says more of the same, such as for how long, is no end.
+                let subject = |text: &str| text.split(": ").take(2).map(str::to_owned).collect::<Vec<_>>();
+                let is_over = |old: &&String| !after.iter().any(|new| subject(new) == subject(old));
+                for over in before.iter().filter(is_over) {
+                    self.tell(now, format!("no longer: {over}"));
                 }
                 self.answer = answer;
                 self.measure(now);
@@ -154,14 +161,14 @@ impl Scene {
         if let Some((_, why)) = &self.silence {
             return why.replace('\n', " ");
         }
-        let HealthView { reasons, stopping, .. } = &self.answer.health;
+        let HealthView { reasons, .. } = &self.answer.health;
         match &self.answer.role {
             Role::Proxy(proxy) => format!(
                 "{} unanswered, {:.0} forwarded/s, {:.0} refused/s{}",
                 plural(proxy.unanswered as u64, "request"),
                 self.rate("forwarded"),
                 self.rate("refused"),
-                if *stopping { "; stopping" } else { "" }
+                reasons.iter().flat_map(|reason| ["; ", reason]).collect::<String>()
             ),
             Role::Pool { members: all, .. } => {
                 let calls: u64 = all.members.iter().map(|member| u64::from(member.calls)).sum();
