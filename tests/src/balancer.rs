@@ -78,7 +78,7 @@ impl TestSettings {
         }
     }
 
-    fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let listen: Vec<String> = self.listen.iter().map(quoted).collect();
         let names: Vec<String> = self.names.iter().map(quoted).collect();
         format!(

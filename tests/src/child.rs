@@ -110,6 +110,11 @@ impl Child {
         self.process.wait().expect("a killed child can be waited for");
     }
 
+    /// Its number.
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
+    }
+
     /// Where it runs.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder

@@ -55,6 +55,11 @@ enum Command {
     Up(command::up::Arguments),
     /// Has a running server read its configuration again.
     Reload(command::reload::Arguments),
+    /// Has a running server start another process that takes over: no call is refused, none is lost.
+    ///
+    /// The new one is started by the path of the old one, where a newer version may be by now, and reads the file again. A
+    /// file with an error changes nothing.
+    Restart(command::restart::Arguments),
     /// Has a running server take no new calls, and end with its last one or after `[stop] wait`.
     Stop(command::stop::Arguments),
     /// Simulates: makes the figures of the papers and checks what they state.
@@ -110,6 +115,7 @@ fn run(arguments: Arguments) -> Result<()> {
         Command::Drain(arguments) => command::drain::run(&arguments),
         Command::Up(arguments) => command::up::run(&arguments),
         Command::Reload(arguments) => command::reload::run(&arguments),
+        Command::Restart(arguments) => command::restart::run(&arguments),
         Command::Stop(arguments) => command::stop::run(&arguments),
         Command::Sim(arguments) => command::sim::run(&arguments),
         Command::Plan(arguments) => command::plan::run(&arguments),

@@ -1,5 +1,7 @@
 //! What systemd wants to know (`sd_notify(3)`): that the process is ready, and that it is the main process of the
-//! service from now on, also where another one was it.
+//! service from now on, also where another one was it. Where a keeper is the main process, that one stays it.
+
+use crate::command::run::keeper;
 
 use std::env;
 use std::io;
@@ -17,6 +19,9 @@ pub(crate) fn ready() -> io::Result<()> {
         [b'@', name @ ..] => SocketAddr::from_abstract_name(name)?,
         _ => SocketAddr::from_pathname(&name)?,
     };
-    let text = format!("READY=1\nMAINPID={}", std::process::id());
+    let text = match keeper::pid() {
+        Some(_) => "READY=1".to_owned(),
+        None => format!("READY=1\nMAINPID={}", std::process::id()),
+    };
     UnixDatagram::unbound()?.send_to_addr(text.as_bytes(), &address).map(|_| ())
 }

@@ -438,8 +438,8 @@ impl Default for RawTimers {
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct RawToken {
-    /// The key. Without one a random key is made at the first start and kept beside this file, as `NAME.key`, readable by
-    /// its owner only.
+    /// The key. Without one a random key is made at the first start and kept as `NAME.key`, readable by its owner only: in the
+    /// state directory of the service (`STATE_DIRECTORY`, as systemd sets it), or else beside this file.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Setting<KeyText>", extend("x-default" = "made once and kept"))]
     pub(crate) key: Option<Setting<KeyText>>,
@@ -468,7 +468,7 @@ pub(crate) struct RawAdmin {
     /// A reload does not change it.
     pub(crate) listen: Setting<AdminListen>,
     /// The token; one that is set is asked for on loopback, too. Without one a random token is made at the first start
-    /// that needs it and kept beside this file, as `NAME.admin-token`, readable by its owner only.
+    /// that needs it and kept where `NAME.key` is, as `NAME.admin-token`, readable by its owner only.
     /// A reload does not change it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Setting<BearerText>", extend("x-default" = "made once and kept"))]

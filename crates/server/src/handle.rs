@@ -10,6 +10,7 @@ use control::scale::PoolView;
 use location::Aor;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
 use tokio::sync::{mpsc, oneshot};
 
 /// Asks and commands a running server; cheap to clone.
@@ -17,14 +18,19 @@ use tokio::sync::{mpsc, oneshot};
 pub struct Handle {
     asks: mpsc::UnboundedSender<Ask>,
     workers: Vec<WorkerHandle>,
+    /// Who starts another process that takes over, if anybody does.
+    starter: Arc<OnceLock<mpsc::UnboundedSender<RestartReply>>>,
 }
+
+/// Takes whether another process has been started, or why not.
+pub type RestartReply = oneshot::Sender<Result<(), String>>;
 
 /// The server has ended, so nobody answers.
 pub(crate) const GONE: &str = "the server is stopping";
 
 impl Handle {
     pub(crate) fn new(asks: mpsc::UnboundedSender<Ask>, workers: Vec<WorkerHandle>) -> Self {
-        Self { asks, workers }
+        Self { asks, workers, starter: Arc::default() }
     }
 
     /// What the process has to do, and whether it takes new calls. Costs the traffic next to nothing.
@@ -149,6 +155,26 @@ impl Handle {
     pub fn stop(&self) {
         // A server that has ended has stopped.
         let _ = self.ask(Ask::Stop);
+    }
+
+    /// Has another process started that takes over from this one.
+    ///
+    /// # Errors
+    /// What is wrong with the file, or why no process can be started.
+    pub async fn restart(&self) -> Result<(), String> {
+        let nobody = "this process starts no other one: it is part of another program";
+        let (reply, answer) = oneshot::channel();
+        let starter = self.starter.get().ok_or(nobody)?;
+        starter.send(reply).map_err(|_| GONE)?;
+        answer.await.map_err(|_| GONE)?
+    }
+
+    /// Requests to start another process, for whoever can do that; there is one.
+    pub fn restarts(&self) -> mpsc::UnboundedReceiver<RestartReply> {
+        let (starter, requests) = mpsc::unbounded_channel();
+        // Whoever asks for a second time has no requests.
+        let _ = self.starter.set(starter);
+        requests
     }
 
     /// Where a request from `from` would go now, and why, if it came to this listener; without one, to the first of the

@@ -2,7 +2,7 @@
 //! outlive a restart without anybody having to think of keys, and that of the admin interface.
 
 use crate::admin::token;
-use crate::whole;
+use crate::{state, whole};
 use config::Config;
 use rand::TryRngCore;
 use rand::rngs::OsRng;
@@ -10,9 +10,9 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-/// Where the secret of the configuration at `path` is kept: `sarabande.toml` has `sarabande.key`.
+/// Where the secret of the configuration at `path` is kept.
 pub(crate) fn beside(path: &Path) -> PathBuf {
-    path.with_extension("key")
+    state::place(path, "key")
 }
 
 /// Whether the kept secrets, if there are any already, can be used: what a start would say of them.
@@ -102,10 +102,10 @@ mod tests {
         let other = "[token]\nkey = \"000102030405060708090a0b0c0d0e0f\"";
         assert!(check(&configured(other), &file).is_ok(), "it is not looked at");
         let exposed = format!("{other}\n[admin]\nlisten = \"0.0.0.0:8060\"");
-        std::fs::write(token::file_beside(&file), "abc").unwrap();
+        std::fs::write(file.with_extension("admin-token"), "abc").unwrap();
         let error = check(&configured(&exposed), &file).unwrap_err().to_string();
         assert!(error.contains(".admin-token does not hold"), "{error}");
-        std::fs::remove_file(token::file_beside(&file)).unwrap();
+        std::fs::remove_file(file.with_extension("admin-token")).unwrap();
         assert!(check(&configured(""), Path::new("/nowhere.toml")).is_ok(), "it will be made");
         std::fs::remove_file(&file).unwrap();
     }

@@ -22,6 +22,7 @@ mod run;
 mod scale;
 mod shards;
 pub mod socket;
+mod state;
 mod stores;
 mod takeover;
 mod token_time;
@@ -30,7 +31,7 @@ mod whole;
 
 pub use check::check;
 pub use clock::Clock;
-pub use handle::Handle;
+pub use handle::{Handle, RestartReply};
 pub use registrations::{Contacts, ContactsError};
 pub use report::{
     CandidateReport, ExplainReport, Figures, HomeStanding, MemberReport, MemberStanding, PassedOverReport,

@@ -38,6 +38,11 @@ impl Opened {
             None => open_all(binds, threads, buffer)?,
             Some(claim) => adopt(std::mem::take(&mut claim.sets), binds, threads, buffer)?,
         };
+        if let Some(granted) = sockets.iter().flatten().find_map(|socket| socket.receive_buffer().ok())
+            && let Some(text) = too_small(granted, buffer)
+        {
+            tracing::warn!("{text}");
+        }
         let listeners = binds.iter().map(|bind| bind.address).collect();
         Ok(Self { listeners, sockets, admin, capacity, claim })
     }
@@ -47,6 +52,17 @@ impl Opened {
         let sets = self.sockets.iter().flat_map(|sockets| sockets.chunks(self.listeners.len()));
         sets.map(|set| set.iter().map(UdpSocket::copy).collect()).collect()
     }
+}
+
+/// What is said where the kernel has granted less room for datagrams than the configuration asks for.
+fn too_small(granted: usize, wanted: usize) -> Option<String> {
+    (granted < wanted).then(|| {
+        let (granted, asked) = (granted >> 10, wanted >> 10);
+        format!(
+            "[listen] receive_buffer: the kernel grants {granted} KiB of {asked} KiB: in a burst datagrams are lost. Set \
+             net.core.rmem_max = {wanted} (packaging/90-sarabande.conf goes to /etc/sysctl.d; then `sysctl --system`) and restart"
+        )
+    })
 }
 
 /// The listener of the process before, if it listens there, or else a new one.
@@ -113,4 +129,17 @@ fn adopt(
         *sockets = open(binds, true, buffer)?;
     }
     Ok(of_threads)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn less_room_than_asked_for_is_told_with_its_remedy() {
+        assert_eq!(too_small(4 << 20, 4 << 20), None);
+        let text = too_small(208 << 10, 4 << 20).expect("less is granted");
+        assert!(text.contains("grants 208 KiB of 4096 KiB"), "{text}");
+        assert!(text.contains("net.core.rmem_max = 4194304"), "{text}");
+    }
 }

@@ -1,6 +1,7 @@
 //! Call detail records: what is written of each call, and where it goes.
 
 use crate::clock::Clock;
+use crate::state;
 use base::{Instant, UnixTime};
 use config::{CallsConfig, RecordsPlace};
 use dialog::{Began, CallRecord, RecordEvent};
@@ -89,7 +90,7 @@ impl Records {
             Some(RecordsPlace::Database(url)) => {
                 let path =
                     path.ok_or("[calls] records: only a process with a file has a place for them to wait")?;
-                let directory = path.with_extension("records");
+                let directory = state::place(path, "records");
                 let told = |error| format!("[calls] records: {error}");
                 Sink::Database(RecordDatabase::start(url, &directory).map_err(told)?)
             }

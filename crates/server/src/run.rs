@@ -65,7 +65,7 @@ pub struct Server {
 
 impl Server {
     /// Opens the sockets, looks up the members, starts the shards. `path` is where the configuration came from:
-    /// it is read again on reload, and the secret of the tokens is kept beside it.
+    /// it is read again on reload. Secrets are kept beside it, or in the state directory of the service.
     ///
     /// Must be called on a Tokio runtime.
     ///

@@ -3,6 +3,7 @@
 mod report;
 
 use crate::clock::Clock;
+use crate::state;
 use config::{RegistrarConfig, StorePlace, UsersPlace};
 use digest::{Needs, Offer};
 use location::{Ask, MemoryLimits, MemoryStore, Reply, StoreError};
@@ -49,7 +50,7 @@ enum Users {
 impl Bindings {
     fn start(config: &RegistrarConfig, path: Option<&Path>) -> Result<Self, String> {
         let usual =
-            || path.map_or(StorePlace::Memory, |path| StorePlace::File(path.with_extension("bindings")));
+            || path.map_or(StorePlace::Memory, |path| StorePlace::File(state::place(path, "bindings")));
         Ok(match config.store.clone().unwrap_or_else(usual) {
             StorePlace::Memory => Self::Memory(Mutex::new(MemoryStore::new(MemoryLimits::default()))),
             StorePlace::File(path) => Self::File(FileStore::start(path)?),

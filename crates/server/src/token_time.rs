@@ -1,7 +1,7 @@
-//! The clocks of the tokens, kept beside the configuration: what [`node::TokenClock`] decides, held to machine and disk.
+//! The clocks of the tokens, kept from one process to the next: what [`node::TokenClock`] decides, held to machine and disk.
 
 use crate::clock::Clock;
-use crate::whole;
+use crate::{state, whole};
 use node::{ClockChange, KeptClock, OtherClock, TokenClock};
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -14,7 +14,7 @@ const PERIOD: i64 = 60;
 
 /// Where the time of the configuration at `path` is kept: `sarabande.toml` has `sarabande.clock`.
 fn beside(path: &Path) -> PathBuf {
-    path.with_extension("clock")
+    state::place(path, "clock")
 }
 
 /// What is in the file.

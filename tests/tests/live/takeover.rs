@@ -4,7 +4,8 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use sarabande_tests::{
-    CallLoad, Process, RunningBalancer, RunningProxy, SippCaller, SippServer, TestSettings, TestSite, until,
+    CallLoad, Process, RunningBalancer, RunningProxy, Service, SippCaller, SippServer, TestSettings,
+    TestSite, Tool, until,
 };
 
 use super::{SERVERS, SOME, finish_clean, servers};
@@ -294,4 +295,49 @@ fn a_stop_ends_both() {
     before.wait();
     assert!(balancer.wait().success());
     finish_clean(servers, ESTABLISHED.calls);
+}
+
+/// `systemctl restart` ends the main process before it starts the next one: whoever calls meanwhile, or is in a call, does not
+/// notice. `sarabande restart` does the same without systemd. A stop is a stop.
+#[test]
+fn a_service_restarts_under_load() {
+    let field = TestSite::new("takeover-service");
+    let servers = patient_servers(&field);
+    let mut service = Service::start(&field, &settings(&field, 1));
+    let caller = SippCaller::plain(&field, (field.sip(2), field.sip(1)), STEADY);
+    for _ in 0..3 {
+        sleep(Duration::from_secs(2));
+        service.restart();
+    }
+    sleep(Duration::from_secs(2));
+    let config = service.file().to_str().expect("it is text").to_owned();
+    let (status, shown) = Tool::run(&field, &["restart", "--config", &config]);
+    assert!(status.success() && shown.contains("another process has taken over"), "{status}: {shown}");
+    sleep(Duration::from_secs(2));
+    service.restart();
+    let calls = caller.end_clean();
+    for file in ["sarabande.sock", "sarabande.clock"] {
+        assert!(service.state().join(file).exists(), "{file} is in the state directory");
+        assert!(!service.file().with_file_name(file).exists(), "{file} is not beside the configuration");
+    }
+    service.stop();
+    finish_clean(servers, calls);
+}
+
+/// A restart with a file that has an error: the server of before goes on, which is better than none.
+#[test]
+fn a_restart_with_an_error_in_the_file_changes_nothing() {
+    let field = TestSite::new("takeover-error");
+    let servers = patient_servers(&field);
+    let service = Service::start(&field, &settings(&field, 1));
+    let before = service.servers();
+    let good = std::fs::read_to_string(service.file()).expect("it is text");
+    std::fs::write(service.file(), format!("{good}\n[nonsense]\n")).expect("it can be written");
+    let admin = format!("http://{}", std::net::SocketAddr::new(field.ip(1), 8060));
+    let (status, _) = Tool::run(&field, &["restart", "--admin", &admin]);
+    assert_eq!(status.code(), Some(1));
+    assert_eq!(service.servers(), before);
+    std::fs::write(service.file(), good).expect("it can be written");
+    service.stop();
+    finish_clean(servers, 0);
 }

@@ -11,6 +11,7 @@ pub(crate) mod monitor;
 pub(crate) mod plan;
 pub(crate) mod registrations;
 pub(crate) mod reload;
+pub(crate) mod restart;
 pub(crate) mod run;
 pub(crate) mod sim;
 pub(crate) mod status;

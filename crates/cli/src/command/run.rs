@@ -1,5 +1,7 @@
 //! `sarabande run`: the server.
 
+pub(crate) mod keeper;
+
 use crate::notify;
 use anyhow::{Context, Result, anyhow};
 use config::Config;
@@ -14,17 +16,32 @@ use tokio::signal::unix::{Signal as Signals, SignalKind, signal};
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// The configuration file.
-    file: PathBuf,
+    #[arg(required_unless_present = "config", conflicts_with = "config")]
+    file: Option<PathBuf>,
+    /// As of the commands that ask a server.
+    #[arg(long, value_name = "FILE", hide = true)]
+    config: Option<PathBuf>,
+    /// Stay the main process of a systemd service, with the server as a child: `systemctl restart` is a takeover then.
+    ///
+    /// SIGHUP, SIGTERM and SIGINT are handed on; SIGUSR2 starts a successor. SIGUSR1 ends this process alone: the server
+    /// goes on until another one takes over.
+    #[arg(long)]
+    service: bool,
 }
 
 /// How long the end of the process waits for the reader of its log.
 const LAST_LINES: Duration = Duration::from_secs(1);
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let config = configuration(&arguments.file)?;
+    let file =
+        arguments.file.as_ref().or(arguments.config.as_ref()).context("a configuration file is needed")?;
+    if arguments.service {
+        return keeper::run(file);
+    }
+    let config = configuration(file)?;
     server::log::start(&config.log).context("the log cannot be started")?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let outcome = runtime.block_on(serve(config, arguments.file.clone()));
+    let outcome = runtime.block_on(serve(config, file.clone()));
     server::log::flush(LAST_LINES);
     outcome
 }
@@ -46,6 +63,7 @@ async fn serve(config: Config, path: PathBuf) -> Result<()> {
     // From now on, or a signal that comes while the server starts ends the process by default, SIGHUP too.
     let mut commands = Commands::listen()?;
     let summary = config.summary();
+    let file = path.clone();
     let server = tokio::select! {
         server = Server::start(config, Some(path)) => server?,
         () = commands.stop() => return Ok(()),
@@ -54,22 +72,28 @@ async fn serve(config: Config, path: PathBuf) -> Result<()> {
     if let Err(error) = notify::ready() {
         tracing::warn!(%error, "NOTIFY_SOCKET of the environment takes nothing: systemd is not told");
     }
-    tokio::spawn(commands.obey(server.handle()));
+    tokio::spawn(commands.obey(server.handle(), file));
     server.run().await.map_err(|error| anyhow!(error))
 }
 
-/// Starts the program again as this process was started: by its path, where a newer one may be by now.
-fn start_successor() {
+/// Has the program started again as this process was started: by its path, where a newer one may be by now.
+///
+/// # Errors
+/// The errors in the file, with which a successor would not start, or why none can be started.
+fn start_successor(file: &Path) -> Result<()> {
+    configuration(file)?;
+    if let Some(keeper) = keeper::pid() {
+        rustix::process::kill_process(keeper, Signal::USR2).context("the process that keeps the service")?;
+        return Ok(());
+    }
     let mut arguments = env::args_os();
     let program = arguments.next().unwrap_or_default();
-    match Command::new(&program).args(arguments).spawn() {
-        Ok(mut child) => {
-            tracing::info!(pid = child.id(), "started a successor");
-            // Its end is waited for, or it would stay in the table of processes.
-            std::thread::spawn(move || child.wait());
-        }
-        Err(error) => tracing::error!(%error, ?program, "a successor cannot be started"),
-    }
+    let started = Command::new(&program).args(arguments).spawn();
+    let mut child = started.with_context(|| format!("{} cannot be started", program.display()))?;
+    tracing::info!(pid = child.id(), "started a successor");
+    // Its end is waited for, or it would stay in the table of processes.
+    std::thread::spawn(move || child.wait());
+    Ok(())
 }
 
 /// What signals command: SIGUSR2 starts a successor, SIGHUP reloads; SIGTERM and SIGINT stop, and a second one stops
@@ -100,8 +124,9 @@ impl Commands {
         }
     }
 
-    async fn obey(mut self, handle: Handle) {
+    async fn obey(mut self, handle: Handle, file: PathBuf) {
         let mut asked = false;
+        let mut restarts = handle.restarts();
         loop {
             tokio::select! {
                 _ = self.reload.recv() => {
@@ -110,7 +135,14 @@ impl Commands {
                     continue;
                 }
                 _ = self.succeed.recv() => {
-                    start_successor();
+                    if let Err(error) = start_successor(&file) {
+                        tracing::error!("no successor is started, this process goes on: {error:#}");
+                    }
+                    continue;
+                }
+                Some(reply) = restarts.recv() => {
+                    // Whoever asked may be gone.
+                    let _ = reply.send(start_successor(&file).map_err(|error| format!("{error:#}")));
                     continue;
                 }
                 _ = self.terminate.recv() => {}

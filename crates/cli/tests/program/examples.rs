@@ -53,11 +53,12 @@ fn the_unit_and_the_image_start_the_program_as_it_wants_to_be_started() {
     let file = folder("unit").join("sarabande.toml");
     fs::write(&file, "nonsense").expect("it can be written");
     for command in commands {
-        let (name, path) = command.split_once(' ').expect("a command and a file");
+        let (words, path) = command.rsplit_once(' ').expect("a command and a file");
         assert_eq!(path, "/etc/sarabande/sarabande.toml");
-        let (code, _, errors) = outcome(&[name, file.to_str().expect("UTF-8")]);
+        let words: Vec<_> = words.split(' ').chain([file.to_str().expect("UTF-8")]).collect();
+        let (code, _, errors) = outcome(&words);
         assert_eq!(code, Some(1), "{errors}");
-        assert!(errors.contains("sarabande.toml:1:"), "{name} reads the file: {errors}");
+        assert!(errors.contains("sarabande.toml:1:"), "{words:?} reads the file: {errors}");
     }
     assert!(image.contains("CMD [\"run\", \"/etc/sarabande/sarabande.toml\"]"));
     for line in image.lines().filter(|line| line.starts_with("COPY --chown")) {

@@ -3,7 +3,7 @@
 use super::metrics;
 use super::view::{
     CapacityView, ContactsView, ExplanationView, HealthView, MembersView, ProxyView, RegistrarView, Reloaded,
-    ScaleView, ScalesView, Session, Stopping,
+    Restarting, ScaleView, ScalesView, Session, Stopping,
 };
 use crate::handle::GONE;
 use crate::{ContactsError, Handle};
@@ -36,6 +36,7 @@ pub(super) fn routes(handle: Handle) -> Router {
         .route("/api/undrain", post(undrain))
         .route("/api/up", post(up))
         .route("/api/reload", post(reload))
+        .route("/api/restart", post(restart))
         .route("/api/stop", post(stop))
         .route("/api/explain", post(explain))
         .route("/metrics", get(scrape))
@@ -241,6 +242,12 @@ async fn reload(State(handle): State<Handle>, uri: Uri) -> Result<Json<Reloaded>
     Ok(Json(Reloaded { needs_restart }))
 }
 
+async fn restart(State(handle): State<Handle>, uri: Uri) -> Result<Json<Restarting>, Failure> {
+    let [] = parameters(&uri, [])?;
+    handle.restart().await.map_err(failure(StatusCode::BAD_REQUEST))?;
+    Ok(Json(Restarting { restarting: true }))
+}
+
 async fn stop(State(handle): State<Handle>, uri: Uri) -> Result<Json<Stopping>, Failure> {
     let [] = parameters(&uri, [])?;
     handle.stop();
@@ -273,7 +280,7 @@ async fn scrape(State(handle): State<Handle>) -> Result<Response, Failure> {
 
 const PATHS: &str = "GET /healthz, /readyz, /api/health, /api/members, /api/sessions, /api/proxy, /api/capacity, /api/registrar, \
                      /api/registrations, /api/scale, /api/scale/{pool}, /metrics; \
-                     POST /api/drain, /api/undrain, /api/up, /api/reload, /api/stop, /api/explain; \
+                     POST /api/drain, /api/undrain, /api/up, /api/reload, /api/restart, /api/stop, /api/explain; \
                      DELETE /api/registrations";
 
 async fn wrong_method(method: Method, uri: Uri) -> Failure {

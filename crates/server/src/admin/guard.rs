@@ -49,7 +49,7 @@ pub(super) async fn check(
 }
 
 const NO_TOKEN: &str = "a token is needed here, as `Authorization: Bearer TOKEN`: that of [admin] in the configuration, or \
-                        of NAME.admin-token beside it\n";
+                        of NAME.admin-token beside it or in the state directory of its service\n";
 
 /// Whether a request has the token, by RFC 6750 §2.1.
 fn shows(token: &Bearer, headers: &HeaderMap) -> bool {

@@ -4,7 +4,7 @@
 use super::tests::{Site, keys, request};
 use super::view::{
     CapacityView, ContactsView, ExplanationView, HealthView, MembersView, ProxyView, RegistrarView, Reloaded,
-    ScaleView, ScalesView, Session, Sessions, Stopping,
+    Restarting, ScaleView, ScalesView, Session, Sessions, Stopping,
 };
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -82,7 +82,7 @@ const NO_STORE: (u16, &str) =
 /// Of a request about a member.
 const NO_MEMBER: (u16, &str) = (404, "No such member; says which there are.");
 
-const OPERATIONS: [Operation; 19] = [
+const OPERATIONS: [Operation; 20] = [
     Operation {
         path: "/healthz",
         summary: "Whether the process runs, for a liveness probe.",
@@ -223,6 +223,12 @@ const OPERATIONS: [Operation; 19] = [
         path: "/api/reload",
         summary: "Has the server read its configuration again.",
         answer: Answer::Json(&[of::<Reloaded>]),
+        ..POST
+    },
+    Operation {
+        path: "/api/restart",
+        summary: "Another process is started, which takes over: no call is refused.",
+        answer: Answer::Json(&[of::<Restarting>]),
         ..POST
     },
     Operation {
@@ -432,6 +438,7 @@ async fn answers_are_as_described() {
         (&pool, "post", "/api/undrain", format!("?member={member}"), ""),
         (&pool, "post", "/api/up", format!("?member={member}"), ""),
         (&pool, "post", "/api/explain", String::new(), invite.as_str()),
+        (&pool, "post", "/api/restart", String::new(), ""),
         (&pool, "post", "/api/stop", String::new(), ""),
     ] {
         let operation = &description["paths"][path][method];

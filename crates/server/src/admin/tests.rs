@@ -160,7 +160,14 @@ impl Site {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
                 let server = Server::start(config, None).await.unwrap();
-                started.send(server.handle()).ok().unwrap();
+                let handle = server.handle();
+                let mut restarts = handle.restarts();
+                tokio::spawn(async move {
+                    while let Some(reply) = restarts.recv().await {
+                        reply.send(Ok(())).unwrap();
+                    }
+                });
+                started.send(handle).ok().unwrap();
                 server.run().await.unwrap();
                 TcpListener::bind(admin).await.is_ok()
             })

@@ -1,14 +1,16 @@
 //! The bearer token of the admin interface (RFC 6750 §2.1): asked for wherever other machines may reach it.
 
-use crate::key;
+use crate::{key, state};
 use config::{Admin, Bearer};
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+const EXTENSION: &str = "admin-token";
+
 /// Where the token is kept that was made for the configuration at `path`: `sarabande.toml` has `sarabande.admin-token`.
-pub fn file_beside(path: &Path) -> PathBuf {
-    path.with_extension("admin-token")
+fn file_beside(path: &Path) -> PathBuf {
+    state::place(path, EXTENSION)
 }
 
 /// Whether only this machine reaches what listens there.
@@ -64,7 +66,7 @@ pub(crate) fn kept(admin: &Admin, path: &Path) -> Option<PathBuf> {
 /// When the file in which it is kept cannot be read.
 pub fn of(admin: &Admin, path: &Path) -> io::Result<Option<Bearer>> {
     match kept(admin, path) {
-        Some(file) => read(&file).map(Some),
+        Some(_) => read(&state::find(path, EXTENSION)).map(Some),
         None => Ok(admin.token.clone()),
     }
 }

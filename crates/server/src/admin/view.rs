@@ -368,6 +368,14 @@ pub struct Reloaded {
     pub needs_restart: Vec<String>,
 }
 
+/// `POST /api/restart`
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Restarting {
+    /// Another process has been started, which takes over.
+    pub restarting: bool,
+}
+
 /// `POST /api/stop`
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]

@@ -54,6 +54,12 @@ impl UdpSocket {
         self.socket.local_addr()?.as_socket().ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
     }
 
+    /// Octets of room for datagrams not yet received, as the kernel has granted them.
+    pub fn receive_buffer(&self) -> io::Result<usize> {
+        // socket(7): the kernel doubles what was asked for, for its own books, and says so.
+        self.socket.recv_buffer_size().map(|octets| octets / 2)
+    }
+
     /// Datagrams that the kernel has thrown away since the bind because nobody fetched them in time (the receive
     /// buffer was full) or their checksum was wrong. Wraps at 2^32.
     pub fn lost_datagrams(&self) -> io::Result<u32> {

@@ -3,7 +3,7 @@
 
 use super::owned::Predecessor;
 use super::{
-    GREETING, Kept, Offer, PATIENCE, PERIOD, Remainder, Taken, beside, connect, is_served, passing, receive,
+    GREETING, Kept, Offer, PATIENCE, PERIOD, Remainder, Taken, connect, doors, is_served, passing, receive,
     send,
 };
 use crate::clock::Clock;
@@ -44,11 +44,9 @@ pub(crate) struct Claim {
 /// # Errors
 /// It does not hand them over.
 pub(crate) fn claim(path: &Path, binds: &[Bind]) -> io::Result<Option<Claim>> {
-    let path = beside(path);
-    let Ok(mut stream) = connect(&path) else {
-        // Nobody is there, or what was left behind by somebody who was killed.
-        return Ok(None);
-    };
+    // Where nobody is, there may be what was left behind by somebody who was killed.
+    let found = doors(path).into_iter().find_map(|door| Some((connect(&door).ok()?, door)));
+    let Some((mut stream, path)) = found else { return Ok(None) };
     match exchange(&mut stream) {
         Ok((offer, descriptors)) => Ok(Some(Claim::new((stream, path), &offer, descriptors, binds))),
         Err(error) => refused(&path, &error).map(|()| None),
@@ -201,13 +199,13 @@ mod tests {
         then: impl FnOnce(io::Result<Option<Claim>>) -> T,
     ) -> T {
         let file = std::env::temp_dir().join(format!("sarabande-claim-{}-{name}.toml", std::process::id()));
-        let listener = UnixListener::bind(beside(&file)).unwrap();
+        let listener = UnixListener::bind(&doors(&file)[0]).unwrap();
         let other = std::thread::spawn(move || {
             let (stream, _) = listener.accept().unwrap();
             predecessor(listener, stream);
         });
         let outcome = then(claim(&file, &[]));
-        std::fs::remove_file(beside(&file)).unwrap();
+        std::fs::remove_file(&doors(&file)[0]).unwrap();
         other.join().unwrap();
         outcome
     }

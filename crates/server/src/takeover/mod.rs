@@ -1,8 +1,8 @@
 //! A start while another process of the same configuration runs: the new one takes over its sockets, so that no datagram
 //! meets a closed port or a process that refuses calls.
 //!
-//! The running process, the predecessor, listens on a Unix socket beside the configuration ([`offer`]). The new one, the
-//! successor, connects to it ([`claim`]) and gets its UDP sockets and the listener of the admin interface (`SCM_RIGHTS`).
+//! The running process, the predecessor, listens on a Unix socket in the state directory of the service, or beside the
+//! configuration ([`offer`]). The new one, the successor, connects to it ([`claim`]) and gets its UDP sockets and the listener of the admin interface (`SCM_RIGHTS`).
 //! It makes all ready that it needs while the predecessor goes on, and then says which sockets it takes. The predecessor
 //! stops reading those; what comes in the moment until the successor reads them waits in the kernel.
 //!
@@ -18,6 +18,7 @@ pub(crate) mod offer;
 pub(crate) mod owned;
 mod passing;
 
+use crate::state;
 use balance::{Load, NodeId};
 use offer::Near;
 use serde::{Deserialize, Serialize};
@@ -37,9 +38,9 @@ const PERIOD: Duration = Duration::from_millis(100);
 /// Bytes of a text in the exchange: 256 addresses, 65,535 members.
 const LONGEST: u32 = 16 << 20;
 
-/// Where the process with the configuration at `path` listens: `sarabande.toml` has `sarabande.sock`.
-pub(crate) fn beside(path: &Path) -> PathBuf {
-    path.with_extension("sock")
+/// Where a process with the configuration at `path` may listen, the usual place first: `sarabande.toml` has `sarabande.sock`.
+pub(crate) fn doors(path: &Path) -> Vec<PathBuf> {
+    state::places(path, "sock")
 }
 
 /// What the predecessor hands over. Descriptors follow: of the sets, set by set, and of the admin interface.

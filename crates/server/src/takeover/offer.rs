@@ -3,7 +3,7 @@
 
 use super::owned::{Inlet, Predecessor};
 use super::{
-    Findings, GREETING, Kept, Offer, PATIENCE, Remainder, Succession, Taken, beside, passing, receive, send,
+    Findings, GREETING, Kept, Offer, PATIENCE, Remainder, Succession, Taken, doors, passing, receive, send,
 };
 use crate::control::Ask;
 use crate::report::{self, PoolName};
@@ -82,7 +82,7 @@ impl Near {
 
 /// Waits for successors of the process with the configuration at `path`, on a thread of its own.
 pub(crate) fn start(path: &Path, holdings: Holdings, asks: mpsc::UnboundedSender<Ask>) {
-    let path = beside(path);
+    let path = doors(path).remove(0);
     let door = match Door::open(path.clone()) {
         Ok(door) => door,
         Err(error) => {

@@ -1,0 +1,59 @@
+//! `sarabande restart`: another process takes over from the running one.
+
+use super::status::{plural, span};
+use crate::admin::Target;
+use anyhow::{Result, bail};
+use server::admin::view::{HealthView, Restarting};
+use std::time::{Duration, Instant};
+
+/// How often a waiting restart looks.
+const POLL: Duration = Duration::from_millis(200);
+/// A new process asks for the names of its members first, each for some seconds at most.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    target: Target,
+}
+
+/// Has the server start another process that takes over, and waits until it has.
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let target = &arguments.target;
+    let before = health(target)?;
+    let _: Restarting = target.post("/api/restart", b"")?;
+    let since = Instant::now();
+    loop {
+        std::thread::sleep(POLL);
+        // No answer may be the moment in which one process hands the listener to the other.
+        if let Ok(now) = health(target)
+            && now.uptime_seconds < before.uptime_seconds
+        {
+            return print_line!("{}", text(&before, &now));
+        }
+        if since.elapsed() > PATIENCE {
+            bail!(
+                "no other process has taken over within {}; the one before goes on. The log says why",
+                span(PATIENCE.as_secs_f64())
+            );
+        }
+    }
+}
+
+fn health(target: &Target) -> Result<HealthView> {
+    target.send("GET", "/api/health", b"")?.json(&[200, 503])
+}
+
+fn text(before: &HealthView, now: &HealthView) -> String {
+    let left = match now.predecessor_calls {
+        Some(calls) if calls > 0 => {
+            format!("; {} are still with the process before", plural(calls as u64, "call"))
+        }
+        _ => String::new(),
+    };
+    let version = match (&before.version, &now.version) {
+        (old, new) if old == new => format!("version {new}"),
+        (old, new) => format!("version {new}, which was {old}"),
+    };
+    format!("restarted: another process has taken over, {version}{left}")
+}
