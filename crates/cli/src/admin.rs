@@ -176,7 +176,9 @@ impl Target {
         }
         if let Some(text) = env::var_os(VARIABLE).filter(|text| !text.is_empty()) {
             let token = text.to_str().and_then(Bearer::parse);
-            return token.map(Some).with_context(|| format!("{VARIABLE} of the environment holds no token"));
+            return token.map(Some).with_context(|| format!(
+                "{VARIABLE} of the environment holds no token: one has 16 or more letters, digits and -._~+/"
+            ));
         }
         let (Some(file), Some(config)) = (&self.config, config) else { return Ok(None) };
         token::of(&config.admin, file)

@@ -43,7 +43,7 @@ mod syntax;
 pub mod topology;
 mod typed;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 pub use kind::{ipv6_without_brackets, key_from_bytes};
 pub use problem::{Errors, Problem};
@@ -61,6 +61,17 @@ use raw::RawConfig;
 /// Every problem found; one, without a line, when the file cannot be read.
 pub fn load(path: &Path) -> Result<Config, Errors> {
     parse(&document::text(path)?, &path.display().to_string())
+}
+
+/// The file of users that a configuration names, whatever else is wrong with it; `None`: it names none.
+pub fn users_file(path: &Path) -> Option<PathBuf> {
+    let text = std::fs::read_to_string(path).ok()?;
+    let (document, _) = toml::de::DeTable::parse_recoverable(&text);
+    let table = document.get_ref();
+    let (_, registrar) = table.iter().find(|(name, _)| *name.get_ref() == "registrar")?;
+    let (_, users) = registrar.get_ref().as_table()?.iter().find(|(name, _)| *name.get_ref() == "users")?;
+    let users = users.get_ref().as_str()?;
+    (!users.contains("://")).then(|| path.parent().unwrap_or(Path::new("")).join(users))
 }
 
 /// Checks the text of a file. `file` is its name in messages, and the place from which `key_file` is found.

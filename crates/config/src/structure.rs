@@ -115,10 +115,20 @@ impl Pruner<'_, '_> {
             _ => format!("`{parent}` has {}", known.join(", ")),
         };
         let meant = meant.map(|key| format!("; did you mean `{key}`?")).unwrap_or_default();
-        let remedy = format!("unknown key; {place}{meant}");
+        let transport = &**key.get_ref();
+        let remedy = if parent == "listen" && OTHER_TRANSPORTS.contains(&transport) {
+            format!(
+                "there are listeners for UDP only yet, none for {transport}; remove this, and set `listen.udp`"
+            )
+        } else {
+            format!("unknown key; {place}{meant}")
+        };
         self.report.key_problem(path, remedy);
     }
 }
+
+/// Transports of SIP that have no listener yet.
+const OTHER_TRANSPORTS: [&str; 5] = ["tcp", "tls", "sctp", "ws", "wss"];
 
 /// What is said where an array of `items` belongs. One whose items are all tables is written with their headers.
 fn no_array(path: &str, items: Option<&Value>) -> Refusal {

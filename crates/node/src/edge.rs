@@ -51,6 +51,8 @@ pub(crate) struct Edge {
     pub(crate) begun: Begun,
     /// The INVITEs that were refused, where requests are forwarded with transactions.
     pub(crate) refusals: Option<Box<Refusals>>,
+    /// It has been told that a node answers without Record-Route.
+    pub(crate) is_unrecorded_told: bool,
     /// Who has refused the last request that an access list or a rule has refused.
     pub(crate) refuser: Cell<Option<Refuser>>,
     pub(crate) edits: Edits,
@@ -83,6 +85,7 @@ impl Edge {
             rates,
             begun: Begun::default(),
             refusals: None,
+            is_unrecorded_told: false,
             refuser: Cell::default(),
             edits: Edits::new(),
             scratch: Vec::new(),

@@ -97,6 +97,8 @@ pub enum ShardEvent {
     WrongPassword(Box<WrongPassword>),
     /// To be told to the other shards of the process ([`Shard::hear`]).
     Judged(Box<digest::Judgement>),
+    /// This node has answered an INVITE that begins a dialog without its Record-Route; told once.
+    NoRecordRoute(SocketAddr),
     /// No node took new calls: so many were refused since the last time that this was told, at most once a second.
     NoServer(u64),
     /// The session table had no room: so many new calls were refused since the last time, at most once a second.

@@ -1,7 +1,8 @@
 //! Requests that failed are told of, with the reason, where somebody wants to know.
 mod common;
 
-use common::text::{Req, answer};
+use common::dialog::Dialog;
+use common::text::{Req, answer, string};
 use common::*;
 use node::{Drop, Failure, FailureCause, ShardEvent};
 use std::net::SocketAddr;
@@ -83,4 +84,28 @@ fn an_exhausted_pool_is_told_once_a_second() {
     assert_eq!(invite(&mut bed, "3"), []);
     bed.now += Duration::from_secs(1);
     assert_eq!(invite(&mut bed, "4"), [ShardEvent::NoServer(3)]);
+}
+
+/// RFC 3261 §12.1.1: an answer that begins a dialog has the Record-Route of its request. `sipp -sn uas` leaves it out.
+#[test]
+fn a_node_that_answers_without_record_route_is_told_of_once() {
+    let mut bed = Bed::new(Site::plain());
+    let told = |bed: &mut Bed| {
+        let unrecorded = |event| if let ShardEvent::NoRecordRoute(node) = event { Some(node) } else { None };
+        bed.events.drain(..).filter_map(unrecorded).collect::<Vec<_>>()
+    };
+    let call = Dialog::inbound(&mut bed, "well", client(), 0);
+    call.caller_asks(&mut bed, "ACK", 1);
+    // Within a dialog there is none to be copied.
+    call.caller_asks(&mut bed, "INVITE", 2);
+    assert_eq!(told(&mut bed), []);
+    for (name, is_told) in [("first", true), ("second", false)] {
+        let sent = bed.one(0, client(), &Req::new("INVITE", name, client()).bytes());
+        let whole = string(&answer(&sent.bytes, addr("127.0.0.1:5060"), 200, sent.to));
+        let bare: String =
+            whole.split_inclusive("\r\n").filter(|line| !line.starts_with("Record-Route:")).collect();
+        assert!(bare.len() < whole.len(), "{whole}");
+        bed.receive(sent.listener, sent.to, bare.as_bytes());
+        assert_eq!(told(&mut bed), Vec::from_iter(is_told.then_some(sent.to)), "{name}");
+    }
 }

@@ -2,7 +2,11 @@
 //! machine reaches that the file is for.
 
 use crate::key;
-use config::{CallsConfig, Config, RecordsPlace, RegistrarConfig, StorePlace, UsersPlace};
+use config::{
+    CallsConfig, Config, DriverConfig, PoolConfig, RecordsPlace, RegistrarConfig, StorePlace, UsersPlace,
+};
+use control::{Address, MemberSettings};
+use std::env;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
@@ -16,14 +20,62 @@ pub fn check(config: &Config, path: &Path) -> Vec<String> {
         problems.extend(of_registrar(registrar).into_iter().flatten());
     }
     problems.extend(config.calls.as_ref().and_then(of_calls));
+    for pool in &config.pools {
+        problems.extend(of_pool(pool));
+    }
     problems.extend(key::check(config, path).err().map(|error| error.to_string()));
     problems
+}
+
+/// What is wrong with a file of users, whatever else is.
+pub fn check_users(file: &Path) -> Option<String> {
+    UserFile::read(file).err().map(|error| format!("[registrar] users: {error}"))
+}
+
+/// Names that cannot be found, and programs that are not there.
+fn of_pool(pool: &PoolConfig) -> Vec<String> {
+    let name = &pool.name;
+    let never = |member: &&MemberSettings| match &member.address {
+        Address::Socket(_) => false,
+        Address::Host { name, .. } | Address::Srv(name) => name.ends_with(".invalid"),
+    };
+    let never = pool.members.iter().filter(never).map(|member| {
+        format!(
+            "[pool.{name}] members: {} is never found: no name ends with .invalid (RFC 6761)",
+            member.address
+        )
+    });
+    let lines: Vec<_> = match pool.scale.as_ref().map(|scale| &scale.driver) {
+        Some(DriverConfig::Command { start, stop, list }) => [start, stop].into_iter().chain(list).collect(),
+        Some(DriverConfig::Local { start }) => vec![start],
+        Some(DriverConfig::None | DriverConfig::Kubernetes(_)) | None => Vec::new(),
+    };
+    let mut missing: Vec<_> =
+        lines.iter().map(|line| &line.program).filter(|program| !is_there(program)).collect();
+    missing.dedup();
+    let missing = missing.into_iter().map(|program| {
+        format!("[pool.{name}] scale: there is no program {program}; name one by its path, or one that PATH leads to")
+    });
+    never.chain(missing).collect()
+}
+
+/// Whether a program can be started: by its path, or by PATH.
+fn is_there(program: &str) -> bool {
+    let is_file = |path: &Path| path.metadata().is_ok_and(|there| there.is_file());
+    if program.contains('/') {
+        return is_file(Path::new(program));
+    }
+    env::var_os("PATH")
+        .is_some_and(|path| env::split_paths(&path).any(|folder| is_file(&folder.join(program))))
 }
 
 fn of_registrar(registrar: &RegistrarConfig) -> [Option<String>; 2] {
     let users = registrar.users.as_ref().and_then(|users| {
         let problem = match users {
-            UsersPlace::File(file) => UserFile::read(file).err().map(|error| error.to_string()),
+            UsersPlace::File(file) => match UserFile::read(file) {
+                Ok(users) => nobody(&users, file, registrar),
+                Err(error) => Some(error.to_string()),
+            },
             UsersPlace::Database(url) => {
                 SubscriberSettings::new(url).check().err().map(|error| error.to_string())
             }
@@ -39,6 +91,26 @@ fn of_registrar(registrar: &RegistrarConfig) -> [Option<String>; 2] {
         problem.map(|problem| format!("[registrar] store: {problem}"))
     });
     [users, store]
+}
+
+/// That no user of a file is of the realm.
+fn nobody(users: &UserFile, file: &Path, registrar: &RegistrarConfig) -> Option<String> {
+    let realm = &registrar.home.authentication.as_ref()?.digest.realm;
+    let realms = users.realms();
+    (!realms.iter().any(|of| **of == **realm)).then(|| {
+        let shown = |realm: &[u8]| realm.escape_ascii().to_string();
+        let there: Vec<_> = realms.iter().map(|realm| shown(realm)).collect();
+        let there = if there.is_empty() {
+            "there is no user".to_owned()
+        } else {
+            format!("they are of {}", there.join(", "))
+        };
+        format!(
+            "no user of {} is of the realm {}: {there}. Set `realm`, or make the hashes for it",
+            file.display(),
+            shown(realm)
+        )
+    })
 }
 
 fn of_calls(calls: &CallsConfig) -> Option<String> {
@@ -73,7 +145,7 @@ mod tests {
 
     /// What is said of a registrar with more of its table, and of records.
     fn said(registrar: &str, records: &str) -> Vec<String> {
-        let directory = std::env::temp_dir();
+        let directory = env::temp_dir();
         let text = format!(
             "[listen]\nudp = [\"127.0.0.1:5060\"]\n[token]\nkey = \"000102030405060708090a0b0c0d0e0f\"\n\
              [registrar]\ndomains = [\"example.com\"]\nforward = \"dialog\"\n{registrar}\n[calls]\nrecords = {records:?}\n"
@@ -84,7 +156,7 @@ mod tests {
 
     #[test]
     fn files_need_a_directory() {
-        let here = std::env::temp_dir();
+        let here = env::temp_dir();
         let fine = format!("{}/calls.jsonl", here.display());
         assert_eq!(said("", &fine), [""; 0]);
         let store = |path: &str| format!("store = {path:?}");
@@ -103,7 +175,7 @@ mod tests {
             said("", &directory),
             [format!("[calls] records: {directory} is a directory; name a file in it")]
         );
-        let own = std::env::current_exe().unwrap().display().to_string();
+        let own = env::current_exe().unwrap().display().to_string();
         assert_eq!(
             said("", &format!("{own}/x")),
             [format!("[calls] records: {own} is no directory; name another file")]
@@ -139,5 +211,56 @@ mod tests {
         );
         one("store = \"redis://:sesame@h:port\"", fine, "[registrar] store: the URL of the Redis server");
         one("users = \"/sarabande/is/not/there\"", fine, "[registrar] users: ");
+    }
+
+    /// What is said of a pool with these members and more of its table.
+    fn said_of_pool(members: &str, more: &str) -> Vec<String> {
+        let text = format!(
+            "[listen]\nudp = [\"127.0.0.1:5060\"]\n[token]\nkey = \"000102030405060708090a0b0c0d0e0f\"\n\
+             [pool.servers]\nmembers = [{members}]\n{more}\n"
+        );
+        let config = config::parse(&text, "test").unwrap_or_else(|error| panic!("{error}"));
+        check(&config, &env::temp_dir().join("sarabande-check-test.toml"))
+    }
+
+    #[test]
+    fn a_name_that_nobody_can_have_is_told() {
+        assert_eq!(said_of_pool("\"a.example.com\"", ""), [""; 0]);
+        let told = said_of_pool("\"a.example.com\", \"typo.invalid\"", "");
+        assert!(
+            told.len() == 1 && told[0].starts_with("[pool.servers] members: typo.invalid is never found"),
+            "{told:?}"
+        );
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_told() {
+        let scale = |start: &str| {
+            format!(
+                "scale = {{ driver = \"command\", start = {start:?}, stop = \"true\", list = \"true\", most = 1 }}"
+            )
+        };
+        assert_eq!(said_of_pool("\"127.0.0.1:5070\"", &scale("true")), [""; 0]);
+        for program in ["sarabande-is-not-there", "/sarabande/is/not/there"] {
+            let told = said_of_pool("\"127.0.0.1:5070\"", &scale(program));
+            let start = format!("[pool.servers] scale: there is no program {program};");
+            assert!(told.len() == 1 && told[0].starts_with(&start), "{told:?}");
+        }
+    }
+
+    #[test]
+    fn users_of_another_realm_are_told() {
+        let file = env::temp_dir().join(format!("sarabande-check-users-{}", std::process::id()));
+        let users = |realm: &str| format!("bob:{realm}:37593d991414f52c30246c60c7798431\n");
+        let fine = format!("{}/calls.jsonl", env::temp_dir().display());
+        let registrar = format!("users = {:?}", file.display().to_string());
+        fs::write(&file, users("example.com")).unwrap();
+        assert_eq!(said(&registrar, &fine), [""; 0]);
+        fs::write(&file, users("example.net")).unwrap();
+        let told = said(&registrar, &fine);
+        fs::remove_file(&file).unwrap();
+        let end =
+            "is of the realm example.com: they are of example.net. Set `realm`, or make the hashes for it";
+        assert!(told.len() == 1 && told[0].ends_with(end), "{told:?}");
     }
 }

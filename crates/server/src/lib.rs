@@ -29,7 +29,7 @@ mod token_time;
 mod utilisation;
 mod whole;
 
-pub use check::check;
+pub use check::{check, check_users};
 pub use clock::Clock;
 pub use handle::{Handle, RestartReply};
 pub use registrations::{Contacts, ContactsError};

@@ -53,7 +53,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     } else if let Some(file) = &arguments.file {
         let config = match config::load(file) {
             Ok(config) => config,
-            Err(errors) => bail!("{} is not fine:\n{errors}", file.display()),
+            Err(errors) => {
+                // What else is wrong would come to light with the next try only.
+                let users = config::users_file(file).and_then(|users| server::check_users(&users));
+                let users = users.map(|problem| format!("\n{problem}")).unwrap_or_default();
+                bail!("{} is not fine:\n{errors}{users}", file.display());
+            }
         };
         let problems = server::check(&config, file);
         if !problems.is_empty() {

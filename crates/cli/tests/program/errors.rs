@@ -82,3 +82,22 @@ fn a_next_hop_is_drained_as_a_member_is() {
     let (code, _, told) = server.ask(&["drain", "127.0.0.3:5060"]);
     assert!(code == Some(1) && told.contains("there are: 127.0.0.2:5060"), "{told}");
 }
+
+/// What else is wrong would come to light with the next try only.
+#[test]
+fn a_file_of_users_that_is_missing_is_told_beside_other_errors() {
+    let text = "[listen]\nudp = [\"127.0.0.1:5060\"]\ntcp = [\"127.0.0.1:5060\"]\n\
+                [registrar]\ndomains = [\"example.com\"]\nusers = \"not-there\"\n";
+    let told = error(&["check", &file("users-missing.toml", text.as_bytes())]);
+    assert!(told.contains("there are listeners for UDP only yet, none for tcp"), "{told}");
+    assert!(told.contains("[registrar] users: ") && told.contains("not-there"), "{told}");
+}
+
+#[test]
+fn run_takes_its_file_as_the_other_commands_do() {
+    let wrong = file("run-config.toml", b"nonsense");
+    for arguments in [["run", &wrong].to_vec(), ["run", "--config", &wrong].to_vec()] {
+        assert!(error(&arguments).contains("run-config.toml:1:"), "{arguments:?}");
+    }
+    assert!(error(&["run"]).contains("<FILE>"));
+}

@@ -64,6 +64,7 @@ impl<E: Egress> Control<E> {
             // Whoever has the stores answers and writes.
             ShardEvent::Ask(_)
             | ShardEvent::Failed(_)
+            | ShardEvent::NoRecordRoute(_)
             | ShardEvent::Record(_)
             | ShardEvent::WrongPassword(_)
             | ShardEvent::Judged(_) => {}

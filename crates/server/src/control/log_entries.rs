@@ -2,6 +2,7 @@
 
 use ::control::{Drainer, LogEntry, MemberEvent};
 use std::net::SocketAddr;
+use std::time::Duration;
 
 pub(super) fn write(entry: &LogEntry) {
     match entry {
@@ -70,13 +71,13 @@ fn member(member: SocketAddr, name: &str, event: &MemberEvent) {
         MemberEvent::Leaves => tracing::info!(%member, %name, "member leaves: its calls go on"),
         MemberEvent::Forgotten => tracing::info!(%member, "former member is forgotten"),
         MemberEvent::Pauses { length, to_probe: true } => {
-            tracing::info!(%member, rest = ?length, "member answered a probe with 503, it rests");
+            tracing::info!(%member, rest = ?rounded(*length), "member answered a probe with 503, it rests");
         }
         MemberEvent::Pauses { length, to_probe: false } => {
-            tracing::info!(%member, rest = ?length, "member answered 503, it rests");
+            tracing::info!(%member, rest = ?rounded(*length), "member answered 503, it rests");
         }
         MemberEvent::Unreachable { length } => {
-            tracing::warn!(%member, rest = ?length, "member is unreachable (ICMP): it is asked last");
+            tracing::warn!(%member, rest = ?rounded(*length), "member is unreachable (ICMP): it is asked last");
         }
         MemberEvent::Recovered => {
             tracing::info!(%member, "member answers again what it refused: its rest is over");
@@ -97,8 +98,26 @@ fn member(member: SocketAddr, name: &str, event: &MemberEvent) {
         MemberEvent::Ejected { outlier, length } => tracing::warn!(
             %member,
             reason = %outlier,
-            ?length,
+            length = ?rounded(*length),
             "member is ejected: new calls go elsewhere for a while; `sarabande up MEMBER` ends that"
         ),
+    }
+}
+
+/// A length of time as people read it: to the tenth of a second.
+fn rounded(length: Duration) -> Duration {
+    Duration::from_millis((length.as_millis() as u64).saturating_add(50) / 100 * 100)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_rounded_for_people() {
+        let shown = |length| format!("{:?}", rounded(length));
+        assert_eq!(shown(Duration::from_nanos(31_999_156_736)), "32s");
+        assert_eq!(shown(Duration::from_millis(2_449)), "2.4s");
+        assert_eq!(shown(Duration::ZERO), "0ns");
     }
 }

@@ -23,8 +23,8 @@ use node::{
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::mpsc;
+use std::sync::{Arc, Once};
 use tokio::sync::{mpsc as async_mpsc, oneshot};
 use tracing::Level;
 
@@ -476,6 +476,10 @@ impl Worker {
                     tracing::debug!(method, call_id, %from, "{cause}");
                     continue;
                 }
+                ShardEvent::NoRecordRoute(member) => {
+                    tell_unrecorded(member);
+                    continue;
+                }
                 ShardEvent::WrongPassword(wrong) => {
                     tracing::warn!(from = %wrong.from, user = &*wrong.user, "wrong password, or no such user");
                     continue;
@@ -699,4 +703,16 @@ impl Worker {
             }
         }
     }
+}
+
+/// Says once, whichever thread hears of it first, that a member answers calls without Record-Route.
+fn tell_unrecorded(member: SocketAddr) {
+    static TOLD: Once = Once::new();
+    TOLD.call_once(|| {
+        tracing::warn!(
+            %member,
+            "member answers calls without the Record-Route of their INVITE (RFC 3261 section 12.1.1): what follows in them finds it as \
+             long as this process knows the call, and after a crash goes elsewhere. `sipp -sn uas` does so: docs/load.md has a remedy"
+        );
+    });
 }

@@ -88,6 +88,14 @@ impl UserFile {
         fits.or(kept.first()).map(|kept| Secret::Ha1(kept.hash))
     }
 
+    /// The realms of the users, each once, in their order.
+    pub fn realms(&self) -> Vec<&[u8]> {
+        let mut realms: Vec<_> = self.users.keys().map(|name| &*name.realm).collect();
+        realms.sort_unstable();
+        realms.dedup();
+        realms
+    }
+
     /// The algorithms of which every user of a realm has a hash: these may be offered.
     pub fn algorithms(&self, realm: &[u8]) -> Vec<Algorithm> {
         let mut users =

@@ -192,6 +192,7 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
                 | ShardEvent::WrongPassword(_)
                 | ShardEvent::Judged(_)
                 | ShardEvent::NoServer(_)
+                | ShardEvent::NoRecordRoute(_)
                 | ShardEvent::NoRoom(_) => {}
             }
         }

@@ -227,6 +227,7 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
             | ShardEvent::WrongPassword(_)
             | ShardEvent::Judged(_)
             | ShardEvent::NoServer(_)
+            | ShardEvent::NoRecordRoute(_)
             | ShardEvent::NoRoom(_) => None,
         }));
         let mut sent = sent(&out);

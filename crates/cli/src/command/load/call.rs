@@ -1,5 +1,6 @@
 //! `sarabande load call`: callers.
 
+use super::super::status::plural;
 use super::watch::{Ended, watch};
 use super::{Common, datagrams, duration, table};
 use crate::{address, print};
@@ -194,7 +195,7 @@ fn announcement(arguments: &Arguments, callers: &[Running<CallResults>], seed: u
     match (arguments.calls, arguments.duration) {
         (None, None) => text.push_str(", until Ctrl-C"),
         (calls, duration) => {
-            let calls = calls.map(|calls| format!(", {calls} calls"));
+            let calls = calls.map(|calls| format!(", {}", plural(calls, "call")));
             let duration = duration.map(|duration| format!(", for {duration:?}"));
             [calls, duration].into_iter().flatten().for_each(|part| text.push_str(&part));
         }

@@ -16,8 +16,10 @@ pub use limits::{ProxyLimits, ProxySettings};
 pub use report::ProxyReport;
 
 use crate::edge::Edge;
+use crate::forward::Stay;
 use crate::pause::Pause;
 use crate::queue::Queues;
+use crate::record::is_unrecorded;
 use crate::reply::{Own, longest};
 use crate::route::{Target, max_breadth};
 use crate::token::branch::peek_listener;
@@ -355,7 +357,7 @@ impl Stateful {
     /// Tells the balancer of a response, before another member may be tried.
     fn note(
         &self,
-        Lent { edge, balancer, queues, .. }: &mut Lent<'_>,
+        Lent { edge, balancer, queues, out, .. }: &mut Lent<'_>,
         (key, status): (transaction::TransactionKey, u16),
         message: &Message<'_>,
     ) {
@@ -375,6 +377,13 @@ impl Stateful {
             if let Some(rest) = Pause::asked_by(message).filter(|_| is_its_own) {
                 balancer.pause(edge.now, slot, edge.now + rest.length, rest.asked);
             }
+        }
+        if !edge.is_unrecorded_told
+            && is_unrecorded(message)
+            && request.is_some_and(Received::begins_recorded)
+        {
+            edge.is_unrecorded_told = true;
+            out.event(ShardEvent::NoRecordRoute(sent.flow.peer));
         }
         let request = request.filter(|request| request.counts_with(slot));
         if let Some(noted) = request.and_then(|request| request.noted.as_deref()) {
@@ -414,6 +423,14 @@ fn tell_load(lent: &mut Lent<'_>, record: &CallRecord) {
 }
 
 impl Received {
+    /// Whether it begins a dialog with a member of a pool, with our Record-Route in it.
+    fn begins_recorded(&self) -> bool {
+        match &self.way {
+            Way::Pool(assigned) => assigned.stay != Stay::No && !assigned.request.in_dialog,
+            Way::There(..) | Way::Contacts(_) => false,
+        }
+    }
+
     /// A CANCEL of a transaction that is there goes nowhere: another one is made of what that has sent.
     fn cancel(edge: &Edge, flow: Flow, message: &Message<'_>) -> Self {
         Self {

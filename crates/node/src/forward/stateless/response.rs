@@ -2,12 +2,12 @@
 
 use super::search::Search;
 use crate::pause::Pause;
-use crate::record::hand_over;
+use crate::record::{hand_over, is_unrecorded};
 use crate::route::Target;
 use crate::token::branch::{BranchToken, SEARCHED, Transaction};
 use crate::token::route::TokenOwner;
 use crate::{Drop, Shard, ShardEvent};
-use balance::{Direction, Response};
+use balance::{Direction, Response, SessionState};
 use base::{Flow, Operation, Outbox};
 use std::net::SocketAddr;
 use wire::{Message, Method, response_target};
@@ -17,6 +17,7 @@ impl Shard {
         match self.way_back(message) {
             Err(drop) => self.edge.discard(drop),
             Ok((token, branch, to)) => {
+                self.look_for_record(flow.peer, message, token, out);
                 self.note(message, token, branch);
                 self.edge.heed(message);
                 // RFC 3261 §18.2.2: responses leave from where the request came in.
@@ -33,6 +34,26 @@ impl Shard {
                 self.edge.send_edited(message, way, out);
                 self.edge.counters.responses_forwarded += 1;
             }
+        }
+    }
+
+    /// Tells once that a node begins dialogs without our Record-Route.
+    fn look_for_record(
+        &mut self,
+        source: SocketAddr,
+        message: &Message<'_>,
+        token: BranchToken,
+        out: &mut Outbox<ShardEvent>,
+    ) {
+        if self.edge.is_unrecorded_told || token.direction != Direction::ToPool || !is_unrecorded(message) {
+            return;
+        }
+        let tags = self.edge.tokens.tags(message);
+        let session = self.balancer.session(self.edge.tokens.call_key(message.call_id()).begun_by(tags.from));
+        // An INVITE within a dialog has none to be copied.
+        if session.is_some_and(|session| session.state == SessionState::Invited) {
+            self.edge.is_unrecorded_told = true;
+            out.event(ShardEvent::NoRecordRoute(source));
         }
     }
 
