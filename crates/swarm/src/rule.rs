@@ -16,6 +16,11 @@ rules! {
         ClosedNode = "a new call went to a node that takes none",
         Unasked = "a balancer sent something that nobody asked for",
         Waits = "a call waited in a queue for longer than it may",
+        // Sites of several pools.
+        WrongPool = "a call went to a member of no pool that its route leads to",
+        Ghost = "a call that was refused was begun once more by a copy of its INVITE",
+        NoRecord = "a call was answered that there is no record of",
+        TwoRecords = "a call has more than one record",
         // State that is shared out.
         TwoStates = "two nodes keep the state of a call",
         // Servers that are started and stopped.
@@ -36,6 +41,7 @@ rules! {
         // After the last call.
         LoadLeft = "a load is left long after the last call",
         TableLeft = "a table is not empty long after the last call",
+        QueueLeft = "calls wait in queues long after the last one",
         CallsLeft = "calls are held long after the last one",
         ProxyLeft = "a proxy has something to do long after the last call",
         // The run as a whole.

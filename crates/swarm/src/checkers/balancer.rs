@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 use wire::{Message, Method};
 
 /// Call-ID, CSeq number, method and the client's branch, in one: what makes two datagrams the same request.
-type RequestKey = Vec<u8>;
+pub(super) type RequestKey = Vec<u8>;
 
 /// Where a request went, and under which branch.
 #[derive(Clone)]
@@ -240,6 +240,20 @@ impl BalancerChecker {
     /// came in.
     pub(super) fn state(&self, number: u16, state: &BalancerState) -> Result<(), String> {
         let life = &self.lives[usize::from(number)];
+        Self::sums(state)?;
+        let (seen, sessions) = (life.calls.len(), state.sessions);
+        if sessions > seen {
+            return Err(RunRule::SessionsSeen.broken(format_args!("{sessions} there, {seen} seen")));
+        }
+        let (open, seen) = (state.transactions, life.ways.len() + life.asked.len());
+        if open > seen {
+            return Err(RunRule::TransactionsSeen.broken(format_args!("{open} open, {seen} seen")));
+        }
+        Ok(())
+    }
+
+    /// What a process counts is what it has.
+    pub(super) fn sums(state: &BalancerState) -> Result<(), String> {
         if let Err(differs) = &state.audit {
             return Err(RunRule::Leases.broken(format_args!("{differs}")));
         }
@@ -255,14 +269,6 @@ impl BalancerChecker {
             return Err(RunRule::SessionsCounted
                 .broken(format_args!("{active} + {expired} counted, {sessions} there")));
         }
-        let seen = life.calls.len();
-        if sessions > seen {
-            return Err(RunRule::SessionsSeen.broken(format_args!("{sessions} there, {seen} seen")));
-        }
-        let (open, seen) = (state.transactions, life.ways.len() + life.asked.len());
-        if open > seen {
-            return Err(RunRule::TransactionsSeen.broken(format_args!("{open} open, {seen} seen")));
-        }
         Ok(())
     }
 
@@ -277,6 +283,9 @@ impl BalancerChecker {
         if left != (TableCounts::default(), 0) {
             return Err(RunRule::TableLeft.broken(format_args!("{left:?}")));
         }
+        if state.waiting > 0 {
+            return Err(RunRule::QueueLeft.broken(format_args!("{}", state.waiting)));
+        }
         let ProxyReport { transactions, unanswered, memory, .. } = state.report;
         match (transactions, unanswered, memory) {
             (0, 0, 0) => Ok(()),
@@ -287,7 +296,7 @@ impl BalancerChecker {
 
 /// RFC 3261 §17.2.3: two hosts may use the same branch, as proxies that share a key do for what they forward without a
 /// transaction.
-fn key(request: &Message<'_>, method: Method) -> RequestKey {
+pub(super) fn key(request: &Message<'_>, method: Method) -> RequestKey {
     let number = request.cseq().number.to_be_bytes();
     let via = request.top_via();
     let sent_by = format!("{:?} {:?}", via.host, via.port);

@@ -5,6 +5,7 @@
 
 mod answered;
 mod balancer;
+mod mixed;
 mod scaled;
 mod shared;
 
@@ -19,6 +20,8 @@ use balancer::BalancerChecker;
 use base::Instant;
 use control::scale::Order;
 use dialog::CallRecord;
+use mixed::MixedChecker;
+use node::ProxyReport;
 use route::{Fork, Forward};
 use scaled::Scaled;
 use shared::Shared;
@@ -30,6 +33,7 @@ use wire::Message;
 enum SiteWatch {
     Balancer(Box<BalancerChecker>),
     Proxy(Box<ProxyWatch>),
+    Mixed(Box<MixedChecker>),
     Home(Box<HomeWatch>),
 }
 
@@ -66,13 +70,14 @@ impl Checkers {
                 watch.set_hops(site.role.targets().into_iter().map(super::Destination::address));
                 SiteWatch::Proxy(Box::new(watch))
             }
+            SiteRole::Mixed(plan) => SiteWatch::Mixed(Box::new(MixedChecker::new(plan, site.processes))),
             SiteRole::Home(plan) => {
                 SiteWatch::Home(Box::new(HomeWatch::new(plan.authenticates, plan.is_durable)))
             }
         };
         let scaled = |(number, site): (u16, &SitePlan)| match &site.role {
             SiteRole::Balancer(plan) => Some((number, Scaled::new(&plan.sessions, plan.scale.as_deref()?))),
-            SiteRole::Proxy(_) | SiteRole::Home(_) => None,
+            SiteRole::Proxy(_) | SiteRole::Mixed(_) | SiteRole::Home(_) => None,
         };
         Self {
             answered: Answered::default(),
@@ -87,9 +92,13 @@ impl Checkers {
     }
 
     /// The configuration of a site has changed.
-    pub(super) fn reloaded(&mut self, site: u16, role: &SiteRole) {
-        if let SiteWatch::Proxy(watch) = &mut self.sites[usize::from(site)] {
-            watch.set_hops(role.targets().into_iter().map(super::Destination::address));
+    pub(super) fn reloaded(&mut self, now: Instant, site: u16, role: &SiteRole) {
+        match (&mut self.sites[usize::from(site)], role) {
+            (SiteWatch::Proxy(watch), _) => {
+                watch.set_hops(role.targets().into_iter().map(super::Destination::address));
+            }
+            (SiteWatch::Mixed(watch), SiteRole::Mixed(plan)) => watch.reloaded(now, plan),
+            _ => {}
         }
     }
 
@@ -99,7 +108,7 @@ impl Checkers {
             match site {
                 SiteWatch::Balancer(watch) => watch.rekeyed(),
                 SiteWatch::Proxy(watch) => watch.rekeyed(true),
-                SiteWatch::Home(_) => {}
+                SiteWatch::Mixed(_) | SiteWatch::Home(_) => {}
             }
         }
     }
@@ -119,21 +128,29 @@ impl Checkers {
                 watch.restarted();
                 self.shared.ended(place.site);
             }
+            SiteWatch::Mixed(watch) => {
+                self.answered.lose(watch.ended(place.process));
+                self.shared.ended(place.site);
+            }
             SiteWatch::Home(watch) => watch.ended(),
         }
     }
 
     /// Another process gets what is sent to the site of this one.
     pub(super) fn taken_over(&mut self, place: ProcessId) {
-        if let SiteWatch::Balancer(watch) = &mut self.sites[usize::from(place.site)] {
-            self.answered.lose(watch.unsettled(place.process));
+        match &mut self.sites[usize::from(place.site)] {
+            SiteWatch::Balancer(watch) => self.answered.lose(watch.unsettled(place.process)),
+            SiteWatch::Mixed(watch) => self.answered.lose(watch.taken_over(place.process)),
+            SiteWatch::Proxy(_) | SiteWatch::Home(_) => {}
         }
     }
 
     /// A process wrote these records in the step that [`datagram`](Self::datagram) or [`unasked`](Self::unasked) tells of next.
     pub(super) fn written(&mut self, place: ProcessId, records: &[CallRecord]) {
-        if let SiteWatch::Proxy(watch) = self.site(place) {
-            watch.written(records);
+        match self.site(place) {
+            SiteWatch::Proxy(watch) => watch.written(records),
+            SiteWatch::Mixed(watch) => watch.written(place.process, records),
+            SiteWatch::Balancer(_) | SiteWatch::Home(_) => {}
         }
     }
 
@@ -163,6 +180,7 @@ impl Checkers {
                 }
                 Ok(())
             }
+            SiteWatch::Mixed(watch) => watch.step((now, place.process), Some(bytes), sent),
             SiteWatch::Home(watch) => {
                 watch.check(now, ProcessInput::Datagram { from, bytes }, sent);
                 Ok(())
@@ -192,6 +210,7 @@ impl Checkers {
                 self.shared.sent(place.site, sent);
                 Ok(())
             }
+            SiteWatch::Mixed(watch) => watch.step((now, place.process), None, sent),
             SiteWatch::Home(watch) => {
                 watch.check(now, cause, sent);
                 Ok(())
@@ -279,6 +298,7 @@ impl Checkers {
     pub(super) fn audit(&mut self, now: Instant, place: ProcessId, shown: &Shown) -> Result<(), String> {
         match (self.site(place), shown) {
             (SiteWatch::Balancer(watch), Shown::Balancer(state)) => watch.state(place.process, state),
+            (SiteWatch::Mixed(_), Shown::Balancer(state)) => BalancerChecker::sums(state),
             (SiteWatch::Proxy(watch), Shown::Proxy { report, .. }) => {
                 watch.audit(now, report);
                 Ok(())
@@ -294,17 +314,34 @@ impl Checkers {
     /// The traffic has ended, and every time-out with it: nothing may be left.
     pub(super) fn nothing_left(shown: &Shown) -> Result<(), String> {
         match shown {
-            Shown::Balancer(state) => BalancerChecker::nothing_left(state),
+            Shown::Balancer(state) => {
+                BalancerChecker::nothing_left(state)?;
+                no_calls_left(&state.report)
+            }
             Shown::Proxy { report, deadline } => {
-                let calls = report.calls.as_ref();
-                if let Some(left) = calls.filter(|calls| calls.ringing + calls.answered + calls.memory > 0) {
-                    return Err(RunRule::CallsLeft.broken(format_args!("{left:?}")));
-                }
+                no_calls_left(report)?;
                 match (report.transactions, report.unanswered, report.memory, deadline) {
                     (0, 0, 0, None) => Ok(()),
                     left => Err(RunRule::ProxyLeft.broken(format_args!("{left:?}"))),
                 }
             }
         }
+    }
+
+    /// The same: each call has been written of that was answered.
+    pub(super) fn all_written(&self) -> Result<(), String> {
+        self.sites.iter().try_for_each(|site| match site {
+            SiteWatch::Mixed(watch) => watch.all_written(),
+            SiteWatch::Balancer(_) | SiteWatch::Proxy(_) | SiteWatch::Home(_) => Ok(()),
+        })
+    }
+}
+
+fn no_calls_left(report: &ProxyReport) -> Result<(), String> {
+    match &report.calls {
+        Some(left) if left.ringing + left.answered + left.memory > 0 => {
+            Err(RunRule::CallsLeft.broken(format_args!("{left:?}")))
+        }
+        _ => Ok(()),
     }
 }

@@ -1,6 +1,6 @@
 //! What goes wrong, and when.
 
-use super::{AWAY_MS, Drawer, GENTLE_GAP_MS, at};
+use super::{AWAY_MS, Drawer, Kind, GENTLE_GAP_MS, at};
 use crate::{Care, Plan, PlannedAction, SiteRole, StoreState};
 use base::Instant;
 use rand::Rng as _;
@@ -67,7 +67,10 @@ impl Drawer {
         // What holds up everybody is over before callers lose patience.
         let soon = at(start + self.rng.random_range(0..longest.clamp(1, AWAY_MS)));
         let start = at(start);
+        // Sites of several pools are gentle where nothing is lost with anybody: then nothing may be left of any call.
+        let is_quiet = plan.care == Care::Gentle && self.kind == Kind::Mixed;
         let done = match self.rng.random_range(0..7) {
+            0..=3 if is_quiet => false,
             0 | 1 => self.away(plan, start, soon),
             2 => self.take_over(plan, start),
             3 => self.death(plan, start, over),
@@ -134,7 +137,7 @@ impl Drawer {
             },
             // Where the next hop of a call changes, nobody promises that one node keeps its state.
             SiteRole::Proxy(plan) if plan.hops.len() < 2 || plan.shares.is_some() => return false,
-            SiteRole::Home(_) => return false,
+            SiteRole::Mixed(_) | SiteRole::Home(_) => return false,
             SiteRole::Proxy(_) => {
                 let others = targets.iter().copied().filter(|&hop| hop != one).collect();
                 let all = self.hops(&targets, Care::Gentle);
@@ -159,6 +162,7 @@ impl Drawer {
                 }
                 SiteRole::Proxy(plan) => actions.push(PlannedAction::SetHops(number, plan.hops.clone())),
                 SiteRole::Home(_) => actions.push(PlannedAction::SetStore(number, StoreState::Up)),
+                SiteRole::Mixed(_) => {}
             }
         }
         plan.actions.extend(actions.into_iter().map(|action| (at(calm), action)));

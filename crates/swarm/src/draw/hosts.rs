@@ -101,7 +101,7 @@ impl Drawer {
 
     /// A queue for the balancer of this number, or none. It lets calls wait for as long as any caller has patience, so that none
     /// fails for it. Of a fork: so the rest of a plan does not depend on it.
-    fn queue(&self, number: u16) -> Option<Arc<QueueSetup>> {
+    pub(super) fn queue(&self, number: u16) -> Option<Arc<QueueSetup>> {
         let mut rng = self.rng.fork(&format!("queue {number}"));
         if !rng.random_bool(0.5) {
             return None;
@@ -230,7 +230,7 @@ impl Drawer {
         AnswererPlan { name: format!("answerer-{number}"), ring, trying, options, refuses: None, service }
     }
 
-    fn balancer_plan(&mut self, targets: &[Destination]) -> BalancerPlan {
+    pub(super) fn balancer_plan(&mut self, targets: &[Destination]) -> BalancerPlan {
         let interval = self.millis(1_000..3_000);
         BalancerPlan {
             shards: 1,

@@ -4,11 +4,12 @@ mod faults;
 mod forks;
 mod home;
 mod hosts;
+mod mixed;
 mod scale;
 mod sharing;
 
 use crate::plan::DATAGRAMS_MAX;
-use crate::{Care, Plan};
+use crate::{Care, Plan, PlannedAction};
 use base::{Instant, Rng};
 use core::ops::Range;
 use core::time::Duration;
@@ -30,7 +31,8 @@ const AWAY_MS: u64 = 5_000;
 /// Draws the plan of a seed.
 pub fn draw(seed: u64) -> Plan {
     let pools = Rng::from_seed(seed).fork("pools").random_range(1..=3);
-    Drawer { rng: Rng::from_seed(seed).fork("plan"), kind: Kind::draw(seed), seed, pools }.plan()
+    let rng = Rng::from_seed(seed).fork("plan");
+    Drawer { rng, kind: Kind::draw(seed), seed, pools, later: Vec::new() }.plan()
 }
 
 /// What a plan is about. Of a fork of the seed, so that the plans of one kind do not depend on how often there are others.
@@ -44,15 +46,18 @@ enum Kind {
     Home,
     /// Proxies that send a call to several next hops.
     Forks,
+    /// Several pools of all modes in one file, which is changed while calls go on.
+    Mixed,
 }
 
 impl Kind {
     fn draw(seed: u64) -> Self {
-        match Rng::from_seed(seed).fork("kind").random_range(0..10) {
+        match Rng::from_seed(seed).fork("kind").random_range(0..15) {
             0..6 => Self::Plain,
             6 | 7 => Self::Sharing,
             8 => Self::Home,
-            _ => Self::Forks,
+            9 => Self::Forks,
+            _ => Self::Mixed,
         }
     }
 }
@@ -63,6 +68,8 @@ struct Drawer {
     seed: u64,
     /// How many pools a balancer has.
     pools: u16,
+    /// What an operator does that was drawn with the sites.
+    later: Vec<(Instant, PlannedAction)>,
 }
 
 fn at(millis: u64) -> Instant {
@@ -87,13 +94,15 @@ impl Drawer {
             Care::Gentle => 10_000 + gentle_faults * GENTLE_GAP_MS,
             _ => self.rng.random_range(30_000..90_000),
         };
+        let answerers = if self.kind == Kind::Mixed { 6..10 } else { 2..6 };
         let answerers: Vec<_> =
-            (0..self.rng.random_range(2..6)).map(|number| self.answerer(number)).collect();
+            (0..self.rng.random_range(answerers)).map(|number| self.answerer(number)).collect();
         let (sites, entries) = match self.kind {
             Kind::Plain => self.sites(answerers.len() as u16, (care, calm)),
             Kind::Sharing => self.sharing_sites(answerers.len() as u16, care),
             Kind::Forks => self.forking_sites(answerers.len() as u16),
             Kind::Home => self.home_sites(answerers.len() as u16, calm),
+            Kind::Mixed => self.mixed_sites(answerers.len() as u16, (care, calm)),
         };
         let is_scaled = sites.iter().any(|site| site.role.scale().is_some());
         let liveness = at(calm) + if is_scaled { SETTLING_SCALED } else { SETTLING };
@@ -114,6 +123,7 @@ impl Drawer {
         match self.kind {
             Kind::Home => self.phones(&mut plan, calm),
             Kind::Forks => self.refusals(&mut plan, calm),
+            Kind::Mixed => plan.actions.append(&mut self.later),
             Kind::Plain | Kind::Sharing => {}
         }
         self.noise(&mut plan, calm);

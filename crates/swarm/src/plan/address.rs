@@ -37,9 +37,18 @@ pub(crate) fn password(name: &[u8]) -> Vec<u8> {
     [b"secret of ", name].concat()
 }
 
-/// The user part of who is behind a site.
+/// What the user part begins with of who is called by number.
+const BEHIND: &str = "behind-";
+
+/// The user part of who is called by number.
 pub(crate) fn user_behind(site: u16) -> String {
-    format!("behind-{site}")
+    format!("{BEHIND}{site}")
+}
+
+/// The number of whom a request is for, if its Request-URI has one.
+pub(crate) fn user_number(request: &wire::Message<'_>) -> Option<u16> {
+    let user = wire::SipUri::parse(request.uri()?).ok()?.user?;
+    core::str::from_utf8(user).ok()?.strip_prefix(BEHIND)?.parse().ok()
 }
 
 /// The address of a site, whichever of its processes has it.

@@ -1,6 +1,7 @@
 //! What a run consists of: parties, configuration, faults, all of it fixed before the first event.
 
 mod address;
+mod mixed;
 mod role;
 mod scale;
 mod show;
@@ -11,8 +12,9 @@ use core::time::Duration;
 use load::{ArrivalPlan, RandomTime, ServiceModel};
 use sim::engine::{FaultRule, HostIndex};
 
-pub(crate) use address::{DOMAIN, SITES, caller_address, password, probe_address, user_behind, user_name};
+pub(crate) use address::{DOMAIN, SITES, caller_address, password, probe_address, user_behind, user_name, user_number};
 pub use address::{Destination, answerer_address, site_address};
+pub use mixed::{MixedPlan, PoolPlan, RoutePlan};
 pub use role::{
     BalancerPlan, Callee, HomePlan, PhonePlan, PhoneStep, PlannedMember, ProxyPlan, SitePlan, SiteRole,
     StoreState, When,
@@ -109,6 +111,8 @@ pub enum PlannedAction {
     SetPolicy(u16, PolicyKind),
     /// The processes of this site, a proxy, read a configuration with other next hops.
     SetHops(u16, Vec<Destination>),
+    /// The processes of this site, one of several pools, read this configuration.
+    Configure(u16, Box<MixedPlan>),
     /// The stores of this site, a registrar, get into this state.
     SetStore(u16, StoreState),
     /// All processes read a configuration with the next key.
@@ -174,6 +178,19 @@ impl Plan {
     pub fn site_of(&self, process: u16) -> u16 {
         let sites = 0..self.sites.len() as u16;
         sites.rev().find(|&site| self.first_process(site) <= process).unwrap_or_default()
+    }
+
+    /// Whether a site of several pools sends a call to several members at some time.
+    pub(crate) fn forks(&self) -> bool {
+        let to_begin_with = self.sites.iter().filter_map(|site| match &site.role {
+            SiteRole::Mixed(plan) => Some(&**plan),
+            _ => None,
+        });
+        let later = self.actions.iter().filter_map(|(_, action)| match action {
+            PlannedAction::Configure(_, plan) => Some(&**plan),
+            _ => None,
+        });
+        to_begin_with.chain(later).any(MixedPlan::forks)
     }
 
     /// The site that starts and stops this answerer, and how it does.

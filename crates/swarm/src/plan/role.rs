@@ -1,6 +1,6 @@
 //! What a site is, and what its configuration file says.
 
-use super::{Destination, ScalePlan};
+use super::{Destination, MixedPlan, ScalePlan};
 use balance::{HealthSettings, PolicyKind};
 use base::Instant;
 use control::ProbeSettings;
@@ -29,6 +29,8 @@ pub enum SiteRole {
     Balancer(BalancerPlan),
     /// Passes calls on, keeping transactions.
     Proxy(ProxyPlan),
+    /// Has several pools, with routes to each.
+    Mixed(Box<MixedPlan>),
     /// Is the registrar of a domain, and passes calls on to where its users have registered.
     Home(HomePlan),
 }
@@ -38,7 +40,16 @@ impl SiteRole {
     pub fn scale(&self) -> Option<&ScalePlan> {
         match self {
             Self::Balancer(plan) => plan.scale.as_deref(),
-            Self::Proxy(_) | Self::Home(_) => None,
+            Self::Proxy(_) | Self::Mixed(_) | Self::Home(_) => None,
+        }
+    }
+
+    /// Whether it shares out the state of calls.
+    pub(crate) fn shares(&self) -> bool {
+        match self {
+            Self::Proxy(plan) => plan.shares.is_some(),
+            Self::Mixed(plan) => plan.forwards(Forward::Distributed),
+            Self::Balancer(_) | Self::Home(_) => false,
         }
     }
 
@@ -47,6 +58,7 @@ impl SiteRole {
         match self {
             Self::Balancer(plan) => plan.members.iter().map(|member| member.destination).collect(),
             Self::Proxy(plan) => plan.all_hops().collect(),
+            Self::Mixed(plan) => plan.members().collect(),
             Self::Home(_) => Vec::new(),
         }
     }
@@ -184,7 +196,7 @@ pub enum StoreState {
 pub enum Callee {
     /// Whoever the sites lead to.
     Anyone,
-    /// Somebody behind this site, which its core has a route to.
+    /// Whoever has this number, whom a route leads to: behind an edge of that number, or in pools of a site.
     Behind(u16),
     /// A user of the home domain.
     User(u16),

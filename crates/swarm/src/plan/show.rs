@@ -1,10 +1,11 @@
 //! A plan for people: who there is, what goes wrong, what is done, one line each.
 
 use super::{
-    AnswererPlan, BalancerPlan, CallerPlan, Destination, Plan, PlannedAction, PlannedMember, SitePlan,
-    SiteRole, answerer_address, caller_address,
+    AnswererPlan, BalancerPlan, CallerPlan, Destination, MixedPlan, Plan, PlannedAction, PlannedMember,
+    PoolPlan, RoutePlan, SitePlan, SiteRole, answerer_address, caller_address,
 };
 use core::fmt;
+use node::PoolMode;
 use route::Fork;
 use sim::engine::{FaultRule, HostIndex};
 
@@ -75,6 +76,11 @@ impl Plan {
                         None => writeln!(f)?,
                     }
                 }
+                SiteRole::Mixed(plan) => {
+                    let MixedPlan { shards, calls, law, .. } = &**plan;
+                    writeln!(f, "{shards} shards, Timer C {:?}, {calls:?}, law {law:?}", plan.timers.c)?;
+                    self.mixed(f, plan)?;
+                }
                 SiteRole::Home(plan) => writeln!(f, "{plan:?}")?,
             }
         }
@@ -105,6 +111,33 @@ impl Plan {
         writeln!(f)
     }
 
+    /// The pools and routes in the order of the file, one line each.
+    fn mixed(&self, f: &mut fmt::Formatter<'_>, plan: &MixedPlan) -> fmt::Result {
+        for PoolPlan { name, mode, policy, max_calls, members, health, queue, .. } in &plan.pools {
+            let PoolMode { forward, dialogs, fork, ring_time, record_route, .. } = mode;
+            write!(f, "    pool {name}: {forward:?}, dialogs {dialogs:?}, policy {policy}")?;
+            if *fork != Fork::None {
+                write!(f, ", {fork:?} ({ring_time:?})")?;
+            }
+            if !record_route {
+                write!(f, ", no Record-Route")?;
+            }
+            if *max_calls > 0 {
+                write!(f, ", at most {max_calls} calls each")?;
+            }
+            let probed = if health.regular { "" } else { ", not probed" };
+            write!(f, "{probed}, members {}", self.pool(members))?;
+            match queue {
+                Some(queue) => writeln!(f, ", queue {queue:?}")?,
+                None => writeln!(f)?,
+            }
+        }
+        for RoutePlan { user, pools } in &plan.routes {
+            writeln!(f, "    route for {user:?}: {}", pools.join(", then "))?;
+        }
+        Ok(())
+    }
+
     fn action(&self, f: &mut fmt::Formatter<'_>, action: &PlannedAction) -> fmt::Result {
         let site = |site: u16| &self.sites[usize::from(site)].name;
         let process = |process: u16| self.host_name(self.process_host(process));
@@ -120,6 +153,10 @@ impl Plan {
             PlannedAction::Stall(host, time) => writeln!(f, "{} stalls for {time:?}", self.host_name(*host)),
             PlannedAction::Drain(destination, draining) => {
                 writeln!(f, "Drain {}: {draining}", self.destination(*destination))
+            }
+            PlannedAction::Configure(at, plan) => {
+                writeln!(f, "Configure {}", site(*at))?;
+                self.mixed(f, plan)
             }
             PlannedAction::SetStore(at, state) => writeln!(f, "SetStore of {}: {state:?}", site(*at)),
             PlannedAction::Die { .. } | PlannedAction::Return(_) | PlannedAction::Rekey => {

@@ -32,6 +32,8 @@ pub struct BalancerState {
     pub counts: TableCounts,
     /// Open transactions.
     pub transactions: usize,
+    /// Calls that wait in queues.
+    pub waiting: usize,
     /// What is held by those that are forwarded with a transaction.
     pub report: ProxyReport,
     /// Members, and who drains them.
@@ -76,6 +78,7 @@ impl Process {
         let (count, timers) = match &plan.role {
             SiteRole::Balancer(plan) => (usize::from(plan.shards), proxy::ProxyTimers::default()),
             SiteRole::Proxy(plan) => (1, plan.timers),
+            SiteRole::Mixed(plan) => (usize::from(plan.shards), plan.timers),
             SiteRole::Home(plan) => (1, plan.timers),
         };
         let shard = |number: usize| {
@@ -98,11 +101,11 @@ impl Process {
             shard
         };
         let shards = (0..count).map(shard).collect();
-        let is_proxy = !matches!(plan.role, SiteRole::Balancer(_));
+        let is_proxy = !matches!(plan.role, SiteRole::Balancer(_) | SiteRole::Mixed(_));
         let (events, asked, written) = (Outbox::default(), Vec::new(), Vec::new());
         let scaling = match &plan.role {
             SiteRole::Balancer(plan) => Scaling::renewed(None, now, plan),
-            SiteRole::Proxy(_) | SiteRole::Home(_) => None,
+            SiteRole::Proxy(_) | SiteRole::Mixed(_) | SiteRole::Home(_) => None,
         };
         Self { shards, is_proxy, control, scaling, events, effects, asked, written, now }
     }
@@ -336,6 +339,7 @@ impl Process {
             sessions: 0,
             counts: TableCounts::default(),
             transactions: 0,
+            waiting: self.shards.iter().flat_map(Shard::queue_reports).flatten().map(|queue| queue.waiting).sum(),
             report: self.report(),
             drains: self.drains(),
         };

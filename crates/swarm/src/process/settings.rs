@@ -1,7 +1,10 @@
 //! What the configuration of a site says to its control plane.
 
 use super::{EPOCH_UNIX, SILENCE, TOKEN_LIFETIME, tokens};
-use crate::plan::{BalancerPlan, DOMAIN, HomePlan, ProxyPlan, SITES, SiteRole, When, user_behind};
+use crate::plan::{
+    BalancerPlan, DOMAIN, HomePlan, MixedPlan, PoolPlan, ProxyPlan, RoutePlan, SITES, SiteRole, When,
+    user_behind,
+};
 use ::node::{
     AuthenticationSettings, DialogSettings, Distribution, HomeSettings, Orphans, PoolMode, ProxyLimits,
     Routes,
@@ -11,6 +14,7 @@ use control::{Address, ControlSettings, MemberSettings, PoolSettings, ProbeSetti
 use core::time::Duration;
 use dialog::CallSettings;
 use digest::{BanSettings, Limit, NonceScope, NonceSettings};
+use distribute::Law;
 use route::{
     Choice, Conditions, Failover, Field, Forward, Network, Origin, Part, Pattern, Place, Pools, RateSettings,
     Rule, Table, Target,
@@ -27,6 +31,7 @@ pub(super) fn settings(role: &SiteRole, site: u16, key: u8) -> ControlSettings {
     match role {
         SiteRole::Balancer(plan) => of_balancer(plan, key),
         SiteRole::Proxy(plan) => of_proxy(plan, site, key),
+        SiteRole::Mixed(plan) => of_mixed(plan, site, key),
         SiteRole::Home(plan) => of_home(plan, key),
     }
 }
@@ -140,12 +145,63 @@ fn of_proxy(plan: &ProxyPlan, site: u16, key: u8) -> ControlSettings {
         orphans: Orphans::Balance,
         limits: plan.limits,
         dialogs: plan.keeps_calls.then(|| Arc::new(DialogSettings { calls, ..DialogSettings::default() })),
-        distribution: plan.shares.map(|law| Distribution {
-            neighbours: vec![sites()],
-            settings: distribute::Settings { law, ..Distribution::default().settings },
-        }),
+        distribution: plan.shares.map(distribution),
         ..common(key)
     }
+}
+
+/// `[pool.<name>]`s and `[[route]]`s.
+fn of_mixed(plan: &MixedPlan, site: u16, key: u8) -> ControlSettings {
+    let member = |pool: PoolId, max_calls: u32, member: &crate::PlannedMember| MemberSettings {
+        address: Address::Socket(member.destination.address()),
+        capacity: member.capacity,
+        max_calls,
+        pool,
+    };
+    let members = (0..).map(PoolId).zip(&plan.pools).flat_map(|(number, pool)| {
+        pool.members.iter().map(move |one| member(number, pool.max_calls, one))
+    });
+    let pool = |pool: &PoolPlan| PoolSettings {
+        name: pool.name.clone(),
+        mode: pool.mode,
+        policy: pool.policy,
+        health: pool.health,
+        probes: pool.probes,
+        queue: pool.queue.clone(),
+    };
+    let rule = |route: &RoutePlan| {
+        let in_turn = |(priority, name): (u16, &String)| {
+            plan.pool(name).map(|(pool, _)| Choice { pool, priority, weight: 1.0 })
+        };
+        let choices = (1..).zip(&route.pools).filter_map(in_turn).collect();
+        let pools = Pools { choices, failover: Failover::default() };
+        let name = format!("of {:?}", route.user);
+        let conditions = route.user.map_or_else(Conditions::default, of_user);
+        Rule { name, conditions, target: Target::Pools(pools), ..Rule::default() }
+    };
+    let max_sessions = plan.sessions.max_sessions.saturating_mul(plan.shards.into());
+    let dialogs = || {
+        let pools = plan.pools.iter().map(|pool| pool.name.clone()).collect();
+        Arc::new(DialogSettings { calls: plan.calls.clone(), pools, ..DialogSettings::default() })
+    };
+    ControlSettings {
+        pools: plan.pools.iter().map(pool).collect(),
+        members: members.collect(),
+        sessions: SessionSettings { max_sessions, ..plan.sessions.clone() },
+        routes: Arc::new(Routes {
+            table: Table::new(plan.routes.iter().map(rule).collect(), &[]),
+            access: Vec::new(),
+        }),
+        tokens: Arc::new(tokens(key, site + 1)),
+        dialogs: plan.forwards(Forward::Dialog).then(dialogs),
+        distribution: plan.forwards(Forward::Distributed).then(|| distribution(plan.law)),
+        ..common(key)
+    }
+}
+
+fn distribution(law: Law) -> Distribution {
+    let settings = distribute::Settings { law, ..Distribution::default().settings };
+    Distribution { neighbours: vec![sites()], settings }
 }
 
 /// Where the other sites are.
@@ -162,14 +218,17 @@ fn to(pool: u16) -> Target {
 fn way(when: When, pool: u16) -> Rule {
     let conditions = match when {
         When::FromSite => Conditions { sources: vec![sites()], ..Conditions::default() },
-        When::Behind(site) => {
-            let user = Field::Uri(Place::RequestUri, Part::User);
-            let is = Pattern::Exact(user_behind(site).into_bytes());
-            Conditions { texts: vec![(user, vec![is])], ..Conditions::default() }
-        }
+        When::Behind(site) => of_user(site),
     };
     let conditions = Conditions { origin: Origin::Anyone, ..conditions };
     Rule { name: format!("{when:?}"), conditions, target: to(pool), ..Rule::default() }
+}
+
+/// Requests for the user of this number.
+fn of_user(number: u16) -> Conditions {
+    let user = Field::Uri(Place::RequestUri, Part::User);
+    let is = Pattern::Exact(user_behind(number).into_bytes());
+    Conditions { texts: vec![(user, vec![is])], ..Conditions::default() }
 }
 
 fn common(key: u8) -> ControlSettings {

@@ -59,6 +59,10 @@ impl<W: Wrapper> World<W> {
                 }
                 self.reload(now);
             }
+            PlannedAction::Configure(site, plan) => {
+                self.sites[usize::from(*site)].role = SiteRole::Mixed(plan.clone());
+                self.reload(now);
+            }
             PlannedAction::SetStore(site, state) => {
                 let first = self.plan.process_host(self.plan.first_process(*site)) as usize;
                 if let Some(stores) = &mut self.hosts[first].stores {
@@ -125,7 +129,7 @@ impl<W: Wrapper> World<W> {
     fn reload(&mut self, now: Instant) {
         let (sites, key) = (self.sites.clone(), self.key);
         for (site, plan) in (0..).zip(&sites) {
-            self.checkers.reloaded(site, &plan.role);
+            self.checkers.reloaded(now, site, &plan.role);
         }
         self.each_process(|site, process| process.reload(now, &sites[usize::from(site)].role, site, key));
     }

@@ -3,7 +3,7 @@
 use super::host::Role;
 use super::{PlannedAction, World, Wrapper};
 use crate::RunRule;
-use crate::plan::{Care, HomePlan, ProxyPlan, SiteRole};
+use crate::plan::{Care, HomePlan, MixedPlan, ProxyPlan, SiteRole};
 use crate::process::SILENCE;
 use core::time::Duration;
 use load::{AnswererResults, CallResults};
@@ -58,6 +58,13 @@ impl<W: Wrapper> World<W> {
                 let balance::SessionSettings { call_lifetime, linger, invite_timeout, .. } = plan.sessions;
                 call_lifetime + linger * 2 + invite_timeout
             }
+            SiteRole::Mixed(plan) => {
+                let MixedPlan { sessions, calls, timers, .. } = &**plan;
+                // No call of a gentle plan is lost, so none has to be forgotten for its silence.
+                let lost = calls.silence.max(sessions.call_lifetime);
+                let lost = if self.plan.care == Care::Gentle { Duration::ZERO } else { lost };
+                lost + sessions.linger * 2 + sessions.invite_timeout + timers.c + timers.transaction.t1 * (3 * 64)
+            }
             // A cancelled INVITE is given up after 64*T1, and what is final stays for as long.
             SiteRole::Proxy(ProxyPlan { timers, keeps_calls, .. }) => {
                 let of_calls = if *keeps_calls { SILENCE } else { Duration::ZERO };
@@ -103,7 +110,7 @@ impl<W: Wrapper> World<W> {
             _ => false,
         });
         // One that is being started may get an INVITE after it has gone on to another one.
-        let may_fork = may_fork || !self.drivers.is_empty();
+        let may_fork = may_fork || !self.drivers.is_empty() || self.plan.forks();
         if !may_fork && (callers.forks_hung_up, callers.wrong_server) != (0, 0) {
             return Err(RunRule::TwoServers.broken(format_args!("{}", outcomes(callers))));
         }

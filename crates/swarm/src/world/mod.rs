@@ -302,6 +302,7 @@ impl<W: Wrapper> World<W> {
                 Checkers::nothing_left(&shown)?;
             }
         }
+        self.checkers.all_written()?;
         self.rest()?;
         Ok(Summary { trace: self.trace, ..summary })
     }
@@ -350,8 +351,7 @@ impl<W: Wrapper> World<W> {
         for process in 0..self.plan.processes() {
             let host = self.plan.process_host(process) as usize;
             let site = usize::from(self.plan.site_of(process));
-            let shares = matches!(&self.sites[site].role, SiteRole::Proxy(plan) if plan.shares.is_some());
-            if !shares {
+            if !self.sites[site].role.shares() {
                 continue;
             }
             let is_late = self.load_rng.random_bool(LATE) || now < self.hosts[host].stalled_until;

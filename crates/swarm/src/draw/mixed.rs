@@ -1,0 +1,241 @@
+//! Sites of several pools of all modes, and what an operator changes there while calls go on.
+
+use super::hosts::Entry;
+use super::{Drawer, at};
+use crate::{
+    Callee, Care, Destination, MixedPlan, PlannedAction, PlannedMember, PoolPlan, RoutePlan, SitePlan,
+    SiteRole,
+};
+use balance::PolicyKind;
+use core::time::Duration;
+use dialog::CallSettings;
+use distribute::Law;
+use node::PoolMode;
+use rand::Rng as _;
+use rand::seq::{IndexedRandom, SliceRandom};
+use route::{Dialogs, Fork, Forward};
+
+/// How many users routes tell apart.
+const USERS: u16 = 4;
+/// More calls than there are at a time.
+const PLENTY: u32 = 10_000;
+/// Longer than any run.
+const NEVER: Duration = Duration::from_hours(6);
+
+/// A configuration that is changed step by step.
+pub(super) struct Draft {
+    plan: MixedPlan,
+    /// Who is in no pool.
+    spare: Vec<Destination>,
+    /// How many pools there ever were: each has a name of its own.
+    named: u16,
+}
+
+impl Drawer {
+    /// The sites, and those that callers know.
+    pub(super) fn mixed_sites(
+        &mut self,
+        answerers: u16,
+        (care, calm): (Care, u64),
+    ) -> (Vec<SitePlan>, Vec<Entry>) {
+        let mut sites = Vec::new();
+        let mut targets: Vec<_> = (0..answerers).map(Destination::Answerer).collect();
+        targets.shuffle(&mut self.rng);
+        // Some pools are of proxies.
+        if self.chance(0.3) {
+            let behind = targets.split_off(targets.len() - 2);
+            targets.extend(self.layer(&mut sites, &behind, 2, care));
+        }
+        let number = sites.len() as u16;
+        let mut draft = self.draft(targets, care);
+        let role = SiteRole::Mixed(Box::new(draft.plan.clone()));
+        let processes = if care == Care::Gentle { 1 } else { self.rng.random_range(1..3) };
+        sites.push(SitePlan { name: format!("site {number}"), role, processes });
+        self.later = self.changes(number, &mut draft, (care, calm));
+        let mut fronts = vec![Destination::Site(number)];
+        if self.chance(0.3) {
+            fronts = self.layer(&mut sites, &fronts, 1, care);
+        }
+        let users = |front: Destination| match front {
+            Destination::Site(site) => (0..USERS).map(move |user| (site, Callee::Behind(user))),
+            Destination::Answerer(_) => unreachable!("callers know sites"),
+        };
+        (sites, fronts.into_iter().flat_map(users).collect())
+    }
+
+    fn draft(&mut self, mut spare: Vec<Destination>, care: Care) -> Draft {
+        let is_lasting = care == Care::Gentle;
+        let lifetime = if is_lasting { NEVER } else { Duration::from_mins(5) };
+        let longest = (!is_lasting && self.chance(0.3)).then(|| self.millis(15_000..30_000));
+        let plan = MixedPlan {
+            shards: self.rng.random_range(1..=3),
+            pools: Vec::new(),
+            routes: Vec::new(),
+            sessions: balance::SessionSettings { call_lifetime: lifetime, ..Default::default() },
+            calls: CallSettings {
+                longest,
+                silence: if is_lasting { NEVER } else { crate::process::SILENCE },
+                ..CallSettings::default()
+            },
+            law: if self.chance(0.7) { Law::Level } else { Law::Paper },
+            timers: self.proxy_timers(care),
+        };
+        // One is left for a pool that is added later.
+        let pools = self.rng.random_range(2..=4);
+        let each = (spare.len() - 1) / pools;
+        let mut draft = Draft { plan, spare: Vec::new(), named: 0 };
+        for _ in 0..pools {
+            let members = spare.split_off(spare.len() - each);
+            let pool = self.pool(&mut draft, &members, care);
+            draft.plan.pools.push(pool);
+        }
+        draft.spare = spare;
+        let users = (0..USERS - 1).map(Some).chain([None]);
+        draft.plan.routes = users.map(|user| RoutePlan { user, pools: self.way(&draft.plan) }).collect();
+        draft
+    }
+
+    /// A pool of these, with another name than those before.
+    fn pool(&mut self, draft: &mut Draft, members: &[Destination], care: Care) -> PoolPlan {
+        let number = draft.named;
+        draft.named += 1;
+        let base = self.balancer_plan(members);
+        let mut pool = PoolPlan {
+            name: format!("pool-{number}"),
+            mode: PoolMode::default(),
+            policy: base.policy,
+            max_calls: 0,
+            members: base.members,
+            health: base.health,
+            probes: base.probes,
+            queue: None,
+        };
+        self.change_mode(&mut pool, care);
+        // As `[proxy]` has its next hops.
+        if pool.mode.dialogs == Dialogs::Route && self.chance(0.5) {
+            pool.health = Default::default();
+            pool.probes = Default::default();
+        }
+        pool
+    }
+
+    /// Any mode that a configuration may have, with what depends on it.
+    fn change_mode(&mut self, pool: &mut PoolPlan, care: Care) {
+        let ways = [Forward::Stateless, Forward::Transaction, Forward::Dialog, Forward::Distributed];
+        let forward = *ways.choose(&mut self.rng).expect("there are ways");
+        let is_kept = forward.has_transactions();
+        let only_hops = matches!(forward, Forward::Dialog | Forward::Distributed);
+        let dialogs = if only_hops || self.chance(0.5) { Dialogs::Route } else { Dialogs::Member };
+        let is_hop = dialogs == Dialogs::Route;
+        let fork = match self.rng.random_range(0..6) {
+            0 if is_hop && is_kept => Fork::Parallel,
+            1 if is_hop && is_kept => Fork::Sequential,
+            _ => Fork::None,
+        };
+        let ring_time = if fork == Fork::None { Duration::ZERO } else { self.millis(2_000..8_000) };
+        let record_route = !is_hop || forward == Forward::Dialog || self.chance(0.85);
+        pool.mode =
+            PoolMode { forward, dialogs, is_sessionless: false, fork, ring_time, record_route };
+        self.change_counting(pool, care);
+    }
+
+    /// By what calls are counted, as far as the mode lets it be another.
+    fn change_counting(&mut self, pool: &mut PoolPlan, care: Care) {
+        let PoolMode { forward, dialogs, fork, .. } = pool.mode;
+        let is_kept = forward.has_transactions();
+        let may_count = is_kept || dialogs == Dialogs::Member;
+        let by_call = [PolicyKind::Hash, PolicyKind::FnvHash];
+        let policies = if may_count { &PolicyKind::ALL[..] } else { &by_call };
+        pool.policy = *policies.choose(&mut self.rng).expect("there are policies");
+        let has_limit = may_count && fork == Fork::None && self.chance(0.3);
+        let most = if care == Care::Harsh { [PLENTY, 5][self.rng.random_range(0..2)] } else { PLENTY };
+        pool.max_calls = if has_limit { most } else { 0 };
+        let number = self.rng.random_range(0..1_000);
+        pool.queue = if is_kept && fork == Fork::None { self.queue(number) } else { None };
+    }
+
+    /// One or two pools of these, in some order.
+    fn way(&mut self, plan: &MixedPlan) -> Vec<String> {
+        let mut names: Vec<_> = plan.pools.iter().map(|pool| pool.name.clone()).collect();
+        names.shuffle(&mut self.rng);
+        names.truncate(self.rng.random_range(1..=2));
+        names
+    }
+
+    /// What the operator changes while calls go on, one after the other, and in the end all limits that refuse calls.
+    fn changes(
+        &mut self,
+        site: u16,
+        draft: &mut Draft,
+        (care, calm): (Care, u64),
+    ) -> Vec<(base::Instant, PlannedAction)> {
+        let mut times: Vec<_> =
+            (0..self.rng.random_range(1..8)).map(|_| self.rng.random_range(5_000..calm)).collect();
+        times.sort_unstable();
+        let mut later = Vec::new();
+        let mut configure = |time: u64, plan: &MixedPlan| {
+            later.push((at(time), PlannedAction::Configure(site, Box::new(plan.clone()))));
+        };
+        for time in times {
+            for _ in 0..self.rng.random_range(1..3) {
+                self.change(draft, care);
+            }
+            configure(time, &draft.plan);
+        }
+        for pool in draft.plan.pools.iter_mut().filter(|pool| pool.max_calls > 0) {
+            pool.max_calls = PLENTY;
+        }
+        configure(calm, &draft.plan);
+        later
+    }
+
+    fn change(&mut self, draft: &mut Draft, care: Care) {
+        let which = self.rng.random_range(0..draft.plan.pools.len());
+        match self.rng.random_range(0..8) {
+            0 => draft.plan.pools.shuffle(&mut self.rng),
+            1 if !draft.spare.is_empty() => self.add_pool(draft, care),
+            2 if draft.plan.pools.len() > 1 => self.remove_pool(draft, which),
+            3 | 4 => self.change_mode(&mut draft.plan.pools[which], care),
+            5 => self.change_counting(&mut draft.plan.pools[which], care),
+            6 => {
+                let route = self.rng.random_range(0..draft.plan.routes.len());
+                draft.plan.routes[route].pools = self.way(&draft.plan);
+            }
+            _ => self.change_members(draft, which),
+        }
+    }
+
+    /// Anywhere among the others.
+    fn add_pool(&mut self, draft: &mut Draft, care: Care) {
+        let members = core::mem::take(&mut draft.spare);
+        let pool = self.pool(draft, &members, care);
+        let place = self.rng.random_range(0..=draft.plan.pools.len());
+        let route = self.rng.random_range(0..draft.plan.routes.len());
+        draft.plan.routes[route].pools.insert(0, pool.name.clone());
+        draft.plan.pools.insert(place, pool);
+    }
+
+    fn remove_pool(&mut self, draft: &mut Draft, which: usize) {
+        let gone = draft.plan.pools.remove(which);
+        draft.spare.extend(gone.members.iter().map(|member| member.destination));
+        for route in 0..draft.plan.routes.len() {
+            let pools = &mut draft.plan.routes[route].pools;
+            pools.retain(|name| *name != gone.name);
+            if pools.is_empty() {
+                draft.plan.routes[route].pools = self.way(&draft.plan);
+            }
+        }
+    }
+
+    /// One leaves, or all that are spare come.
+    fn change_members(&mut self, draft: &mut Draft, which: usize) {
+        let members = &mut draft.plan.pools[which].members;
+        if members.len() > 1 && (draft.spare.is_empty() || self.rng.random_bool(0.5)) {
+            let gone = members.remove(self.rng.random_range(0..members.len()));
+            draft.spare.push(gone.destination);
+        } else {
+            let come = draft.spare.drain(..).map(|destination| PlannedMember { destination, capacity: 1.0 });
+            members.extend(come);
+        }
+    }
+}
