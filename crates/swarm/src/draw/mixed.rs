@@ -86,7 +86,11 @@ impl Drawer {
         let mut draft = Draft { plan, spare: Vec::new(), named: 0 };
         for _ in 0..pools {
             let members = spare.split_off(spare.len() - each);
-            let pool = self.pool(&mut draft, &members, care);
+            let mut pool = self.pool(&mut draft, &members, care);
+            if let Some(before) = draft.plan.pools.last().filter(|_| self.chance(0.4)) {
+                pool.mode = before.mode;
+                self.change_counting(&mut pool, care);
+            }
             draft.plan.pools.push(pool);
         }
         draft.spare = spare;
@@ -154,11 +158,13 @@ impl Drawer {
         pool.queue = if is_kept && fork == Fork::None { self.queue(number) } else { None };
     }
 
-    /// One or two pools of these, in some order.
+    /// A pool, and as often as not others that are forwarded to in the same way: a route has no others.
     fn way(&mut self, plan: &MixedPlan) -> Vec<String> {
-        let mut names: Vec<_> = plan.pools.iter().map(|pool| pool.name.clone()).collect();
-        names.shuffle(&mut self.rng);
-        names.truncate(self.rng.random_range(1..=2));
+        let first = plan.pools.choose(&mut self.rng).expect("there are pools");
+        let others = plan.pools.iter().filter(|pool| pool.mode == first.mode && pool.name != first.name);
+        let mut names: Vec<_> = others.map(|pool| pool.name.clone()).collect();
+        names.truncate(self.rng.random_range(0..=2));
+        names.insert(0, first.name.clone());
         names
     }
 
@@ -194,7 +200,7 @@ impl Drawer {
         match self.rng.random_range(0..8) {
             0 => draft.plan.pools.shuffle(&mut self.rng),
             1 if !draft.spare.is_empty() => self.add_pool(draft, care),
-            2 if draft.plan.pools.len() > 1 => self.remove_pool(draft, which),
+            2 if draft.plan.pools.len() > 1 => Self::remove_pool(draft, which),
             3 | 4 => self.change_mode(&mut draft.plan.pools[which], care),
             5 => self.change_counting(&mut draft.plan.pools[which], care),
             6 => {
@@ -202,6 +208,13 @@ impl Drawer {
                 draft.plan.routes[route].pools = self.way(&draft.plan);
             }
             _ => self.change_members(draft, which),
+        }
+        for route in 0..draft.plan.routes.len() {
+            let mode_of = |name: &String| draft.plan.pool(name).map(|(_, pool)| pool.mode);
+            let pools = &draft.plan.routes[route].pools;
+            let mode = pools.first().and_then(mode_of);
+            let alike: Vec<_> = pools.iter().filter(|name| mode_of(name) == mode).cloned().collect();
+            draft.plan.routes[route].pools = if mode.is_some() { alike } else { self.way(&draft.plan) };
         }
     }
 
@@ -215,15 +228,11 @@ impl Drawer {
         draft.plan.pools.insert(place, pool);
     }
 
-    fn remove_pool(&mut self, draft: &mut Draft, which: usize) {
+    fn remove_pool(draft: &mut Draft, which: usize) {
         let gone = draft.plan.pools.remove(which);
         draft.spare.extend(gone.members.iter().map(|member| member.destination));
-        for route in 0..draft.plan.routes.len() {
-            let pools = &mut draft.plan.routes[route].pools;
-            pools.retain(|name| *name != gone.name);
-            if pools.is_empty() {
-                draft.plan.routes[route].pools = self.way(&draft.plan);
-            }
+        for route in &mut draft.plan.routes {
+            route.pools.retain(|name| *name != gone.name);
         }
     }
 
