@@ -20,6 +20,8 @@ rules! {
         WrongPool = "a call went to a member of no pool that its route leads to",
         Ghost = "a call that was refused was begun once more by a copy of its INVITE",
         NoRecord = "a call was answered that there is no record of",
+        LostRecord = "a call was hung up, and its record says that it was lost",
+        RefusedEarly = "a call was refused since there were too many, and there were not",
         TwoRecords = "a call has more than one record",
         // State that is shared out.
         TwoStates = "two nodes keep the state of a call",

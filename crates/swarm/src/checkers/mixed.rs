@@ -6,7 +6,7 @@ use crate::plan::{MixedPlan, user_number};
 use crate::{RunRule, Sent};
 use base::Instant;
 use core::time::Duration;
-use dialog::{CallRecord, RecordEvent};
+use dialog::{CallRecord, Cause, RecordEvent};
 use route::Forward;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -20,10 +20,15 @@ type DialogName = (CallName, Vec<u8>);
 /// A client's transaction lasts for 64*T1 (RFC 3261 §17.1.1.2): until then a copy of its INVITE may come.
 const COPIES: Duration = Duration::from_secs(32);
 
+/// How a refusal begins that is for the number of calls.
+const TOO_MANY: &[u8] = b"SIP/2.0 503 Too Many Calls\r\n";
+
 /// A call whose INVITE has come in.
 struct Call {
     /// Whom it is for, if its Request-URI says it by number.
     user: Option<u16>,
+    /// The shard that owns it.
+    shard: Option<usize>,
     /// The members of the pools that it may have gone to by the files since it came.
     targets: BTreeSet<SocketAddr>,
     /// Whether the pools that it went to keep the state of calls: all or none; both where it went to some of each.
@@ -34,14 +39,16 @@ struct Call {
 #[derive(Default)]
 struct Life {
     calls: BTreeMap<CallName, Call>,
-    /// The requests without a final response, and the Call-ID of each.
-    open: BTreeMap<RequestKey, Vec<u8>>,
+    /// The requests without a final response, and the call of each.
+    open: BTreeMap<RequestKey, (CallName, Method)>,
     /// INVITEs that were refused, and when.
     refused: BTreeMap<RequestKey, Instant>,
     /// Dialogs of calls that a pool keeps the state of.
     answered: BTreeSet<DialogName>,
-    /// How many records there are of each.
-    records: BTreeMap<DialogName, u32>,
+    /// Those that somebody has hung up, and was answered.
+    hung_up: BTreeSet<DialogName>,
+    /// How each has ended by its records.
+    records: BTreeMap<DialogName, Vec<Option<Cause>>>,
 }
 
 /// The observers of the processes of a site.
@@ -50,6 +57,8 @@ pub(super) struct MixedChecker {
     /// When that file was read.
     since: Instant,
     lives: Vec<Life>,
+    /// Whether no process has ended or was taken over from: then no call is known by its tokens alone.
+    is_unbroken: bool,
 }
 
 fn call_of(message: &Message<'_>) -> CallName {
@@ -68,7 +77,7 @@ fn begins(message: &Message<'_>) -> bool {
 impl MixedChecker {
     pub(super) fn new(plan: &MixedPlan, processes: u16) -> Self {
         let lives = (0..processes).map(|_| Life::default()).collect();
-        Self { file: plan.clone(), since: Instant::ZERO, lives }
+        Self { file: plan.clone(), since: Instant::ZERO, lives, is_unbroken: true }
     }
 
     /// Another file is read. What has come in goes by this one or by that of when it came.
@@ -84,12 +93,14 @@ impl MixedChecker {
 
     /// A process has ended: the next one knows nothing. The Call-IDs of what it had in hand.
     pub(super) fn ended(&mut self, process: u16) -> Vec<Vec<u8>> {
-        core::mem::take(&mut self.lives[usize::from(process)]).open.into_values().collect()
+        self.is_unbroken = false;
+        in_hand(core::mem::take(&mut self.lives[usize::from(process)]).open)
     }
 
     /// A process gets no messages any more: what it had in hand is lost.
     pub(super) fn taken_over(&mut self, process: u16) -> Vec<Vec<u8>> {
-        core::mem::take(&mut self.lives[usize::from(process)].open).into_values().collect()
+        self.is_unbroken = false;
+        in_hand(core::mem::take(&mut self.lives[usize::from(process)].open))
     }
 
     /// A process wrote these records.
@@ -99,7 +110,7 @@ impl MixedChecker {
             let Some(accepted) = &record.accepted else { continue };
             if !record.is_found_again() {
                 let call = (record.about.call_id().to_vec(), record.about.tag().to_vec());
-                *life.records.entry((call, accepted.tag.to_vec())).or_default() += 1;
+                life.records.entry((call, accepted.tag.to_vec())).or_default().push(record.cause);
             }
         }
     }
@@ -108,7 +119,7 @@ impl MixedChecker {
     pub(super) fn step(
         &mut self,
         (now, process): (Instant, u16),
-        bytes: Option<&[u8]>,
+        (bytes, shard): (Option<&[u8]>, Option<usize>),
         sent: &[Sent],
     ) -> Result<(), String> {
         let (file, since) = (&self.file, self.since);
@@ -116,12 +127,15 @@ impl MixedChecker {
         let got = bytes.and_then(|bytes| wire::scan(bytes).ok());
         let request = got.filter(|message| message.method().is_some_and(|method| method != Method::Ack));
         if let Some(request) = &request {
-            life.asked(file, request);
+            life.asked(file, request, shard);
             life.check_refused((now, since), file, request, sent)?;
         }
         for one in sent {
             let Ok(message) = wire::scan(&one.bytes) else { continue };
             if message.method().is_none() {
+                if self.is_unbroken {
+                    life.check_full(file, &message)?;
+                }
                 life.answers(now, &message);
             } else if begins(&message) {
                 life.goes(file, &message, one.to)?;
@@ -132,18 +146,25 @@ impl MixedChecker {
 
     /// All is over: each call has been written of that was answered.
     pub(super) fn all_written(&self) -> Result<(), String> {
-        for Life { answered, records, .. } in &self.lives {
+        for Life { answered, hung_up, records, .. } in &self.lives {
             if let Some((call, _)) = answered.iter().find(|dialog| !records.contains_key(dialog)) {
                 return Err(RunRule::NoRecord.broken(format_args!("call {}", name_of(call))));
             }
-            let too_many = records.iter().find(|(dialog, count)| !answered.contains(dialog) || **count > 1);
-            // Of a call that went to pools of both kinds it is not asked who keeps it.
-            if let Some(((call, _), count)) = too_many.filter(|(_, count)| **count > 1) {
-                return Err(RunRule::TwoRecords.broken(format_args!("call {}: {count}", name_of(call))));
+            if let Some(((call, _), causes)) = records.iter().find(|(_, causes)| causes.len() > 1) {
+                return Err(RunRule::TwoRecords.broken(format_args!("call {}: {causes:?}", name_of(call))));
+            }
+            let is_lost = |dialog: &&DialogName| records.get(*dialog) == Some(&vec![Some(Cause::Lost)]);
+            if let Some((call, _)) = hung_up.iter().find(is_lost) {
+                return Err(RunRule::LostRecord.broken(format_args!("call {}", name_of(call))));
             }
         }
         Ok(())
     }
+}
+
+/// The Call-IDs of requests without a final response.
+fn in_hand(open: BTreeMap<RequestKey, (CallName, Method)>) -> Vec<Vec<u8>> {
+    open.into_values().map(|((call_id, _), _)| call_id).collect()
 }
 
 /// The members of all pools that a call for this user may go to.
@@ -152,13 +173,13 @@ fn targets(file: &MixedPlan, user: Option<u16>) -> BTreeSet<SocketAddr> {
 }
 
 impl Life {
-    fn asked(&mut self, file: &MixedPlan, request: &Message<'_>) {
+    fn asked(&mut self, file: &MixedPlan, request: &Message<'_>, shard: Option<usize>) {
         let method = request.cseq().method;
-        self.open.insert(key(request, method), request.call_id().to_vec());
+        self.open.insert(key(request, method), (call_of(request), method));
         if begins(request) {
             let user = user_number(request);
             let targets = || targets(file, user);
-            let call = || Call { user, targets: targets(), kept: BTreeSet::new() };
+            let call = || Call { user, shard, targets: targets(), kept: BTreeSet::new() };
             self.calls.entry(call_of(request)).or_insert_with(call);
         }
     }
@@ -180,6 +201,26 @@ impl Life {
         Ok(())
     }
 
+    /// Calls are refused for their number only where there are as many: of those whose INVITE has no answer yet and those that were
+    /// answered and have no record.
+    fn check_full(&self, file: &MixedPlan, response: &Message<'_>) -> Result<(), String> {
+        let call = call_of(response);
+        let is_refusal = response.status() == Some(503) && response.bytes().starts_with(TOO_MANY);
+        let Some(known) = self.calls.get(&call).filter(|_| is_refusal) else { return Ok(()) };
+        let is_other = |name: &&CallName| {
+            **name != call && self.calls.get(*name).is_some_and(|other| other.shard == known.shard)
+        };
+        let rings = self.open.values().filter(|(_, method)| *method == Method::Invite).map(|(name, _)| name);
+        let talks = self.answered.iter().filter(|dialog| !self.records.contains_key(dialog));
+        let there = rings.chain(talks.map(|(name, _)| name)).filter(is_other).count();
+        let most = file.calls.most.div_ceil(usize::from(file.shards));
+        if there < most {
+            let name = name_of(&call);
+            return Err(RunRule::RefusedEarly.broken(format_args!("call {name}, {there} there of {most}")));
+        }
+        Ok(())
+    }
+
     /// A response goes back.
     fn answers(&mut self, now: Instant, response: &Message<'_>) {
         let status = response.status().unwrap_or_default();
@@ -189,12 +230,20 @@ impl Life {
         let method = response.cseq().method;
         let key = key(response, method);
         self.open.remove(&key);
+        let call = call_of(response);
+        if method == Method::Bye
+            && let Some(tag) = response.to_tag()
+        {
+            self.hung_up.insert((call, tag.to_vec()));
+            return;
+        }
         if method != Method::Invite {
             return;
         }
-        let call = call_of(response);
         if status >= 300 {
             self.refused.insert(key, now);
+        } else if self.refused.contains_key(&key) {
+            // What is accepted after the call has failed is found by its token alone, should it be heard of again.
         } else if let (Some(known), Some(tag)) = (self.calls.get(&call), response.to_tag())
             && known.kept == BTreeSet::from([true])
         {

@@ -180,7 +180,9 @@ impl Checkers {
                 }
                 Ok(())
             }
-            SiteWatch::Mixed(watch) => watch.step((now, place.process), Some(bytes), sent),
+            SiteWatch::Mixed(watch) => {
+                watch.step((now, place.process), (Some(bytes), process.owner(bytes)), sent)
+            },
             SiteWatch::Home(watch) => {
                 watch.check(now, ProcessInput::Datagram { from, bytes }, sent);
                 Ok(())
@@ -210,7 +212,7 @@ impl Checkers {
                 self.shared.sent(place.site, sent);
                 Ok(())
             }
-            SiteWatch::Mixed(watch) => watch.step((now, place.process), None, sent),
+            SiteWatch::Mixed(watch) => watch.step((now, place.process), (None, None), sent),
             SiteWatch::Home(watch) => {
                 watch.check(now, cause, sent);
                 Ok(())

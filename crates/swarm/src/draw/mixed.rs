@@ -66,7 +66,9 @@ impl Drawer {
     fn draft(&mut self, mut spare: Vec<Destination>, care: Care) -> Draft {
         let is_lasting = care == Care::Gentle;
         let lifetime = if is_lasting { NEVER } else { Duration::from_mins(5) };
-        let longest = (!is_lasting && self.chance(0.3)).then(|| self.millis(15_000..30_000));
+        let longest = self.chance(0.3).then(|| self.millis(15_000..30_000));
+        let usual = CallSettings::default();
+        let most = if !is_lasting && self.chance(0.3) { self.rng.random_range(3..30) } else { usual.most };
         let plan = MixedPlan {
             shards: self.rng.random_range(1..=3),
             pools: Vec::new(),
@@ -74,8 +76,9 @@ impl Drawer {
             sessions: balance::SessionSettings { call_lifetime: lifetime, ..Default::default() },
             calls: CallSettings {
                 longest,
+                most,
                 silence: if is_lasting { NEVER } else { crate::process::SILENCE },
-                ..CallSettings::default()
+                ..usual
             },
             law: if self.chance(0.7) { Law::Level } else { Law::Paper },
             timers: self.proxy_timers(care),
@@ -191,6 +194,7 @@ impl Drawer {
         for pool in draft.plan.pools.iter_mut().filter(|pool| pool.max_calls > 0) {
             pool.max_calls = PLENTY;
         }
+        draft.plan.calls.most = CallSettings::default().most;
         configure(calm, &draft.plan);
         later
     }

@@ -180,8 +180,8 @@ impl Plan {
         sites.rev().find(|&site| self.first_process(site) <= process).unwrap_or_default()
     }
 
-    /// Whether a site of several pools sends a call to several members at some time.
-    pub(crate) fn forks(&self) -> bool {
+    /// What the files of sites of several pools say at any time.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &MixedPlan> {
         let to_begin_with = self.sites.iter().filter_map(|site| match &site.role {
             SiteRole::Mixed(plan) => Some(&**plan),
             _ => None,
@@ -190,7 +190,7 @@ impl Plan {
             PlannedAction::Configure(_, plan) => Some(&**plan),
             _ => None,
         });
-        to_begin_with.chain(later).any(MixedPlan::forks)
+        to_begin_with.chain(later)
     }
 
     /// The site that starts and stops this answerer, and how it does.

@@ -97,8 +97,10 @@ impl<W: Wrapper> World<W> {
         let acts = |is: fn(&PlannedAction) -> bool| self.plan.actions.iter().any(|(_, action)| is(action));
         let is_rebranched = acts(|action| matches!(action, PlannedAction::Rekey))
             && acts(|action| matches!(action, PlannedAction::Fail(_)));
-        let ended_twice =
-            callers.bye_refused.get(&481).copied().filter(|_| is_rebranched).unwrap_or_default();
+        // And both sides of a call hang up at once, a proxy that ends calls being one.
+        let is_limited = self.plan.files().any(|file| file.calls.longest.is_some());
+        let ended_twice = callers.bye_refused.get(&481).copied().filter(|_| is_rebranched || is_limited);
+        let ended_twice = ended_twice.unwrap_or_default();
         let lost = self.checkers.lost() + ended_twice;
         if callers.calls_failed() > lost {
             return Err(RunRule::Failed.broken(format_args!("{lost} died, {}", outcomes(callers))));
@@ -110,7 +112,7 @@ impl<W: Wrapper> World<W> {
             _ => false,
         });
         // One that is being started may get an INVITE after it has gone on to another one.
-        let may_fork = may_fork || !self.drivers.is_empty() || self.plan.forks();
+        let may_fork = may_fork || !self.drivers.is_empty() || self.plan.files().any(MixedPlan::forks);
         if !may_fork && (callers.forks_hung_up, callers.wrong_server) != (0, 0) {
             return Err(RunRule::TwoServers.broken(format_args!("{}", outcomes(callers))));
         }

@@ -331,6 +331,11 @@ pub(crate) fn home(plan: &Plan) -> bool {
     plan.sites.iter().all(|site| matches!(site.role, SiteRole::Home(_)))
 }
 
+/// Sites of several pools.
+pub(crate) fn mixed(plan: &Plan) -> bool {
+    plan.sites.iter().all(|site| matches!(site.role, SiteRole::Mixed(_)))
+}
+
 /// A balancer whose members are proxies, several of them.
 pub(crate) fn balancer_first(plan: &Plan) -> bool {
     plan.sites.iter().any(|site| {

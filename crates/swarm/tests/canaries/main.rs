@@ -9,6 +9,7 @@ mod cage;
 mod calls;
 mod forks;
 mod home;
+mod mixed;
 mod proxy;
 mod run;
 mod scaled;
@@ -36,6 +37,7 @@ fn canaries() -> Vec<Canary> {
         calls::all(),
         forks::all(),
         home::all(),
+        mixed::all(),
         scaled::all(),
         run::all(),
     ]
