@@ -58,6 +58,10 @@ fn seeds_draw_both_kinds_of_plans_and_every_kind_of_action() {
         "refuses some",
         "keeps calls",
         "scaled by",
+        "no Record-Route",
+        "calls each",
+        "not probed",
+        ", then pool-",
     ] {
         assert!(plans.iter().any(|plan| plan.to_string().contains(kind)), "{kind}");
     }
@@ -78,9 +82,7 @@ fn seeds_draw_both_kinds_of_plans_and_every_kind_of_action() {
         "Return",
         "Drain",
         "stalls",
-        "SetMembers",
-        "SetPolicy",
-        "SetHops",
+        "Configure",
         "Rekey",
         "SetStore",
     ];

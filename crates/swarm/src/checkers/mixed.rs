@@ -2,7 +2,7 @@
 //! has a record where its pool keeps the state of calls.
 
 use super::balancer::{RequestKey, key};
-use crate::plan::{MixedPlan, user_number};
+use crate::plan::{FilePlan, user_number};
 use crate::{RunRule, Sent};
 use base::Instant;
 use core::time::Duration;
@@ -53,7 +53,7 @@ struct Life {
 
 /// The observers of the processes of a site.
 pub(super) struct MixedChecker {
-    file: MixedPlan,
+    file: FilePlan,
     /// When that file was read.
     since: Instant,
     lives: Vec<Life>,
@@ -75,13 +75,13 @@ fn begins(message: &Message<'_>) -> bool {
 }
 
 impl MixedChecker {
-    pub(super) fn new(plan: &MixedPlan, processes: u16) -> Self {
+    pub(super) fn new(plan: &FilePlan, processes: u16) -> Self {
         let lives = (0..processes).map(|_| Life::default()).collect();
         Self { file: plan.clone(), since: Instant::ZERO, lives, is_unbroken: true }
     }
 
     /// Another file is read. What has come in goes by this one or by that of when it came.
-    pub(super) fn reloaded(&mut self, now: Instant, plan: &MixedPlan) {
+    pub(super) fn reloaded(&mut self, now: Instant, plan: &FilePlan) {
         if self.file == *plan {
             return;
         }
@@ -168,12 +168,12 @@ fn in_hand(open: BTreeMap<RequestKey, (CallName, Method)>) -> Vec<Vec<u8>> {
 }
 
 /// The members of all pools that a call for this user may go to.
-fn targets(file: &MixedPlan, user: Option<u16>) -> BTreeSet<SocketAddr> {
+fn targets(file: &FilePlan, user: Option<u16>) -> BTreeSet<SocketAddr> {
     file.pools_for(user).flat_map(|pool| pool.addresses()).collect()
 }
 
 impl Life {
-    fn asked(&mut self, file: &MixedPlan, request: &Message<'_>, shard: Option<usize>) {
+    fn asked(&mut self, file: &FilePlan, request: &Message<'_>, shard: Option<usize>) {
         let method = request.cseq().method;
         self.open.insert(key(request, method), (call_of(request), method));
         if begins(request) {
@@ -188,7 +188,7 @@ impl Life {
     fn check_refused(
         &self,
         (now, since): (Instant, Instant),
-        file: &MixedPlan,
+        file: &FilePlan,
         request: &Message<'_>,
         sent: &[Sent],
     ) -> Result<(), String> {
@@ -203,7 +203,7 @@ impl Life {
 
     /// Calls are refused for their number only where there are as many: of those whose INVITE has no answer yet and those that were
     /// answered and have no record.
-    fn check_full(&self, file: &MixedPlan, response: &Message<'_>) -> Result<(), String> {
+    fn check_full(&self, file: &FilePlan, response: &Message<'_>) -> Result<(), String> {
         let call = call_of(response);
         let is_refusal = response.status() == Some(503) && response.bytes().starts_with(TOO_MANY);
         let Some(known) = self.calls.get(&call).filter(|_| is_refusal) else { return Ok(()) };
@@ -252,7 +252,7 @@ impl Life {
     }
 
     /// A call goes on to a member.
-    fn goes(&mut self, file: &MixedPlan, invite: &Message<'_>, to: SocketAddr) -> Result<(), String> {
+    fn goes(&mut self, file: &FilePlan, invite: &Message<'_>, to: SocketAddr) -> Result<(), String> {
         let name = call_of(invite);
         let call = self.calls.get_mut(&name).filter(|call| call.targets.contains(&to));
         let Some(call) = call else {

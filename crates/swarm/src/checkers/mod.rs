@@ -10,7 +10,7 @@ mod scaled;
 mod shared;
 
 use super::plan::{Plan, SITES, SiteRole, site_address};
-use super::process::{BalancerState, Process, SILENCE, Shown, TOKEN_LIFETIME};
+use super::process::{BalancerState, Process, Shown, TOKEN_LIFETIME};
 use super::world::ProcessId;
 use super::{RunRule, SitePlan};
 use crate::watch::HomeWatch;
@@ -22,7 +22,7 @@ use control::scale::Order;
 use dialog::CallRecord;
 use mixed::MixedChecker;
 use node::ProxyReport;
-use route::{Fork, Forward};
+use route::Forward;
 use scaled::Scaled;
 use shared::Shared;
 use std::collections::BTreeMap;
@@ -49,23 +49,24 @@ pub(super) struct Checkers {
 impl Checkers {
     pub(super) fn new(plan: &Plan) -> Self {
         let watch = |(number, site): (u16, &SitePlan)| match &site.role {
-            SiteRole::Balancer(plan) => SiteWatch::Balancer(Box::new(BalancerChecker::new(
+            // All pools of these are forwarded to in one way.
+            SiteRole::Balancer(file) => SiteWatch::Balancer(Box::new(BalancerChecker::new(
                 site_address(number),
                 site.processes,
-                plan.forward == Forward::Transaction,
-                plan.queue.as_ref().map(|queue| queue.settings.bound),
+                file.forwards(Forward::Transaction),
+                file.pools[0].queue.as_ref().map(|queue| queue.settings.bound),
             ))),
-            SiteRole::Proxy(plan) => {
+            SiteRole::Proxy(file) => {
                 let mut watch =
-                    ProxyWatch::new(&[site_address(number)], plan.timers.transaction, TOKEN_LIFETIME);
-                if plan.shares.is_some() {
+                    ProxyWatch::new(&[site_address(number)], file.timers.transaction, TOKEN_LIFETIME);
+                if file.forwards(Forward::Distributed) {
                     watch = watch.sharing(vec![SITES.into()]);
                 }
-                if plan.fork.0 != Fork::None {
+                if file.forks() {
                     watch = watch.forking();
                 }
-                if plan.keeps_calls {
-                    watch = watch.keeping_calls(SILENCE);
+                if file.forwards(Forward::Dialog) {
+                    watch = watch.keeping_calls(file.calls.silence);
                 }
                 watch.set_hops(site.role.targets().into_iter().map(super::Destination::address));
                 SiteWatch::Proxy(Box::new(watch))
@@ -75,9 +76,9 @@ impl Checkers {
                 SiteWatch::Home(Box::new(HomeWatch::new(plan.authenticates, plan.is_durable)))
             }
         };
-        let scaled = |(number, site): (u16, &SitePlan)| match &site.role {
-            SiteRole::Balancer(plan) => Some((number, Scaled::new(&plan.sessions, plan.scale.as_deref()?))),
-            SiteRole::Proxy(_) | SiteRole::Mixed(_) | SiteRole::Home(_) => None,
+        let scaled = |(number, site): (u16, &SitePlan)| {
+            let file = site.role.file()?;
+            Some((number, Scaled::new(&file.sessions, file.scale.as_deref()?)))
         };
         Self {
             answered: Answered::default(),
@@ -182,7 +183,7 @@ impl Checkers {
             }
             SiteWatch::Mixed(watch) => {
                 watch.step((now, place.process), (Some(bytes), process.owner(bytes)), sent)
-            },
+            }
             SiteWatch::Home(watch) => {
                 watch.check(now, ProcessInput::Datagram { from, bytes }, sent);
                 Ok(())

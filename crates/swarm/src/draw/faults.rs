@@ -1,10 +1,11 @@
 //! What goes wrong, and when.
 
-use super::{AWAY_MS, Drawer, Kind, GENTLE_GAP_MS, at};
-use crate::{Care, Plan, PlannedAction, SiteRole, StoreState};
+use super::{AWAY_MS, Drawer, GENTLE_GAP_MS, Kind, at};
+use crate::{Care, FilePlan, Plan, PlannedAction, SiteRole, StoreState};
 use base::Instant;
 use rand::Rng as _;
 use rand::seq::IndexedRandom;
+use route::Forward;
 use sim::engine::{FaultEffect, FaultRule};
 
 impl Drawer {
@@ -124,24 +125,31 @@ impl Drawer {
         let site = self.rng.random_range(0..plan.sites.len() as u16);
         let role = plan.sites[usize::from(site)].role.clone();
         let targets = role.targets();
-        let Some(&one) = targets.choose(&mut self.rng) else { return false };
+        let Some((&one, file)) = targets.choose(&mut self.rng).zip(role.file()) else { return false };
+        let configure = |file: FilePlan| PlannedAction::Configure(site, Box::new(file));
         let (change, back) = match role {
             SiteRole::Balancer(_) => match self.rng.random_range(0..3) {
                 0 => (PlannedAction::Drain(one, true), Some(PlannedAction::Drain(one, false))),
                 1 => {
                     let all = self.members(&targets);
-                    let others = all.iter().copied().filter(|member| member.destination != one).collect();
-                    (PlannedAction::SetMembers(site, others), Some(PlannedAction::SetMembers(site, all)))
+                    let others: Vec<_> =
+                        all.iter().copied().filter(|member| member.destination != one).collect();
+                    (configure(file.with_members(&others)), Some(configure(file.with_members(&all))))
                 }
-                _ => (PlannedAction::SetPolicy(site, self.policy()), None),
+                _ => {
+                    let (mut file, policy) = (file.clone(), self.policy());
+                    file.pools.iter_mut().for_each(|pool| pool.policy = policy);
+                    (configure(file), None)
+                }
             },
             // Where the next hop of a call changes, nobody promises that one node keeps its state.
-            SiteRole::Proxy(plan) if plan.hops.len() < 2 || plan.shares.is_some() => return false,
+            SiteRole::Proxy(_) if targets.len() < 2 || file.forwards(Forward::Distributed) => return false,
+            // What is changed there is drawn with the site.
             SiteRole::Mixed(_) | SiteRole::Home(_) => return false,
             SiteRole::Proxy(_) => {
-                let others = targets.iter().copied().filter(|&hop| hop != one).collect();
-                let all = self.hops(&targets, Care::Gentle);
-                (PlannedAction::SetHops(site, others), Some(PlannedAction::SetHops(site, all)))
+                let mut others = file.clone();
+                others.pools[0].members.retain(|member| member.destination != one);
+                (configure(others), Some(configure(file.with_members(&self.members(&targets)))))
             }
         };
         plan.actions.push((start, change));
@@ -154,13 +162,14 @@ impl Drawer {
         let mut actions: Vec<_> = (0..plan.processes()).map(PlannedAction::Start).collect();
         actions.extend((0..plan.answerers.len() as u16).map(PlannedAction::Return));
         for (number, site) in (0..).zip(&plan.sites) {
+            let targets = site.role.targets();
             match &site.role {
-                SiteRole::Balancer(_) => {
-                    let targets = site.role.targets();
+                SiteRole::Balancer(file) => {
                     actions.extend(targets.iter().map(|&target| PlannedAction::Drain(target, false)));
-                    actions.push(PlannedAction::SetMembers(number, self.members(&targets)));
+                    let file = file.with_members(&self.members(&targets));
+                    actions.push(PlannedAction::Configure(number, Box::new(file)));
                 }
-                SiteRole::Proxy(plan) => actions.push(PlannedAction::SetHops(number, plan.hops.clone())),
+                SiteRole::Proxy(file) => actions.push(PlannedAction::Configure(number, file.clone())),
                 SiteRole::Home(_) => actions.push(PlannedAction::SetStore(number, StoreState::Up)),
                 SiteRole::Mixed(_) => {}
             }

@@ -2,9 +2,9 @@
 
 use super::hosts::{Entry, LIMITS, entries};
 use super::{Drawer, at};
-use crate::{Care, Destination, Plan, ProxyPlan, Refuses, SitePlan, SiteRole};
+use crate::{Care, Destination, FilePlan, Plan, Refuses, SitePlan};
 use rand::Rng as _;
-use route::Fork;
+use route::{Fork, Forward};
 
 impl Drawer {
     /// The sites, and those that callers know. No answerer gets a call by two ways, which would be a merged request (RFC 3261
@@ -23,11 +23,14 @@ impl Drawer {
             // Some ring for as long.
             let ring_time = self.millis(2_000..8_000);
             let timers = self.proxy_timers(Care::Harsh);
-            let plan =
-                ProxyPlan { fork: (fork, ring_time), ..ProxyPlan::new(targets.clone(), timers, LIMITS) };
             let number = sites.len() as u16;
-            let role = SiteRole::Proxy(ProxyPlan { keeps_calls: self.keeps_calls(number), ..plan });
-            sites.push(SitePlan { name: format!("proxy {number}"), role, processes: 1 });
+            let mut file = FilePlan::hops(&targets, timers, LIMITS);
+            let mode = &mut file.pools[0].mode;
+            (mode.fork, mode.ring_time) = (fork, ring_time);
+            if self.keeps_calls(number) {
+                mode.forward = Forward::Dialog;
+            }
+            sites.push(SitePlan::proxy(number, file));
             layer.push(Destination::Site(number));
         }
         let entries = entries(&layer);

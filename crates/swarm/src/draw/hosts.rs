@@ -2,8 +2,8 @@
 
 use super::{Drawer, LIVENESS};
 use crate::{
-    AnswererPlan, BalancerPlan, Callee, CallerPlan, Care, Destination, PlannedMember, ProxyPlan, SitePlan,
-    SiteRole,
+    AnswererPlan, Callee, CallerPlan, Care, Destination, FilePlan, PlannedMember, PoolPlan, RoutePlan,
+    SitePlan, SiteRole,
 };
 use balance::{HealthSettings, PolicyKind};
 use base::Instant;
@@ -12,7 +12,7 @@ use core::time::Duration;
 use elastic::estimate::Settings;
 use elastic::queue::{Choice, LengthSettings, Moves, QueueSettings};
 use load::{ArrivalPlan, ArrivalProcess, RandomTime, ServiceModel};
-use node::{CapacitySource, ProxyLimits, QueueSetup};
+use node::{CapacitySource, PoolMode, ProxyLimits, QueueSetup};
 use proxy::ProxyTimers;
 use rand::Rng as _;
 use rand::seq::{IndexedRandom, SliceRandom};
@@ -90,10 +90,26 @@ impl Drawer {
         let scale = self.scale(number, targets, care, calm);
         // What is drawn of both would be about the queue: it refuses what a scaler has yet to start servers for.
         let queue = (has_transactions && scale.is_none()).then(|| self.queue(number)).flatten();
-        let plan = self.balancer_plan(targets);
         // Two scalers of the same servers would each stop what the other one has started.
-        let (pools, processes_max) = if scale.is_some() { (1, 1) } else { (plan.pools, 2) };
-        let role = SiteRole::Balancer(BalancerPlan { shards, pools, forward, queue, scale, ..plan });
+        let (pools, processes_max) = if scale.is_some() { (1, 1) } else { (self.pools, 2) };
+        let like = PoolPlan { queue, ..self.members_pool("", targets) };
+        let name = |pool: u16| format!("pool-{pool}");
+        let mut file = FilePlan {
+            shards,
+            pools: (0..pools).map(|pool| PoolPlan { name: name(pool), ..like.clone() }).collect(),
+            sessions: balance::SessionSettings {
+                call_lifetime: Duration::from_mins(5),
+                ..balance::SessionSettings::default()
+            },
+            scale,
+            ..FilePlan::hops(&[], ProxyTimers::default(), LIMITS)
+        };
+        file.pools.iter_mut().for_each(|pool| pool.mode.forward = forward);
+        if pools > 1 {
+            file.routes =
+                vec![RoutePlan { when: None, pools: (0..pools).map(name).collect(), spreads: true }];
+        }
+        let role = SiteRole::Balancer(Box::new(file.with_members(&like.members)));
         let processes = self.rng.random_range(1..3).min(processes_max);
         sites.push(SitePlan { name: format!("balancer {number}"), role, processes });
         Destination::Site(number)
@@ -132,9 +148,11 @@ impl Drawer {
         let timers = self.proxy_timers(care);
         for _ in 0..count {
             let number = sites.len() as u16;
-            let plan = ProxyPlan::new(self.hops(targets, care), timers, LIMITS);
-            let role = SiteRole::Proxy(ProxyPlan { keeps_calls: self.keeps_calls(number), ..plan });
-            sites.push(SitePlan { name: format!("proxy {number}"), role, processes: 1 });
+            let mut file = FilePlan::hops(&self.hops(targets, care), timers, LIMITS);
+            if self.keeps_calls(number) {
+                file.pools[0].mode.forward = Forward::Dialog;
+            }
+            sites.push(SitePlan::proxy(number, file));
             layer.push(Destination::Site(number));
         }
         layer
@@ -230,13 +248,14 @@ impl Drawer {
         AnswererPlan { name: format!("answerer-{number}"), ring, trying, options, refuses: None, service }
     }
 
-    pub(super) fn balancer_plan(&mut self, targets: &[Destination]) -> BalancerPlan {
+    /// A pool of members, which are asked whether they are alive.
+    pub(super) fn members_pool(&mut self, name: &str, targets: &[Destination]) -> PoolPlan {
         let interval = self.millis(1_000..3_000);
-        BalancerPlan {
-            shards: 1,
-            pools: self.pools,
-            forward: Forward::Stateless,
+        PoolPlan {
+            name: name.to_owned(),
+            mode: PoolMode::default(),
             policy: self.policy(),
+            max_calls: 0,
             members: self.members(targets),
             health: HealthSettings {
                 regular: true,
@@ -251,12 +270,7 @@ impl Drawer {
                 timeout: interval.mul_f64(0.9),
                 t1: Duration::from_millis(500),
             },
-            sessions: balance::SessionSettings {
-                call_lifetime: Duration::from_mins(5),
-                ..balance::SessionSettings::default()
-            },
             queue: None,
-            scale: None,
         }
     }
 

@@ -1,10 +1,10 @@
 //! Sites of several pools of all modes, and what an operator changes there while calls go on.
 
-use super::hosts::Entry;
+use super::hosts::{Entry, LIMITS};
 use super::{Drawer, at};
 use crate::{
-    Callee, Care, Destination, MixedPlan, PlannedAction, PlannedMember, PoolPlan, RoutePlan, SitePlan,
-    SiteRole,
+    Callee, Care, Destination, FilePlan, PlannedAction, PlannedMember, PoolPlan, RoutePlan, SitePlan,
+    SiteRole, When,
 };
 use balance::PolicyKind;
 use core::time::Duration;
@@ -24,7 +24,7 @@ const NEVER: Duration = Duration::from_hours(6);
 
 /// A configuration that is changed step by step.
 pub(super) struct Draft {
-    plan: MixedPlan,
+    plan: FilePlan,
     /// Who is in no pool.
     spare: Vec<Destination>,
     /// How many pools there ever were: each has a name of its own.
@@ -69,10 +69,9 @@ impl Drawer {
         let longest = self.chance(0.3).then(|| self.millis(15_000..30_000));
         let usual = CallSettings::default();
         let most = if !is_lasting && self.chance(0.3) { self.rng.random_range(3..30) } else { usual.most };
-        let plan = MixedPlan {
+        let plan = FilePlan {
             shards: self.rng.random_range(1..=3),
             pools: Vec::new(),
-            routes: Vec::new(),
             sessions: balance::SessionSettings { call_lifetime: lifetime, ..Default::default() },
             calls: CallSettings {
                 longest,
@@ -81,7 +80,7 @@ impl Drawer {
                 ..usual
             },
             law: if self.chance(0.7) { Law::Level } else { Law::Paper },
-            timers: self.proxy_timers(care),
+            ..FilePlan::hops(&[], self.proxy_timers(care), LIMITS)
         };
         // One is left for a pool that is added later.
         let pools = self.rng.random_range(2..=4);
@@ -98,7 +97,12 @@ impl Drawer {
         }
         draft.spare = spare;
         let users = (0..USERS - 1).map(Some).chain([None]);
-        draft.plan.routes = users.map(|user| RoutePlan { user, pools: self.way(&draft.plan) }).collect();
+        let mut route = |user: Option<u16>| RoutePlan {
+            when: user.map(When::Behind),
+            pools: self.way(&draft.plan),
+            spreads: self.chance(0.2),
+        };
+        draft.plan.routes = users.map(&mut route).collect();
         draft
     }
 
@@ -106,17 +110,7 @@ impl Drawer {
     fn pool(&mut self, draft: &mut Draft, members: &[Destination], care: Care) -> PoolPlan {
         let number = draft.named;
         draft.named += 1;
-        let base = self.balancer_plan(members);
-        let mut pool = PoolPlan {
-            name: format!("pool-{number}"),
-            mode: PoolMode::default(),
-            policy: base.policy,
-            max_calls: 0,
-            members: base.members,
-            health: base.health,
-            probes: base.probes,
-            queue: None,
-        };
+        let mut pool = self.members_pool(&format!("pool-{number}"), members);
         self.change_mode(&mut pool, care);
         // As `[proxy]` has its next hops.
         if pool.mode.dialogs == Dialogs::Route && self.chance(0.5) {
@@ -141,8 +135,7 @@ impl Drawer {
         };
         let ring_time = if fork == Fork::None { Duration::ZERO } else { self.millis(2_000..8_000) };
         let record_route = !is_hop || forward == Forward::Dialog || self.chance(0.85);
-        pool.mode =
-            PoolMode { forward, dialogs, is_sessionless: false, fork, ring_time, record_route };
+        pool.mode = PoolMode { forward, dialogs, is_sessionless: false, fork, ring_time, record_route };
         self.change_counting(pool, care);
     }
 
@@ -162,7 +155,7 @@ impl Drawer {
     }
 
     /// A pool, and as often as not others that are forwarded to in the same way: a route has no others.
-    fn way(&mut self, plan: &MixedPlan) -> Vec<String> {
+    fn way(&mut self, plan: &FilePlan) -> Vec<String> {
         let first = plan.pools.choose(&mut self.rng).expect("there are pools");
         let others = plan.pools.iter().filter(|pool| pool.mode == first.mode && pool.name != first.name);
         let mut names: Vec<_> = others.map(|pool| pool.name.clone()).collect();
@@ -182,7 +175,7 @@ impl Drawer {
             (0..self.rng.random_range(1..8)).map(|_| self.rng.random_range(5_000..calm)).collect();
         times.sort_unstable();
         let mut later = Vec::new();
-        let mut configure = |time: u64, plan: &MixedPlan| {
+        let mut configure = |time: u64, plan: &FilePlan| {
             later.push((at(time), PlannedAction::Configure(site, Box::new(plan.clone()))));
         };
         for time in times {

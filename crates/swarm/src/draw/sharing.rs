@@ -2,10 +2,11 @@
 
 use super::Drawer;
 use super::hosts::{Entry, LIMITS, entries};
-use crate::{Callee, Care, Destination, ProxyPlan, SitePlan, SiteRole, When};
+use crate::{Callee, Care, Destination, FilePlan, PoolPlan, RoutePlan, SitePlan, When};
 use distribute::Law;
 use node::ProxyLimits;
 use rand::Rng as _;
+use route::Forward;
 
 impl Drawer {
     /// The sites, and those that callers know.
@@ -39,10 +40,10 @@ impl Drawer {
         let is_small = care == Care::Harsh && self.chance(0.3);
         let transactions = if is_small { self.rng.random_range(1_400..2_400) } else { LIMITS.transactions };
         let limits = ProxyLimits { transactions, ..LIMITS };
-        let plan =
-            ProxyPlan { shares: Some(law), ..ProxyPlan::new(self.hops(targets, care), timers, limits) };
+        let mut file = FilePlan { law, ..FilePlan::hops(&self.hops(targets, care), timers, limits) };
+        file.pools[0].mode.forward = Forward::Distributed;
         let number = sites.len() as u16;
-        sites.push(SitePlan { name: format!("proxy {number}"), role: SiteRole::Proxy(plan), processes: 1 });
+        sites.push(SitePlan::proxy(number, file));
         Destination::Site(number)
     }
 
@@ -58,15 +59,29 @@ impl Drawer {
         let mut sites = Vec::new();
         for _ in 0..edges {
             self.sharing(&mut sites, &core, law, care);
-            let Some(SiteRole::Proxy(plan)) = sites.last_mut().map(|site| &mut site.role) else { continue };
-            plan.ways = vec![(When::FromSite, answerers.to_vec())];
+            let ways = [(When::FromSite, answerers.to_vec())];
+            sites.last_mut().into_iter().for_each(|edge| lead(edge, &ways));
         }
         self.sharing(&mut sites, &[], law, care);
-        if let Some(SiteRole::Proxy(plan)) = sites.last_mut().map(|site| &mut site.role) {
-            plan.ways = (0..edges).map(|edge| (When::Behind(edge), vec![Destination::Site(edge)])).collect();
-        }
+        let way = |edge: u16| (When::Behind(edge), vec![Destination::Site(edge)]);
+        let ways: Vec<_> = (0..edges).map(way).collect();
+        sites.last_mut().into_iter().for_each(|core| lead(core, &ways));
         let pairs = (0..edges).flat_map(|from| (0..edges).map(move |to| (from, to)));
         let entries = pairs.filter(|(from, to)| from != to).map(|(from, to)| (from, Callee::Behind(to)));
         (sites, entries.collect())
     }
+}
+
+/// Leads some requests elsewhere than to the next hops of all others.
+fn lead(site: &mut SitePlan, ways: &[(When, Vec<Destination>)]) {
+    let Some(file) = site.role.file_mut() else { return };
+    let mode = file.pools[0].mode;
+    let route =
+        |when: Option<When>, pool: &str| RoutePlan { when, pools: vec![pool.to_owned()], spreads: false };
+    for (number, (when, hops)) in ways.iter().enumerate() {
+        let name = format!("hops-{number}");
+        file.routes.push(route(Some(*when), &name));
+        file.pools.push(PoolPlan { mode, ..PoolPlan::hops(&name, hops) });
+    }
+    file.routes.push(route(None, "hops"));
 }

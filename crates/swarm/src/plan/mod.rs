@@ -1,24 +1,22 @@
 //! What a run consists of: parties, configuration, faults, all of it fixed before the first event.
 
 mod address;
-mod mixed;
+mod file;
 mod role;
 mod scale;
 mod show;
 
-use balance::PolicyKind;
 use base::Instant;
 use core::time::Duration;
 use load::{ArrivalPlan, RandomTime, ServiceModel};
 use sim::engine::{FaultRule, HostIndex};
 
-pub(crate) use address::{DOMAIN, SITES, caller_address, password, probe_address, user_behind, user_name, user_number};
-pub use address::{Destination, answerer_address, site_address};
-pub use mixed::{MixedPlan, PoolPlan, RoutePlan};
-pub use role::{
-    BalancerPlan, Callee, HomePlan, PhonePlan, PhoneStep, PlannedMember, ProxyPlan, SitePlan, SiteRole,
-    StoreState, When,
+pub(crate) use address::{
+    DOMAIN, SITES, caller_address, password, probe_address, user_behind, user_name, user_number,
 };
+pub use address::{Destination, answerer_address, site_address};
+pub use file::{FilePlan, PoolPlan, RoutePlan};
+pub use role::{Callee, HomePlan, PhonePlan, PhoneStep, PlannedMember, SitePlan, SiteRole, StoreState, When};
 pub use scale::{DriverPlan, ScalePlan};
 
 /// Enough for any run.
@@ -105,14 +103,8 @@ pub enum PlannedAction {
     Stall(HostIndex, Duration),
     /// Starts or ends the draining of a member at all balancers.
     Drain(Destination, bool),
-    /// The processes of this site, a balancer, read a configuration with another pool.
-    SetMembers(u16, Vec<PlannedMember>),
-    /// The processes of this site, a balancer, read a configuration with another policy.
-    SetPolicy(u16, PolicyKind),
-    /// The processes of this site, a proxy, read a configuration with other next hops.
-    SetHops(u16, Vec<Destination>),
-    /// The processes of this site, one of several pools, read this configuration.
-    Configure(u16, Box<MixedPlan>),
+    /// The processes of this site read this configuration.
+    Configure(u16, Box<FilePlan>),
     /// The stores of this site, a registrar, get into this state.
     SetStore(u16, StoreState),
     /// All processes read a configuration with the next key.
@@ -180,17 +172,13 @@ impl Plan {
         sites.rev().find(|&site| self.first_process(site) <= process).unwrap_or_default()
     }
 
-    /// What the files of sites of several pools say at any time.
-    pub(crate) fn files(&self) -> impl Iterator<Item = &MixedPlan> {
-        let to_begin_with = self.sites.iter().filter_map(|site| match &site.role {
-            SiteRole::Mixed(plan) => Some(&**plan),
-            _ => None,
-        });
+    /// What the configuration files of all sites say at any time.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &FilePlan> {
         let later = self.actions.iter().filter_map(|(_, action)| match action {
-            PlannedAction::Configure(_, plan) => Some(&**plan),
+            PlannedAction::Configure(_, file) => Some(&**file),
             _ => None,
         });
-        to_begin_with.chain(later)
+        self.sites.iter().filter_map(|site| site.role.file()).chain(later)
     }
 
     /// The site that starts and stops this answerer, and how it does.

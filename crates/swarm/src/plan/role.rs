@@ -1,15 +1,10 @@
-//! What a site is, and what its configuration file says.
+//! What a site is.
 
-use super::{Destination, MixedPlan, ScalePlan};
-use balance::{HealthSettings, PolicyKind};
+use super::{Destination, FilePlan, ScalePlan};
 use base::Instant;
-use control::ProbeSettings;
 use core::time::Duration;
-use distribute::Law;
-use node::{ProxyLimits, QueueSetup};
 use proxy::ProxyTimers;
-use route::{Fork, Forward};
-use std::sync::Arc;
+use route::Forward;
 
 /// A balancer or a proxy: an address, and the processes that may have it.
 #[derive(Clone, Debug)]
@@ -22,45 +17,55 @@ pub struct SitePlan {
     pub processes: u16,
 }
 
+impl SitePlan {
+    /// A proxy of one process, with this file.
+    pub(crate) fn proxy(number: u16, file: FilePlan) -> Self {
+        Self { name: format!("proxy {number}"), role: SiteRole::Proxy(Box::new(file)), processes: 1 }
+    }
+}
+
 /// What a site does.
 #[derive(Clone, Debug)]
 pub enum SiteRole {
     /// Balances calls over a pool.
-    Balancer(BalancerPlan),
+    Balancer(Box<FilePlan>),
     /// Passes calls on, keeping transactions.
-    Proxy(ProxyPlan),
+    Proxy(Box<FilePlan>),
     /// Has several pools, with routes to each.
-    Mixed(Box<MixedPlan>),
+    Mixed(Box<FilePlan>),
     /// Is the registrar of a domain, and passes calls on to where its users have registered.
     Home(HomePlan),
 }
 
 impl SiteRole {
-    /// How its servers are started and stopped, if they are.
-    pub fn scale(&self) -> Option<&ScalePlan> {
+    /// What its configuration file says of pools; a registrar's says nothing of any.
+    pub fn file(&self) -> Option<&FilePlan> {
         match self {
-            Self::Balancer(plan) => plan.scale.as_deref(),
-            Self::Proxy(_) | Self::Mixed(_) | Self::Home(_) => None,
+            Self::Balancer(file) | Self::Proxy(file) | Self::Mixed(file) => Some(file),
+            Self::Home(_) => None,
         }
     }
 
-    /// Whether it shares out the state of calls.
-    pub(crate) fn shares(&self) -> bool {
+    pub(crate) fn file_mut(&mut self) -> Option<&mut FilePlan> {
         match self {
-            Self::Proxy(plan) => plan.shares.is_some(),
-            Self::Mixed(plan) => plan.forwards(Forward::Distributed),
-            Self::Balancer(_) | Self::Home(_) => false,
+            Self::Balancer(file) | Self::Proxy(file) | Self::Mixed(file) => Some(file),
+            Self::Home(_) => None,
         }
+    }
+
+    /// How its servers are started and stopped, if they are.
+    pub fn scale(&self) -> Option<&ScalePlan> {
+        self.file()?.scale.as_deref()
+    }
+
+    /// Whether it forwards in this way.
+    pub fn forwards(&self, forward: Forward) -> bool {
+        self.file().is_some_and(|file| file.forwards(forward))
     }
 
     /// Whom it sends new calls to.
     pub fn targets(&self) -> Vec<Destination> {
-        match self {
-            Self::Balancer(plan) => plan.members.iter().map(|member| member.destination).collect(),
-            Self::Proxy(plan) => plan.all_hops().collect(),
-            Self::Mixed(plan) => plan.members().collect(),
-            Self::Home(_) => Vec::new(),
-        }
+        self.file().map_or_else(Vec::new, |file| file.members().collect())
     }
 }
 
@@ -73,32 +78,6 @@ pub struct PlannedMember {
     pub capacity: f64,
 }
 
-/// What the configuration file of a balancer says at a moment.
-#[derive(Clone, Debug)]
-pub struct BalancerPlan {
-    /// How many shards share the calls; at least one.
-    pub shards: u16,
-    /// Into how many pools the members are dealt out, one after the other; at least one. A route spreads calls over the pools
-    /// by Call-ID, and where one takes none, another does.
-    pub pools: u16,
-    /// How requests go to the members.
-    pub forward: Forward,
-    /// Who gets the next call, in each pool.
-    pub policy: PolicyKind,
-    /// The members of all pools.
-    pub members: Vec<PlannedMember>,
-    /// When a member counts as dead and as back.
-    pub health: HealthSettings,
-    /// When members are asked.
-    pub probes: ProbeSettings,
-    /// Times of the session table.
-    pub sessions: balance::SessionSettings,
-    /// The queue in front of each pool, if new calls wait for room there.
-    pub queue: Option<Arc<QueueSetup>>,
-    /// How its servers are started and stopped, if they are. Then there is one pool, and one process.
-    pub scale: Option<Box<ScalePlan>>,
-}
-
 /// Which requests go another way than to the next hops of all others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum When {
@@ -106,37 +85,6 @@ pub enum When {
     FromSite,
     /// What is for callees behind this site ([`Callee::Behind`]).
     Behind(u16),
-}
-
-/// What the configuration file of a proxy says at a moment.
-#[derive(Clone, Debug)]
-pub struct ProxyPlan {
-    /// The next hops.
-    pub hops: Vec<Destination>,
-    /// The next hops of requests that a route leads elsewhere.
-    pub ways: Vec<(When, Vec<Destination>)>,
-    /// To how many next hops at once, and how long they ring before the next ones do.
-    pub fork: (Fork, Duration),
-    /// By which law it shares out the state of calls with the other sites, if it does.
-    pub shares: Option<Law>,
-    /// Whether it keeps the state of calls, and writes records of them.
-    pub keeps_calls: bool,
-    /// Timers of its transactions, and Timer C.
-    pub timers: ProxyTimers,
-    /// What it may hold.
-    pub limits: ProxyLimits,
-}
-
-impl ProxyPlan {
-    /// One that sends everything to these next hops, and keeps the transactions of all of it.
-    pub fn new(hops: Vec<Destination>, timers: ProxyTimers, limits: ProxyLimits) -> Self {
-        let (ways, fork) = (Vec::new(), (Fork::None, Duration::ZERO));
-        Self { hops, ways, fork, shares: None, keeps_calls: false, timers, limits }
-    }
-
-    fn all_hops(&self) -> impl Iterator<Item = Destination> {
-        self.hops.iter().chain(self.ways.iter().flat_map(|(_, hops)| hops)).copied()
-    }
 }
 
 /// What the configuration file of a registrar says, and what its stores are like.

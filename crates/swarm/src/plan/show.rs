@@ -1,12 +1,12 @@
 //! A plan for people: who there is, what goes wrong, what is done, one line each.
 
 use super::{
-    AnswererPlan, BalancerPlan, CallerPlan, Destination, MixedPlan, Plan, PlannedAction, PlannedMember,
-    PoolPlan, RoutePlan, SitePlan, SiteRole, answerer_address, caller_address,
+    AnswererPlan, CallerPlan, Destination, FilePlan, Plan, PlannedAction, PlannedMember, PoolPlan, RoutePlan,
+    SitePlan, SiteRole, answerer_address, caller_address,
 };
 use core::fmt;
 use node::PoolMode;
-use route::Fork;
+use route::{Fork, Forward};
 use sim::engine::{FaultRule, HostIndex};
 
 impl fmt::Display for Plan {
@@ -56,32 +56,23 @@ impl Plan {
         for (number, SitePlan { name, role, processes }) in (0..).zip(&self.sites) {
             write!(f, "{name} ({}): {processes} processes, ", Destination::Site(number).address())?;
             match role {
-                SiteRole::Balancer(plan) => self.balancer(f, plan)?,
-                SiteRole::Proxy(plan) => {
-                    write!(f, "Timer C {:?}, next hops {}", plan.timers.c, self.hops(&plan.hops))?;
-                    for (when, hops) in &plan.ways {
-                        write!(f, ", {when:?} {}", self.hops(hops))?;
-                    }
-                    if plan.fork.0 != Fork::None {
-                        write!(f, ", forks ({:?})", plan.fork)?;
-                    }
-                    if plan.keeps_calls {
-                        write!(f, ", keeps calls")?;
-                    }
-                    match plan.shares {
-                        Some(law) => {
-                            let most = plan.limits.transactions;
-                            writeln!(f, ", shares out state by the law {law:?}, {most} transactions")?;
-                        }
-                        None => writeln!(f)?,
-                    }
-                }
-                SiteRole::Mixed(plan) => {
-                    let MixedPlan { shards, calls, law, .. } = &**plan;
-                    writeln!(f, "{shards} shards, Timer C {:?}, {calls:?}, law {law:?}", plan.timers.c)?;
-                    self.mixed(f, plan)?;
-                }
                 SiteRole::Home(plan) => writeln!(f, "{plan:?}")?,
+                SiteRole::Balancer(file) | SiteRole::Proxy(file) | SiteRole::Mixed(file) => {
+                    let FilePlan { shards, timers, limits, calls, law, scale, .. } = &**file;
+                    let most = limits.transactions;
+                    write!(f, "{shards} shards, Timer C {:?}, {most} transactions", timers.c)?;
+                    if file.forwards(Forward::Dialog) {
+                        write!(f, ", keeps calls by {calls:?}")?;
+                    }
+                    if file.forwards(Forward::Distributed) {
+                        write!(f, ", shares out state by the law {law:?}")?;
+                    }
+                    if let Some(scale) = scale {
+                        write!(f, ", scaled by {scale:?}")?;
+                    }
+                    writeln!(f)?;
+                    self.file(f, file)?;
+                }
             }
         }
         for phone in &self.phones {
@@ -98,22 +89,9 @@ impl Plan {
         Ok(())
     }
 
-    fn balancer(&self, f: &mut fmt::Formatter<'_>, plan: &BalancerPlan) -> fmt::Result {
-        let BalancerPlan { shards, pools, forward, policy, members, queue, scale, .. } = plan;
-        let members = self.pool(members);
-        write!(f, "{shards} shards, {pools} pools ({forward:?}), policy {policy}, members {members}")?;
-        if let Some(queue) = queue {
-            write!(f, ", queue {queue:?}")?;
-        }
-        if let Some(scale) = scale {
-            write!(f, ", scaled by {scale:?}")?;
-        }
-        writeln!(f)
-    }
-
     /// The pools and routes in the order of the file, one line each.
-    fn mixed(&self, f: &mut fmt::Formatter<'_>, plan: &MixedPlan) -> fmt::Result {
-        for PoolPlan { name, mode, policy, max_calls, members, health, queue, .. } in &plan.pools {
+    fn file(&self, f: &mut fmt::Formatter<'_>, file: &FilePlan) -> fmt::Result {
+        for PoolPlan { name, mode, policy, max_calls, members, health, queue, .. } in &file.pools {
             let PoolMode { forward, dialogs, fork, ring_time, record_route, .. } = mode;
             write!(f, "    pool {name}: {forward:?}, dialogs {dialogs:?}, policy {policy}")?;
             if *fork != Fork::None {
@@ -132,8 +110,12 @@ impl Plan {
                 None => writeln!(f)?,
             }
         }
-        for RoutePlan { user, pools } in &plan.routes {
-            writeln!(f, "    route for {user:?}: {}", pools.join(", then "))?;
+        for RoutePlan { when, pools, spreads } in &file.routes {
+            let pools = pools.join(if *spreads { " and " } else { ", then " });
+            match when {
+                Some(when) => writeln!(f, "    route for {when:?}: {pools}")?,
+                None => writeln!(f, "    route: {pools}")?,
+            }
         }
         Ok(())
     }
@@ -145,18 +127,13 @@ impl Plan {
             PlannedAction::Fail(which) => writeln!(f, "Fail {}", process(*which)),
             PlannedAction::Start(which) => writeln!(f, "Start {}", process(*which)),
             PlannedAction::TakeOver(which) => writeln!(f, "TakeOver by {}", process(*which)),
-            PlannedAction::SetMembers(at, members) => {
-                writeln!(f, "SetMembers of {}: {}", site(*at), self.pool(members))
-            }
-            PlannedAction::SetHops(at, hops) => writeln!(f, "SetHops of {}: {}", site(*at), self.hops(hops)),
-            PlannedAction::SetPolicy(at, policy) => writeln!(f, "SetPolicy of {}: {policy}", site(*at)),
             PlannedAction::Stall(host, time) => writeln!(f, "{} stalls for {time:?}", self.host_name(*host)),
             PlannedAction::Drain(destination, draining) => {
                 writeln!(f, "Drain {}: {draining}", self.destination(*destination))
             }
             PlannedAction::Configure(at, plan) => {
                 writeln!(f, "Configure {}", site(*at))?;
-                self.mixed(f, plan)
+                self.file(f, plan)
             }
             PlannedAction::SetStore(at, state) => writeln!(f, "SetStore of {}: {state:?}", site(*at)),
             PlannedAction::Die { .. } | PlannedAction::Return(_) | PlannedAction::Rekey => {
@@ -177,9 +154,5 @@ impl Plan {
             format!("{} (capacity {:.2})", self.destination(member.destination), member.capacity)
         };
         members.iter().map(one).collect::<Vec<_>>().join(", ")
-    }
-
-    fn hops(&self, hops: &[Destination]) -> String {
-        hops.iter().map(|&hop| self.destination(hop)).collect::<Vec<_>>().join(", ")
     }
 }

@@ -76,10 +76,10 @@ impl Process {
         effects.clear();
         let setup = Arc::clone(control.setup());
         let (count, timers) = match &plan.role {
-            SiteRole::Balancer(plan) => (usize::from(plan.shards), proxy::ProxyTimers::default()),
-            SiteRole::Proxy(plan) => (1, plan.timers),
-            SiteRole::Mixed(plan) => (usize::from(plan.shards), plan.timers),
             SiteRole::Home(plan) => (1, plan.timers),
+            SiteRole::Balancer(file) | SiteRole::Proxy(file) | SiteRole::Mixed(file) => {
+                (usize::from(file.shards), file.timers)
+            }
         };
         let shard = |number: usize| {
             // The set-up brings the pools.
@@ -101,12 +101,9 @@ impl Process {
             shard
         };
         let shards = (0..count).map(shard).collect();
-        let is_proxy = !matches!(plan.role, SiteRole::Balancer(_) | SiteRole::Mixed(_));
+        let is_proxy = matches!(plan.role, SiteRole::Proxy(_) | SiteRole::Home(_));
         let (events, asked, written) = (Outbox::default(), Vec::new(), Vec::new());
-        let scaling = match &plan.role {
-            SiteRole::Balancer(plan) => Scaling::renewed(None, now, plan),
-            SiteRole::Proxy(_) | SiteRole::Mixed(_) | SiteRole::Home(_) => None,
-        };
+        let scaling = plan.role.file().and_then(|file| Scaling::renewed(None, now, file));
         Self { shards, is_proxy, control, scaling, events, effects, asked, written, now }
     }
 
@@ -114,9 +111,8 @@ impl Process {
     pub(crate) fn reload(&mut self, now: Instant, role: &SiteRole, site: u16, key: u8) {
         let settings = Box::new(settings(role, site, key));
         self.tell(now, ControlInput::Settings { settings, is_other_resolver: false });
-        if let SiteRole::Balancer(plan) = role {
-            self.scaling = Scaling::renewed(self.scaling.take(), now, plan);
-        }
+        let file = role.file();
+        self.scaling = file.and_then(|file| Scaling::renewed(self.scaling.take(), now, file));
     }
 
     /// The control plane hears of something, and what it decides is done.
@@ -339,7 +335,13 @@ impl Process {
             sessions: 0,
             counts: TableCounts::default(),
             transactions: 0,
-            waiting: self.shards.iter().flat_map(Shard::queue_reports).flatten().map(|queue| queue.waiting).sum(),
+            waiting: self
+                .shards
+                .iter()
+                .flat_map(Shard::queue_reports)
+                .flatten()
+                .map(|queue| queue.waiting)
+                .sum(),
             report: self.report(),
             drains: self.drains(),
         };

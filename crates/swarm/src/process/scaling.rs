@@ -2,7 +2,7 @@
 //! driver left to whoever runs the process.
 
 use super::Process;
-use crate::plan::{BalancerPlan, ScalePlan};
+use crate::plan::{FilePlan, PoolPlan, ScalePlan};
 use balance::{Load, PoolId};
 use base::Instant;
 use control::scale::{
@@ -19,7 +19,7 @@ const POOL: PoolId = PoolId(0);
 pub(super) struct Scaling {
     reconciler: Reconciler,
     /// What the configuration says of the pool and its servers.
-    plan: BalancerPlan,
+    plan: PoolPlan,
     /// Counts them: what was asked of a driver before a reload is not waited for after it.
     number: u64,
 }
@@ -34,7 +34,7 @@ pub(crate) enum DriverAnswer {
 }
 
 impl Scaling {
-    fn new(now: Instant, number: u64, plan: &BalancerPlan, scale: &ScalePlan) -> Self {
+    fn new(now: Instant, number: u64, plan: &PoolPlan, scale: &ScalePlan) -> Self {
         let listed = |member: &crate::PlannedMember| {
             let name = member.destination.address().to_string();
             ListedServer { text: name.clone(), name }
@@ -48,8 +48,8 @@ impl Scaling {
     }
 
     /// The scaling of a configuration, from now on. What is as before goes on; of what is not it is found out anew what runs.
-    pub(super) fn renewed(before: Option<Self>, now: Instant, plan: &BalancerPlan) -> Option<Self> {
-        let scale = plan.scale.as_deref()?;
+    pub(super) fn renewed(before: Option<Self>, now: Instant, file: &FilePlan) -> Option<Self> {
+        let (scale, plan) = (file.scale.as_deref()?, file.pools.first()?);
         let number = before.as_ref().map_or(0, |before| before.number + 1);
         let is_same =
             |before: &Self| (&before.plan.members, before.plan.policy) == (&plan.members, plan.policy);

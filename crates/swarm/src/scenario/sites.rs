@@ -1,8 +1,8 @@
 //! From groups of hosts and paths through them to sites and answerers.
 
-use crate::plan::{BalancerPlan, Destination, Plan, PlannedMember, ProxyPlan, SitePlan, SiteRole};
+use crate::plan::{Destination, FilePlan, Plan, PlannedMember, PoolPlan, SitePlan, SiteRole};
 use config::scenario::{BalancerSettings, Group, HostRole as GroupRole, Scenario, Stream};
-use node::ProxyLimits;
+use node::{PoolMode, ProxyLimits};
 use proxy::ProxyTimers;
 use sim::engine::HostIndex;
 use std::collections::BTreeMap;
@@ -56,12 +56,13 @@ impl Sites {
                     layer.push(self.answerer(own, Some((path[0], host))));
                     continue;
                 }
-                GroupRole::Balancer(settings) => SiteRole::Balancer(self.balancer(settings, scenario, &next)),
-                GroupRole::Proxy if next.is_empty() => SiteRole::Proxy(proxy(
-                    &scenario.timers,
-                    vec![self.answerer(format!("{own}-callees"), None)],
-                )),
-                GroupRole::Proxy => SiteRole::Proxy(proxy(&scenario.timers, next.clone())),
+                GroupRole::Balancer(settings) => {
+                    SiteRole::Balancer(Box::new(self.balancer(settings, scenario, &next)))
+                }
+                GroupRole::Proxy if next.is_empty() => {
+                    SiteRole::Proxy(proxy(&scenario.timers, &[self.answerer(format!("{own}-callees"), None)]))
+                }
+                GroupRole::Proxy => SiteRole::Proxy(proxy(&scenario.timers, &next)),
             };
             layer.push(Destination::Site(self.all.len() as u16));
             let name = name(scenario, path, host);
@@ -76,27 +77,23 @@ impl Sites {
         Destination::Answerer(self.answerers.len() as u16 - 1)
     }
 
-    fn balancer(
-        &self,
-        settings: &BalancerSettings,
-        scenario: &Scenario,
-        next: &[Destination],
-    ) -> BalancerPlan {
+    fn balancer(&self, settings: &BalancerSettings, scenario: &Scenario, next: &[Destination]) -> FilePlan {
         let member = |&destination: &Destination| PlannedMember {
             destination,
             capacity: self.capacity(scenario, destination),
         };
-        BalancerPlan {
-            shards: 1,
-            pools: 1,
-            forward: route::Forward::Stateless,
+        let pool = PoolPlan {
+            mode: PoolMode::default(),
             policy: settings.policy,
             members: next.iter().map(member).collect(),
             health: settings.health_settings(),
             probes: settings.probe_settings(&scenario.timers),
+            ..PoolPlan::hops("servers", &[])
+        };
+        FilePlan {
+            pools: vec![pool],
             sessions: settings.session_settings(&scenario.timers),
-            queue: None,
-            scale: None,
+            ..FilePlan::hops(&[], ProxyTimers::default(), LIMITS)
         }
     }
 
@@ -153,8 +150,8 @@ impl Sites {
     }
 }
 
-fn proxy(&timers: &ProxyTimers, hops: Vec<Destination>) -> ProxyPlan {
-    ProxyPlan::new(hops, timers, LIMITS)
+fn proxy(&timers: &ProxyTimers, hops: &[Destination]) -> Box<FilePlan> {
+    Box::new(FilePlan::hops(hops, timers, LIMITS))
 }
 
 /// `edge.2 to core, edge`: which host, and the way on from it.

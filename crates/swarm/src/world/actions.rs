@@ -2,7 +2,7 @@
 
 use super::host::Role;
 use super::{PlannedAction, World, Wrapper};
-use crate::plan::{Destination, SiteRole, answerer_address};
+use crate::plan::{Destination, answerer_address};
 use crate::process::Process;
 use base::Instant;
 
@@ -41,26 +41,10 @@ impl<W: Wrapper> World<W> {
                 it.stalled_until = it.stalled_until.max(now + *time);
             }
             PlannedAction::Drain(destination, draining) => self.drain(*destination, *draining),
-            PlannedAction::SetMembers(site, members) => {
-                if let SiteRole::Balancer(plan) = &mut self.sites[usize::from(*site)].role {
-                    plan.members.clone_from(members);
-                }
-                self.reload(now);
-            }
-            PlannedAction::SetPolicy(site, policy) => {
-                if let SiteRole::Balancer(plan) = &mut self.sites[usize::from(*site)].role {
-                    plan.policy = *policy;
-                }
-                self.reload(now);
-            }
-            PlannedAction::SetHops(site, hops) => {
-                if let SiteRole::Proxy(plan) = &mut self.sites[usize::from(*site)].role {
-                    plan.hops.clone_from(hops);
-                }
-                self.reload(now);
-            }
             PlannedAction::Configure(site, plan) => {
-                self.sites[usize::from(*site)].role = SiteRole::Mixed(plan.clone());
+                if let Some(file) = self.sites[usize::from(*site)].role.file_mut() {
+                    file.clone_from(plan);
+                }
                 self.reload(now);
             }
             PlannedAction::SetStore(site, state) => {

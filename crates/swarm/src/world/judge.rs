@@ -3,10 +3,11 @@
 use super::host::Role;
 use super::{PlannedAction, World, Wrapper};
 use crate::RunRule;
-use crate::plan::{Care, HomePlan, MixedPlan, ProxyPlan, SiteRole};
-use crate::process::SILENCE;
+use crate::plan::{Care, FilePlan, HomePlan, SiteRole};
 use core::time::Duration;
 use load::{AnswererResults, CallResults};
+use proxy::ProxyTimers;
+use route::Forward;
 use sim::engine::Trace;
 
 /// How much happened.
@@ -53,24 +54,23 @@ impl<W: Wrapper> World<W> {
 
     /// How long a process may remember a call after its last message.
     pub(super) fn memory(&self) -> Duration {
+        // A cancelled INVITE is given up after 64*T1, and what is final stays for as long.
+        let of_transactions = |timers: &ProxyTimers| timers.c + timers.transaction.t1 * (3 * 64);
         let of_site = |site: &super::SitePlan| match &site.role {
-            SiteRole::Balancer(plan) => {
-                let balance::SessionSettings { call_lifetime, linger, invite_timeout, .. } = plan.sessions;
-                call_lifetime + linger * 2 + invite_timeout
+            SiteRole::Home(HomePlan { timers, .. }) => of_transactions(timers),
+            SiteRole::Balancer(file) => of_table(file) + file.sessions.call_lifetime,
+            SiteRole::Proxy(file) => {
+                let of_calls =
+                    if file.forwards(Forward::Dialog) { file.calls.silence } else { Duration::ZERO };
+                of_transactions(&file.timers) + of_calls
             }
-            SiteRole::Mixed(plan) => {
-                let MixedPlan { sessions, calls, timers, .. } = &**plan;
+            SiteRole::Mixed(file) => {
                 // No call of a gentle plan is lost, so none has to be forgotten for its silence.
-                let lost = calls.silence.max(sessions.call_lifetime);
-                let lost = if self.plan.care == Care::Gentle { Duration::ZERO } else { lost };
-                lost + sessions.linger * 2 + sessions.invite_timeout + timers.c + timers.transaction.t1 * (3 * 64)
+                let is_lasting = self.plan.care == Care::Gentle;
+                let lost = file.calls.silence.max(file.sessions.call_lifetime);
+                let lost = if is_lasting { Duration::ZERO } else { lost };
+                lost + of_table(file) + of_transactions(&file.timers)
             }
-            // A cancelled INVITE is given up after 64*T1, and what is final stays for as long.
-            SiteRole::Proxy(ProxyPlan { timers, keeps_calls, .. }) => {
-                let of_calls = if *keeps_calls { SILENCE } else { Duration::ZERO };
-                timers.c + timers.transaction.t1 * (3 * 64) + of_calls
-            }
-            SiteRole::Home(HomePlan { timers, .. }) => timers.c + timers.transaction.t1 * (3 * 64),
         };
         self.sites.iter().map(of_site).max().unwrap_or_default()
     }
@@ -112,12 +112,17 @@ impl<W: Wrapper> World<W> {
             _ => false,
         });
         // One that is being started may get an INVITE after it has gone on to another one.
-        let may_fork = may_fork || !self.drivers.is_empty() || self.plan.files().any(MixedPlan::forks);
+        let may_fork = may_fork || !self.drivers.is_empty() || self.plan.files().any(FilePlan::forks);
         if !may_fork && (callers.forks_hung_up, callers.wrong_server) != (0, 0) {
             return Err(RunRule::TwoServers.broken(format_args!("{}", outcomes(callers))));
         }
         Ok(())
     }
+}
+
+/// How long the session table remembers a call that has ended.
+fn of_table(file: &FilePlan) -> Duration {
+    file.sessions.linger * 2 + file.sessions.invite_timeout
 }
 
 fn outcomes(results: &CallResults) -> String {

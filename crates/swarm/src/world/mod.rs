@@ -26,6 +26,7 @@ use driver::{Begun, Driver};
 use host::{Host, Role};
 use load::{AgentEvent as Told, Answerer, AnswererConfig, Caller, CallerConfig};
 use rand::Rng as _;
+use route::Forward;
 use sim::engine::{EventQueue, HostIndex, LinkConfig, SimNetwork, Trace};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -351,7 +352,7 @@ impl<W: Wrapper> World<W> {
         for process in 0..self.plan.processes() {
             let host = self.plan.process_host(process) as usize;
             let site = usize::from(self.plan.site_of(process));
-            if !self.sites[site].role.shares() {
+            if !self.sites[site].role.forwards(Forward::Distributed) {
                 continue;
             }
             let is_late = self.load_rng.random_bool(LATE) || now < self.hosts[host].stalled_until;

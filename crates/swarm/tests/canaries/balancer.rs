@@ -179,7 +179,7 @@ pub(crate) fn of_ways() -> Vec<Canary> {
 }
 
 fn several_shards(plan: &Plan) -> bool {
-    plan.sites.iter().all(|site| matches!(&site.role, SiteRole::Balancer(plan) if plan.shards > 1))
+    plan.sites.iter().all(|site| matches!(&site.role, SiteRole::Balancer(file) if file.shards > 1))
 }
 
 /// Shows a wrong state.

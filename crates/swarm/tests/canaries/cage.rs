@@ -4,11 +4,13 @@ use base::Instant;
 use control::Drainer;
 use control::scale::{Order, Server};
 use dialog::CallRecord;
-use route::Fork;
+use route::Forward;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use swarm::{Care, Destination, Plan, PlannedAction, ProcessId, Shown, SiteRole, Wrapper, site_address};
+use swarm::{
+    Care, Destination, FilePlan, Plan, PlannedAction, ProcessId, Shown, SiteRole, Wrapper, site_address,
+};
 use swarm::{ProcessInput, Sent};
 use swarm::{draw, run_with};
 use wire::{Message, Method};
@@ -285,17 +287,21 @@ pub(crate) fn balancer(plan: &Plan) -> bool {
     plan.sites.iter().all(|site| is_balancer(&site.role))
 }
 
+fn is_proxy(role: &SiteRole) -> bool {
+    matches!(role, SiteRole::Proxy(_))
+}
+
 fn shares(role: &SiteRole) -> bool {
-    matches!(role, SiteRole::Proxy(plan) if plan.shares.is_some())
+    is_proxy(role) && role.forwards(Forward::Distributed)
 }
 
 fn forks(role: &SiteRole) -> bool {
-    matches!(role, SiteRole::Proxy(plan) if plan.fork.0 != Fork::None)
+    is_proxy(role) && role.file().is_some_and(FilePlan::forks)
 }
 
 /// Proxies alone, which keep all transactions and send each request to one next hop.
 pub(crate) fn proxy(plan: &Plan) -> bool {
-    let is_plain = |role: &SiteRole| matches!(role, SiteRole::Proxy(_)) && !shares(role) && !forks(role);
+    let is_plain = |role: &SiteRole| is_proxy(role) && !shares(role) && !forks(role);
     plan.sites.iter().all(|site| is_plain(&site.role))
 }
 
@@ -306,13 +312,14 @@ pub(crate) fn forking(plan: &Plan) -> bool {
 
 /// Proxies, some of which keep the state of calls.
 pub(crate) fn keeping_calls(plan: &Plan) -> bool {
-    let keeps = |role: &SiteRole| matches!(role, SiteRole::Proxy(plan) if plan.keeps_calls);
+    let keeps = |role: &SiteRole| is_proxy(role) && role.forwards(Forward::Dialog);
     plan.sites.iter().any(|site| keeps(&site.role))
 }
 
 /// Balancers, one of which has calls wait for nodes with room.
 pub(crate) fn queueing(plan: &Plan) -> bool {
-    let has_queue = |role: &SiteRole| matches!(role, SiteRole::Balancer(plan) if plan.queue.is_some());
+    let has_queue =
+        |role: &SiteRole| matches!(role, SiteRole::Balancer(file) if file.pools[0].queue.is_some());
     plan.sites.iter().any(|site| has_queue(&site.role))
 }
 

@@ -54,9 +54,7 @@ pub(crate) fn all() -> Vec<Canary> {
             }
         }),
         // A dialog's requests go to the neighbour of who has it.
-        breaks(RunRule::WrongAnswerer).tampers(
-            |bytes| is(bytes, "BYE") && !is_response(bytes, Method::Bye, 100..700),
-            elsewhere,
-        ),
+        breaks(RunRule::WrongAnswerer)
+            .tampers(|bytes| is(bytes, "BYE") && !is_response(bytes, Method::Bye, 100..700), elsewhere),
     ]
 }

@@ -1,25 +1,26 @@
-//! A site of several pools of all modes, and the routes that lead to them: what one configuration file may say.
+//! What the configuration file of a site says: its pools, and the routes that lead to them.
 
-use super::{Destination, PlannedMember};
+use super::{Destination, PlannedMember, ScalePlan, When};
+use crate::process::SILENCE;
 use balance::{HealthSettings, PolicyKind, SessionSettings};
 use control::ProbeSettings;
 use dialog::CallSettings;
 use distribute::Law;
-use node::{PoolMode, QueueSetup};
+use node::{PoolMode, ProxyLimits, QueueSetup};
 use proxy::ProxyTimers;
 use route::{Fork, Forward};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// What the configuration file of such a site says at a moment.
+/// What the configuration file of a site says at a moment.
 #[derive(Clone, PartialEq, Debug)]
-pub struct MixedPlan {
+pub struct FilePlan {
     /// How many shards share the calls; at least one.
     pub shards: u16,
     /// The pools in the order of the file; at least one, no two of one name.
     pub pools: Vec<PoolPlan>,
-    /// The routes in the order of the file. The last one takes all requests.
+    /// The routes in the order of the file, the last of which takes all requests; without any, the first pool does.
     pub routes: Vec<RoutePlan>,
     /// Times of the session table.
     pub sessions: SessionSettings,
@@ -29,6 +30,10 @@ pub struct MixedPlan {
     pub law: Law,
     /// Timers of transactions, and Timer C.
     pub timers: ProxyTimers,
+    /// What all that is forwarded with transactions may hold.
+    pub limits: ProxyLimits,
+    /// How the servers of the only pool are started and stopped, if they are.
+    pub scale: Option<Box<ScalePlan>>,
 }
 
 /// A pool of such a file.
@@ -55,21 +60,52 @@ pub struct PoolPlan {
 /// A route of such a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RoutePlan {
-    /// The user whose calls it is for ([`Callee::Behind`](super::Callee::Behind)); `None`: everybody.
-    pub user: Option<u16>,
+    /// Which requests it is for; `None`: all.
+    pub when: Option<When>,
     /// The pools by name; where one takes no calls, the next one does.
     pub pools: Vec<String>,
+    /// Whether calls are spread over them by Call-ID; otherwise the first one gets all.
+    pub spreads: bool,
 }
 
-impl MixedPlan {
+impl FilePlan {
+    /// Next hops as `[proxy]` makes them: found by a hash of the Call-ID, with transactions.
+    pub fn hops(hops: &[Destination], timers: ProxyTimers, limits: ProxyLimits) -> Self {
+        Self {
+            shards: 1,
+            pools: vec![PoolPlan::hops("hops", hops)],
+            routes: Vec::new(),
+            sessions: SessionSettings::default(),
+            calls: CallSettings { silence: SILENCE, ..CallSettings::default() },
+            law: Law::Level,
+            timers,
+            limits,
+            scale: None,
+        }
+    }
+
+    /// The same with these members, dealt out to the pools one after the other.
+    pub fn with_members(&self, members: &[PlannedMember]) -> Self {
+        let mut file = self.clone();
+        file.pools.iter_mut().for_each(|pool| pool.members.clear());
+        for (member, place) in members.iter().zip((0..file.pools.len()).cycle()) {
+            file.pools[place].members.push(*member);
+        }
+        file
+    }
+
     /// The pool of this name, and its number.
     pub fn pool(&self, name: &str) -> Option<(u16, &PoolPlan)> {
         (0..).zip(&self.pools).find(|(_, pool)| pool.name == name)
     }
 
-    /// The pools of the first route for this user.
+    /// The pools of the first route for this user, wherever the request comes from.
     pub fn pools_for(&self, user: Option<u16>) -> impl Iterator<Item = &PoolPlan> {
-        let is_for = |route: &&RoutePlan| route.user.is_none() || route.user == user;
+        let is_for = |route: &&RoutePlan| match route.when {
+            Some(When::Behind(number)) => user == Some(number),
+            Some(When::FromSite) => false,
+            None => true,
+        };
         let names = self.routes.iter().find(is_for).map_or(&[][..], |route| &route.pools);
         names.iter().filter_map(|name| self.pool(name)).map(|(_, pool)| pool)
     }
@@ -91,6 +127,21 @@ impl MixedPlan {
 }
 
 impl PoolPlan {
+    /// A pool of next hops of this name, with transactions; nobody asks whether they are alive.
+    pub fn hops(name: &str, hops: &[Destination]) -> Self {
+        let member = |&destination: &Destination| PlannedMember { destination, capacity: 1.0 };
+        Self {
+            name: name.to_owned(),
+            mode: PoolMode::HOPS,
+            policy: PolicyKind::Hash,
+            max_calls: 0,
+            members: hops.iter().map(member).collect(),
+            health: HealthSettings::default(),
+            probes: ProbeSettings::default(),
+            queue: None,
+        }
+    }
+
     /// Where its members are.
     pub fn addresses(&self) -> BTreeSet<SocketAddr> {
         self.members.iter().map(|member| member.destination.address()).collect()
