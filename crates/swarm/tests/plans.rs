@@ -74,18 +74,8 @@ fn seeds_draw_both_kinds_of_plans_and_every_kind_of_action() {
     let gentle = plans.iter().filter(|plan| plan.care == Care::Gentle);
     assert_eq!(gentle.flat_map(|plan| &plan.sites).filter(lone).count(), 0);
     let shown = plans.iter().map(ToString::to_string).collect::<String>();
-    let actions = [
-        "Fail",
-        "Start",
-        "TakeOver",
-        "Die",
-        "Return",
-        "Drain",
-        "stalls",
-        "Configure",
-        "Rekey",
-        "SetStore",
-    ];
+    let actions =
+        ["Fail", "Start", "TakeOver", "Die", "Return", "Drain", "stalls", "Configure", "Rekey", "SetStore"];
     let shards = [1, 2, 3].map(|shards| format!("{shards} shards"));
     let faults = ["no OPTIONS", "Loss", "Duplicate", "Reorder", "Jitter", "Partition"];
     for what in actions.iter().chain(&faults).copied().chain(shards.iter().map(String::as_str)) {

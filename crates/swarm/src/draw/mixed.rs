@@ -114,8 +114,8 @@ impl Drawer {
         self.change_mode(&mut pool, care);
         // As `[proxy]` has its next hops.
         if pool.mode.dialogs == Dialogs::Route && self.chance(0.5) {
-            pool.health = Default::default();
-            pool.probes = Default::default();
+            pool.health.regular = false;
+            pool.probes.periodic = false;
         }
         pool
     }
