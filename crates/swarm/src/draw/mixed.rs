@@ -141,13 +141,18 @@ impl Drawer {
 
     /// By what calls are counted, as far as the mode lets it be another.
     fn change_counting(&mut self, pool: &mut PoolPlan, care: Care) {
-        let PoolMode { forward, dialogs, fork, .. } = pool.mode;
+        let PoolMode { forward, dialogs, fork, record_route, .. } = pool.mode;
         let is_kept = forward.has_transactions();
         let may_count = is_kept || dialogs == Dialogs::Member;
-        let by_call = [PolicyKind::Hash, PolicyKind::FnvHash];
-        let policies = if may_count { &PolicyKind::ALL[..] } else { &by_call };
+        let may_be = |policy: &PolicyKind| match policy {
+            PolicyKind::Hash | PolicyKind::FnvHash => true,
+            // It goes by the calls that members have, whose end is seen only on their way.
+            PolicyKind::Cjsq => may_count && record_route,
+            _ => may_count,
+        };
+        let policies: Vec<_> = PolicyKind::ALL.into_iter().filter(may_be).collect();
         pool.policy = *policies.choose(&mut self.rng).expect("there are policies");
-        let has_limit = may_count && fork == Fork::None && self.chance(0.3);
+        let has_limit = may_count && record_route && fork == Fork::None && self.chance(0.3);
         let most = if care == Care::Harsh { [PLENTY, 5][self.rng.random_range(0..2)] } else { PLENTY };
         pool.max_calls = if has_limit { most } else { 0 };
         let number = self.rng.random_range(0..1_000);
