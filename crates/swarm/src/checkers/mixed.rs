@@ -2,7 +2,7 @@
 //! has a record where its pool keeps the state of calls.
 
 use super::balancer::{RequestKey, key};
-use crate::plan::{FilePlan, user_number};
+use crate::plan::{FilePlan, PoolPlan, user_number};
 use crate::{RunRule, Sent};
 use base::Instant;
 use core::time::Duration;
@@ -169,7 +169,7 @@ fn in_hand(open: BTreeMap<RequestKey, (CallName, Method)>) -> Vec<Vec<u8>> {
 
 /// The members of all pools that a call for this user may go to.
 fn targets(file: &FilePlan, user: Option<u16>) -> BTreeSet<SocketAddr> {
-    file.pools_for(user).flat_map(|pool| pool.addresses()).collect()
+    file.pools_for(user).flat_map(PoolPlan::addresses).collect()
 }
 
 impl Life {
@@ -261,7 +261,7 @@ impl Life {
         let Some(call) = call else {
             return Err(RunRule::WrongPool.broken(format_args!("call {} to {to}", name_of(&name))));
         };
-        let has = |pool: &&crate::PoolPlan| pool.addresses().contains(&to);
+        let has = |pool: &&PoolPlan| pool.addresses().contains(&to);
         let kept = file.pools.iter().filter(has).map(|pool| pool.mode.forward == Forward::Dialog);
         call.kept.extend(kept);
         Ok(())

@@ -85,9 +85,12 @@ impl FilePlan {
     }
 
     /// The same with these members, dealt out to the pools one after the other.
+    #[must_use]
     pub fn with_members(&self, members: &[PlannedMember]) -> Self {
         let mut file = self.clone();
-        file.pools.iter_mut().for_each(|pool| pool.members.clear());
+        for pool in &mut file.pools {
+            pool.members.clear();
+        }
         for (member, place) in members.iter().zip((0..file.pools.len()).cycle()) {
             file.pools[place].members.push(*member);
         }
