@@ -47,8 +47,8 @@ struct Life {
     answered: BTreeSet<DialogName>,
     /// Those that somebody has hung up, and was answered.
     hung_up: BTreeSet<DialogName>,
-    /// How each has ended by its records.
-    records: BTreeMap<DialogName, Vec<Option<Cause>>>,
+    /// How each has ended by its records, one after the other, and whether that is final.
+    records: BTreeMap<DialogName, Vec<(Option<Cause>, bool)>>,
 }
 
 /// The observers of the processes of a site.
@@ -110,7 +110,10 @@ impl MixedChecker {
             let Some(accepted) = &record.accepted else { continue };
             if !record.is_found_again() {
                 let call = (record.about.call_id().to_vec(), record.about.tag().to_vec());
-                life.records.entry((call, accepted.tag.to_vec())).or_default().push(record.cause);
+                life.records
+                    .entry((call, accepted.tag.to_vec()))
+                    .or_default()
+                    .push((record.cause, record.is_final));
             }
         }
     }
@@ -150,10 +153,12 @@ impl MixedChecker {
             if let Some((call, _)) = answered.iter().find(|dialog| !records.contains_key(dialog)) {
                 return Err(RunRule::NoRecord.broken(format_args!("call {}", name_of(call))));
             }
-            if let Some(((call, _), causes)) = records.iter().find(|(_, causes)| causes.len() > 1) {
-                return Err(RunRule::TwoRecords.broken(format_args!("call {}: {causes:?}", name_of(call))));
+            if let Some(((call, _), told)) = records.iter().find(|(_, told)| finals(told) > 1) {
+                return Err(RunRule::TwoRecords.broken(format_args!("call {}: {told:?}", name_of(call))));
             }
-            let is_lost = |dialog: &&DialogName| records.get(*dialog) == Some(&vec![Some(Cause::Lost)]);
+            let is_lost = |dialog: &&DialogName| {
+                records.get(*dialog).is_some_and(|told| matches!(told[..], [(Some(Cause::Lost), _)]))
+            };
             if let Some((call, _)) = hung_up.iter().find(is_lost) {
                 return Err(RunRule::LostRecord.broken(format_args!("call {}", name_of(call))));
             }
@@ -165,6 +170,11 @@ impl MixedChecker {
 /// The Call-IDs of requests without a final response.
 fn in_hand(open: BTreeMap<RequestKey, (CallName, Method)>) -> Vec<Vec<u8>> {
     open.into_values().map(|((call_id, _), _)| call_id).collect()
+}
+
+/// How many of these revisions of a record are final: what was heard of a call later may have taken back the others.
+fn finals(told: &[(Option<Cause>, bool)]) -> usize {
+    told.iter().filter(|(_, is_final)| *is_final).count()
 }
 
 /// The members of all pools that a call for this user may go to.
@@ -203,8 +213,8 @@ impl Life {
         Ok(())
     }
 
-    /// Calls are refused for their number only where there are as many: of those whose INVITE has no answer yet and those that were
-    /// answered and have no record.
+    /// Calls are refused for their number only where there are as many: of those whose INVITE has no answer yet, and those that were
+    /// answered and go on by their records.
     fn check_full(&self, file: &FilePlan, response: &Message<'_>) -> Result<(), String> {
         let call = call_of(response);
         let is_refusal = response.status() == Some(503) && response.bytes().starts_with(TOO_MANY);
@@ -213,7 +223,9 @@ impl Life {
             **name != call && self.calls.get(*name).is_some_and(|other| other.shard == known.shard)
         };
         let rings = self.open.values().filter(|(_, method)| *method == Method::Invite).map(|(name, _)| name);
-        let talks = self.answered.iter().filter(|dialog| !self.records.contains_key(dialog));
+        let goes_on =
+            |told: &Vec<(Option<Cause>, bool)>| matches!(told.last(), Some((Some(Cause::Reopened), _)));
+        let talks = self.answered.iter().filter(|dialog| self.records.get(*dialog).is_none_or(goes_on));
         let there = rings.chain(talks.map(|(name, _)| name)).filter(is_other).count();
         let most = file.calls.most.div_ceil(usize::from(file.shards));
         if there < most {
