@@ -217,7 +217,9 @@ impl Life {
     /// answered and go on by their records.
     fn check_full(&self, file: &FilePlan, response: &Message<'_>) -> Result<(), String> {
         let call = call_of(response);
-        let is_refusal = response.status() == Some(503) && response.bytes().starts_with(TOO_MANY);
+        // A copy of what was refused gets the same answer, however many there are by then.
+        let is_copy = self.refused.contains_key(&key(response, Method::Invite));
+        let is_refusal = !is_copy && response.status() == Some(503) && response.bytes().starts_with(TOO_MANY);
         let Some(known) = self.calls.get(&call).filter(|_| is_refusal) else { return Ok(()) };
         let is_other = |name: &&CallName| {
             **name != call && self.calls.get(*name).is_some_and(|other| other.shard == known.shard)
