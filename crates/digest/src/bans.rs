@@ -69,7 +69,7 @@ impl Default for BanSettings {
 }
 
 impl BanSettings {
-    /// What one of `shards` shards has, which tell each other of wrong answers ([`Bans::hear`]): all of the wrong answers,
+    /// What one of `shards` shards has, which tell each other of wrong answers (`Bans::hear`): all of the wrong answers,
     /// and its share of the look-ups at once, at least one.
     #[must_use]
     pub fn share(self, shards: usize) -> Self {
@@ -129,7 +129,7 @@ impl Place {
 /// - Who has registered from a place keeps on from there, whatever others do to the user's name from elsewhere, and
 ///   whatever others behind the same address do to other names. A guesser behind the same address who tries this very
 ///   user takes from the same pair. Who comes from a new place while the name is under attack competes with the
-///   guesser for one try each `every`. What a restart has forgotten, the user's live bindings tell ([`Bans::learn`]).
+///   guesser for one try each `every`. What a restart has forgotten, the user's live bindings tell (`Bans::learn`).
 /// - A guesser has `failures` tries for a user, and one more each `every`, from however many unknown sources: by default
 ///   some 2,900 a day. Shards tell each other of wrong answers and of new pairs ([`Judgement`]), so that holds for all of
 ///   them together, but for the look-ups that are under way at once; several processes count apart.
@@ -189,7 +189,7 @@ pub(crate) struct Try {
     user: u64,
 }
 
-/// What the other shards of a process have to know of a claim that was judged ([`Bans::hear`]): the answer was wrong, or it
+/// What the other shards of a process have to know of a claim that was judged (`Bans::hear`): the answer was wrong, or it
 /// was right for the first time at that place. They have the same key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Judgement {
