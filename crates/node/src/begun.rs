@@ -9,14 +9,14 @@ use base::{Flow, Instant, Recent};
 use core::hash::Hasher;
 use core::time::Duration;
 use std::net::{IpAddr, SocketAddr};
-use wire::{Message, Method};
+use wire::{Message, Method, response_target};
 
 /// What a request begins, as far as limits of what a source may begin are concerned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Begins {
     /// Nothing: it belongs to a dialog or to another request.
     Nothing,
-    /// Nothing: it is the retransmission of a request that was charged and forwarded.
+    /// Nothing: it is the retransmission of a request that was charged and forwarded, and has no final answer.
     Again,
     /// Nothing: it follows a challenge (401, 407) or a 422 to a request that was charged.
     Follows(Asker),
@@ -44,8 +44,10 @@ impl Begins {
 /// The names of a request: keyed hashes, so that nobody can find two requests with the same.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Names {
-    /// Of all that makes it the same transaction at the next hop.
+    /// Of its transaction.
     request: u64,
+    /// Of its Request-URI, with which it is another transaction at the next hop.
+    uri: u64,
     /// Of its call.
     call: CallKey,
     cseq: u32,
@@ -53,7 +55,7 @@ pub(crate) struct Names {
 
 impl Names {
     /// Those of a request that is not looked up.
-    pub(crate) const NONE: Self = Self { request: 0, call: CallKey(0), cseq: 0 };
+    pub(crate) const NONE: Self = Self { request: 0, uri: 0, call: CallKey(0), cseq: 0 };
 
     /// Those of a request whose responses go to `target`.
     pub(crate) fn new(
@@ -62,25 +64,43 @@ impl Names {
         request: &Request<'_>,
         target: SocketAddr,
     ) -> Self {
-        let mut hasher = tokens.kept_hasher();
-        let mut put = |text: &[u8]| {
-            hasher.write_usize(text.len());
-            hasher.write(text);
-        };
-        put(message.cseq().method_name.of(message.bytes()));
-        put(message.uri().unwrap_or_default());
-        put(message.top_via().branch.unwrap_or_default());
-        let ip = match target.ip() {
-            IpAddr::V4(ip) => ip.to_ipv6_mapped(),
-            IpAddr::V6(ip) => ip,
-        };
-        put(&ip.octets());
-        hasher.write_u64(u64::from(target.port()) << 32 | u64::from(request.cseq));
-        hasher.write_u128(request.key.0);
-        hasher.write_u64(request.tags.from);
         let call = call(request.key, request.method, request.tags.from);
-        Self { request: hasher.finish(), call, cseq: request.cseq }
+        let branch = message.top_via().branch;
+        Self {
+            request: transaction(tokens, message, branch, target),
+            uri: uri(tokens, message),
+            call,
+            cseq: request.cseq,
+        }
     }
+}
+
+/// The name of what all requests with this branch are one transaction of, and their responses.
+fn transaction(tokens: &Tokens, message: &Message<'_>, branch: Option<&[u8]>, target: SocketAddr) -> u64 {
+    let ip = match target.ip() {
+        IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+        IpAddr::V6(ip) => ip,
+    };
+    let cseq = message.cseq();
+    let mut hasher = tokens.kept_hasher();
+    for text in [
+        cseq.method_name.of(message.bytes()),
+        branch.unwrap_or_default(),
+        &ip.octets(),
+        message.call_id(),
+        message.from_tag().unwrap_or_default(),
+    ] {
+        hasher.write_usize(text.len());
+        hasher.write(text);
+    }
+    hasher.write_u64(u64::from(target.port()) << 32 | u64::from(cseq.number));
+    hasher.finish()
+}
+
+fn uri(tokens: &Tokens, message: &Message<'_>) -> u64 {
+    let mut hasher = tokens.kept_hasher();
+    hasher.write(message.uri().unwrap_or_default());
+    hasher.finish()
 }
 
 /// A call is a Call-ID and the tag of its caller. Some clients change their tag between a REGISTER and the same one with
@@ -105,7 +125,9 @@ const GENERATION: usize = 65_536;
 #[derive(Clone, Copy, Debug)]
 struct Passed {
     since: Instant,
+    /// How many more copies are free.
     copies: u8,
+    uri: u64,
 }
 
 /// The last request of a call that began something or followed.
@@ -141,7 +163,9 @@ impl Begun {
 
     /// What a request begins that is part of no dialog and no other request.
     pub(crate) fn of(&self, now: Instant, names: &Names) -> Begins {
-        let is_copy = |passed: &Passed| now.saturating_since(passed.since) < LATEST && passed.copies < COPIES;
+        let is_copy = |passed: &Passed| {
+            passed.copies > 0 && passed.uri == names.uri && now.saturating_since(passed.since) < LATEST
+        };
         let follows = |last: &Last| last.asked_by.filter(|_| last.followers > 0 && names.cseq > last.cseq);
         if self.passed.get(&names.request).is_some_and(is_copy) {
             Begins::Again
@@ -166,13 +190,28 @@ impl Begun {
     pub(crate) fn pass(&mut self, now: Instant, names: &Names, begins: Begins) {
         let passed = match (begins, self.passed.get(&names.request)) {
             (Begins::Nothing, _) => return,
-            (Begins::Again, Some(passed)) => Passed { copies: passed.copies.saturating_add(1), ..*passed },
-            _ => Passed { since: now, copies: 0 },
+            (Begins::Again, Some(passed)) => Passed { copies: passed.copies.saturating_sub(1), ..*passed },
+            _ => Passed { since: now, copies: COPIES, uri: names.uri },
         };
         self.passed.insert(names.request, passed);
     }
 
-    /// A response of this element goes back to the request with this CSeq number of a call.
+    /// A response from behind goes back. After the final one a client sends no more copies, but for those of which an answer was
+    /// lost: they are charged.
+    pub(crate) fn heard(&mut self, tokens: &Tokens, response: &Message<'_>) {
+        let status = response.status().unwrap_or_default();
+        if status >= 200
+            && !self.passed.is_empty()
+            && let Some(via) = response.second_via()
+            && let Some(target) = response_target(&via)
+            && let Some(passed) = self.passed.get_mut(&transaction(tokens, response, via.branch, target))
+        {
+            passed.copies = 0;
+        }
+        self.answered(tokens, response, (Asker::Behind, status));
+    }
+
+    /// A response goes back to the request with this CSeq number of a call.
     pub(crate) fn answered(&mut self, tokens: &Tokens, message: &Message<'_>, (by, status): (Asker, u16)) {
         if self.calls.is_empty() || !matches!(status, 401 | 407 | 422) {
             return;

@@ -196,8 +196,7 @@ impl Edge {
 
     /// A response goes back that a next hop has sent.
     pub(crate) fn heed(&mut self, response: &Message<'_>) {
-        let status = response.status().unwrap_or_default();
-        self.begun.answered(&self.tokens, response, (Asker::Behind, status));
+        self.begun.heard(&self.tokens, response);
         if let Some(cause) = FailureCause::of_response(response) {
             self.failed(cause);
         }

@@ -132,6 +132,30 @@ fn a_retransmission_is_free_as_often_as_a_client_sends_it() {
 }
 
 #[test]
+fn what_was_answered_is_charged_when_it_comes_again() {
+    for Way { name, mut bed } in ways() {
+        for (call, method) in ["INVITE", "OPTIONS"].into_iter().enumerate() {
+            limit(&mut bed, 1);
+            bed.wait(Duration::from_secs(10));
+            let call_id = format!("call-{call}");
+            let request = Req { method: method.to_owned(), call_id, ..number(1) };
+            let sent = passes(&mut bed, &request).expect("it is the first");
+            refuse(&mut bed, &request, &sent, 486);
+            // A transaction has its own answer for copies for as long as it remembers.
+            bed.wait(Duration::from_secs(10));
+            let mut again = 0;
+            while again < 100
+                && let Some(sent) = passes(&mut bed, &request)
+            {
+                refuse(&mut bed, &request, &sent, 486);
+                again += 1;
+            }
+            assert!(again <= 1, "{name}, {method}: {again}, more than something new");
+        }
+    }
+}
+
+#[test]
 fn two_requests_may_follow_challenges() {
     for Way { name, mut bed } in ways() {
         for (status, method) in [(401, "INVITE"), (407, "INVITE"), (422, "INVITE"), (401, "REGISTER")] {
