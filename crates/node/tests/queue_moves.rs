@@ -522,13 +522,14 @@ fn moves_are_a_part_of_the_retry_budget() {
 
 #[test]
 fn who_has_stalled_gets_no_call_until_it_answers() {
-    let mut bed = bed_of(MODE, setup(100.0, CapacitySource::Fixed));
+    let mut bed = bed_of(MODE, setup(200.0, CapacitySource::Fixed));
     let (first, second) = moved(&mut bed);
+    answered(&mut bed, &second, 100);
     // One more, since it may never answer that one call.
     let others: Vec<_> = (0..2).map(|number| call(&mut bed, &format!("more{number}")).to).collect();
     assert!(others.contains(&first.to), "{others:?}");
     bed.wait(A_WHILE);
-    answered(&mut bed, &second, 100);
+    answered(&mut bed, &second, 180);
     let others: Vec<_> = (0..6).map(|number| call(&mut bed, &format!("other{number}")).to).collect();
     assert!(others.iter().all(|to| *to != first.to), "{others:?}");
     answered(&mut bed, &first, 100);

@@ -1,20 +1,29 @@
 //! The calls of a member that it has not answered at all: they bound what else it may get.
 //!
-//! Little's law: a member that takes `c` calls a second, each in a time T, has `c * T` calls at once. So a member pulls while
+//! Little's law: a member that takes `c` calls a second, each in a time T, has `c * T` calls at once. So a member gets a call while
 //!
 //! ```text
-//! unanswered < max(1, c * (T + base))
+//! unanswered < max(2, c * (T + base))
 //! ```
 //!
-//! T is the threshold of the first answer, `base` the shortest time to a first answer of this minute and the last one: the way
-//! there and back is no work of the member. What a member that slows down would have beyond that bound waits in front instead,
-//! where another member may pull it.
+//! T is the threshold of the first answer. `base` is the time to a first answer without any waiting: the way there and back is no work
+//! of the member. Calls beyond the bound wait in front, where another member may pull them. The bound is 2 at least, or each call that
+//! a slow member swallows would stop it for 100 ms.
 //!
+//! - **`base`** is the shortest time to a first answer of this minute and the last one, but no more than the last *measurement*, which
+//!   is the time of a call that was alone in the member, or T before the first one. Without this limit a standing queue of calls that
+//!   all wait would raise `base`, `base` the bound, and the bound the queue, minute after minute (BBR limits its shortest round trip
+//!   in the same way, by `ProbeRTT`).
+//! - **A measurement** is made when the first answer of a minute took longer than T + `base`: the member is overloaded, or it has
+//!   become slower, or the way to it longer. It gets no call until it has answered all that it has, then one alone. All threads of
+//!   a process do so at about the same time, since their minutes are the same, so one measures few calls of the others. Thus a member that
+//!   has become slower is known to be so after a minute or two, and one that is overloaded answers the lone call as fast as ever.
 //! - **Calls that are passed over.** Servers answer in about the order of arrival. Once a call is answered that was sent T after
 //!   another one, the earlier call waits for nothing: it was lost, or the member swallows its kind. It counts no more (as RACK does
-//!   for segments of TCP, RFC 8985), so a caller whose calls nobody answers does not use up the bound.
-//! - **A member that answers nothing** gets one call at a time: when its last call is 100 ms old, those at the bound are given up and
-//!   one more is sent as a probe. The next one follows its answer, or comes after twice as long, 4 s at most. Any answer ends that.
+//!   for segments of TCP, RFC 8985). Until then it does count, so calls that are swallowed take a part of the bound for about T each.
+//! - **A member that answers nothing** gets one call at a time. When its last call, and its last answer, are 100 ms old or twice as
+//!   old as that answer took, the calls at the bound are given up and one more is sent as a probe. The next one follows its answer, or
+//!   comes after twice as long, 4 s at most. Any answer ends that.
 
 use base::Instant;
 use core::time::Duration;
@@ -30,6 +39,8 @@ const DOUBLED_MOST: u32 = 6;
 const GIVEN_UP: Duration = Duration::from_secs(32);
 /// The shortest answers are those of this minute and the last one.
 const MINUTE: Duration = Duration::from_mins(1);
+/// No way there and back takes longer: T1, "an estimate of the RTT" (RFC 3261 §17.1.1.1).
+const BASE_MOST: Duration = Duration::from_millis(500);
 
 /// The unanswered calls of a member.
 #[derive(Debug, Clone, Default)]
@@ -38,11 +49,17 @@ pub(super) struct Unanswered {
     sent: VecDeque<Instant>,
     /// When the last one was sent of those that were answered.
     answered: Option<Instant>,
+    /// When the last answer came, and how long it took.
+    heard: Option<(Instant, Duration)>,
+    /// When the last one was sent of those that count no more without an answer. The member may still have it.
+    left: Option<Instant>,
+    /// When the only call was sent that the member has had since, if there was one.
+    alone: Option<Instant>,
     /// Whether the member has shown that it may stand still, and has answered nothing since: it gets one call at a time.
     is_silent: bool,
     /// Probes in a row.
     probes: u32,
-    shortest: Shortest,
+    base: Base,
 }
 
 impl Unanswered {
@@ -50,12 +67,12 @@ impl Unanswered {
         self.sent.len()
     }
 
-    /// How many calls the member may have before it gets no other one: 1 at least.
+    /// How many calls the member may have before it gets no other one: 2 at least, or 1 while it answers nothing or is measured.
     pub(super) fn bound(&self, now: Instant, capacity: f64, threshold: Duration) -> f64 {
-        if self.is_silent {
+        if self.is_silent || self.base.is_due {
             return 1.0;
         }
-        (capacity * (threshold + self.shortest.at(now)).as_secs_f64()).max(1.0)
+        (capacity * (threshold + self.base.at(now, threshold)).as_secs_f64()).max(2.0)
     }
 
     /// Whether it may have another call.
@@ -64,34 +81,41 @@ impl Unanswered {
             || self.probe_at().is_none_or(|at| at <= now)
     }
 
-    /// When a member at its bound gets a call all the same; `None`: it has none.
+    /// When a member at its bound gets a call all the same; `None`: it has no unanswered call.
     pub(super) fn probe_at(&self) -> Option<Instant> {
-        let wait = (PROBE_FIRST * (1 << self.probes.min(DOUBLED_MOST))).min(PROBE_LONGEST);
-        self.sent.back().map(|last| *last + wait)
+        let last = *self.sent.back()?;
+        let (heard, took) = self.heard.unwrap_or((last, Duration::ZERO));
+        let wait = PROBE_FIRST.max(took.saturating_mul(2)).min(PROBE_LONGEST);
+        Some(last.max(heard) + (wait * (1 << self.probes.min(DOUBLED_MOST))).min(PROBE_LONGEST))
     }
 
     /// It gets a call.
     pub(super) fn send(&mut self, now: Instant, capacity: f64, threshold: Duration) {
         if self.count() as f64 >= self.bound(now, capacity, threshold) {
+            self.left = self.left.max(self.sent.back().copied());
             self.sent.clear();
             self.probes = self.probes.saturating_add(1);
             self.is_silent = true;
         }
+        let is_idle = self.sent.is_empty() && (self.left.is_none() || self.left < self.answered);
+        self.alone = is_idle.then_some(now);
         self.sent.push_back(now);
     }
 
     /// It has answered a call that was sent then.
     pub(super) fn answer(&mut self, now: Instant, sent: Instant, threshold: Duration) {
-        let place = self.sent.partition_point(|at| *at < sent);
-        if self.sent.get(place) == Some(&sent) {
-            self.sent.remove(place);
-        }
+        self.remove(sent);
         self.answered = self.answered.max(Some(sent));
         while self.sent.front().is_some_and(|first| self.has_passed(*first, threshold)) {
             self.sent.pop_front();
         }
-        self.shortest.note(now, now.saturating_since(sent));
-        self.lives();
+        let took = now.saturating_since(sent);
+        // The first answer after a silence took so long because of that.
+        let was_silent = self.lives();
+        if !was_silent {
+            self.base.note(now, took, self.alone == Some(sent), threshold);
+        }
+        self.heard = Some((now, if was_silent { Duration::ZERO } else { took }));
     }
 
     /// It has answered something, so it does not stand still. Returns whether it had been silent.
@@ -107,6 +131,11 @@ impl Unanswered {
 
     /// Somebody else has the call that was sent then.
     pub(super) fn take_back(&mut self, sent: Instant) {
+        self.remove(sent);
+        self.left = self.left.max(Some(sent));
+    }
+
+    fn remove(&mut self, sent: Instant) {
         let place = self.sent.partition_point(|at| *at < sent);
         if self.sent.get(place) == Some(&sent) {
             self.sent.remove(place);
@@ -120,36 +149,53 @@ impl Unanswered {
 
     /// Gives up what was not answered for too long.
     pub(super) fn expire(&mut self, now: Instant) {
-        while self.sent.front().is_some_and(|first| now.saturating_since(*first) >= GIVEN_UP) {
-            self.sent.pop_front();
+        while let Some(first) = self.sent.pop_front_if(|first| now.saturating_since(*first) >= GIVEN_UP) {
+            self.left = self.left.max(Some(first));
             self.is_silent = true;
         }
     }
 }
 
-/// The shortest time to an answer in this minute and the last one.
+/// The time to a first answer without any waiting.
 #[derive(Debug, Clone, Copy, Default)]
-struct Shortest {
+struct Base {
     /// The number of a minute, and its shortest time; zero is none.
     minutes: [(u64, Duration); 2],
+    /// The last measurement.
+    measured: Option<Duration>,
+    /// The member is to be measured.
+    is_due: bool,
 }
 
-impl Shortest {
-    fn note(&mut self, now: Instant, took: Duration) {
-        let minute = minute(now);
-        let took = took.max(Duration::from_nanos(1));
+impl Base {
+    /// An answer took so long. `is_alone`: to a call that was alone in the member all the time.
+    fn note(&mut self, now: Instant, took: Duration, is_alone: bool, threshold: Duration) {
+        let (minute, took) = (minute(now), took.max(Duration::from_nanos(1)));
+        if self.is_due && is_alone {
+            *self = Self {
+                minutes: [(minute, took), (0, Duration::ZERO)],
+                measured: Some(took.min(BASE_MOST)),
+                is_due: false,
+            };
+            return;
+        }
+        let is_late = took > threshold + self.at(now, threshold);
         let [current, _] = self.minutes;
         if current.1.is_zero() || current.0 < minute {
+            self.is_due = is_late;
             self.minutes = [(minute, took), current];
         } else {
+            self.is_due &= is_late;
             self.minutes[0].1 = current.1.min(took);
         }
     }
 
     /// Zero where nothing is known.
-    fn at(&self, now: Instant) -> Duration {
+    fn at(&self, now: Instant, threshold: Duration) -> Duration {
         let is_recent = |(of, took): &&(u64, Duration)| !took.is_zero() && *of + 1 >= minute(now);
-        self.minutes.iter().filter(is_recent).map(|(_, took)| *took).min().unwrap_or_default()
+        let shortest = self.minutes.iter().filter(is_recent).map(|(_, took)| *took).min();
+        let most = self.measured.unwrap_or(threshold);
+        shortest.map_or(self.measured.unwrap_or_default(), |shortest| shortest.min(most))
     }
 }
 

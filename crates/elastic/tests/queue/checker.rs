@@ -70,18 +70,30 @@ struct Account {
     load: f64,
     /// Until when it gets no call, since one has moved away.
     stalled: Option<Instant>,
-    /// When each call was sent that was neither answered nor passed over nor given up.
-    unanswered: Vec<Instant>,
-    /// When a call was answered, and how long that took.
-    answers: Vec<(Instant, Duration)>,
-    /// Whether it has answered nothing since it got a probe, or left a call to another one.
+    /// Until when it may be that it gets none.
+    may_be_stalled: Option<Instant>,
+    /// When each call was sent that was neither answered nor passed over, for 32 s.
+    open: Vec<Instant>,
+    /// Those of them that were sent since it was last quiet.
+    counted: Vec<Instant>,
+    /// When it last got or answered a call.
+    heard: Option<Instant>,
+    /// When the only call was sent that it has.
+    alone: Option<Instant>,
+    /// The longest time to an answer of a call that was the only one.
+    alone_longest: Option<Duration>,
+    /// Whether an answer took longer than the threshold.
+    is_late: bool,
+    /// Whether it has answered nothing since it got a call beyond its bound, or left a call to another one.
     is_probed: bool,
+    /// Whether it may be probed: it has answered nothing since it got a call after it had been quiet with another one.
+    may_be_probed: bool,
 }
 
 /// As the queue has them.
 const PROBE: Duration = Duration::from_millis(100);
 const GIVEN_UP: Duration = Duration::from_secs(32);
-const MINUTE: u64 = 60_000_000_000;
+const BASE_MOST: Duration = Duration::from_millis(500);
 
 impl Account {
     /// No interval between two deliveries has more of them than was announced for it, and a burst.
@@ -106,42 +118,62 @@ impl Account {
 }
 
 impl Account {
-    /// How many unanswered calls a member of this capacity may have before it gets another one.
-    fn bound(&self, now: Instant, capacity: f64, threshold: Duration) -> f64 {
-        if self.is_probed {
-            return 1.0;
-        }
-        let minute = |at: Instant| at.as_nanos() / MINUTE;
-        let recent = self.answers.iter().filter(|(at, _)| minute(*at) + 1 >= minute(now));
-        let base = recent.map(|(_, took)| *took).min().unwrap_or_default();
-        (capacity * (threshold + base).as_secs_f64()).max(1.0)
+    /// More calls than these, for a member of this capacity, are never with it: those that it can take within the threshold and the
+    /// longest time in which it ever answered a call that was there alone, or the threshold once more.
+    fn most(&self, capacity: f64, threshold: Duration) -> f64 {
+        let alone = self.alone_longest.unwrap_or_default().min(BASE_MOST).max(threshold);
+        (capacity * (threshold + alone).as_secs_f64()).max(2.0)
+    }
+
+    /// Whether it may be that a member of this capacity has as many calls as it gets.
+    fn may_be_full(&self, capacity: f64, threshold: Duration) -> bool {
+        let is_below = (self.open.len() as f64) < (capacity * threshold.as_secs_f64()).max(2.0);
+        !self.open.is_empty() && (self.is_probed || self.may_be_probed || self.is_late || !is_below)
     }
 
     fn expire(&mut self, now: Instant) {
-        let before = self.unanswered.len();
-        self.unanswered.retain(|sent| now - *sent < GIVEN_UP);
-        self.is_probed |= self.unanswered.len() < before;
+        let before = self.open.len();
+        self.open.retain(|sent| now - *sent < GIVEN_UP);
+        self.counted.retain(|sent| now - *sent < GIVEN_UP);
+        self.is_probed |= self.open.len() < before;
     }
 
-    /// It gets a call: within its bound, or as a probe.
+    /// It gets a call.
     fn send(&mut self, now: Instant, capacity: f64, threshold: Duration) {
         self.expire(now);
-        if self.unanswered.len() as f64 >= self.bound(now, capacity, threshold) {
-            let last = self.unanswered.last().expect("the bound is 1 at least");
-            assert!(now - *last >= PROBE, "more unanswered than it takes");
-            self.unanswered.clear();
+        let most = if self.is_probed { 1.0 } else { self.most(capacity, threshold) };
+        let is_quiet = self.heard.is_none_or(|heard| now - heard >= PROBE);
+        if self.counted.len() as f64 >= most {
+            assert!(is_quiet, "more unanswered than it takes");
             self.is_probed = true;
         }
-        self.unanswered.push(now);
+        if is_quiet {
+            self.may_be_probed |= !self.open.is_empty();
+            self.counted.clear();
+        }
+        self.alone = self.counted.is_empty().then_some(now);
+        self.heard = Some(now);
+        self.open.push(now);
+        self.counted.push(now);
     }
 
     fn answer(&mut self, now: Instant, sent: Instant, threshold: Duration) {
-        self.unanswered.retain(|other| *other == sent || *other + threshold > sent);
-        if let Some(place) = self.unanswered.iter().position(|other| *other == sent) {
-            self.unanswered.remove(place);
+        for calls in [&mut self.open, &mut self.counted] {
+            if let Some(place) = calls.iter().position(|other| *other == sent) {
+                calls.remove(place);
+            }
+            calls.retain(|other| *other + threshold > sent);
         }
-        self.answers.push((now, now - sent));
-        self.is_probed = false;
+        if self.alone == Some(sent) {
+            self.alone_longest = self.alone_longest.max(Some(now - sent));
+        }
+        self.is_late |= now - sent > threshold;
+        self.heard = Some(now);
+        self.lives();
+    }
+
+    fn lives(&mut self) {
+        (self.is_probed, self.may_be_probed) = (false, false);
     }
 }
 
@@ -197,8 +229,8 @@ impl Checker {
                 self.queue.answers(self.now, member);
                 self.queue.tick(self.now, &mut out);
                 if let Some(account) = self.accounts.get_mut(&member) {
-                    account.stalled = None;
-                    account.is_probed = false;
+                    (account.stalled, account.may_be_stalled) = (None, None);
+                    account.lives();
                 }
             }
             Operation::Answer(member, place) => self.answer(member, place, &mut out),
@@ -235,7 +267,7 @@ impl Checker {
         let (now, threshold) = (self.now, self.settings.threshold.unwrap_or_default());
         let Some(account) = self.accounts.get_mut(&member) else { return };
         account.expire(now);
-        let sent = account.unanswered.get(place).or(account.unanswered.last()).copied();
+        let sent = account.open.get(place).or(account.open.last()).copied();
         let Some(sent) = sent else { return };
         if self.fault != Fault::FalseAnswer {
             account.answer(now, sent, threshold);
@@ -254,14 +286,17 @@ impl Checker {
         assert!(self.waiting.is_empty(), "others wait who were first");
         assert_ne!(other, member, "to another one");
         let account = self.accounts.get_mut(&member);
-        let sent = account.and_then(|account| account.unanswered.first().copied()).unwrap_or(self.now);
+        let sent = account.and_then(|account| account.open.first().copied()).unwrap_or(self.now);
         assert!(self.queue.moved(self.now, (member, sent), other), "what was passed over is no more there");
         self.moved += 1;
         let is_bounded = self.settings.threshold.is_some();
-        if let Some(account) = self.accounts.get_mut(&member)
-            && (std::mem::replace(&mut account.is_probed, is_bounded) || !is_bounded)
-        {
-            account.stalled = Some(self.now + moves.hold);
+        if let Some(account) = self.accounts.get_mut(&member) {
+            let until = Some(self.now + moves.hold);
+            if account.is_probed || !is_bounded {
+                account.stalled = until;
+            }
+            account.may_be_stalled = until;
+            account.is_probed |= is_bounded;
         }
         self.charge(other);
         if self.fault == Fault::StallForgotten {
@@ -276,7 +311,9 @@ impl Checker {
         assert!(self.settings.load_max.is_none_or(|most| account.load < most), "too much load");
         assert!(account.stalled.is_none_or(|until| until <= self.now), "it stands still");
         account.load += self.settings.call_load;
-        account.stalled = account.stalled.zip(self.settings.moves).map(|(_, moves)| self.now + moves.hold);
+        let held = self.settings.moves.map(|moves| self.now + moves.hold);
+        account.stalled = account.stalled.and(held);
+        account.may_be_stalled = account.may_be_stalled.and(held);
         account.delivered.push(self.now);
         account.check(&self.settings);
         if let Some(threshold) = self.settings.threshold {
@@ -361,7 +398,7 @@ impl Checker {
         let stands = |member| {
             self.accounts
                 .get(&member)
-                .and_then(|account| account.stalled)
+                .and_then(|account| account.may_be_stalled)
                 .is_some_and(|until| until > self.now)
         };
         let is_full = |member, capacity| {
@@ -369,7 +406,7 @@ impl Checker {
             else {
                 return false;
             };
-            account.unanswered.len() as f64 >= account.bound(self.now, capacity, threshold)
+            account.may_be_full(capacity, threshold)
         };
         let takes =
             |(member, view): &(Member, MemberView)| !stands(*member) && !is_full(*member, view.capacity);
@@ -387,7 +424,7 @@ impl Checker {
         for _ in 0..60 {
             self.step(&Operation::Run(4));
             self.step(&Operation::Load(200, 0.0));
-            while self.accounts.get(&200).is_some_and(|account| !account.unanswered.is_empty()) {
+            while self.accounts.get(&200).is_some_and(|account| !account.open.is_empty()) {
                 self.step(&Operation::Load(200, 0.0));
                 self.step(&Operation::Answer(200, 0));
             }

@@ -3,4 +3,5 @@
 mod checker;
 mod random;
 mod rules;
+mod standing;
 mod unanswered;

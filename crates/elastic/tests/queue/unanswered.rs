@@ -115,6 +115,21 @@ fn swallowed_calls_use_nothing_up() {
     }
 }
 
+/// The bound of a slow member would be a single call, and stop it for 100 ms with each one that it swallows.
+#[test]
+fn a_slow_member_has_room_for_a_call_beside_one_that_it_swallows() {
+    for choice in ORDERS {
+        let mut queue = queue(choice, 1);
+        queue.announce(at(0), 0, 100.0, &mut Vec::new());
+        assert_eq!(offer(&mut queue, at(1_000), 0..1), [0], "{choice:?}: it swallows this one");
+        for millis in (1_010..2_000).step_by(10) {
+            let key = millis as u32;
+            assert_eq!(offer(&mut queue, at(millis), key..key + 1), [0], "{choice:?}, at {millis}");
+            queue.answered(at(millis + 1), 0, at(millis));
+        }
+    }
+}
+
 /// A call that has moved away from a member which answers what came later says nothing of the member.
 #[test]
 fn a_member_that_swallows_a_call_does_not_stand_still() {

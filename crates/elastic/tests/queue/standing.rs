@@ -1,0 +1,112 @@
+//! Members under more calls than they can take, or further away than they were: what they have unanswered, minute after minute.
+
+use base::Instant;
+use core::time::Duration;
+use elastic::estimate::SilenceSettings;
+use elastic::queue::{Effect, FrontQueue, QueueSettings};
+use std::collections::VecDeque;
+
+type Queue = FrontQueue<u64, (), u32>;
+
+const THRESHOLD: Duration = Duration::from_millis(10);
+/// Calls a second, of all queues together: what the member has announced, and what is offered.
+const CAPACITY: f64 = 1_000.0;
+
+/// A server that takes one call after another, and the queues of the threads that share it.
+struct World {
+    queues: Vec<Queue>,
+    /// There and back.
+    way: Duration,
+    /// Time of a call; zero: all are taken at once.
+    service: Duration,
+    free: Instant,
+    /// When which queue hears of which call, by when that was sent.
+    answers: VecDeque<(Instant, usize, Instant)>,
+    next: u64,
+}
+
+impl World {
+    fn new(threads: usize, way: Duration, service: Duration) -> Self {
+        let silence = SilenceSettings { validity: Duration::MAX, ..SilenceSettings::default() };
+        let settings = QueueSettings { threshold: Some(THRESHOLD), silence, ..QueueSettings::default() };
+        let mut queues: Vec<_> = (0..threads).map(|_| Queue::new(settings)).collect();
+        for queue in &mut queues {
+            queue.announce(Instant::ZERO, 0, CAPACITY / threads as f64, &mut Vec::new());
+        }
+        Self { queues, way, service, free: Instant::ZERO, answers: VecDeque::new(), next: 0 }
+    }
+
+    /// One call is offered each millisecond from one time on and until another. Returns how many the server got, and the most that it
+    /// had at once.
+    fn run(&mut self, millis: core::ops::Range<u64>) -> (usize, usize) {
+        let (mut delivered, mut most) = (0, 0);
+        for now in millis.map(Instant::from_millis) {
+            while let Some((_, queue, sent)) = self.answers.pop_front_if(|(at, ..)| *at <= now) {
+                self.queues[queue].answered(now, 0, sent);
+                delivered += self.tick(now, queue, None);
+            }
+            self.next += 1;
+            for queue in 0..self.queues.len() {
+                let is_its = self.next as usize % self.queues.len() == queue;
+                delivered += self.tick(now, queue, is_its.then_some(self.next));
+            }
+            most = most.max(self.answers.len());
+        }
+        (delivered, most)
+    }
+
+    fn tick(&mut self, now: Instant, queue: usize, offered: Option<u64>) -> usize {
+        let mut out = Vec::new();
+        self.queues[queue].tick(now, &mut out);
+        if let Some(key) = offered {
+            self.queues[queue].offer(now, key, (), 0, &mut out);
+        }
+        let delivered = out.iter().filter(|effect| matches!(effect, Effect::Deliver { .. })).count();
+        for _ in 0..delivered {
+            self.free = self.free.max(now) + self.service;
+            self.answers.push_back((self.free + self.way, queue, now));
+        }
+        delivered
+    }
+}
+
+/// More than this a server of 500 calls/s is not to have: what it would take at the announced capacity within the threshold, and again as
+/// many for the time of a call that is there alone, which is less than the threshold. A thread may find some calls of each other one
+/// when it measures that.
+fn bound(threads: usize) -> usize {
+    (CAPACITY * (2 * THRESHOLD).as_secs_f64()) as usize + 6 * threads
+}
+
+/// The time in a queue that stands is no time of the way: if it counted as such, the bound would rise with the queue.
+#[test]
+fn an_overloaded_member_has_no_more_with_every_minute() {
+    for threads in [1, 4, 16] {
+        // It takes half of what it has announced.
+        let mut world = World::new(threads, Duration::from_millis(1), Duration::from_millis(2));
+        for minute in 0..12 {
+            let (delivered, most) = world.run(minute * 60_000..(minute + 1) * 60_000);
+            assert!(most <= bound(threads), "{threads} threads, minute {minute}: {most}");
+            assert!(delivered >= 29_900, "{threads} threads, minute {minute}: it is idle: {delivered}");
+        }
+    }
+}
+
+/// A member that has become slower without any overload, or the way to which is longer, is not held to what it was.
+#[test]
+fn a_longer_way_is_found_out_under_load() {
+    for (threads, millis) in [(1, 50), (4, 50), (1, 400), (4, 400)] {
+        let mut world = World::new(threads, Duration::from_millis(1), Duration::ZERO);
+        world.run(0..30_000);
+        world.way = Duration::from_millis(millis);
+        let (held, _) = world.run(30_000..60_000);
+        assert!(held < 15_000, "the bound is not that of a short way: {held}");
+        world.run(60_000..180_000);
+        let (delivered, _) = world.run(180_000..240_000);
+        assert!(delivered > 58_000, "{threads} threads, {millis} ms: {delivered}");
+        // And back, when it is overloaded.
+        (world.way, world.service) = (Duration::from_millis(1), Duration::from_millis(2));
+        world.run(240_000..420_000);
+        let (_, most) = world.run(420_000..480_000);
+        assert!(most <= bound(threads), "{threads} threads, {millis} ms: {most}");
+    }
+}
