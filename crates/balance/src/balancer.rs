@@ -412,6 +412,12 @@ impl Balancer {
         left.is_some()
     }
 
+    /// Whether this node has had a request since then, and has answered nothing to it so far. Not where nobody takes note of its answer,
+    /// since its session has too many transactions.
+    pub fn is_unanswered(&self, request: &Request<'_>, by: (Slot, Instant)) -> bool {
+        self.store.unanswered_of(request) == Some(by)
+    }
+
     /// Chooses a node, none of these, for a request that nothing is remembered of: that is no call here, and no load.
     pub fn pick(&mut self, now: Instant, request: &Request<'_>, except: &[Slot]) -> Decision {
         let Pool { policy, members } = self.pools.get_mut(request.pool);

@@ -429,6 +429,9 @@ impl Shard {
         for pool in without_takers {
             *edge.counters.without_takers.entry(pool).or_default() += 1;
         }
+        if let Some(queues) = queues {
+            queues.settle(now, |slot| balancer.is_unanswered(&facts.request, (slot, now)));
+        }
         chosen
     }
 

@@ -571,6 +571,34 @@ fn who_stalls_loses_capacity() {
     assert_eq!(others.count(), 2, "{report:?}");
 }
 
+/// A single call that has moved is one that its member swallows, or one that it was slow with: that shows when it answers after all.
+#[test]
+fn a_call_that_is_answered_after_all_was_a_slow_one() {
+    let capacities = [true, false].map(|answers_after_all| {
+        let mut bed = bed_of(MODE, setup(100.0, CapacitySource::Responses));
+        let (mut slow, mut next) = (None, 0);
+        for number in 0..250 {
+            let request = call(&mut bed, &format!("call{number}"));
+            if *slow.get_or_insert(request.to) == request.to && number >= next {
+                next = number + 20;
+                let moved = bed.wait(A_WHILE).remove(0);
+                answered(&mut bed, &moved, 486);
+                if answers_after_all {
+                    answered(&mut bed, &request, 100);
+                    answered(&mut bed, &request, 487);
+                }
+            } else {
+                answered(&mut bed, &request, 486);
+            }
+            bed.wait(Duration::from_millis(15));
+        }
+        let report = bed.shard.queue_reports().remove(0).expect("the pool has a queue");
+        let slow = slow.map(|at| Slot(bed.slot(at)));
+        report.members.iter().find(|member| Some(member.slot) == slow).map(|member| member.capacity)
+    });
+    assert!(capacities[0] < capacities[1], "{capacities:?}");
+}
+
 /// The record of a call names the member that has answered it.
 #[test]
 fn the_record_is_of_the_member_that_answered() {

@@ -133,3 +133,63 @@ fn swallowed_calls_lower_no_capacity() {
     assert_eq!((report.counts.refused, report.counts.expired), (0, 0), "{report:?}");
     assert!(waited < 20, "{waited} of 1,000 did not find a member at once");
 }
+
+/// How many calls count as unanswered, by slot.
+fn unanswered(bed: &Bed) -> [usize; 3] {
+    let report = bed.shard.queue_reports().remove(0).expect("the pool has a queue");
+    let of = |slot| report.members.iter().find(|member| member.slot == Slot(slot));
+    [0, 1, 2].map(|slot| of(slot).map_or(0, |member| member.unanswered))
+}
+
+/// A call that does not reach its member is none that the member leaves unanswered.
+#[test]
+fn a_call_that_could_not_be_sent_is_given_back() {
+    let mut bed = bed(setup(Choice::IndexPacking, 300.0, CapacitySource::Fixed), true);
+    let first = call(&mut bed, 1).remove(0);
+    assert_eq!((bed.slot(first.to), unanswered(&bed)), (0, [1, 0, 0]));
+    let mut out = base::Outbox::default();
+    bed.shard.unreachable(bed.now, first.to, &first.bytes, &mut out);
+    let second = invites(bed.done(out)).remove(0);
+    assert_ne!(second.to, first.to);
+    assert_eq!(unanswered(&bed), [0; 3], "nor has the second one got it from the queue");
+}
+
+/// Nobody hears of the answer to a branch of a call that has too many.
+#[test]
+fn branches_that_are_too_many_for_a_session_are_given_back() {
+    let mut bed = bed(setup(Choice::MostRoom, 10_000.0, CapacitySource::Fixed), true);
+    let first = call(&mut bed, 0).remove(0);
+    answered(&mut bed, &first);
+    bed.wait(Duration::from_millis(100));
+    let mut branches = Vec::new();
+    for branch in 0..70 {
+        let request = Req::new("INVITE", "call", client());
+        let via = request.via.replace("branch=z9hG4bK", &format!("branch=z9hG4bK{branch}x"));
+        let request = Req { via, ..request };
+        branches.extend(invites(bed.receive(0, client(), &request.bytes())));
+    }
+    assert_eq!((branches.len(), unanswered(&bed).iter().sum::<usize>()), (70, 64));
+    for request in &branches {
+        answered(&mut bed, request);
+    }
+    assert_eq!(unanswered(&bed), [0; 3]);
+}
+
+/// A call that has waited may be refused when its turn has come: for want of room for its transaction, here.
+#[test]
+fn a_call_that_is_refused_when_its_turn_comes_is_given_back() {
+    let mut setup = setup(Choice::MostRoom, 100.0, CapacitySource::Fixed);
+    setup.settings.bound = Duration::from_secs(4);
+    let mut bed = bed(setup, true);
+    let given: Vec<_> = (0..6).flat_map(|number| call(&mut bed, number)).collect();
+    assert_eq!((given.len(), unanswered(&bed)), (3, [1; 3]), "one for each, and three wait");
+    let limits = ProxyLimits { transactions: 0, ..LIMITS };
+    bed.shard.set_limits(limits);
+    let sent = bed.wait(Duration::from_millis(50));
+    assert_eq!(
+        sent.iter().filter(|sent| sent.to == client() && sent.status() == 503).count(),
+        3,
+        "{sent:#?}"
+    );
+    assert_eq!(unanswered(&bed), [1; 3]);
+}

@@ -236,10 +236,11 @@ impl<K: Ord + Clone, T, M: Ord + Copy> FrontQueue<K, T, M> {
         self.has_changed(now);
     }
 
-    /// A call that a member got at `sent` is another's after all, who was faster. [`tick`](Self::tick) is to follow.
-    pub fn taken_back(&mut self, now: Instant, member: M, sent: Instant) {
-        self.members.taken_back(member, sent);
+    /// A call that a member got at `sent` is another's after all, who was faster, or was never sent, or nobody will hear of its answer.
+    /// It counts no more as unanswered; returns whether it did. [`tick`](Self::tick) is to follow.
+    pub fn taken_back(&mut self, now: Instant, member: M, sent: Instant) -> bool {
         self.has_changed(now);
+        self.members.taken_back(member, sent)
     }
 
     /// A member has answered something: it does not stand still. [`tick`](Self::tick) is to follow.

@@ -124,11 +124,9 @@ impl<M: Ord + Copy> Members<M> {
         }
     }
 
-    /// Somebody else has answered a call that it got then.
-    pub(super) fn taken_back(&mut self, member: M, sent: Instant) {
-        if let Some(member) = self.all.get_mut(&member) {
-            member.unanswered.take_back(sent);
-        }
+    /// A call that it got then counts no more as unanswered. Returns whether it did.
+    pub(super) fn taken_back(&mut self, member: M, sent: Instant) -> bool {
+        self.all.get_mut(&member).is_some_and(|member| member.unanswered.take_back(sent))
     }
 
     /// Whether it has answered calls that came so much later than this one that it does not work at it.

@@ -129,17 +129,18 @@ impl Unanswered {
         core::mem::replace(&mut self.is_silent, true)
     }
 
-    /// Somebody else has the call that was sent then.
-    pub(super) fn take_back(&mut self, sent: Instant) {
-        self.remove(sent);
-        self.left = self.left.max(Some(sent));
+    /// The call that was sent then counts no more, though the member may have it. Returns whether it did count.
+    pub(super) fn take_back(&mut self, sent: Instant) -> bool {
+        let did_count = self.remove(sent);
+        if did_count {
+            self.left = self.left.max(Some(sent));
+        }
+        did_count
     }
 
-    fn remove(&mut self, sent: Instant) {
+    fn remove(&mut self, sent: Instant) -> bool {
         let place = self.sent.partition_point(|at| *at < sent);
-        if self.sent.get(place) == Some(&sent) {
-            self.sent.remove(place);
-        }
+        self.sent.get(place) == Some(&sent) && self.sent.remove(place).is_some()
     }
 
     /// Whether calls were answered that came so much later than this one that the member does not work at it.

@@ -22,6 +22,8 @@ pub(crate) enum Operation {
     Answers(Member),
     /// A member answers one of its calls, the last one or the one in this place.
     Answer(Member, usize),
+    /// The first call that a member has could not be sent to it.
+    TakeBack(Member),
     /// Time passes and nobody ticks.
     Pass(u64),
     /// Ticks at each deadline that comes within so many milliseconds.
@@ -234,6 +236,7 @@ impl Checker {
                 }
             }
             Operation::Answer(member, place) => self.answer(member, place, &mut out),
+            Operation::TakeBack(member) => self.take_back(member, &mut out),
             Operation::Pass(millis) => {
                 self.now += Duration::from_millis(millis);
                 return;
@@ -274,6 +277,18 @@ impl Checker {
         }
         self.queue.answered(now, member, sent);
         self.queue.tick(now, out);
+    }
+
+    fn take_back(&mut self, member: Member, out: &mut Vec<Seen>) {
+        let Some(account) = self.accounts.get_mut(&member).filter(|account| !account.open.is_empty()) else {
+            return;
+        };
+        let sent = account.open.remove(0);
+        if let Some(place) = account.counted.iter().position(|other| *other == sent) {
+            account.counted.remove(place);
+        }
+        self.queue.taken_back(self.now, member, sent);
+        self.queue.tick(self.now, out);
     }
 
     fn move_from(&mut self, member: Member) {

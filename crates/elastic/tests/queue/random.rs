@@ -15,6 +15,7 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
         2 => (0..4_u8).prop_map(Operation::Move),
         1 => (0..4_u8).prop_map(Operation::Answers),
         4 => (0..4_u8, 0..6_usize).prop_map(|(member, place)| Operation::Answer(member, place)),
+        1 => (0..4_u8).prop_map(Operation::TakeBack),
         1 => (0..3_000_u64).prop_map(Operation::Pass),
         3 => (0..120_u64).prop_map(Operation::Pass),
         4 => (0..400_u64).prop_map(Operation::Run),

@@ -1,7 +1,7 @@
 //! Capacities of members from how long they take for the first answer to an INVITE: where nobody beside them measures, or while
 //! whoever does is silent.
 
-use balance::Slot;
+use balance::{CallKey, Slot};
 use base::Instant;
 use core::time::Duration;
 use elastic::estimate::{Estimator, Settings, Window};
@@ -22,8 +22,8 @@ struct Member {
     moved: usize,
     /// How many calls in a row have moved, none having been answered in between.
     moved_in_row: usize,
-    /// When it got the first of them.
-    first_moved: Instant,
+    /// When it got the first of them, and which call that is.
+    first_moved: (Instant, CallKey),
     /// Calls of these windows whose first answer has not come. What is answered beyond them is no call from here: an INVITE that
     /// comes again with credentials, or one of another pool.
     unanswered: u64,
@@ -60,7 +60,7 @@ impl Measured {
             answers: Vec::new(),
             moved: 0,
             moved_in_row: 0,
-            first_moved: now,
+            first_moved: (now, CallKey(0)),
             unanswered: 0,
             was_silent: false,
         };
@@ -106,16 +106,16 @@ impl Measured {
     /// A call has moved to another member, since this one, which got it at `sent`, has answered nothing to it. If the call before has moved as well, and
     /// nothing was answered in between, the member is slow, and has carried neither. One call alone says nothing: it may be one that the
     /// member never answers.
-    pub(super) fn moved(&mut self, now: Instant, slot: Slot, sent: Instant) {
+    pub(super) fn moved(&mut self, now: Instant, slot: Slot, (sent, call): (Instant, CallKey)) {
         let Some(member) = self.members.get_mut(&slot).filter(|member| member.unanswered > 0) else { return };
         member.unanswered -= 1;
         member.moved_in_row += 1;
         let slow: &[Duration] = match member.moved_in_row {
             1 => {
-                member.first_moved = sent;
+                member.first_moved = (sent, call);
                 return;
             }
-            2 => &[now - member.first_moved, now - sent],
+            2 => &[now - member.first_moved.0, now - sent],
             _ => &[now - sent],
         };
         member.answers.extend_from_slice(slow);
@@ -123,12 +123,15 @@ impl Measured {
         self.ends.get_or_insert(now + WINDOW);
     }
 
-    /// A member has answered a call that had moved: it has not swallowed that, and was slow.
-    pub(super) fn answered_late(&mut self, now: Instant, slot: Slot) {
+    /// A member has answered the INVITE of a call that is not with it any more. If that is the call that has moved, the member has not
+    /// swallowed it, and was slow.
+    pub(super) fn answered_late(&mut self, now: Instant, slot: Slot, call: CallKey) {
         let Some(member) = self.members.get_mut(&slot) else { return };
+        let (sent, moved) = member.first_moved;
         // Of several in a row each was counted when it moved.
-        if core::mem::take(&mut member.moved_in_row) == 1 {
-            member.answers.push(now.saturating_since(member.first_moved));
+        if member.moved_in_row == 1 && call == moved {
+            member.moved_in_row = 0;
+            member.answers.push(now.saturating_since(sent));
             member.moved += 1;
             self.ends.get_or_insert(now + WINDOW);
         }
@@ -214,12 +217,39 @@ mod tests {
         for second in 0..4 {
             for call in 0..25 {
                 measured.delivered(at(1_000 * second + call), Slot(0));
-                measured.moved(at(1_000 * second + call + 100), Slot(0), at(1_000 * second + call));
+                let sent = at(1_000 * second + call);
+                measured.moved(at(1_000 * second + call + 100), Slot(0), (sent, CallKey(7)));
             }
             last =
                 measured.capacities(at(1_000 * (second + 1))).first().map_or(last, |(_, capacity)| *capacity);
         }
         assert!(last < 0.8 * start, "{last}");
+    }
+
+    /// A copy of an answer to another call says nothing of the one that has moved.
+    #[test]
+    fn only_an_answer_to_the_call_that_has_moved_is_a_late_one() {
+        let at = Instant::from_millis;
+        let capacity = |answered| {
+            let mut measured = Measured::new(Settings { maximum: 100.0, ..Settings::default() });
+            let mut last = measured.enter(at(0), Slot(0), None);
+            for second in 0..10 {
+                let from = 1_000 * second;
+                for call in 0..10 {
+                    measured.delivered(at(from), Slot(0));
+                    if call > 0 {
+                        measured.answered(at(from), Slot(0), Duration::from_micros(100));
+                    }
+                }
+                measured.moved(at(from + 100), Slot(0), (at(from), CallKey(7)));
+                measured.answered_late(at(from + 200), Slot(0), answered);
+                for (_, capacity) in measured.capacities(at(from + 1_000)) {
+                    last = capacity;
+                }
+            }
+            last
+        };
+        assert!(capacity(CallKey(7)) < capacity(CallKey(8)));
     }
 
     /// Or a member that loses every race would pass for one that stands still.

@@ -13,7 +13,7 @@ use crate::home::Known;
 use crate::reply::{Halt, Own};
 use crate::validate::{Refused, refused};
 use crate::{Drop, Shard, ShardEvent};
-use balance::{Balancer, NodeId, PoolId, Slot};
+use balance::{Balancer, CallKey, NodeId, PoolId, Slot};
 use base::{Flow, Instant, Outbox};
 use core::time::Duration;
 use elastic::queue::Effect;
@@ -62,6 +62,8 @@ pub(crate) struct Queues {
     released: Vec<Waiter>,
     /// Members have changed, and may take what waits.
     is_stale: bool,
+    /// The member of this pool gets a call in this step.
+    given: Option<(PoolId, Slot)>,
     shards: usize,
 }
 
@@ -114,6 +116,7 @@ impl Queues {
             news: Vec::new(),
             released: Vec::new(),
             is_stale: false,
+            given: None,
             shards: 1,
         }
     }
@@ -153,13 +156,19 @@ impl Queues {
     }
 
     /// A call has moved on from the first member, which got it at that time and was silent since, to that other one.
-    pub(crate) fn moved(&mut self, now: Instant, pool: PoolId, first: (Slot, Instant), other: Slot) {
+    pub(crate) fn moved(
+        &mut self,
+        now: Instant,
+        (pool, call): (PoolId, CallKey),
+        first: (Slot, Instant),
+        other: Slot,
+    ) {
         if let Some(queue) = self.of(pool) {
-            queue.moved(now, first, other);
+            queue.moved(now, call, first, other);
         }
     }
 
-    /// A call that a member got at that time belongs to one that was faster.
+    /// A call that a member got at that time is with one that was faster, or could not be sent, or nobody will hear of its answer.
     pub(crate) fn taken_back(&mut self, now: Instant, pool: PoolId, member: (Slot, Instant)) {
         if let Some(queue) = self.of(pool) {
             queue.taken_back(now, member);
@@ -186,9 +195,19 @@ impl Queues {
         self.pools.get_mut(pool.index())?.as_mut()
     }
 
-    /// A member has answered anything: it does not stand still. `is_late`: a call that had moved on from it.
-    pub(crate) fn answers(&mut self, now: Instant, slot: Slot, is_late: bool) {
-        self.pools.iter_mut().flatten().for_each(|queue| queue.answers(now, slot, is_late));
+    /// A member has answered anything: it does not stand still. `late`: the INVITE of this call, which is another member's, or over.
+    pub(crate) fn answers(&mut self, now: Instant, slot: Slot, late: Option<CallKey>) {
+        self.pools.iter_mut().flatten().for_each(|queue| queue.answers(now, slot, late));
+    }
+
+    /// What has become of the call that was given to a member in this step: unless that has it by now, and the balancer waits for its
+    /// answer, it counts no more as one that the member has not answered.
+    pub(crate) fn settle(&mut self, now: Instant, has_it: impl FnOnce(Slot) -> bool) {
+        if let Some((pool, slot)) = self.given.take()
+            && !has_it(slot)
+        {
+            self.taken_back(now, pool, (slot, now));
+        }
     }
 
     pub(crate) fn deadline(&self) -> Option<Instant> {
@@ -222,6 +241,7 @@ impl Queues {
         let Some(Some(queue)) = self.pools.get_mut(pool.index()) else { return Turn::Full(full(None)) };
         queue.look(now, (pool, balancer), true, &self.announced);
         if let Some(slot) = queue.pull(now) {
+            self.given = Some((pool, slot));
             return Turn::Now(slot);
         }
         let key = self.keys.request(message).key;
@@ -379,7 +399,14 @@ impl Shard {
     fn carry_out(&mut self, pool: PoolId, effect: Due, out: &mut Outbox<ShardEvent>) {
         match effect {
             Effect::Deliver { item, member, .. } => {
+                if let Some(queues) = &mut self.queues {
+                    queues.given = Some((pool, member));
+                }
                 self.take_up(*item, Some((pool, Waited::Pulled(member))), out);
+                // It may have been refused before anybody asked for a member.
+                if let Some(queues) = &mut self.queues {
+                    queues.settle(self.edge.now, |_| false);
+                }
             }
             // Another pool of its route may have room.
             Effect::Refuse { item, retry_after, .. } => {

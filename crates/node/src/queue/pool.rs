@@ -2,7 +2,7 @@
 
 use super::measured::Measured;
 use super::{Announced, HALF_T1, Waiter};
-use balance::{Balancer, FirstAnswer, NodeId, PoolId, Slot, Weights};
+use balance::{Balancer, CallKey, FirstAnswer, NodeId, PoolId, Slot, Weights};
 use base::Instant;
 use core::time::Duration;
 use elastic::estimate::{Settings, SilenceSettings};
@@ -83,6 +83,8 @@ pub struct QueueMember {
     pub slot: Slot,
     /// New calls a second that it can take.
     pub capacity: f64,
+    /// Calls that it got from the queue and has not answered at all, if they count on its bound.
+    pub unanswered: usize,
     /// Whether its announcements stay out.
     pub is_silent: bool,
     /// Whether it takes calls now, at a shard at least.
@@ -108,6 +110,7 @@ impl QueueReport {
             match self.members.iter_mut().find(|known| known.slot == member.slot) {
                 Some(known) => {
                     known.capacity += member.capacity;
+                    known.unanswered += member.unanswered;
                     known.is_silent |= member.is_silent;
                     known.is_open |= member.is_open;
                     known.is_known &= member.is_known;
@@ -295,26 +298,27 @@ impl PoolQueue {
 
     /// A call has moved on from the first member, which got it at `sent` and was silent since, to that other one. Where the first one has
     /// answered later calls meanwhile, the time says nothing of it: or whoever calls what it never answers would make it slow.
-    pub(super) fn moved(&mut self, now: Instant, (first, sent): (Slot, Instant), other: Slot) {
+    pub(super) fn moved(&mut self, now: Instant, call: CallKey, (first, sent): (Slot, Instant), other: Slot) {
         if self.front.moved(now, (first, sent), other) {
-            self.measured.moved(now, first, sent);
+            self.measured.moved(now, first, (sent, call));
         } else {
             self.measured.taken_back(first);
         }
         self.measured.delivered(now, other);
     }
 
-    /// A call that a member got at `sent` belongs to one that was faster.
+    /// A call that a member got at `sent` counts no more as one that it has not answered.
     pub(super) fn taken_back(&mut self, now: Instant, (slot, sent): (Slot, Instant)) {
-        self.front.taken_back(now, slot, sent);
-        self.measured.taken_back(slot);
+        if self.front.taken_back(now, slot, sent) {
+            self.measured.taken_back(slot);
+        }
     }
 
-    /// A member has answered anything; `is_late`: a call that had moved on from it.
-    pub(super) fn answers(&mut self, now: Instant, slot: Slot, is_late: bool) {
+    /// A member has answered anything; `late`: the INVITE of this call, which is not with it any more.
+    pub(super) fn answers(&mut self, now: Instant, slot: Slot, late: Option<CallKey>) {
         self.front.answers(now, slot);
-        if is_late {
-            self.measured.answered_late(now, slot);
+        if let Some(call) = late {
+            self.measured.answered_late(now, slot, call);
         }
     }
 
@@ -406,6 +410,7 @@ impl PoolQueue {
         let member = |(slot, view): (Slot, MemberView)| QueueMember {
             slot,
             capacity: view.capacity,
+            unanswered: view.unanswered,
             is_silent: view.silent,
             is_open: view.open,
             is_known: !view.silent && self.is_known(slot, announced),

@@ -314,6 +314,7 @@ impl Router<Wire> for Assigner<'_> {
                     self.balancer.unanswered(self.now, slot, since, request.noted.as_deref());
                 }
                 if !is_silent {
+                    self.not_sent(assigned, attempt);
                     self.balancer.unreachable(self.now, slot, self.now + PAUSE);
                 }
             }

@@ -367,8 +367,8 @@ impl Stateful {
             if let Some(queues) = queues {
                 // The call is another member's, or over.
                 let is_others = request.is_none_or(|request| !request.counts_with(Some(slot)));
-                let is_invite = message.cseq().method == Method::Invite;
-                queues.answers(edge.now, slot, is_invite && is_others);
+                let is_late = is_others && message.cseq().method == Method::Invite;
+                queues.answers(edge.now, slot, is_late.then(|| edge.tokens.call_key(message.call_id())));
             }
             balancer.answered(edge.now, slot);
             balancer.count_response(slot, status);

@@ -86,11 +86,23 @@ impl Assigner<'_> {
         let Decision::Forward { slot, .. } = self.balancer.move_to(self.now, &request, other) else {
             return None;
         };
-        queues.moved(self.now, pool, (first, assigned.since), slot);
+        queues.moved(self.now, (pool, request.key), (first, assigned.since), slot);
         self.budgets.of(rule).retry(self.now);
         assigned.moved = Some(Moved { since: [assigned.since, self.now], holder: 0, by_second: 0 });
         assigned.give(self.now, SECOND, slot);
         Some(slot)
+    }
+
+    /// The member of this attempt cannot be sent to: a call that it had from the queue is not with it.
+    pub(super) fn not_sent(&mut self, assigned: &Assigned, attempt: Attempt) {
+        let Some(place) = assigned.place_of(attempt).filter(|_| !assigned.is_fixed) else { return };
+        let since = match &assigned.moved {
+            Some(moved) => moved.since.get(place).copied(),
+            None => (place == 0).then_some(assigned.since),
+        };
+        if let (Some(since), Some(queues)) = (since, self.queues.as_deref_mut()) {
+            queues.taken_back(self.now, assigned.request.pool, (assigned.tried[place], since));
+        }
     }
 
     /// One of two members has answered first, or has sent the first 2xx: it counts there from now on.
