@@ -18,7 +18,7 @@ pub(crate) enum Begins {
     Nothing,
     /// Nothing: it is the retransmission of a request that was charged and forwarded, and has no final answer.
     Again,
-    /// Nothing: it follows a challenge (401, 407) or a 422 to a request that was charged.
+    /// Nothing: it follows a challenge (401, 407) or a 422 to a request that was charged, of the same method and to the same Request-URI.
     Follows(Asker),
     /// Something: its source is charged.
     New,
@@ -46,8 +46,8 @@ impl Begins {
 pub(crate) struct Names {
     /// Of its transaction.
     request: u64,
-    /// Of its Request-URI, with which it is another transaction at the next hop.
-    uri: u64,
+    /// Of its method and Request-URI: another Request-URI makes it another transaction at the next hop.
+    asks: u64,
     /// Of its call.
     call: CallKey,
     cseq: u32,
@@ -55,7 +55,7 @@ pub(crate) struct Names {
 
 impl Names {
     /// Those of a request that is not looked up.
-    pub(crate) const NONE: Self = Self { request: 0, uri: 0, call: CallKey(0), cseq: 0 };
+    pub(crate) const NONE: Self = Self { request: 0, asks: 0, call: CallKey(0), cseq: 0 };
 
     /// Those of a request whose responses go to `target`.
     pub(crate) fn new(
@@ -68,7 +68,7 @@ impl Names {
         let branch = message.top_via().branch;
         Self {
             request: transaction(tokens, message, branch, target),
-            uri: uri(tokens, message),
+            asks: asks(tokens, message),
             call,
             cseq: request.cseq,
         }
@@ -97,8 +97,10 @@ fn transaction(tokens: &Tokens, message: &Message<'_>, branch: Option<&[u8]>, ta
     hasher.finish()
 }
 
-fn uri(tokens: &Tokens, message: &Message<'_>) -> u64 {
+fn asks(tokens: &Tokens, message: &Message<'_>) -> u64 {
     let mut hasher = tokens.kept_hasher();
+    hasher.write(message.cseq().method_name.of(message.bytes()));
+    hasher.write_u8(b' ');
     hasher.write(message.uri().unwrap_or_default());
     hasher.finish()
 }
@@ -127,13 +129,16 @@ struct Passed {
     since: Instant,
     /// How many more copies are free.
     copies: u8,
-    uri: u64,
+    /// Its method and Request-URI ([`Names::asks`]).
+    asks: u64,
 }
 
 /// The last request of a call that began something or followed.
 #[derive(Clone, Copy, Debug)]
 struct Last {
     cseq: u32,
+    /// Its method and Request-URI ([`Names::asks`]).
+    asks: u64,
     /// How many more may follow.
     followers: u8,
     /// Who has answered it so that one may.
@@ -164,9 +169,12 @@ impl Begun {
     /// What a request begins that is part of no dialog and no other request.
     pub(crate) fn of(&self, now: Instant, names: &Names) -> Begins {
         let is_copy = |passed: &Passed| {
-            passed.copies > 0 && passed.uri == names.uri && now.saturating_since(passed.since) < LATEST
+            passed.copies > 0 && passed.asks == names.asks && now.saturating_since(passed.since) < LATEST
         };
-        let follows = |last: &Last| last.asked_by.filter(|_| last.followers > 0 && names.cseq > last.cseq);
+        // The same request with credentials, or with a longer session (RFC 3261 §22.2, RFC 4028 §7.3): who could ask for anything else
+        // would have that for nothing.
+        let is_same = |last: &Last| names.asks == last.asks && names.cseq > last.cseq;
+        let follows = |last: &Last| last.asked_by.filter(|_| last.followers > 0 && is_same(last));
         if self.passed.get(&names.request).is_some_and(is_copy) {
             Begins::Again
         } else {
@@ -183,7 +191,7 @@ impl Begun {
             }
             Begins::New => FOLLOWERS,
         };
-        self.calls.insert(names.call, Last { cseq: names.cseq, followers, asked_by: None });
+        self.calls.insert(names.call, Last { cseq: names.cseq, asks: names.asks, followers, asked_by: None });
     }
 
     /// A request goes on that begins this.
@@ -191,7 +199,7 @@ impl Begun {
         let passed = match (begins, self.passed.get(&names.request)) {
             (Begins::Nothing, _) => return,
             (Begins::Again, Some(passed)) => Passed { copies: passed.copies.saturating_sub(1), ..*passed },
-            _ => Passed { since: now, copies: COPIES, uri: names.uri },
+            _ => Passed { since: now, copies: COPIES, asks: names.asks },
         };
         self.passed.insert(names.request, passed);
     }

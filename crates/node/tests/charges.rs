@@ -187,6 +187,33 @@ fn two_requests_may_follow_challenges() {
     }
 }
 
+/// Credentials are for the request that was challenged. Else whoever is challenged for a call could ask for two others.
+#[test]
+fn what_follows_a_challenge_is_the_same_request() {
+    for other in [
+        Req { uri: "sip:other@pool.example".to_owned(), ..number(2) },
+        Req { method: "OPTIONS".to_owned(), ..number(2) },
+    ] {
+        for Way { name, mut bed } in ways() {
+            limit(&mut bed, 1);
+            let sent = passes(&mut bed, &number(1)).expect("the first");
+            refuse(&mut bed, &number(1), &sent, 407);
+            assert!(passes(&mut bed, &other).is_none(), "{name}: {other:?}");
+            assert!(passes(&mut bed, &number(3)).is_some(), "{name}: the same");
+        }
+    }
+    // As above, of requests that share the key of a Call-ID.
+    for Way { name, mut bed } in ways() {
+        limit(&mut bed, 1);
+        let [first, other, same] = [(1, "MESSAGE"), (2, "REGISTER"), (3, "MESSAGE")]
+            .map(|(cseq, method)| Req { method: method.to_owned(), ..number(cseq) });
+        let sent = passes(&mut bed, &first).expect("the first");
+        refuse(&mut bed, &first, &sent, 401);
+        assert!(passes(&mut bed, &other).is_none(), "{name}");
+        assert!(passes(&mut bed, &same).is_some(), "{name}: the same");
+    }
+}
+
 /// Three members, each with room for one call at once and ten a second.
 fn queue(with_transactions: bool) -> Bed {
     let mut bed = Bed::new(Site::plain());

@@ -266,8 +266,8 @@ impl Default for RawAccess {
 }
 
 /// How many new requests each source may begin a second, over all threads; what is refused does not count, nor do
-/// retransmissions, nor the one or two requests that follow a 401, 407 or 422. Memory is fixed, however many sources there are, or
-/// seem to be.
+/// retransmissions, nor the one or two requests with the same method and Request-URI that follow a 401, 407 or 422. Memory is fixed,
+/// however many sources there are, or seem to be.
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct RawRate {
