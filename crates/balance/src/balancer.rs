@@ -371,7 +371,7 @@ impl Balancer {
         picture.takers(Method::Invite, &[], true).iter().next().is_some()
     }
 
-    /// A node has failed a request, which is tried with another one, none of these. What is open of it there is taken back.
+    /// A node has failed a request. Another node is chosen, none of `except`, and the request's transaction counts with that one.
     pub fn again(&mut self, now: Instant, request: &Request<'_>, except: &[Slot]) -> Decision {
         self.carry_out(now, request, |picture, policy| picture.again(request, except, policy))
     }
@@ -481,7 +481,7 @@ impl Balancer {
             pool.policy.on_response(slot, response.method, now.saturating_since(started));
         }
         let node = &mut self.nodes[slot.index()];
-        // Only a trial begins as late in a pause.
+        // In a pause that it asked for a node gets calls only as trials, from HALF_OPEN after the beginning on.
         if begins && now < node.asked_until && started >= node.paused_since + HALF_OPEN {
             node.wake();
             self.store.forget_refusals(slot);
@@ -501,8 +501,8 @@ impl Balancer {
         self.store.resume_dialog_of(now, call, tags);
     }
 
-    /// A node has answered a request, whoever has its lease by now. One in doubt lives, here at once and elsewhere by the
-    /// sign, of which there are a few a second at most.
+    /// A node has answered a request, even one that counts with another node by now. A node that was taken for silent is up: in this
+    /// shard at once, in the others when they hear of the [`Sign`], of which there are a few a second at most.
     pub fn answered(&mut self, now: Instant, slot: Slot) {
         let evidence = &mut self.store.evidence[slot.index()];
         evidence.answers(now);
@@ -530,8 +530,9 @@ impl Balancer {
         self.store.stats[slot.index()].responses.count(status);
     }
 
-    /// A node answered 503: if it lately did so to half of its new requests, it pauses until then, here at once and elsewhere by
-    /// the sign. If it asked for the time (Retry-After) it gets no new calls at all; if not, only when no other node takes any.
+    /// A node answered 503. If it lately refused at least half of its new requests so, it pauses `until` then, at most for
+    /// [`SessionSettings::max_rest`]: in this shard at once, in the others when they hear of the [`Sign`]. If it `asked` for the pause
+    /// (Retry-After), it gets a new call only as a trial; if not, also where no other node takes any.
     pub fn pause(&mut self, now: Instant, slot: Slot, until: Instant, asked: bool) {
         let SessionStore { evidence, leases, .. } = &mut self.store;
         if !evidence[slot.index()].refusals.refuses(leases.shared(slot)) {

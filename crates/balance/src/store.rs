@@ -24,11 +24,13 @@ fn ewma(mean: Duration, value: Duration) -> Duration {
 /// some hundred microseconds; what is left is due again at once.
 const EXPIRE_BUDGET: usize = 1_024;
 
-/// Most requests that are watched of those that nodes have left to others: what they say of a node, the next ones say again.
+/// Requests at most that have moved on from a node and are watched for its answer. Beyond that none is watched: that a node answers
+/// nothing is shown by those that are.
 const LEFT_MOST: usize = 1_024;
 
-/// Open transactions that a session keeps. No dialog has as many, but anybody may send requests of one Call-ID, and
-/// their list is walked.
+/// Open transactions of a session that are counted; twice as many for a BYE. No dialog has as many, but anybody may send requests of
+/// one Call-ID, and the list of a session's transactions is walked for each message. Beyond that a request is forwarded and
+/// counted nowhere: its answer is no [`FirstAnswer`], either.
 const MOST_OPEN: usize = 64;
 
 /// How long a call counts that is known from a token alone, without a further sign of life. The session timer's usual
@@ -190,9 +192,9 @@ impl SessionStore {
         request.method == Method::Bye && self.table.get(at).has_dialog(request.dialog())
     }
 
-    /// Whether no transaction may be opened for a request: its session has as many as it may have, or all together are as
-    /// many as they may be. There is room for a BYE beyond what others may fill. The first one of a session is what ends
-    /// it, so it always has its place.
+    /// Whether no transaction may be opened for a request, since its session has [`MOST_OPEN`], or all sessions together have
+    /// `max_sessions`. A BYE of the call may have more. The first transaction of a session is always opened, since the session ends with
+    /// it.
     fn is_one_too_many(&self, at: u32, request: &Request<'_>) -> bool {
         let hangs_up = self.hangs_up(at, request);
         let most = if hangs_up { 2 * MOST_OPEN } else { MOST_OPEN };
@@ -201,7 +203,7 @@ impl SessionStore {
         is_full || self.open_of(at).nth(most - 1).is_some()
     }
 
-    /// Opens the transaction of a request that has not been seen before. One too many goes its way uncounted.
+    /// Opens the transaction of a request that has not been seen before, unless it is one too many.
     pub(crate) fn open(&mut self, now: Instant, at: u32, request: &Request<'_>, slot: Slot) {
         let seen = &mut self.table.get_mut(at).seen[request.direction as usize];
         *seen = (*seen).max(request.cseq.saturating_add(1));
@@ -485,8 +487,9 @@ impl SessionStore {
         self.end_transaction(lease, reason);
     }
 
-    /// The same of one that failed. By a server's failure an INVITE keeps its lease for as long as one takes that succeeds:
-    /// else who fails at once has the least work, and gets every call.
+    /// Ends a transaction that failed. If it is an INVITE that failed on the server's side (500, 502, 503, 504, 580), its lease lasts until an INVITE that
+    /// succeeds would have been answered, by the mean. Otherwise a server that fails every call at once would have the least load,
+    /// and get all calls.
     fn close_failed(&mut self, now: Instant, key: u32, status: u16) {
         let open = &self.transactions[key];
         let until = open.started + self.mean_success;

@@ -130,9 +130,12 @@ impl Place {
 ///   whatever others behind the same address do to other names. A guesser behind the same address who tries this very
 ///   user takes from the same pair. Who comes from a new place while the name is under attack competes with the
 ///   guesser for one try each `every`. What a restart has forgotten, the user's live bindings tell (`Bans::learn`).
-/// - A guesser has `failures` tries for a user, and one more each `every`, from however many unknown sources: by default
-///   some 2,900 a day. Shards tell each other of wrong answers and of new pairs ([`Judgement`]), so that holds for all of
-///   them together, but for the look-ups that are under way at once; several processes count apart.
+/// - From sources that are not known for a user, however many, a guesser has `user.failures` wrong answers about that user and one
+///   more each `user.every`: by default 20, and 2,880 a day. At a source that is known for the user, such as an address that they
+///   share, a guesser has those of the known pair as well: by default 20, and 8,640 a day, at each such source.
+/// - Tries that are looked up at the same time may exceed a limit, by `at_once` at most; all of them count, so the next try is due
+///   later. The shards of a process tell each other of wrong answers and of new pairs ([`Judgement`]), so these numbers are those of
+///   a process. Several processes count apart, and a restart begins with full buckets.
 /// - Clients behind a trusted proxy are told apart by the address that it saw ([`Place`]). Where it does not say, its address
 ///   has no limit of its own: each pair and each user have theirs.
 /// - Where a nonce is good at its source only ([`Nonces`](crate::Nonces)), sources cannot be forged: who forges an address

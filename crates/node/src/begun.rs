@@ -117,7 +117,8 @@ const COPIES: u8 = 10;
 /// For how long (64*T1, RFC 3261 §17.1.1.2).
 const LATEST: Duration = Duration::from_secs(32);
 
-/// Requests that may follow one that was charged: who is asked for credentials by a proxy and by the server behind it sends two.
+/// Requests that may follow one that was charged: one with credentials for this proxy, and one with those for the server behind it as
+/// well. Where that server answers 422, too (RFC 4028 §7.3), the third one is charged.
 const FOLLOWERS: u8 = 2;
 
 /// Requests and calls of a shard that are remembered, in each of two generations: of 32 s at 2,000 a second.
@@ -145,8 +146,9 @@ struct Last {
     asked_by: Option<Asker>,
 }
 
-/// What was begun of late, in bounded memory. Whatever is forgotten is charged when it comes again, so nobody gains by having it
-/// forgotten; and every entry has been charged to somebody.
+/// Which requests have begun something of late, in bounded memory. A request that is forgotten is charged when it comes again, so no
+/// sender gains by pushing entries out. An entry is of a request that was charged, or of one that followed it for nothing: there are
+/// at most [`FOLLOWERS`] of these for each that was charged.
 #[derive(Debug)]
 pub(crate) struct Begun {
     passed: Recent<u64, Passed>,

@@ -215,10 +215,10 @@ impl<K: Ord + Clone, T, M: Ord + Copy> FrontQueue<K, T, M> {
         self.members.choose(now, Some(member), &self.settings)
     }
 
-    /// A call that the first member got at `sent` has moved on to the [other](Self::other) member. The first one gets no more calls for
-    /// a while; with a [threshold](QueueSettings::threshold) one more before that. Not so where nobody has room: it may be no worse than
-    /// the others. Nor where it has answered later calls meanwhile: then it does not stand still, and only this call is swallowed or lost.
-    /// Returns whether it may stand still.
+    /// A call that the first member got at `sent` has moved on to the [other](Self::other) member. The first member may stand still: it
+    /// gets no call for a while ([`Moves::hold`](super::Moves::hold)); with a [threshold](QueueSettings::threshold) it gets one call at a
+    /// time, and none for a while only when the next one moves as well. If it has answered calls meanwhile that came later, it does
+    /// not stand still: this call was lost, or the member never answers it. Returns whether the member may stand still.
     pub fn moved(&mut self, now: Instant, (first, sent): (M, Instant), other: M) -> bool {
         let Some(moves) = self.settings.moves else { return false };
         let has_stalled = !self.members.has_passed(first, sent, &self.settings);

@@ -99,8 +99,9 @@ impl<M: Ord + Copy> Members<M> {
         self.all.remove(&member);
     }
 
-    /// It has left a call unanswered that another one gets. If calls are bounded by what is unanswered it gets one more, since it may
-    /// never answer this one alone; else, or if that was it, none until then.
+    /// A call has moved away from a member that left it unanswered. With [`QueueSettings::threshold`] the member gets one call at a time
+    /// from then on, as one that answers nothing: it may be that it never answers this call alone. If it was so before, or without a
+    /// threshold, it gets no call before `until`. Any answer ends both.
     pub(super) fn stall(&mut self, member: M, until: Instant, settings: &QueueSettings) {
         if let Some(member) = self.all.get_mut(&member)
             && (member.unanswered.falls_silent() || settings.threshold.is_none())
