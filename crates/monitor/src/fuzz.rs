@@ -38,6 +38,10 @@ fn run(data: &[u8]) -> Report {
         // Up to a minute, mostly much less.
         now += Duration::from_millis(u64::from(*wait & 31) << (*wait >> 5).min(11));
         monitor.advance(now, |report| last = check(&last, report));
+        if kind & 0x40 != 0 {
+            monitor.set_clock(now);
+            monitor.tick(kind & 0x80 == 0, |report| last = check(&last, report));
+        }
         match kind % 8 {
             0 => {
                 let _ = monitor.hep(now, bytes);
@@ -56,7 +60,7 @@ fn run(data: &[u8]) -> Report {
 
 /// Checks a window against the one before, and returns it.
 fn check(before: &Report, report: &Report) -> Report {
-    let Report { window, counts, totals, waiting } = report;
+    let Report { window, counts, totals, waiting, is_late: _ } = report;
     assert!(window.start >= before.window.end && window.end > window.start);
     assert_eq!(window.count, counts.measured, "each latency is one of a request that is counted");
     assert_eq!(window.latency.is_some(), window.count > 0);

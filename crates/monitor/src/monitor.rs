@@ -16,6 +16,15 @@ const EMPTY_MAX: u64 = 60;
 /// A clock that has gone back by more than this was set.
 const SET_BACK: Duration = Duration::from_secs(10);
 
+/// How long after its end a window is ended by the clock: what was captured in it can be read by then.
+const GRACE: Duration = Duration::from_millis(20);
+
+/// A window that is ended so long after its end is late.
+const LATE: Duration = Duration::from_millis(100);
+
+/// A window that has so much unread behind its end is ended all the same where packets do not end it: a flood leaves some for ever.
+const BEHIND: Duration = Duration::from_secs(1);
+
 /// How far the clock of a sender of HEP may be off.
 const CLOCKS_DIFFER: Duration = Duration::from_mins(1);
 
@@ -58,14 +67,18 @@ pub struct Report {
     pub totals: Counts,
     /// Requests that wait at its end.
     pub waiting: usize,
+    /// Whether this process was late: the window was ended long after its end, or while not all was read that had come, or its clock was
+    /// set back. So it may have what belongs to others, or lack some.
+    pub is_late: bool,
 }
 
 /// Takes what was captured and measures.
 ///
 /// - Input, in about the order of time: [`packet`](Self::packet), [`hep`](Self::hep) or [`message`](Self::message);
 ///   [`dropped`](Self::dropped) for what the kernel lost.
-/// - Output: [`advance`](Self::advance) before each input with its time, and at times without one by the clock; at the end
-///   [`finish`](Self::finish).
+/// - Output: [`advance`](Self::advance) before each input with its time; at the end [`finish`](Self::finish).
+/// - Of what passes now: [`set_clock`](Self::set_clock) before what has come is read, [`tick`](Self::tick) after it, at
+///   [`wake_at`](Self::wake_at) at the latest.
 #[derive(Debug)]
 pub struct Monitor {
     decoder: Decoder,
@@ -75,6 +88,12 @@ pub struct Monitor {
     window: Duration,
     /// Totals at the beginning of the window.
     before: Counts,
+    /// The time of this host, before what is read now was read; `None` of a file.
+    clock: Option<Instant>,
+    /// Whether windows end by the clock alone: input is HEP, whose times are strangers'.
+    is_by_clock: bool,
+    /// Whether the open window is late already.
+    is_late: bool,
 }
 
 /// All but what makes messages of packets, which hands them on while it is borrowed.
@@ -97,7 +116,16 @@ impl Monitor {
             totals: Counts::default(),
         };
         let window = window.max(Duration::from_millis(1));
-        Self { decoder: Decoder::new(), measuring, end: None, window, before: Counts::default() }
+        Self {
+            decoder: Decoder::new(),
+            measuring,
+            end: None,
+            window,
+            before: Counts::default(),
+            clock: None,
+            is_by_clock: false,
+            is_late: false,
+        }
     }
 
     /// Takes a packet.
@@ -117,6 +145,7 @@ impl Monitor {
     /// # Errors
     /// It is none with SIP in it.
     pub fn hep(&mut self, now: Instant, packet: &[u8]) -> Result<(), HepError> {
+        self.is_by_clock = true;
         let captured = hep::read(packet).inspect_err(|_| self.measuring.totals.not_hep += 1)?;
         let off = now.saturating_since(captured.at).max(captured.at.saturating_since(now));
         if off > CLOCKS_DIFFER {
@@ -145,8 +174,35 @@ impl Monitor {
         self.end
     }
 
+    /// When [`tick`](Self::tick) may end a window.
+    pub fn wake_at(&self) -> Option<Instant> {
+        self.end.map(|end| end + GRACE)
+    }
+
+    /// The clock of this host shows `now`, and what has come is about to be read.
+    pub fn set_clock(&mut self, now: Instant) {
+        self.clock = Some(now);
+    }
+
+    /// What had come when the clock was set was read, all of it or not. Ends the windows that are over by then. While something is
+    /// unread, packets end their windows by their own times: the clock is ahead of them. Where they do not, the window is late, and
+    /// so is the next one, if this one has to end.
+    pub fn tick(&mut self, is_all_read: bool, report: impl FnMut(&Report)) {
+        let (Some(now), Some(end)) = (self.clock, self.end) else { return };
+        if !is_all_read && !self.is_by_clock {
+            return;
+        }
+        let wait = if is_all_read { GRACE } else { BEHIND };
+        let until = Instant::from_nanos(now.as_nanos().saturating_sub(wait.as_nanos() as u64));
+        self.is_late |= !is_all_read;
+        if end <= until || end.saturating_since(until) > self.window + SET_BACK {
+            self.advance(until, report);
+            self.is_late |= !is_all_read;
+        }
+    }
+
     /// Ends the windows that are over by `now`, and reports each. Windows begin at multiples of their length. Time that goes
-    /// backwards ends none; a clock that was set back begins anew.
+    /// backwards ends none; a clock that was set back begins anew. A packet alone that is older than the clock is none.
     pub fn advance(&mut self, now: Instant, mut report: impl FnMut(&Report)) {
         let Some(mut end) = self.end else {
             let start = self.start(now);
@@ -154,8 +210,10 @@ impl Monitor {
             self.end = Some(start + self.window);
             return;
         };
-        if end.saturating_since(now) > self.window + SET_BACK {
+        let is_back = |at: Instant| end.saturating_since(at) > self.window + SET_BACK;
+        if is_back(now) && self.clock.is_none_or(is_back) {
             end = self.start(now) + self.window;
+            self.is_late = true;
         }
         for _ in 0..EMPTY_MAX {
             // At the end of time there is no next window.
@@ -193,7 +251,14 @@ impl Monitor {
         pairs.expire(end, totals);
         let counts = totals.since(&self.before);
         self.before = *totals;
-        Report { window: latencies.end(end), counts, totals: *totals, waiting: pairs.waiting() }
+        let is_late = self.clock.is_some_and(|clock| clock >= end + LATE);
+        Report {
+            window: latencies.end(end),
+            counts,
+            totals: *totals,
+            waiting: pairs.waiting(),
+            is_late: core::mem::take(&mut self.is_late) || is_late,
+        }
     }
 }
 

@@ -83,6 +83,14 @@ impl Estimator {
         self.capacity = next;
         self.capacity
     }
+
+    /// Tells of a window whose counts may be those of others, since whoever counts was late. That it was slow counts: no law raises the
+    /// capacity above the threshold. What it has carried within the threshold shows nothing.
+    pub fn on_late_window(&mut self, now: Instant, window: &Window) -> f64 {
+        let is_slow = window.p95.is_none_or(|p95| p95 > self.settings.threshold);
+        let nothing = Window { calls: 0, p95: None, goodput: 0.0 };
+        self.on_window(now, if is_slow { window } else { &nothing })
+    }
 }
 
 fn start(settings: &Settings) -> f64 {

@@ -85,6 +85,28 @@ proptest! {
         prop_assert!(after <= most.max(settings.minimum) + 1e-9, "{before} {after} {floor}");
     }
 
+    /// Whoever counts may have been stopped, and find the calls of many seconds in one window: such a window raises nothing, and what is
+    /// raised later is no more than without it.
+    #[test]
+    fn a_late_window_raises_nothing(law in law(), windows in windows(), late in prop::collection::vec(any::<bool>(), 80)) {
+        let settings = Settings { law, ..Settings::default() };
+        let mut now = Instant::ZERO;
+        let mut estimator = Estimator::new(now, settings);
+        let mut carried = 0.5 * settings.maximum;
+        for ((wait, window), is_late) in windows.into_iter().zip(late) {
+            now += Duration::from_millis(wait % 3_000);
+            let before = estimator.capacity();
+            if is_late {
+                prop_assert!(estimator.on_late_window(now, &window) <= before);
+            } else {
+                // Of what it has carried in time, the law `proven` may make 5 % more in a second.
+                carried = window.goodput.max(carried);
+                let after = estimator.on_window(now, &window);
+                prop_assert!(law == Law::Smace || after <= before.max(1.3 * carried), "{after} {carried}");
+            }
+        }
+    }
+
     /// What was never tried is not announced: without a window that has used it, capacity does not grow beyond what was carried.
     #[test]
     fn proven_does_not_grow_on_little_demand(windows in windows()) {

@@ -101,3 +101,105 @@ fn what_is_lost_and_what_is_no_sip_is_counted() {
     assert_eq!((counts.messages, counts.requests, counts.malformed), (3, 1, 1));
     assert!(counts.all().any(|(name, _, count)| (name, count) == ("dropped", 7)));
 }
+
+/// What a monitor makes of 150 calls a second, each of which takes 2 ms, in 40 s. It looks every 5 ms, reads so many messages
+/// at most each time, and is stopped for so long after 10 s. Windows of HEP end `by_clock` alone.
+fn stopped_for(stopped: u64, most: usize, by_clock: bool) -> Vec<Report> {
+    const LAST: u64 = 40_000;
+    let mut monitor = Monitor { is_by_clock: by_clock, ..monitor() };
+    let mut messages = Vec::new();
+    for number in 0..LAST * 150 / 1_000 {
+        let [caller, server, callee] =
+            ["10.0.0.2:5060", "10.0.0.1:5060", "10.0.0.3:5060"].map(|text| text.parse().expect("an address"));
+        let request = TestRequest::new("INVITE", &number.to_string(), caller);
+        let via = format!("SIP/2.0/UDP 10.0.0.1;branch=z9hG4bK{number},{}", request.via);
+        // None is under way at the end of a window.
+        let came = number * 1_000 / 150 + 1;
+        messages.push((came, caller, server, request.bytes()));
+        messages.push((came + 2, server, callee, request.clone().via(&via).bytes()));
+    }
+    messages.sort_by_key(|(at, ..)| *at);
+    let mut reports = Vec::new();
+    let mut unread = messages.into_iter().peekable();
+    monitor.advance(at(0), |report| reports.push(*report));
+    for now in (0..LAST).step_by(5).filter(|now| !(10_300..10_300 + stopped).contains(now)) {
+        monitor.set_clock(at(now));
+        let mut read = 0;
+        while read < most
+            && let Some((stamp, from, to, bytes)) = unread.next_if(|(stamp, ..)| *stamp <= now)
+        {
+            if !by_clock {
+                monitor.advance(at(stamp), |report| reports.push(*report));
+            }
+            monitor.message(&Captured { at: at(stamp), from, to, transport: Transport::Udp, bytes: &bytes });
+            read += 1;
+        }
+        monitor.tick(read < most, |report| reports.push(*report));
+    }
+    reports
+}
+
+#[test]
+fn a_monitor_that_was_stopped_counts_each_window_by_itself_or_as_late() {
+    for (stopped, most, by_clock) in [5_000, 13_000]
+        .into_iter()
+        .flat_map(|stopped| [(8, false), (8, true), (100_000, true)].map(|(most, by)| (stopped, most, by)))
+    {
+        let reports = stopped_for(stopped, most, by_clock);
+        let what = format!("stopped for {stopped} ms, {most} at once, {by_clock}");
+        assert!(reports.len() >= 39, "{what}");
+        for pair in reports.windows(2) {
+            assert_eq!(
+                pair[0].window.end, pair[1].window.start,
+                "{what}: none is left out, none comes again"
+            );
+        }
+        let on_time: Vec<_> = reports.iter().filter(|report| !report.is_late).collect();
+        // By the clock a window ends 20 ms late, in which three more may come.
+        assert!(on_time.iter().all(|report| report.window.count <= 153), "{what}: {on_time:#?}");
+        // What has gathered is read five times as fast as it came.
+        assert!(on_time.len() as u64 >= 38 - stopped * 5 / 4 / 1_000, "{what}: {}", on_time.len());
+        let late = reports.len() - on_time.len();
+        assert!(late as u64 >= stopped / 1_000, "{what}: {late} are late");
+        if !by_clock {
+            assert!(reports.iter().all(|report| report.window.count == 150), "{what}: {reports:#?}");
+        }
+    }
+    for by_clock in [false, true] {
+        assert!(stopped_for(0, 8, by_clock).iter().all(|report| !report.is_late), "{by_clock}");
+    }
+}
+
+/// More comes than is ever read.
+#[test]
+fn a_flood_that_is_never_read_through_ends_windows_all_the_same() {
+    let mut monitor = Monitor { is_by_clock: true, ..monitor() };
+    let mut reports = Vec::new();
+    monitor.advance(at(0), |report| reports.push(*report));
+    for now in (0..10_000).step_by(10) {
+        monitor.set_clock(at(now));
+        monitor.tick(false, |report| reports.push(*report));
+    }
+    assert_eq!(reports.len(), 8, "{reports:#?}");
+    assert!(reports.iter().all(|report| report.is_late), "{reports:#?}");
+}
+
+#[test]
+fn a_clock_that_was_set_back_begins_anew_and_is_late_once() {
+    let mut monitor = monitor();
+    let mut reports = Vec::new();
+    for now in [100_000, 101_050, 102_050, 40_500, 41_050, 42_050] {
+        monitor.set_clock(at(now));
+        monitor.advance(at(100_000).min(at(now)), |report| reports.push(*report));
+        monitor.tick(true, |report| reports.push(*report));
+    }
+    let seen: Vec<_> = reports.iter().map(|report| (report.window.end, report.is_late)).collect();
+    assert_eq!(
+        seen,
+        [(at(101_000), false), (at(102_000), false), (at(41_000), true), (at(42_000), false)],
+        "{reports:#?}"
+    );
+    // A packet that is old, by a clock that goes on, is none of a clock that was set back.
+    monitor.advance(at(10_000), |report| panic!("{report:?}"));
+    assert_eq!(monitor.deadline(), Some(at(43_000)));
+}

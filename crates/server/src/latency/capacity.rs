@@ -30,7 +30,7 @@ impl CapacityEstimate {
 
     /// Takes the next window, and says what the server can take in calls a second. Requests that nothing was measured of show that
     /// the server stands still, but only if something was measured before: otherwise it may be one that passes no INVITEs on, or
-    /// whose outgoing messages are not seen here.
+    /// whose outgoing messages are not seen here. A late window raises nothing: the calls of several seconds may be in it.
     pub fn take(&mut self, report: &Report) -> f64 {
         let now = report.window.end;
         let estimator =
@@ -38,7 +38,12 @@ impl CapacityEstimate {
         self.has_measured |= report.window.latency.is_some();
         let window = seen(report, report.window.start);
         let calls = if self.has_measured { window.calls } else { 0 };
-        estimator.on_window(now, &Window { calls, ..window })
+        let window = Window { calls, ..window };
+        if report.is_late {
+            estimator.on_late_window(now, &window)
+        } else {
+            estimator.on_window(now, &window)
+        }
     }
 }
 
@@ -121,6 +126,33 @@ mod tests {
         stuck.take(&report(0, 100, Some(Duration::from_micros(100))));
         let last = (1..20).map(|second| stuck.take(&report(second, 300, None))).last();
         assert!(last.is_some_and(|capacity| capacity < 100.0), "what it lets wait does: {last:?}");
+    }
+
+    /// A monitor that was stopped finds the calls of seconds in one window.
+    #[test]
+    fn a_late_window_raises_nothing_and_cuts_all_the_same() {
+        for law in [Law::Proven, Law::Smace] {
+            let mut estimate = estimate(law);
+            let late = |second, p95| Report { is_late: true, ..report(second, 1_250, Some(p95)) };
+            let mut before = estimate.take(&report(0, 240, Some(Duration::from_micros(100))));
+            for second in 1..40 {
+                let capacity = estimate.take(&late(second, Duration::from_micros(100)));
+                assert!(capacity <= before, "{law:?}, second {second}: {capacity}");
+            }
+            // Nor does it count later what was carried then.
+            let mut other = self::estimate(law);
+            other.take(&report(0, 240, Some(Duration::from_micros(100))));
+            for second in 1..40 {
+                other.take(&report(second, 0, None));
+            }
+            for second in 40..60 {
+                let next = report(second, 240, Some(Duration::from_micros(100)));
+                before = estimate.take(&next);
+                assert!((before - other.take(&next)).abs() < 1e-9, "{law:?}, second {second}: {before}");
+            }
+            let slow = (60..80).map(|second| estimate.take(&late(second, Duration::from_millis(5)))).last();
+            assert!(slow.is_some_and(|slow| slow < 0.91 * before), "{law:?}: {slow:?}");
+        }
     }
 
     /// Beside a server that passes no INVITEs on there is nothing to pair.

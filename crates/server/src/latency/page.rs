@@ -197,6 +197,7 @@ mod tests {
             counts: Counts { measured: count, ..Counts::default() },
             totals: Counts { measured: number * 10, dropped: 3, ..Counts::default() },
             waiting: 2,
+            is_late: false,
         };
         Estimated { report, capacity: Some(312.5) }
     }

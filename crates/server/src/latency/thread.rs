@@ -14,8 +14,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// How long after its end a window is closed: what was captured in it has been read by then.
-const LATE: Duration = Duration::from_millis(20);
 /// Batches that are read before the clock is looked at again: some thousand packets, a few milliseconds.
 const BATCHES: usize = 64;
 /// How long packets gather before they are read: to wake up costs more than a packet does, and when it came is the kernel's stamp.
@@ -108,19 +106,21 @@ impl Watcher {
             if batches < FEW {
                 self.sleep(&[], GATHER);
             }
-            batches = self.drain(BATCHES, &clock, &mut report)?;
-            self.tick(clock(), &mut report)?;
+            // The clock comes first: what has come by then is read before any window ends by it.
+            batches = self.drain(BATCHES, clock(), &mut report)?;
+            self.tick(batches < BATCHES, &mut report)?;
         }
         // What has passed already still counts.
-        self.drain(LAST, &clock, &mut report)?;
+        let now = clock();
+        self.drain(LAST, now, &mut report)?;
         self.monitor.dropped(self.input.lost()?);
-        self.monitor.finish(clock(), &mut report);
+        self.monitor.finish(now, &mut report);
         self.flush()
     }
 
     /// Sleeps until something has come or a window is over.
     fn wait(&self, now: Instant) {
-        let due = self.monitor.deadline().unwrap_or(now) + LATE;
+        let due = self.monitor.wake_at().unwrap_or(now);
         self.sleep(&[PollFd::new(&self.input, PollFlags::IN)], due.saturating_since(now));
     }
 
@@ -141,11 +141,12 @@ impl Watcher {
     fn drain(
         &mut self,
         most: usize,
-        clock: &impl Fn() -> Instant,
+        now: Instant,
         report: &mut impl FnMut(&Report),
     ) -> Result<usize, LatencyError> {
         let mut batches = 0;
-        while batches < most && self.read(clock(), report)? {
+        self.monitor.set_clock(now);
+        while batches < most && self.read(now, report)? {
             batches += 1;
         }
         Ok(batches)
@@ -181,15 +182,12 @@ impl Watcher {
         }
     }
 
-    /// Closes the window if it is over.
-    fn tick(&mut self, now: Instant, report: &mut impl FnMut(&Report)) -> Result<(), LatencyError> {
+    /// Ends windows that are over.
+    fn tick(&mut self, is_all_read: bool, report: &mut impl FnMut(&Report)) -> Result<(), LatencyError> {
         self.monitor.dropped(self.input.lost()?);
-        let until = Instant::from_nanos(now.as_nanos().saturating_sub(LATE.as_nanos() as u64));
-        if self.monitor.deadline().is_some_and(|deadline| deadline <= until) {
-            self.monitor.advance(until, report);
-            self.flush()?;
-        }
-        Ok(())
+        let before = self.monitor.deadline();
+        self.monitor.tick(is_all_read, report);
+        if self.monitor.deadline() == before { Ok(()) } else { self.flush() }
     }
 
     fn flush(&mut self) -> Result<(), LatencyError> {

@@ -19,6 +19,8 @@ pub struct WindowView {
     /// Calls a second that the server can take since; missing where that is not estimated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity: Option<f64>,
+    /// Whether the monitor was late with it: it may have the calls of others, and raises no capacity.
+    pub late: bool,
     /// Requests that wait at its end.
     pub waiting: usize,
     /// What happened in it.
@@ -81,6 +83,7 @@ impl From<&Estimated> for WindowView {
             end: date(report.window.end),
             latency_ms: report.window.latency.map(Into::into),
             capacity: *capacity,
+            late: report.is_late,
             waiting: report.waiting,
             counts: counts(&report.counts),
         }
