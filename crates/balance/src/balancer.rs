@@ -10,7 +10,7 @@ use crate::store::SessionStore;
 use crate::transaction::{FirstAnswer, Success, TransactionId};
 use crate::{
     CallKey, CallLimits, EndReason, Health, Load, LoadCell, Node, NodeRefusal, NodeStats, OutcomeTally,
-    Policy, SessionView, Slot, TableCounts, Tags, Weights,
+    Policy, SentCalls, SessionView, Slot, TableCounts, Tags, Weights,
 };
 use base::Instant;
 use core::time::Duration;
@@ -249,7 +249,7 @@ pub struct CandidateVerdict {
 /// One shard's balancer: sessions, leases, and pools with their policies.
 ///
 /// - Setting up: [`new`](Self::new), [`set_nodes`](Self::set_nodes), [`set_pools`](Self::set_pools), [`set_policy`](Self::set_policy),
-///   [`set_peers`](Self::set_peers), [`set_call_limits`](Self::set_call_limits), [`set_others`](Self::set_others).
+///   [`set_peers`](Self::set_peers), [`set_call_limits`](Self::set_call_limits), [`set_sent_calls`](Self::set_sent_calls), [`set_others`](Self::set_others).
 /// - Traffic: [`request`](Self::request), [`response`](Self::response), [`answered`](Self::answered),
 ///   [`again`](Self::again), [`move_to`](Self::move_to), [`move_back`](Self::move_back), [`pick`](Self::pick),
 ///   [`end_dialog`](Self::end_dialog), [`resume_dialog`](Self::resume_dialog), [`unanswered`](Self::unanswered), [`pause`](Self::pause), [`count_request`](Self::count_request), [`count_response`](Self::count_response).
@@ -261,13 +261,14 @@ pub struct Balancer {
     store: SessionStore,
     nodes: Vec<Node>,
     pools: Pools,
+    sent_calls: Option<Arc<SentCalls>>,
 }
 
 impl Balancer {
     /// A balancer without nodes, and with one pool of whatever nodes there will be.
     pub fn new(settings: SessionSettings, policy: Box<dyn Policy>) -> Self {
         let pools = Pools::new(vec![Pool::of_all(policy)]);
-        Self { store: SessionStore::new(settings), nodes: Vec::new(), pools }
+        Self { store: SessionStore::new(settings), nodes: Vec::new(), pools, sent_calls: None }
     }
 
     /// Takes over the nodes as the cluster has them. Nodes that died since the last time lose their transactions, and those
@@ -339,6 +340,11 @@ impl Balancer {
     /// What all shards share of the nodes with a limit, before the first call.
     pub fn set_call_limits(&mut self, call_limits: Arc<CallLimits>) {
         self.store.leases.set_call_limits(call_limits);
+    }
+
+    /// Where new calls are counted by the node that they are sent to.
+    pub fn set_sent_calls(&mut self, sent_calls: Arc<SentCalls>) {
+        self.sent_calls = Some(sent_calls);
     }
 
     /// What the other shards have on a node.
@@ -522,6 +528,10 @@ impl Balancer {
             let SessionStore { evidence, leases, .. } = &mut self.store;
             let rested = self.nodes[slot.index()].paused_until;
             evidence[slot.index()].refusals.sends(now, rested, leases.shared(slot));
+            if let Some(sent_calls) = self.sent_calls.as_deref().filter(|_| request.method == Method::Invite)
+            {
+                sent_calls.count(slot);
+            }
         }
     }
 

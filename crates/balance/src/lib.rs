@@ -31,7 +31,7 @@ pub use balancer::{
 };
 pub use cluster::{Cluster, ClusterMember, HealthCause, HealthEffect, HealthNews, HealthSettings, Outlier};
 pub use lease::{Load, LoadCell};
-pub use limits::CallLimits;
+pub use limits::{CallLimits, SentCalls};
 pub use node::{Health, Node, NodeId, NodeRefusal, Slot};
 pub use outlier::{OutcomeTally, OutlierSettings};
 pub use policy::{Candidate, Policy, PolicyKind};

@@ -81,3 +81,24 @@ impl CallLimits {
         Totals { sent, refused }
     }
 }
+
+/// The new calls that each node was sent, by slot, over all shards of a process. Each count wraps.
+#[derive(Debug)]
+pub struct SentCalls(Box<[AtomicU32]>);
+
+impl Default for SentCalls {
+    fn default() -> Self {
+        Self((0..SLOTS).map(|_| AtomicU32::new(0)).collect())
+    }
+}
+
+impl SentCalls {
+    /// The calls that the node in `slot` was sent so far.
+    pub fn of(&self, slot: Slot) -> u32 {
+        self.0[slot.index()].load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn count(&self, slot: Slot) {
+        self.0[slot.index()].fetch_add(1, Ordering::Relaxed);
+    }
+}

@@ -5,6 +5,7 @@ use balance::policy::Tlwl;
 use balance::*;
 use base::Instant;
 use common::*;
+use std::sync::Arc;
 use wire::Method;
 
 /// One node that may have one call, and has it.
@@ -48,4 +49,25 @@ fn a_new_call_of_an_old_session_is_limited_too() {
     assert_eq!(balancer.request(Instant::ZERO, &request(1, Method::Invite, 2)), Decision::NoServer);
     let more = balancer.request(Instant::ZERO, &request(1, Method::Options, 3));
     assert_eq!(more, Decision::Forward { slot: Slot(0), why: Why::Session });
+}
+
+/// What a monitor beside a node hears of this process: INVITEs that begin calls, of all shards, and nothing else.
+#[test]
+fn new_calls_are_counted_over_all_shards() {
+    let sent_calls = Arc::<SentCalls>::default();
+    let mut shards = [0, 1].map(|_| balancer(Box::new(Tlwl::new(0)), &[1.0; 2]));
+    for shard in &mut shards {
+        shard.set_sent_calls(Arc::clone(&sent_calls));
+        for request in [
+            request(1, Method::Invite, 1),
+            request(2, Method::Options, 1),
+            request(1, Method::Cancel, 1),
+            request(1, Method::Ack, 1),
+            in_dialog(1, Method::Invite, 2),
+            in_dialog(1, Method::Bye, 3),
+        ] {
+            shard.count_request(Instant::ZERO, Slot(1), &request);
+        }
+    }
+    assert_eq!([0, 1].map(|slot| sent_calls.of(Slot(slot))), [0, 2]);
 }

@@ -123,7 +123,8 @@ impl Server {
         let copies = opened.copies();
         for (index, (peers, sockets)) in connect(count, &board)?.into_iter().zip(opened.sockets).enumerate() {
             let (handle, commands) = WorkerHandle::new(Arc::clone(&peers.wakers[index]));
-            let shard = shard(control.setup(), &config, call_limits.as_ref(), index, count)?;
+            let mut shard = shard(control.setup(), &config, call_limits.as_ref(), index, count)?;
+            shard.balancer_mut().set_sent_calls(Arc::clone(&control.sent_calls));
             let sockets = (sockets, opened.listeners.len());
             let commands = (handle.clone(), commands);
             workers.push(worker(index, clock, sockets, shard, peers, commands, reports_in.clone())?);

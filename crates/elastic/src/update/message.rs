@@ -6,7 +6,7 @@ use core::str::FromStr;
 use std::net::{IpAddr, SocketAddr};
 
 /// The version that is spoken here.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Bytes of a nonce: as many as never come twice.
 pub const NONCE_BYTES: usize = 16;
 /// The largest capacity that an update can have, in calls a second.

@@ -2,9 +2,9 @@
 //! key. `docs/elastic.md` has the protocol.
 //!
 //! ```text
-//! receiver  sarabande-capacity 1 NONCE                        once: version, and a random challenge
+//! receiver  sarabande-capacity 2 NONCE                        once: version, and a random challenge
 //! sender    UPDATE NUMBER SERVER CAPACITY CODE                once a second
-//! receiver  OK NUMBER         or    ERROR REASON, and the connection is closed
+//! receiver  OK NUMBER SENT    or    ERROR REASON, and the connection is closed
 //! ```
 //!
 //! CODE is HMAC-SHA256 (RFC 2104) with the key, over the greeting and the line before it. Hence an update that is accepted
@@ -18,9 +18,11 @@
 //! - [`Lines`]: bytes to lines, bounded,
 //! - [`Receiver`], [`Sender`]: the two ends of a connection,
 //! - [`Announcements`]: what was accepted last of each server,
+//! - [`Division`]: which part of a capacity each of several receivers is told,
 //! - [`Key`], [`Server`], [`Refusal`]: what they work with.
 
 mod announcements;
+mod division;
 pub mod fuzz;
 mod key;
 mod line;
@@ -30,6 +32,7 @@ mod refusal;
 mod sender;
 
 pub use announcements::{Announcement, Announcements};
+pub use division::Division;
 pub use key::Key;
 pub use line::{LINE_MAX, Lines};
 pub use message::{CAPACITY_MAX, NONCE_BYTES, NotAServer, Server, VERSION};

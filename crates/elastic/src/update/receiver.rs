@@ -15,9 +15,9 @@ pub struct Update {
 }
 
 impl Update {
-    /// The line that says that it was accepted.
-    pub fn ok(&self) -> String {
-        format!("OK {}\n", self.number)
+    /// The line that says that it was accepted, and how many calls its server was `sent` from here so far.
+    pub fn ok(&self, sent: u64) -> String {
+        format!("OK {} {sent}\n", self.number)
     }
 }
 

@@ -76,16 +76,18 @@ impl Sender {
         format!("{update} {}\n", hex(&code))
     }
 
-    /// Reads the answer to the last update, without its end.
+    /// Reads the answer to the last update, without its end: how many calls the receiver has sent the server so far.
     ///
     /// # Errors
     /// It was not accepted.
-    pub fn answer(&self, line: &[u8]) -> Result<(), SendError> {
+    pub fn answer(&self, line: &[u8]) -> Result<u64, SendError> {
         let text = core::str::from_utf8(line).map_err(|_| SendError::Confused)?;
-        match text.split_once(' ') {
-            Some(("OK", number)) if read_number(number) == Some(self.number) => Ok(()),
-            Some(("ERROR", reason)) => Err(SendError::Refused(Refusal::of(reason))),
-            _ => Err(SendError::Confused),
+        if let Some(reason) = text.strip_prefix("ERROR ") {
+            return Err(SendError::Refused(Refusal::of(reason)));
         }
+        let accepted = text.strip_prefix("OK ").and_then(|rest| rest.split_once(' '));
+        let (number, sent) = accepted.ok_or(SendError::Confused)?;
+        let sent = if sent == "0" { Some(0) } else { read_number(sent) };
+        sent.filter(|_| read_number(number) == Some(self.number)).ok_or(SendError::Confused)
     }
 }

@@ -5,12 +5,12 @@ use elastic::update::{Key, Receiver, Refusal, SendError, Sender, Server, Update}
 const KEY: [u8; 16] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
 const NONCE: [u8; 16] =
     [0x00, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa, 0xbb, 0xcc, 0xdd, 0xee, 0xff];
-const GREETING: &str = "sarabande-capacity 1 00112233445566778899aabbccddeeff\n";
+const GREETING: &str = "sarabande-capacity 2 00112233445566778899aabbccddeeff\n";
 // The codes were made with Python's `hmac`.
 const FIRST: &str =
-    "UPDATE 1 10.0.0.1:5060 312.500 4178b91ed0308d0921c5f18abd13d9f286722254a9e060eb567a547401cc64af\n";
+    "UPDATE 1 10.0.0.1:5060 312.500 da16b25b3e6a128c5cddf668081d8c878105e5d0a4eafe7c01a1b6b7a70cd69f\n";
 const SECOND: &str =
-    "UPDATE 2 sip1.example.com 0.000 9d045ab9d8051acf3bd810c6c96b0c98c00496ccad3b10b2efb10d49b9466c5e\n";
+    "UPDATE 2 sip1.example.com 0.000 376889aed32fb19097d1628637c80e32320c4a69fdfc237975dc723db17f9e4c\n";
 
 fn server(text: &str) -> Server {
     text.parse().expect("a server")
@@ -27,14 +27,15 @@ fn a_conversation_is_as_the_documentation_has_it() {
     assert_eq!(sender.update(&server("10.0.0.1"), 312.5), FIRST);
     let first = receiver.line(FIRST.trim_end().as_bytes()).unwrap();
     assert_eq!(first, Update { number: 1, server: server("10.0.0.1:5060"), capacity: 312.5 });
-    assert_eq!(first.ok(), "OK 1\n");
-    assert_eq!(sender.answer(b"OK 1"), Ok(()));
+    assert_eq!(first.ok(0), "OK 1 0\n");
+    assert_eq!(sender.answer(b"OK 1 0"), Ok(0));
     assert_eq!(sender.update(&server("sip1.example.com"), -3.0), SECOND);
     let second = receiver.line(SECOND.trim_end().as_bytes()).unwrap();
     assert_eq!(
-        (second.ok().as_str(), second.server),
-        ("OK 2\n", Server::Name("sip1.example.com".to_owned()))
+        (second.ok(1207).as_str(), second.server),
+        ("OK 2 1207\n", Server::Name("sip1.example.com".to_owned()))
     );
+    assert_eq!(sender.answer(b"OK 2 1207"), Ok(1207));
     let docs = include_str!("../../../../docs/elastic.md");
     for line in [GREETING, FIRST] {
         assert!(docs.contains(line.trim_end()), "the documentation has another example than {line}");
@@ -86,17 +87,20 @@ fn a_server_is_an_address_or_a_name() {
 fn a_sender_knows_its_receiver_and_its_answers() {
     let greeted = |line: &str| Sender::greeted(Key::new(&KEY), line.as_bytes()).map(|_| ());
     assert_eq!(greeted(GREETING.trim_end()), Ok(()));
-    let other = GREETING.replace(" 1 ", " 2 ");
+    let other = GREETING.replace(" 2 ", " 1 ");
     assert_eq!(greeted(other.trim_end()), Err(SendError::OtherVersion));
-    assert_eq!(greeted("sarabande-capacity 2 and more to come"), Err(SendError::OtherVersion));
-    for wrong in ["", "HTTP/1.1 400 Bad Request", "sarabande-capacity", "sarabande-capacity 1 0011", GREETING]
+    assert_eq!(greeted("sarabande-capacity 3 and more to come"), Err(SendError::OtherVersion));
+    for wrong in ["", "HTTP/1.1 400 Bad Request", "sarabande-capacity", "sarabande-capacity 2 0011", GREETING]
     {
         assert_eq!(greeted(wrong), Err(SendError::NoReceiver), "{wrong}");
     }
     assert!(Sender::greeted(Key::new(&KEY), b"\xff").is_err());
     let mut sender = sender();
     sender.update(&server("a"), 1.0);
-    for wrong in ["", "OK", "OK 2", "OK 01", "OK 1 ", "ok 1", "OK 1\r"] {
+    for wrong in [
+        "", "OK", "OK 1", "OK 2 0", "OK 01 0", "OK 1 ", "OK 1 00", "OK 1 -1", "OK 1 0 0", "ok 1 0",
+        "OK 1 0\r",
+    ] {
         assert_eq!(sender.answer(wrong.as_bytes()), Err(SendError::Confused), "{wrong}");
     }
     for refusal in Refusal::ALL {

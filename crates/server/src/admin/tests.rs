@@ -678,7 +678,7 @@ async fn announce(listen: SocketAddr, updates: &[(&str, f64)]) -> String {
 async fn what_monitors_announce_is_shown() {
     let (site, listen) = Site::with_capacity().await;
     let told = announce(listen, &[(&site.alive.to_string(), 300.0), (&site.alive.to_string(), 312.5)]).await;
-    assert!(told.ends_with("\nOK 1\nOK 2"), "{told}");
+    assert!(told.ends_with("\nOK 1 0\nOK 2 0"), "{told}");
     let told = announce(listen, &[("nobody.example.com", 1.0)]).await;
     assert!(told.ends_with("\nERROR unknown_server"), "{told}");
     let shown: CapacityView = site.ask("GET", "/api/capacity").await.json();

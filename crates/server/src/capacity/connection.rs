@@ -73,20 +73,20 @@ impl Connection {
                 Ok(update) => update?,
                 Err(_) => return Err(End::Closed(Closed::Silent)),
             };
-            self.offer(&update).await?;
+            let sent = self.offer(&update).await?;
             self.counts.accepted.fetch_add(1, Ordering::Relaxed);
             if !self.is_proven.swap(true, Ordering::Relaxed) {
                 tracing::info!(peer = %self.peer, server = %update.server, "a monitor announces capacity");
             }
-            self.write(&update.ok()).await?;
+            self.write(&update.ok(sent)).await?;
             // What comes faster waits in the kernel.
             tokio::time::sleep(self.limits.pause).await;
             wait = self.limits.idle;
         }
     }
 
-    /// Asks the control task to take it.
-    async fn offer(&self, update: &Update) -> Result<(), End> {
+    /// Asks the control task to take it. Returns how many calls its server was sent from here so far.
+    async fn offer(&self, update: &Update) -> Result<u64, End> {
         let (reply, answer) = oneshot::channel();
         let offer = Offer { connection: self.number, peer: self.peer, update: update.clone(), reply };
         self.offers.send(offer).await.map_err(|_| End::Gone)?;

@@ -29,8 +29,8 @@ pub(crate) struct Offer {
     /// Whose it is.
     pub(crate) peer: SocketAddr,
     pub(crate) update: Update,
-    /// What becomes of it.
-    pub(crate) reply: oneshot::Sender<Result<(), Refusal>>,
+    /// What becomes of it: how many calls its server was sent from here so far.
+    pub(crate) reply: oneshot::Sender<Result<u64, Refusal>>,
 }
 
 /// What the control task tells of `[capacity]`.

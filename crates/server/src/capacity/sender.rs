@@ -1,10 +1,10 @@
-//! Tells balancers every second what a server can take, on a thread of its own: whatever becomes of them, of their names or
-//! of the terminal, the measuring does not wait.
+//! Tells balancers every second what a server can take, each its part ([`Division`]), on a thread of its own: whatever becomes of
+//! them, of their names or of the terminal, the measuring does not wait.
 
-use elastic::update::{Key, Lines, Refusal, SendError, Sender, Server};
+use elastic::update::{Division, Key, Lines, Refusal, SendError, Sender, Server};
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use thiserror::Error;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -140,9 +140,14 @@ impl Telling {
         };
         let targets: Vec<_> = reporting.to.iter().map(target).collect();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let (division, since) = (Arc::new(Mutex::new(Division::default())), Instant::now());
         let reporters: Vec<_> = targets
             .iter()
-            .map(|target| Reporter {
+            .enumerate()
+            .map(|(index, target)| Reporter {
+                index,
+                division: Arc::clone(&division),
+                since,
                 target: Arc::clone(target),
                 reporting: reporting.clone(),
                 current: seen.clone(),
@@ -173,6 +178,11 @@ impl Telling {
 
 /// The task of a balancer.
 struct Reporter {
+    /// Among those that are told.
+    index: usize,
+    division: Arc<Mutex<Division<usize>>>,
+    /// When the time of the division begins.
+    since: Instant,
     target: Arc<Target>,
     reporting: Reporting,
     current: watch::Receiver<Option<Current>>,
@@ -215,7 +225,7 @@ impl Reporter {
 
     /// Tells over one connection, until there is nothing to tell.
     async fn tell(&self, people: &mut Told) -> Result<(), Failure> {
-        let Self { target, reporting, current, times } = self;
+        let Self { index, target, reporting, current, times, .. } = self;
         let mut stream = within(times.patience, TcpStream::connect(&target.name)).await??;
         // Small lines, each of which is waited for.
         stream.set_nodelay(true)?;
@@ -240,15 +250,17 @@ impl Reporter {
             else {
                 return Ok(());
             };
-            let update = sender.update(&reporting.server, capacity);
+            let part = self.divided(|division, now| division.part(now, *index, capacity));
+            let update = sender.update(&reporting.server, part);
             within(times.patience, stream.write_all(update.as_bytes())).await??;
             let line = within(times.patience, read(&mut stream, &mut lines)).await??;
-            sender.answer(&line).map_err(|error| match error {
+            let sent = sender.answer(&line).map_err(|error| match error {
                 SendError::Refused(Some(Refusal::UnknownServer)) => {
                     Failure::UnknownServer(reporting.server.clone())
                 }
                 error => Failure::Protocol(error),
             })?;
+            self.divided(|division, now| division.heard(now, *index, sent));
             target.accepted.fetch_add(1, Ordering::Relaxed);
             target.is_up.store(true, Ordering::Relaxed);
             told += 1;
@@ -257,6 +269,13 @@ impl Reporter {
                 (reporting.say)(&format!("{} is told the capacity{again}", target.name));
             }
         }
+    }
+}
+
+impl Reporter {
+    fn divided<T>(&self, what: impl FnOnce(&mut Division<usize>, base::Instant) -> T) -> T {
+        let now = base::Instant::ZERO + self.since.elapsed();
+        what(&mut self.division.lock().unwrap_or_else(PoisonError::into_inner), now)
     }
 }
 

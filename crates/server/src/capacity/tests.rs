@@ -53,6 +53,8 @@ struct Balancer {
     listening: Option<Listening>,
     known: Announcements<Server>,
     accepted: Vec<Update>,
+    /// Calls that its server was sent.
+    sent: u64,
 }
 
 impl Balancer {
@@ -62,7 +64,7 @@ impl Balancer {
         let config = CapacityConfig { listen, key: KEY, from: Access::default() };
         let intake = Intake::new(limits);
         let listening = Some(Listening::start(config.clone(), Some(listener), &intake));
-        Self { config, intake, listening, known: Announcements::default(), accepted: Vec::new() }
+        Self { config, intake, listening, known: Announcements::default(), accepted: Vec::new(), sent: 0 }
     }
 
     /// Stops to listen, as a process that is killed.
@@ -95,7 +97,7 @@ impl Balancer {
                 if taken.is_ok() {
                     self.accepted.push(update);
                 }
-                let _ = reply.send(taken);
+                let _ = reply.send(taken.map(|()| self.sent));
             }
         }
     }
@@ -168,6 +170,30 @@ async fn each_balancer_is_told_every_capacity() {
 }
 
 /// It is said once that the balancer is not there, and once that it is again, however often it was tried.
+/// A standby balancer takes nothing. Once both send calls, what they are told is the capacity together.
+#[tokio::test]
+async fn the_capacity_is_divided_among_those_that_send_calls() {
+    let (mut active, mut standby) = (Balancer::start(PATIENT), Balancer::start(PATIENT));
+    let _telling = monitor(&[active.address(), standby.address()], KEY, "10.0.0.1");
+    let told = |balancer: &Balancer| balancer.accepted.last().map_or(0.0, |update| update.capacity);
+    for _ in 0..5 {
+        active.sent += 100;
+        active.more(1).await;
+        standby.more(1).await;
+    }
+    assert_eq!((told(&active), standby.accepted.len()), (250.0, 5), "all of it");
+    let start = Instant::now();
+    loop {
+        assert!(start.elapsed() < PATIENCE, "{} and {}", told(&active), told(&standby));
+        (active.sent, standby.sent) = (active.sent + 100, standby.sent + 100);
+        active.more(1).await;
+        standby.more(1).await;
+        if (told(&active) + told(&standby) - 250.0).abs() < 1.0 {
+            break;
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_balancer_that_comes_back_is_told_again() {
     let mut balancer = Balancer::start(PATIENT);
@@ -200,7 +226,7 @@ async fn a_monitor_may_be_started_again() {
     let server: Server = "10.0.0.1".parse().unwrap();
     old.write_all(sender.update(&server, 900.0).as_bytes()).await.unwrap();
     balancer.more(1).await;
-    assert_eq!(line(&mut old).await, "OK 1\n");
+    assert_eq!(line(&mut old).await, "OK 1 0\n");
     let _telling = balancer.monitor(KEY);
     balancer.more(1).await;
     old.write_all(sender.update(&server, 900.0).as_bytes()).await.unwrap();
@@ -283,7 +309,7 @@ async fn who_is_silent_or_slow_is_closed() {
         }
     };
     timeout(PATIENCE, slow_writer).await.expect("it is closed however busy it looks");
-    assert!(rest(&mut silent).await.starts_with("sarabande-capacity 1 "));
+    assert!(rest(&mut silent).await.starts_with("sarabande-capacity 2 "));
     balancer.until("both are counted", |balancer| balancer.closed("silent") == 2).await;
     assert_eq!(balancer.counts().open, 0);
 }
@@ -297,7 +323,7 @@ async fn a_monitor_that_falls_silent_is_closed() {
     let mut sender = Sender::greeted(Key::new(&KEY), greeting.trim_end().as_bytes()).unwrap();
     stream.write_all(sender.update(&"a".parse().unwrap(), 1.0).as_bytes()).await.unwrap();
     balancer.until("it is closed", |balancer| balancer.closed("silent") == 1).await;
-    assert_eq!(rest(&mut stream).await, "OK 1\n");
+    assert_eq!(rest(&mut stream).await, "OK 1 0\n");
 }
 
 #[tokio::test]
@@ -325,7 +351,7 @@ async fn what_is_no_update_gets_its_reason() {
 #[tokio::test]
 async fn a_monitor_bears_with_whatever_answers() {
     for (index, answer) in
-        ["", "HTTP/1.1 400 Bad Request\r\n\r\n", "sarabande-capacity 2 x\n"].into_iter().enumerate()
+        ["", "HTTP/1.1 400 Bad Request\r\n\r\n", "sarabande-capacity 3 x\n"].into_iter().enumerate()
     {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();

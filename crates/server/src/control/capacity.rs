@@ -67,13 +67,14 @@ impl Control {
         let _ = reply.send(self.announced((connection, peer), &update.server, update.capacity));
     }
 
-    /// A monitor says what a server can take, in calls a second: each capacity that was accepted passes here, once.
+    /// A monitor says what a server can take, in calls a second: each capacity that was accepted passes here, once. Returns how many
+    /// calls the server was sent from here so far.
     fn announced(
         &mut self,
         (connection, peer): (u64, SocketAddr),
         server: &Server,
         capacity: f64,
-    ) -> Result<(), Refusal> {
+    ) -> Result<u64, Refusal> {
         let address = match server {
             Server::Address(address) => Some(Address::Socket(*address)),
             Server::Name(name) => config::member_address(name).ok(),
@@ -89,11 +90,13 @@ impl Control {
             Server::Address(_) => capacity,
             Server::Name(_) => capacity / meant.len().max(1) as f64,
         };
-        for (_, member) in meant {
+        let mut sent = 0;
+        for (slot, member) in meant {
             self.capacity.announced.take(now, connection, member, capacity)?;
             self.take(ControlInput::Capacity { member, capacity });
+            sent += u64::from(self.sent_calls.of(slot));
         }
-        Ok(())
+        Ok(sent)
     }
 
     /// Forgets the capacities of members that are no more.

@@ -30,7 +30,7 @@ use ::control::{
     ControlEffect, ControlInput, Drainer, Egress, FoundAddresses, ListedMember, MemberName, QuestionId,
     WorkLeft,
 };
-use balance::{CallLimits, PoolId, Slot};
+use balance::{CallLimits, PoolId, SentCalls, Slot};
 use base::{Flow, Instant, Outbox};
 use capacity::Capacities;
 use config::Config;
@@ -184,6 +184,8 @@ pub(crate) struct Control {
     down: Vec<&'static str>,
     /// What the shards share of members with a limit of calls.
     call_limits: Option<Arc<CallLimits>>,
+    /// Of all shards.
+    pub(crate) sent_calls: Arc<SentCalls>,
     admin: Option<Interface>,
     /// Updates of capacity.
     capacity: Capacities,
@@ -238,6 +240,7 @@ impl Control {
             records,
             down: Vec::new(),
             call_limits: None,
+            sent_calls: Arc::default(),
             admin: None,
             capacity: Capacities::default(),
             scaling: None,
