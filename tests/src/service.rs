@@ -100,9 +100,12 @@ impl Service {
         let script = line.split('\'').nth(1).expect("a command of the shell").to_owned();
         let script = script.replace("%n", NAME).replace("$MAINPID", &self.main.id().to_string());
         let path = format!("{}:{}", self.folder.join("bin").display(), env::var("PATH").unwrap_or_default());
+        // A main process that is slow sees both at once.
+        self.main.signal(Signal::STOP);
         let status = Command::new("/bin/sh").arg("-c").arg(script).env("PATH", path).status();
         assert!(status.as_ref().is_ok_and(std::process::ExitStatus::success), "{status:?}");
         self.main.signal(Signal::TERM);
+        self.main.signal(Signal::CONT);
         self.main.wait_within(END)
     }
 

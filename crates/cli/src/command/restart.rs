@@ -27,7 +27,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         std::thread::sleep(POLL);
         // No answer may be the moment in which one process hands the listener to the other.
         if let Ok(now) = health(target)
-            && now.uptime_seconds < before.uptime_seconds
+            && now.process != before.process
         {
             return print_line!("{}", text(&before, &now));
         }

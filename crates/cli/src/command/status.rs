@@ -406,6 +406,7 @@ pub(crate) mod tests {
             pools: Vec::new(),
             stopping: false,
             predecessor_calls: None,
+            process: 1,
             uptime_seconds: 5.0,
             version: "1.2.3".to_owned(),
         }

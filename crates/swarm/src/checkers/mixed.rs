@@ -41,8 +41,8 @@ struct Life {
     calls: BTreeMap<CallName, Call>,
     /// The requests without a final response, and the call of each.
     open: BTreeMap<RequestKey, (CallName, Method)>,
-    /// INVITEs that were refused, when, and whether their call had gone on before.
-    refused: BTreeMap<RequestKey, (Instant, bool)>,
+    /// INVITEs that were refused, and when.
+    refused: BTreeMap<RequestKey, Instant>,
     /// Dialogs of calls that a pool keeps the state of.
     answered: BTreeSet<DialogName>,
     /// Those that somebody has hung up, and was answered.
@@ -194,8 +194,7 @@ impl Life {
         }
     }
 
-    /// A refusal is final: a copy of an INVITE that comes later begins no call, where its transaction is known. What was refused
-    /// before it went on has none: for want of a server or of room, it is answered without, and a copy may find both.
+    /// A refusal is final: a copy of an INVITE that comes later begins no call, where transactions are kept.
     fn check_refused(
         &self,
         (now, since): (Instant, Instant),
@@ -204,7 +203,7 @@ impl Life {
         sent: &[Sent],
     ) -> Result<(), String> {
         let refused = self.refused.get(&key(request, request.cseq().method));
-        let Some(&(at, true)) = refused else { return Ok(()) };
+        let Some(&at) = refused else { return Ok(()) };
         let is_kept = file.pools_for(user_number(request)).all(|pool| pool.mode.forward.has_transactions());
         let goes_on = || sent.iter().any(|one| wire::scan(&one.bytes).is_ok_and(|sent| begins(&sent)));
         if is_kept && since < at && now < at + COPIES && goes_on() {
@@ -257,8 +256,7 @@ impl Life {
             return;
         }
         if status >= 300 {
-            let has_gone_on = self.calls.get(&call).is_some_and(|known| !known.kept.is_empty());
-            self.refused.insert(key, (now, has_gone_on));
+            self.refused.insert(key, now);
         } else if self.refused.contains_key(&key) {
             // What is accepted after the call has failed is found by its token alone, should it be heard of again.
         } else if let (Some(known), Some(tag)) = (self.calls.get(&call), response.to_tag())

@@ -24,7 +24,7 @@ pub(crate) fn all() -> Vec<Canary> {
     let is_answered = |record: &&mut CallRecord| record.accepted.is_some();
     vec![
         breaks(RunRule::WrongPool).tampers(begins, elsewhere),
-        // It refuses every fifth call that has gone on, and gives a copy of its INVITE to the member that has it.
+        // It refuses every fifth call, and gives a copy of its INVITE to the member that it would have gone to.
         breaks(RunRule::Ghost).on(begins, |memory, _, bytes, from, sent| {
             let is_first = memory.seen.insert(bytes.to_vec());
             let goes_on = sent.iter().find(|one| begins(&one.bytes)).cloned();
@@ -32,7 +32,7 @@ pub(crate) fn all() -> Vec<Canary> {
             match (goes_on, invite) {
                 (Some(invite), None) if is_first && memory.turn(5) => {
                     memory.kept.push(invite);
-                    sent.push(refuse(bytes, from, "Out of Order"));
+                    *sent = vec![refuse(bytes, from, "Out of Order")];
                 }
                 (_, Some(invite)) => *sent = vec![invite],
                 _ => {}

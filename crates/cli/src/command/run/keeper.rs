@@ -37,13 +37,15 @@ async fn keep(file: &Path) -> Result<()> {
     let mut servers = Servers(vec![start(file)?]);
     loop {
         tokio::select! {
+            // SIGTERM follows SIGUSR1 at once.
+            biased;
+            // The servers go on.
+            _ = let_go.recv() => return Ok(()),
             _ = ended.recv() => match servers.last_end() {
                 Some(status) if status.success() => return Ok(()),
                 Some(status) => bail!("the server has ended: {status}"),
                 None => {}
             },
-            // The servers go on.
-            _ = let_go.recv() => return Ok(()),
             _ = succeed.recv() => match start(file) {
                 Ok(server) => servers.0.push(server),
                 Err(error) => print_note!("sarabande: {error:#}"),

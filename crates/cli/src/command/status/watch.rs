@@ -92,7 +92,10 @@ impl Scene {
                 if self.silence.take().is_some() {
                     self.tell(now, "the server answers again".to_owned());
                 }
-                if answer.health.uptime_seconds < self.answer.health.uptime_seconds {
+                let of = |answer: &Answer| (answer.health.process, answer.health.uptime_seconds);
+                let (before, after) = (of(&self.answer), of(&answer));
+                // A container may give the same number again.
+                if after.0 != before.0 || after.1 < before.1 {
                     self.tell(now, "the server was started anew".to_owned());
                 }
                 for news in changes(members(&self.answer), members(&answer)) {

@@ -35,6 +35,8 @@ pub struct HealthView {
     /// Calls, or requests of a proxy, that the process before still has, whose sockets this one has taken over; `null`: there
     /// is none.
     pub predecessor_calls: Option<usize>,
+    /// Number of the process.
+    pub process: u32,
     /// Since the process started.
     pub uptime_seconds: f64,
     /// Of the program.
@@ -186,6 +188,7 @@ impl HealthView {
             pools,
             stopping: standing.stopping,
             predecessor_calls: standing.predecessor_calls,
+            process: std::process::id(),
             uptime_seconds: standing.uptime_seconds,
             version: env!("CARGO_PKG_VERSION").to_owned(),
         }
