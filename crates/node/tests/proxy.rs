@@ -3,7 +3,7 @@ mod common;
 
 use common::dialog::Dialog;
 use common::proxy::{HOPS, LIMITS, PROXY, ProxyBed as Bed, client};
-use common::text::{Req, answer, record_routes, replaced};
+use common::text::{Req, answer, answer_with, record_routes, replaced};
 use common::{KEY, LIFETIME, addr};
 use node::{ProxyLimits, TokenKey, Tokens};
 use std::time::Duration;
@@ -255,6 +255,38 @@ fn a_forged_icmp_error_does_nothing() {
     let forged = replaced(&at_hop.bytes, &branch, &format!("{}{last}", &branch[..branch.len() - 1]));
     assert_eq!(bed.step(|shard, now, out| shard.unreachable(now, at_hop.to, &forged, out)), []);
     assert_eq!(bed.resting(), []);
+}
+
+/// Whoever answers has the Via of the request, and may write another one in its place: nobody but who asked hears of it.
+#[test]
+fn a_response_goes_where_its_request_came_from() {
+    for status in [180, 200, 407, 486] {
+        let mut bed = Bed::plain();
+        let at_hop = bed.invite(&Req::new("INVITE", "call", client()));
+        let response = answer(&at_hop.bytes, addr(PROXY), status, addr(HOPS[0]));
+        let forged = replaced(&response, "received=127.0.9.1", "received=127.0.8.8");
+        assert_ne!(forged, response);
+        let sent = bed.receive(0, addr(HOPS[0]), &forged);
+        let back: Vec<_> = sent.iter().filter(|sent| sent.message().status() == Some(status)).collect();
+        assert_eq!((back.len(), back[0].to), (1, client()), "{sent:?}");
+        let repeated = bed.wait(Duration::from_secs(40));
+        assert!(repeated.iter().all(|sent| [client(), addr(HOPS[0])].contains(&sent.to)), "{repeated:?}");
+        bed.assert_forgets();
+    }
+}
+
+/// A `maddr` that is no address leads nowhere: the answer goes where the request came from, as the next hop has written it.
+#[test]
+fn a_response_to_a_via_that_leads_nowhere() {
+    let mut bed = Bed::plain();
+    let request = Req::new("INVITE", "call", client()).bytes();
+    let request = replaced(&request, ";rport", ";maddr=nowhere.example");
+    let at_hop = bed.receive(0, client(), &request).pop().expect("a 100 before it");
+    let challenge = [("Proxy-Authenticate", "Digest realm=\"r\", nonce=\"n\"")];
+    let response = answer_with(&at_hop.bytes, addr(PROXY), 407, addr(HOPS[0]), &challenge);
+    let sent = bed.receive(0, addr(HOPS[0]), &response);
+    let back = sent.iter().find(|sent| sent.to == client()).expect("it goes back");
+    assert_eq!((back.status(), back.message().header("Proxy-Authenticate").is_some()), (407, true));
 }
 
 /// Whoever got a request knows its branch. That tells of the address that it went to, and of no other one.

@@ -1,7 +1,7 @@
 //! Requests to a pool that keeps transactions, and that no dialog has led there (RFC 3261 §16.5).
 
 use super::attempts::Assigned;
-use super::editor::{Received, Refresh, Way};
+use super::editor::{Received, Refresh, Way, way_back};
 use super::located::Located;
 use super::{Lent, Stateful};
 use crate::Drop;
@@ -100,6 +100,7 @@ impl Stateful {
             bytes: message.bytes().into(),
             call: facts.request.key,
             flow,
+            back: way_back(lent.edge, message, flow),
             routing: facts.routing,
             breadth: max_breadth(message),
             refresh: Refresh::of(true),

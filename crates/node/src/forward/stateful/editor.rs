@@ -44,6 +44,8 @@ pub(crate) struct Received {
     pub(crate) call: CallKey,
     /// What it came by.
     pub(crate) flow: Flow,
+    /// Where its responses go (§18.2.2).
+    pub(crate) back: Flow,
     pub(crate) way: Way,
     /// Hash of the routing decision, for our Via (RFC 5393 §4.2).
     pub(crate) routing: u32,
@@ -90,6 +92,13 @@ pub(crate) enum Way {
     Pool(Box<Assigned>),
     /// To the contacts of a user.
     Contacts(Box<Located>),
+}
+
+/// Where the responses to a request go (§18.2.2): to where it came from, if its Via leads nowhere, or out of every family that
+/// there is.
+pub(super) fn way_back(edge: &Edge, message: &Message<'_>, flow: Flow) -> Flow {
+    let target = request_source_target(message.top_via(), flow.peer);
+    target.and_then(|target| edge.topology.way_to(flow.listener, target)).unwrap_or(flow)
 }
 
 impl Received {
@@ -296,11 +305,17 @@ impl Medium<Wire> for Editor<'_> {
         (Packet::new(bytes, hop), key)
     }
 
-    /// §16.7 steps 3, 8 and 9, §18.2.2: by the next Via, from where the request came in.
+    /// §16.7 steps 3, 8 and 9, §18.2.2: to where the request came from, as long as that is known: whoever answers may have written
+    /// another Via. Else by the next Via.
     fn relay(&mut self, request: Option<&mut Received>, response: &Message<'_>) -> Option<Packet> {
-        let to = response_target(&response.second_via()?)?;
-        let asked = response.top_via().branch.and_then(peek_listener).unwrap_or_default();
-        let flow = self.edge.topology.way_to(asked.into(), to)?;
+        let via = response.second_via()?;
+        let flow = if let Some(request) = &request {
+            request.back
+        } else {
+            let asked = response.top_via().branch.and_then(peek_listener).unwrap_or_default();
+            self.edge.topology.way_to(asked.into(), response_target(&via)?)?
+        };
+        let to = flow.peer;
         self.edge.edits.clear();
         self.edge.edits.pop_via(response);
         self.edge.drop_identity(response, self.notes.source);
@@ -363,7 +378,7 @@ impl Medium<Wire> for Editor<'_> {
         let tag = own_tag(&self.edge.tokens, &message);
         let mut bytes = Vec::with_capacity(request.bytes.len());
         wire::write_response(&message, request.flow.peer, status, reason(status), &tag, &[], &mut bytes);
-        let to = request_source_target(message.top_via(), request.flow.peer).unwrap_or(request.flow.peer);
+        let to = request.back.peer;
         if bytes.len() > self.longest(request, to, status) {
             if status >= 200 {
                 self.edge.counters.dropped(Drop::TooLong);
@@ -378,9 +393,7 @@ impl Medium<Wire> for Editor<'_> {
             self.notes.failures.push(Failure::new(Some(&message), request.flow.peer, cause));
         }
         let repeats = request.tell(self.edge, to, status, bytes.len());
-        // A Via with `maddr` may lead out of every family that there is.
-        let flow = self.edge.topology.way_to(request.flow.listener, to).unwrap_or(request.flow);
-        Some(Packet { repeats, ..Packet::new(bytes, flow) })
+        Some(Packet { repeats, ..Packet::new(bytes, request.back) })
     }
 
     fn memory(&self, request: &Received) -> usize {

@@ -34,7 +34,7 @@ use base::{Flow, Instant, Ledger, Outbox, Recent};
 pub(crate) use begin::is_about_us;
 use dialogs::Dialogs;
 pub(crate) use editor::Refresh;
-use editor::{Editor, Notes, Out, Received, Way, Wire, quoted_key};
+use editor::{Editor, Notes, Out, Received, Way, Wire, quoted_key, way_back};
 use limits::{RESERVED_CALLS, with_reserve};
 pub(crate) use located::{Contact, Located};
 use std::cell::Cell;
@@ -437,6 +437,7 @@ impl Received {
             bytes: message.bytes().into(),
             call: edge.tokens.call_key(message.call_id()),
             flow,
+            back: way_back(edge, message, flow),
             way: Way::There(flow, false),
             routing: 0,
             breadth: max_breadth(message),

@@ -2,7 +2,7 @@
 //! party has named.
 
 use super::dialogs::way;
-use super::editor::{Received, Refresh, Way};
+use super::editor::{Received, Refresh, Way, way_back};
 use super::{Lent, Stateful};
 use crate::edge::Edge;
 use crate::forward::{Onward, Stay};
@@ -66,9 +66,21 @@ impl Stateful {
         let noted = self.note_within(lent, flow, message, &passage);
         let (bytes, way) = (message.bytes().into(), Way::There(hop, is_wanted));
         let (breadth, noted) = (max_breadth(message), noted.map(Box::new));
-        let (is_genuine, told) = (false, Cell::default());
-        let received =
-            Received { bytes, call, flow, way, routing, breadth, refresh, noted, tracked, is_genuine, told };
+        let (back, is_genuine, told) = (way_back(lent.edge, message, flow), false, Cell::default());
+        let received = Received {
+            bytes,
+            call,
+            flow,
+            back,
+            way,
+            routing,
+            breadth,
+            refresh,
+            noted,
+            tracked,
+            is_genuine,
+            told,
+        };
         self.notes.source = flow.peer;
         self.forward(lent, message, received);
         Ok(true)
