@@ -2,6 +2,7 @@
 //! which is written before anybody hears of the end, and tells of the end that happened.
 
 use super::ProcessRule;
+use super::transactions::Cancelled;
 use base::Instant;
 use core::time::Duration;
 use dialog::{CallRecord, Cause, Side};
@@ -131,7 +132,7 @@ impl Calls {
     }
 
     /// A failure went back as the final response to such an INVITE; `waits`: another INVITE of the call waits for its own.
-    pub(super) fn failed(&mut self, response: &Message<'_>, was_cancelled: bool, waits: bool) {
+    pub(super) fn failed(&mut self, response: &Message<'_>, cancelled: Cancelled, waits: bool) {
         let call = call_of(response);
         let status = response.status().unwrap_or_default();
         let is_its = |record: &CallRecord| {
@@ -147,9 +148,10 @@ impl Calls {
         match record {
             None => ProcessRule::RecordMissing.holds(lives || waits || matches!(status, 401 | 407), name),
             Some(record) => {
-                let cause = if was_cancelled { Cause::Cancelled } else { Cause::Refused };
+                let cause = if cancelled == Cancelled::Yes { Cause::Cancelled } else { Cause::Refused };
                 // A BYE before the answer is a CANCEL, too, if it is of this INVITE.
-                let may_be_cancelled = self.hung_up.contains(&call) && record.cause == Some(Cause::Cancelled);
+                let may_be_cancelled = record.cause == Some(Cause::Cancelled)
+                    && (self.hung_up.contains(&call) || cancelled == Cancelled::Perhaps);
                 let fits = record.status == status && (record.cause == Some(cause) || may_be_cancelled);
                 let told = (record.cause, record.status);
                 ProcessRule::RecordWrong.holds(fits, format_args!("{name}: {told:?}, not {cause:?}"));

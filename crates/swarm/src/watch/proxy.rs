@@ -4,7 +4,7 @@ use super::balancer::{breadth, breadth_left, grows_little, malformed, scanned};
 use super::calls::{Calls, call_of};
 use super::dialogs::{Dialogs, address_of};
 use super::passing::Passing;
-use super::transactions::{Client, ClientId, RINGING_MAX, Server, ServerId, method_of};
+use super::transactions::{Cancelled, Client, ClientId, RINGING_MAX, Server, ServerId, method_of};
 use super::{ProcessRule, Sent};
 use base::Instant;
 use core::time::Duration;
@@ -13,7 +13,7 @@ use node::{ProxyReport, TokenOwner};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use transaction::Timers;
-use wire::{Message, Method, SipUri, request_source_target, response_target};
+use wire::{Message, Method, SipUri, Via, request_source_target, response_target};
 
 /// What a proxy was given.
 #[derive(Clone, Copy, Debug)]
@@ -68,6 +68,10 @@ pub struct ProxyWatch {
     unacknowledged: BTreeMap<Vec<u8>, Instant>,
     /// The branch that an ACK or a CANCEL without a transaction got, and when.
     stateless: BTreeMap<(SocketAddr, Vec<u8>), (Vec<u8>, Instant)>,
+    /// All of these branches. Whether a response to one is passed back depends on nothing that a process remembers.
+    stateless_branches: BTreeSet<Vec<u8>>,
+    /// CANCELs that were answered 200, and when last.
+    cancels: BTreeMap<ServerId, Instant>,
     /// What goes on without a transaction, if state is shared out.
     passing: Option<Passing>,
     /// Whether a request goes to several next hops.
@@ -92,6 +96,8 @@ impl ProxyWatch {
             heard: BTreeSet::new(),
             unacknowledged: BTreeMap::new(),
             stateless: BTreeMap::new(),
+            stateless_branches: BTreeSet::new(),
+            cancels: BTreeMap::new(),
             passing: None,
             forks: false,
             calls: None,
@@ -142,6 +148,7 @@ impl ProxyWatch {
     pub fn restarted(&mut self) {
         self.servers.clear();
         self.clients.clear();
+        self.cancels.clear();
         self.unnamed.clear();
         self.unacknowledged.clear();
         if let Some(passing) = &mut self.passing {
@@ -222,8 +229,9 @@ impl ProxyWatch {
         }
         let client = self.clients.get_mut(&id).filter(|_| is_own);
         let (Some(client), Some(status)) = (client, response.status()) else {
-            // A CANCEL that went on without a transaction, perhaps before a restart.
-            if is_own && id.1 == b"CANCEL" {
+            // §16.11: a stateless proxy looks at no more of a response than its topmost Via. Which method it says that it answers
+            // is for the client to compare (§17.1.3).
+            if is_own && self.stateless_branches.contains(&id.0) {
                 return passed_back(response, sent);
             }
             return ProcessRule::ResponseToNothing.equal(sent, []);
@@ -253,8 +261,9 @@ impl ProxyWatch {
     fn check_losers(&self, id: &ServerId) {
         let Some(server) = self.servers.get(id).filter(|_| self.forks && id.is_invite()) else { return };
         let branches = || server.branches.iter().filter_map(|branch| self.clients.get(branch));
-        let is_over =
-            server.cancelled || server.is_accepted() || branches().any(|branch| branch.status >= 600);
+        let is_over = server.cancelled == Cancelled::Yes
+            || server.is_accepted()
+            || branches().any(|branch| branch.status >= 600);
         let rings = |branch: &&Client| {
             branch.provisional && branch.cancelled.is_none() && branch.waits(self.now, &self.timers)
         };
@@ -296,11 +305,8 @@ impl ProxyWatch {
         }
         match request.method() {
             Some(Method::Ack) => return self.ack(&id, why, sent),
-            Some(Method::Cancel) => {
-                let taken = sent.iter().any(|one| one.bytes.starts_with(b"SIP/2.0 200 "));
-                if let Some(invite) = self.servers.get_mut(&id.of_invite()) {
-                    invite.cancelled |= taken;
-                }
+            Some(Method::Cancel) if sent.iter().any(|one| one.bytes.starts_with(b"SIP/2.0 200 ")) => {
+                self.cancelled(&id);
             }
             _ => {}
         }
@@ -323,6 +329,18 @@ impl ProxyWatch {
         if self.servers.get(&id).is_some_and(|server| server.last.is_none() && server.attempts == 0) {
             // Dropped, or passed on without a transaction.
             self.servers.remove(&id);
+        }
+    }
+
+    /// A CANCEL was answered 200. One that repeats a CANCEL is answered by that one's transaction, as long as there is one
+    /// (§17.2.2): it does not cancel an INVITE that has come since.
+    fn cancelled(&mut self, cancel: &ServerId) {
+        let now = self.now;
+        let before = self.cancels.insert(cancel.clone(), now);
+        let may_repeat = before.is_some_and(|at| now < at + self.timers.t1 * 64);
+        let cancelled = if may_repeat { Cancelled::Perhaps } else { Cancelled::Yes };
+        if let Some(invite) = self.servers.get_mut(&cancel.of_invite()) {
+            invite.cancelled = invite.cancelled.max(cancelled);
         }
     }
 
@@ -487,13 +505,27 @@ impl ProxyWatch {
                     let others = || self.servers.values().filter(is_its);
                     calls.failed(
                         response,
-                        others().any(|other| other.cancelled),
+                        others().map(|other| other.cancelled).max().unwrap_or(Cancelled::No),
                         others().any(Server::waits),
                     );
                 }
             }
             _ => {}
         }
+    }
+
+    /// §18.2.2: a response goes where its request came from, whatever its sender has made of the `via` that is left. Once the
+    /// request is answered, and perhaps forgotten, that Via may say it.
+    fn check_way_back(&self, to: SocketAddr, server: Option<&Server>, via: &Via<'_>) {
+        let asked = |back: &SocketAddr| *back == to;
+        let came_from_there = match server {
+            Some(server) if !server.is_answered() => return ProcessRule::PassedBack.equal(to, server.back),
+            Some(server) => asked(&server.back),
+            None => self.unnamed.iter().any(|(_, back)| asked(back)),
+        };
+        let named = response_target(via);
+        ProcessRule::PassedTarget
+            .holds(came_from_there || named == Some(to), format_args!("{to}, not {named:?}"));
     }
 
     fn answer(&mut self, sent: &Sent, message: &Message<'_>, status: u16, why: Why<'_, '_>) {
@@ -510,14 +542,10 @@ impl ProxyWatch {
             {
                 ProcessRule::PassedVias.equal(message.vias().count() + 1, response.vias().count());
                 ProcessRule::PassedBody.equal(message.body(), response.body());
-                ProcessRule::PassedTarget.equal(Some(sent.to), response_target(&via));
                 // §16.7 step 6.
                 ProcessRule::Passed503.holds(status != 503, format_args!("to {}", sent.to));
                 let server = self.clients[client].server.as_ref().and_then(|of| self.servers.get(of));
-                let is_same = id.as_ref() == self.clients[client].server.as_ref();
-                if let Some(server) = server.filter(|_| is_same) {
-                    ProcessRule::PassedBack.equal(sent.to, server.back);
-                }
+                self.check_way_back(sent.to, server, &via);
                 self.answered(response, message);
                 let Some(of) = self.clients[client].server.clone() else { return };
                 let Some(server) = self.servers.get_mut(&of) else { return };
@@ -586,7 +614,7 @@ impl ProxyWatch {
                     let is_over = server.is_accepted() || server.branches.iter().any(declined);
                     self.forks && (is_over || rung_out(server))
                 };
-                let may = |server: &Server| server.cancelled || has_lost(server);
+                let may = |server: &Server| server.cancelled != Cancelled::No || has_lost(server);
                 let asked = matches!(why, Why::Timer) || server.is_none_or(may);
                 ProcessRule::CancelUnasked.holds(asked, format_args!("to {}", sent.to));
                 let in_time = invite.provisional && invite.status == 0;
@@ -637,7 +665,7 @@ impl ProxyWatch {
         if server.attempts == 0 {
             ProcessRule::SentLate.holds(matches!(why, Why::Request { .. }), to);
         } else {
-            ProcessRule::AlternateCancelled.holds(!server.cancelled, to);
+            ProcessRule::AlternateCancelled.holds(server.cancelled != Cancelled::Yes, to);
             let failed = match why {
                 Why::Response { status, .. } => status == 503 || self.forks && status >= 300,
                 Why::Timer | Why::Unreachable => true,
@@ -692,6 +720,7 @@ impl ProxyWatch {
         let key = (from, request.bytes().to_vec());
         let first = self.stateless.entry(key).or_insert_with(|| (branch.to_vec(), now));
         ProcessRule::OtherBranch.equal(branch, &first.0[..]);
+        self.stateless_branches.insert(branch.to_vec());
     }
 
     /// §16.6.
@@ -775,6 +804,7 @@ impl ProxyWatch {
         self.unnamed.retain(|&(at, _)| now < at + timers.t1 * 192 + RINGING_MAX);
         self.unacknowledged.retain(|_, at| now < *at + timers.t1 * 64);
         self.stateless.retain(|_, (_, at)| now < *at + timers.t1 * 64);
+        self.cancels.retain(|_, at| now < *at + timers.t1 * 64);
         let waiting = servers.values().filter(|server| server.waits()).count() + self.unnamed.len();
         let counted = report.unanswered;
         ProcessRule::Waiting.holds(counted <= waiting, format_args!("{counted}, {waiting} were sent on"));

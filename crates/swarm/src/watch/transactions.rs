@@ -66,6 +66,15 @@ pub(super) fn method_of<'m>(message: &Message<'m>) -> &'m [u8] {
     message.cseq().method_name.of(message.bytes())
 }
 
+/// Whether a request was cancelled.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Cancelled {
+    No,
+    /// A CANCEL came for it that may repeat one from before it.
+    Perhaps,
+    Yes,
+}
+
 /// A request that came in.
 pub(super) struct Server {
     pub(super) request: Vec<u8>,
@@ -79,8 +88,7 @@ pub(super) struct Server {
     pub(super) last: Option<(u16, Vec<u8>)>,
     final_at: Option<Instant>,
     pub(super) acked_at: Option<Instant>,
-    /// A CANCEL came for it.
-    pub(super) cancelled: bool,
+    pub(super) cancelled: Cancelled,
     /// How many next hops have been given it.
     pub(super) attempts: u32,
     /// By which requests.
@@ -107,7 +115,7 @@ impl Server {
             last: None,
             final_at: None,
             acked_at: None,
-            cancelled: false,
+            cancelled: Cancelled::No,
             attempts: 0,
             branches: Vec::new(),
             rung_out: 0,

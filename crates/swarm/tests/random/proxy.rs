@@ -16,6 +16,26 @@ proptest! {
     }
 }
 
+/// What random operations have found, made small: a fault of the proxy, or a rule of the watch that was wrong.
+#[test]
+fn what_was_found_is_mended() {
+    let found: [(&str, &[u8]); 5] = [
+        // The proxy was right: a stateless one passes back whatever has its branch (RFC 3261 §16.11).
+        ("CANCEL", include_bytes!("found/response-to-a-cancel-of-another-method")),
+        ("ACK", include_bytes!("found/response-to-an-ack-of-another-method")),
+        // The proxy was right: the CANCEL was answered before, for a request of another method, and its transaction answers
+        // the copy that comes after the INVITE.
+        ("alternate", include_bytes!("found/cancel-repeated-after-its-invite")),
+        // The proxy sent a response where whoever answered said.
+        ("another Via", include_bytes!("found/response-with-another-via")),
+        // The proxy answered in place of the next hop, without its header fields.
+        ("nowhere", include_bytes!("found/response-to-a-via-that-leads-nowhere")),
+    ];
+    for (name, data) in found {
+        assert!(catch_unwind(|| proxy(data)).is_ok(), "{name}");
+    }
+}
+
 #[test]
 fn the_operations_reach_what_they_should() {
     let (mut all, mut sent) = (ShardCounters::default(), Vec::new());
