@@ -9,6 +9,7 @@ pub use scale::*;
 
 use balance::{HealthSettings, PolicyKind};
 use control::{Address, MemberSettings, ProbeSettings};
+use digest::Offer;
 use node::{DialogSettings, Distribution, HomeSettings, Orphans, ProxySettings, QueueSetup};
 use route::{Access, Dialogs, Fork, Forward, RateSettings, Rule};
 use std::fmt;
@@ -175,6 +176,8 @@ pub struct ProxyConfig {
 pub struct RegistrarConfig {
     /// Domains, what is granted to clients, and how users prove who they are.
     pub home: HomeSettings,
+    /// Algorithms that the file names, to be offered; `None`: the one that most clients know and the users have hashes of.
+    pub algorithms: Option<Offer>,
     /// Who knows their secrets; `None`: nobody is asked for a password.
     pub users: Option<UsersPlace>,
     /// Where bindings are kept; `None`: in a file beside the configuration.

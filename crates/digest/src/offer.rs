@@ -29,6 +29,11 @@ impl Offer {
         if algorithms.is_empty() { Err(OfferError::Empty) } else { Ok(Self(algorithms)) }
     }
 
+    /// Of this one alone.
+    pub fn of(algorithm: Algorithm) -> Self {
+        Self(vec![algorithm])
+    }
+
     /// The algorithms, the most preferred first.
     pub fn algorithms(&self) -> &[Algorithm] {
         &self.0

@@ -5,7 +5,7 @@ mod report;
 use crate::clock::Clock;
 use crate::state;
 use config::{RegistrarConfig, StorePlace, UsersPlace};
-use digest::{Needs, Offer};
+use digest::{Algorithm, Needs, Offer};
 use location::{Ask, MemoryLimits, MemoryStore, Reply, StoreError};
 use node::{Asked, StoreAnswer, UsersUnavailable};
 use report::Condition;
@@ -76,6 +76,18 @@ impl Users {
     }
 }
 
+/// Of the algorithms that every user has a hash for, the strongest first, those that are `wanted`, or the one that most clients
+/// know: the last, which is the oldest. `None`: there is none.
+fn choose(served: &[Algorithm], wanted: Option<&Offer>) -> Option<Offer> {
+    let offered = match wanted {
+        None => served.last().copied().into_iter().collect(),
+        Some(wanted) => {
+            wanted.algorithms().iter().copied().filter(|wanted| served.contains(wanted)).collect()
+        }
+    };
+    Offer::new(offered).ok()
+}
+
 impl Stores {
     /// Opens them. `path` is the configuration's own, beside which bindings are kept unless it says where. What is where it was
     /// `before`, with the configuration of then, stays as it is.
@@ -116,12 +128,13 @@ impl Stores {
         Ok(())
     }
 
-    /// What may be offered of these algorithms: what every user of the realm has a hash for.
-    pub(crate) fn offer(&self, realm: &[u8], wanted: &Offer) -> Offer {
-        let Users::File(users) = &*self.users else { return wanted.clone() };
+    /// What may be offered of the algorithms that are `wanted`: what every user of the realm has a hash for. Where none is named,
+    /// that is the one that most clients know: many fail at a challenge with two.
+    pub(crate) fn offer(&self, realm: &[u8], wanted: Option<&Offer>) -> Offer {
+        let named = || wanted.cloned().unwrap_or_else(|| Offer::of(Algorithm::Md5));
+        let Users::File(users) = &*self.users else { return named() };
         let served = users.read().unwrap_or_else(PoisonError::into_inner).algorithms(realm);
-        let offered = wanted.algorithms().iter().copied().filter(|wanted| served.contains(wanted)).collect();
-        Offer::new(offered).unwrap_or_else(|_| {
+        choose(&served, wanted).unwrap_or_else(|| {
             let realm = String::from_utf8_lossy(realm);
             if served.is_empty() {
                 tracing::warn!("[registrar] users: no user of the realm {realm} is in the file, or they have no algorithm in common: \
@@ -132,7 +145,7 @@ impl Stores {
                 tracing::warn!("[registrar] users: the users of {realm} have hashes of {served}, and `algorithms` has none of these: \
                     nobody can log in");
             }
-            wanted.clone()
+            named()
         })
     }
 
@@ -353,5 +366,32 @@ fn refused(ask: &Ask, why: &str) -> Reply {
     match ask {
         Ask::Read(_) => Reply::Read(Err(error)),
         Ask::Replace { .. } => Reply::Replaced(Err(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Algorithm::{Md5, Sha256};
+
+    /// RFC 8760: a stock telephone fails at a second challenge, so there is one unless the operator has it so.
+    #[test]
+    fn one_algorithm_is_offered_unless_more_are_named() {
+        let both = [Sha256, Md5];
+        let offered = |served: &[Algorithm], wanted: Option<&[Algorithm]>| {
+            let wanted = wanted.map(|wanted| Offer::new(wanted.to_vec()).expect("none stands there twice"));
+            choose(served, wanted.as_ref()).map(|offer| offer.algorithms().to_vec())
+        };
+        assert_eq!(offered(&both, None), Some(vec![Md5]));
+        assert_eq!(offered(&[Sha256], None), Some(vec![Sha256]), "not every user has one by MD5");
+        assert_eq!(offered(&[], None), None);
+        assert_eq!(offered(&both, Some(&both)), Some(both.to_vec()));
+        assert_eq!(
+            offered(&both, Some(&[Md5, Sha256])),
+            Some(vec![Md5, Sha256]),
+            "in the order that is named"
+        );
+        assert_eq!(offered(&[Md5], Some(&both)), Some(vec![Md5]));
+        assert_eq!(offered(&[Md5], Some(&[Sha256])), None);
     }
 }

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::kind::{Kind, Place, PlaceText};
+use crate::kind::{Place, PlaceText};
 use crate::raw::RawRegistrar;
 use crate::report::Report;
 use crate::setting::Setting;
@@ -44,7 +44,9 @@ pub(super) fn check(
         ..bindings?
     };
     let uri = UriRule::Hosts(hosts(&domains, listen));
-    let digest = digest::Settings { offer: offer?, uri, ..digest::Settings::new(realm.as_bytes()) };
+    let algorithms = offer?;
+    let offer = algorithms.clone().unwrap_or_else(|| Offer::of(Algorithm::Md5));
+    let digest = digest::Settings { offer, uri, ..digest::Settings::new(realm.as_bytes()) };
     let nonces = NonceSettings { lifetime: lifetime?, scope: NonceScope::Source };
     let authentication = AuthenticationSettings { digest, nonces, bans: BanSettings::default() };
     let users = users.map_or(Some(None), |users| users.map(Some))?;
@@ -52,6 +54,7 @@ pub(super) fn check(
     let authentication = users.is_some().then_some(authentication);
     Some(RegistrarConfig {
         home: HomeSettings { registrar, authentication, forward: forward?, trusted },
+        algorithms,
         users,
         store,
     })
@@ -111,16 +114,15 @@ fn bindings(raw: &RawRegistrar, report: &mut Report<'_>) -> Option<location::Set
     })
 }
 
-fn offer(raw: &RawRegistrar, report: &mut Report<'_>) -> Option<Offer> {
-    // Databases have the hashes that Kamailio makes: a client that prefers another algorithm would fail for ever.
-    let is_database =
-        matches!(raw.users.as_ref().map(|users| Place::read(&users.leaf)), Some(Ok(PlaceText::Url { .. })));
-    if is_database && !raw.algorithms.iter().any(Setting::is_set) {
-        return Offer::new(vec![Algorithm::Md5]).ok();
+/// The algorithms that the file names, if it names any.
+#[expect(clippy::option_option, reason = "the outer one: they are wrong, which has been reported")]
+fn offer(raw: &RawRegistrar, report: &mut Report<'_>) -> Option<Option<Offer>> {
+    if !raw.algorithms.iter().any(Setting::is_set) {
+        return Some(None);
     }
     let algorithms: Vec<_> = raw.algorithms.iter().map(|setting| report.read(setting)).collect();
     match Offer::new(algorithms.into_iter().collect::<Option<_>>()?) {
-        Ok(offer) => Some(offer),
+        Ok(offer) => Some(Some(offer)),
         Err(error) => {
             report.key_problem("registrar.algorithms", error.to_string());
             None

@@ -63,8 +63,10 @@ pub(crate) struct RawRegistrar {
     /// How requests to users go on, as `forward` of a pool: `"transaction"`; `"dialog"`; or `"stateless"`, to the contact that
     /// is preferred alone, for routes without `authenticate`.
     pub(crate) forward: Setting<Choice<Forward>>,
-    /// Algorithms that are offered, the most preferred first (RFC 8760). A file of hashes serves those that it
-    /// was made with, and those alone are offered; with a database, and without this key, MD5 is.
+    /// Algorithms that are offered, a challenge for each, the most preferred first (RFC 8760). Without this key it is one that
+    /// the users have hashes of: MD5, which every telephone knows, or else SHA-256. Many telephones, and SIPp, fail at a
+    /// challenge of two algorithms or of another one: try yours before you name `["SHA-256", "MD5"]`. A file of hashes serves those
+    /// that it was made with, and those alone are offered.
     pub(crate) algorithms: Vec<Setting<Choice<Algorithm>>>,
     /// Networks of your own proxies in front of clients. The limits to guessing passwords tell the clients behind them
     /// apart by the Via below the proxy's (RFC 3261 §18.2.1), and who they say that a caller is goes on (RFC 3325).
@@ -91,7 +93,7 @@ impl Default for RawRegistrar {
             max_record: Setting::of(usual.record_max),
             path: Setting::of(usual.path),
             forward: Setting::of(Forward::Transaction),
-            algorithms: [Algorithm::Sha256, Algorithm::Md5].map(Setting::of).into(),
+            algorithms: vec![Setting::of(Algorithm::Md5)],
             trusted: Vec::new(),
             nonce_lifetime: Setting::of(NONCE_LIFETIME),
         }

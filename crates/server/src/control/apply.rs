@@ -112,7 +112,7 @@ fn home(registrar: &RegistrarConfig, stores: &Stores) -> Arc<HomeSettings> {
     let mut home = registrar.home.clone();
     if let Some(authentication) = &mut home.authentication {
         let digest = &mut authentication.digest;
-        digest.offer = stores.offer(&digest.realm, &digest.offer);
+        digest.offer = stores.offer(&digest.realm, registrar.algorithms.as_ref());
     }
     Arc::new(home)
 }
