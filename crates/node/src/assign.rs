@@ -143,7 +143,8 @@ impl Shard {
         let may_keep = mode.forward.has_transactions() || (mode.forward == Forward::Distributed && begins);
         let named = if mode.is_by_route() { self.named_member(message, facts)? } else { None };
         let has_members = self.balancer.members(facts.request.pool).next().is_some();
-        check_from_tag(message)?;
+        let is_counted = mode.forward == Forward::Dialog || (mode.is_by_route() && !mode.is_sessionless);
+        check_from_tag(message, is_counted)?;
         let Some((stateful, lent)) = self.transactions(out) else { return Err(NO_SERVER.into()) };
         if mode.forward.has_transactions() {
             stateful.check_new(lent.edge, message, mode.forward, facts)?;

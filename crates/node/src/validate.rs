@@ -83,10 +83,10 @@ pub(crate) fn check_secure(message: &Message<'_>, route: &RouteInfo<'_>) -> Resu
     Ok(())
 }
 
-/// RFC 3261 §8.1.1.3: From MUST have a tag. A proxy that tells the sides of a dialog by their tags alone says so at once:
-/// later it could but refuse the ACK and the BYE.
-pub(crate) fn check_from_tag(message: &Message<'_>) -> Result<(), Refused> {
-    if wants_record_route(message) && message.from_tag().is_none() {
+/// RFC 3261 §8.1.1.3: From MUST have a tag, which RFC 2543 had not. Only the tags tell the sides of a dialog apart: where its end
+/// has to be heard of (`is_counted`), what would begin one without is refused. Elsewhere it gets no Record-Route.
+pub(crate) fn check_from_tag(message: &Message<'_>, is_counted: bool) -> Result<(), Refused> {
+    if is_counted && wants_record_route(message) && message.from_tag().is_none() {
         return Err(refused(400, "From Tag Missing"));
     }
     Ok(())

@@ -2,10 +2,11 @@
 mod common;
 
 use common::dialog::Dialog;
-use common::proxy::{HOPS, LIMITS, PROXY, ProxyBed as Bed, client};
+use common::proxy::{HOPS, LIMITS, PROXY, ProxyBed as Bed, STATELESS, client};
 use common::text::{Req, answer, answer_with, record_routes, replaced};
 use common::{KEY, LIFETIME, addr};
-use node::{ProxyLimits, TokenKey, Tokens};
+use node::{PoolMode, ProxyLimits, ShardEvent, TokenKey, Tokens};
+use route::Forward;
 use std::time::Duration;
 
 /// What a process that takes over is told, and what it does with responses that it does not know.
@@ -305,23 +306,42 @@ fn an_icmp_error_is_about_the_address_that_the_request_went_to() {
     assert_eq!(bed.resting(), [at_hop.to]);
 }
 
-/// RFC 3261 §8.1.1.3: From MUST have a tag. Without one the sides of a dialog could not be told apart later: its ACK and its
-/// BYE would get 403, so its INVITE is refused while the caller can still do something about it.
+/// RFC 3261 §8.1.1.3: From MUST have a tag, which callers of RFC 2543 do not know. The sides of a dialog without one cannot be told
+/// apart: it gets no Record-Route with a token that would not hold later, and its requests go from end to end.
 #[test]
-fn what_begins_a_dialog_needs_a_from_tag() {
-    for (method, status) in [("INVITE", 400), ("SUBSCRIBE", 400), ("REFER", 400), ("OPTIONS", 0), ("ACK", 0)]
-    {
-        let mut bed = Bed::plain();
-        let request = replaced(&Req::new(method, "old", client()).bytes(), ";tag=alice", "");
-        let sent = bed.one(client(), &request);
-        if status == 0 {
-            assert_eq!(sent.to, addr(HOPS[0]), "{method}");
-        } else {
-            assert_eq!((sent.to, sent.status()), (client(), status), "{method}");
+fn what_begins_a_dialog_without_a_from_tag_is_not_recorded() {
+    for mode in [PoolMode::HOPS, STATELESS] {
+        for method in ["INVITE", "SUBSCRIBE", "REFER", "OPTIONS", "ACK"] {
+            let mut bed = Bed::plain().with_mode(mode);
+            let request = Req { from_tag: String::new(), ..Req::new(method, "old", client()) };
+            let at_hop = bed.receive(0, client(), &request.bytes()).pop().expect("it goes on");
+            assert_eq!((at_hop.to, record_routes(&at_hop.bytes).len()), (addr(HOPS[0]), 0), "{method}");
+            assert!(at_hop.message().from_tag().is_none());
+            if method == "INVITE" {
+                let ok = bed.one(at_hop.to, &answer(&at_hop.bytes, addr(PROXY), 200, at_hop.to));
+                assert_eq!((ok.to, ok.status(), record_routes(&ok.bytes).len()), (client(), 200, 0));
+                let is_warned = |event: &ShardEvent| matches!(event, ShardEvent::NoRecordRoute(_));
+                assert!(!bed.events.iter().any(is_warned), "nothing of ours is missing");
+            }
+            bed.assert_forgets();
+        }
+    }
+}
+
+/// Where the end of a call has to come by, its INVITE is refused while the caller can still do something about it.
+#[test]
+fn what_is_counted_needs_a_from_tag() {
+    let counted = PoolMode { is_sessionless: false, ..PoolMode::HOPS };
+    let kept = PoolMode { forward: Forward::Dialog, ..PoolMode::HOPS };
+    for mode in [counted, kept] {
+        for method in ["INVITE", "SUBSCRIBE", "REFER"] {
+            let mut bed = Bed::plain().with_mode(mode);
+            let request = Req { from_tag: String::new(), ..Req::new(method, "old", client()) };
+            let refusal = bed.one(client(), &request.bytes());
+            assert_eq!((refusal.to, refusal.status()), (client(), 400), "{method}");
             assert_eq!(bed.shard.counters().replies[&(400, "From Tag Missing")], 1);
             assert_eq!(bed.shard.proxy_report().expect("it has next hops").transactions, 0);
         }
-        bed.assert_forgets();
     }
 }
 

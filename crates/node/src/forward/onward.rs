@@ -44,6 +44,12 @@ pub(crate) struct Onward<'a> {
     pub(crate) keeps: Option<bool>,
 }
 
+/// Whether a token could lead the requests of a dialog. Of a proxy's, only the tags tell the sides apart: what a caller of RFC 2543
+/// begins without a From tag goes on from end to end.
+fn may_be_led(message: &Message<'_>, element: TokenOwner) -> bool {
+    element == TokenOwner::Pool || message.from_tag().is_some()
+}
+
 impl Edge {
     /// Collects the edits of a request, with a Via whose branch `write` appends. Returns where the branch is in the scratch, which
     /// holds the Via.
@@ -62,7 +68,7 @@ impl Edge {
             None => self.edit_by_rule(message, &route, (onward.rule, onward.from.listener)),
         }
         self.drop_credentials(message, onward.from.peer);
-        if onward.stay != Stay::No && wants_record_route(message) {
+        if onward.stay != Stay::No && wants_record_route(message) && may_be_led(message, onward.element) {
             self.record_onward(message, onward);
         }
         // Step 8.

@@ -37,7 +37,7 @@ impl Shard {
         let Some((stateful, lent)) = self.transactions(out) else {
             return Err(refused(480, "Temporarily Unavailable").into());
         };
-        check_from_tag(message)?;
+        check_from_tag(message, forward == Forward::Dialog)?;
         if forward != Forward::Stateless {
             stateful.check_new(lent.edge, message, forward, facts)?;
         }

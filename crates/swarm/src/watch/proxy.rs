@@ -746,9 +746,11 @@ impl ProxyWatch {
         self.target(sent.to, message, request);
     }
 
-    /// §16.6 step 4: requests that begin a dialog get a Record-Route, with a second one where the sides differ.
+    /// §16.6 step 4: requests that begin a dialog get a Record-Route, with a second one where the sides differ. Without a From tag
+    /// (RFC 2543) they get none.
     fn record_route(&mut self, sent: &Sent, message: &Message<'_>, request: &Message<'_>) {
         let begins = request.to_tag().is_none()
+            && request.from_tag().is_some()
             && matches!(request.method(), Some(Method::Invite | Method::Subscribe | Method::Refer));
         let added = message.record_routes().count().wrapping_sub(request.record_routes().count());
         let right = if begins { (1..=2).contains(&added) } else { added == 0 };

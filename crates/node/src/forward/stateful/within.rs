@@ -12,7 +12,7 @@ use crate::sharing::copies_key;
 use crate::targets::{Refreshed, Side, refreshes_target};
 use crate::token::branch::Transaction;
 use crate::token::route::{Held, Kept, TokenOwner};
-use crate::validate::{Refused, check_extensions, check_form, check_from_tag, check_secure, refused};
+use crate::validate::{Refused, check_extensions, check_form, check_secure, refused};
 use crate::{Drop, ShardEvent};
 use ::dialog::Proof;
 use balance::{CallKey, Direction, PoolId, Request};
@@ -144,7 +144,6 @@ impl Stateful {
         }
         check_form(message)?;
         check_secure(message, &route)?;
-        check_from_tag(message)?;
         let Some(held) = held(edge, message, &route) else {
             let leads_to_us = route.next.is_none() && route.leads_to_us(&edge.topology, message);
             if message.to_tag().is_some() && !leads_to_us {
