@@ -137,7 +137,9 @@ impl Place {
 ///   later. The shards of a process tell each other of wrong answers and of new pairs ([`Judgement`]), so these numbers are those of
 ///   a process. Several processes count apart, and a restart begins with full buckets.
 /// - Clients behind a trusted proxy are told apart by the address that it saw ([`Place`]). Where it does not say, its address
-///   has no limit of its own: each pair and each user have theirs.
+///   has no limit of its own: each pair and each user have theirs. A binding through the proxy makes its user known to nobody
+///   behind it in particular: tries through it count for their pair and source as those of strangers do, and together for the
+///   user at that proxy, so that guesses elsewhere do not lock the user out.
 /// - Where a nonce is good at its source only ([`Nonces`](crate::Nonces)), sources cannot be forged: who forges an address
 ///   bans nobody.
 /// - Memory is fixed: 5 MiB, and what is known. Buckets are found by a keyed hash; two who meet in one share it, which costs
@@ -177,13 +179,23 @@ struct Counted {
     limit: Limit,
 }
 
+/// Where a user is known to be: of a pair, which is a keyed hash.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum KnownAt {
+    /// At no place of the try: it counts for pair, source, IPv6 network and user.
+    Nowhere,
+    /// At the client's address: it counts for this pair alone.
+    Client(u64),
+    /// Behind the trusted proxy, as all may be who come through it: it counts for this pair in place of the user.
+    Edge(u64),
+}
+
 /// A try under way. It ends once: as right, wrong or withdrawn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Try {
     /// When it began: wrong answers count from then on.
     since: Instant,
-    /// The known pair that it counts for alone; else it counts for pair, source, IPv6 network and user. Keyed hashes.
-    known: Option<u64>,
+    known: KnownAt,
     /// Of the user and the client's address.
     pair: u64,
     /// `None` where nothing tells the clients there from each other.
@@ -221,7 +233,12 @@ impl Bans {
     pub(crate) fn attempt(&mut self, now: Instant, place: Place, user: &[u8]) -> Result<Try, Refusal> {
         let pair = self.pair(place.address, user);
         let at_edge = place.edge.map(|edge| self.pair(edge, user));
-        let known = [Some(pair), at_edge].into_iter().flatten().find(|at| self.known.get_mut(at).is_some());
+        let known = if self.known.get_mut(&pair).is_some() {
+            KnownAt::Client(pair)
+        } else {
+            let at_edge = at_edge.filter(|pair| self.known.get_mut(pair).is_some());
+            at_edge.map_or(KnownAt::Nowhere, KnownAt::Edge)
+        };
         let is_v6 = place.address.to_canonical().is_ipv6();
         let source = |what, bytes| self.hash(what, &prefix(place.address, bytes), b"");
         let attempt = Try {
@@ -232,8 +249,8 @@ impl Bans {
             network: (is_v6 && !place.is_shared()).then(|| source(3, 6)),
             user: self.hash(1, b"", user),
         };
-        let stranger = Try { known: None, ..attempt };
-        // Where the pair has none left, its user is as any other.
+        let stranger = Try { known: KnownAt::Nowhere, ..attempt };
+        // Where the known pair has none left, its user is as any other.
         self.begin(attempt).or_else(|_| self.begin(stranger))
     }
 
@@ -252,7 +269,7 @@ impl Bans {
         may
     }
 
-    /// The user is known to be at this address: a live binding says so.
+    /// The user is known to be at this address, or behind it if it is that of a trusted proxy: a live binding says so.
     pub(crate) fn learn(&mut self, address: IpAddr, user: &[u8]) {
         let pair = self.pair(address, user);
         self.known.insert(pair, ());
@@ -271,16 +288,17 @@ impl Bans {
     fn counted(&self, attempt: Try) -> impl Iterator<Item = Counted> + Clone + use<> {
         let counted = |kind, hash, limit| Some(Counted { kind, hash, limit });
         let settings = &self.settings;
-        let all = match attempt.known {
-            Some(known) => [counted(Kind::Known, known, settings.known), None, None, None],
-            None => [
-                counted(Kind::Pair, attempt.pair, settings.pair),
-                attempt.source.and_then(|source| counted(Kind::Source, source, settings.source)),
-                attempt.network.and_then(|network| counted(Kind::Source, network, settings.network)),
-                counted(Kind::User, attempt.user, settings.user),
-            ],
+        let by_client = [
+            counted(Kind::Pair, attempt.pair, settings.pair),
+            attempt.source.and_then(|source| counted(Kind::Source, source, settings.source)),
+            attempt.network.and_then(|network| counted(Kind::Source, network, settings.network)),
+        ];
+        let (by_client, by_user) = match attempt.known {
+            KnownAt::Client(pair) => ([None; 3], counted(Kind::Known, pair, settings.known)),
+            KnownAt::Edge(pair) => (by_client, counted(Kind::Known, pair, settings.known)),
+            KnownAt::Nowhere => (by_client, counted(Kind::User, attempt.user, settings.user)),
         };
-        all.into_iter().flatten()
+        by_client.into_iter().chain([by_user]).flatten()
     }
 
     /// `what` comes first and says whether there is a place, which has 16 bytes: no two of different kinds are the same input.
@@ -559,6 +577,40 @@ mod tests {
             let attempt = bans.attempt(at(0), at_edge, b"bob");
             assert!(attempt.map(|attempt| bans.succeeded(attempt)).is_ok());
         }
+    }
+
+    /// A user has registered through an edge, and a restart has forgotten from where: who guesses through it has no more tries than
+    /// elsewhere, and does not lock the user out.
+    #[test]
+    fn guesses_through_the_edge_of_a_user_are_limited() {
+        let behind = |n| Place { address: ip(n), edge: Some(ip(1)) };
+        let guess = |bans: &mut Bans, secs, client, tries: usize| {
+            let mut is_looked_at = || {
+                let attempt = bans.attempt(at(secs), behind(client), b"alice");
+                attempt.map(|attempt| bans.failed(attempt)).is_ok()
+            };
+            (0..tries).filter(|_| is_looked_at()).count()
+        };
+        let mut bans = bans();
+        bans.learn(ip(1), b"alice");
+        // Guesses elsewhere use up those of the user.
+        assert_eq!((0..100).map(|bot| wrong(&mut bans, 0, ip(1_000 + bot), "alice", 1)).sum::<usize>(), 20);
+        let tries: usize = (0..3_600).map(|secs| guess(&mut bans, secs, 2, 3)).sum();
+        assert_eq!(tries, 10 + 60, "a client in an hour: ten, and one a minute");
+        let attempt = bans.attempt(at(3_600), behind(3), b"alice").expect("nobody has guessed there");
+        bans.succeeded(attempt);
+        // Many clients behind the edge together, and those elsewhere: as many as there are about a user, and at a known place.
+        let mut all = self::bans();
+        all.learn(ip(1), b"alice");
+        let tries: usize = (0..1_000).map(|client| guess(&mut all, 0, 100 + client, 1)).sum();
+        assert_eq!(tries, 20 + 20);
+        // Who was there before goes on all the while.
+        let attempt = bans.attempt(at(3_600), behind(3), b"alice").expect("known there");
+        bans.succeeded(attempt);
+        for client in 100..1_000 {
+            guess(&mut bans, 3_600, client, 1);
+        }
+        assert!(bans.attempt(at(3_600), behind(3), b"alice").is_ok());
     }
 
     /// A live binding tells where a user is at home; one from the edge tells it of all behind the edge.

@@ -70,6 +70,11 @@ impl Binding {
         address(uri?).map(|(ip, _)| ip)
     }
 
+    /// The address of the contact itself; `None` where it has a name.
+    pub fn contact_address(&self) -> Option<IpAddr> {
+        address(&self.uri).map(|(ip, _)| ip)
+    }
+
     /// From when on it is good no more.
     pub fn expires_at(&self) -> UnixTime {
         self.updated + Duration::from_secs(self.expires.into())

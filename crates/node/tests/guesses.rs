@@ -154,6 +154,37 @@ fn clients_behind_a_trusted_proxy_are_told_apart() {
     }
 }
 
+/// A user has registered through a trusted proxy, and a restart has forgotten that she was there. Whoever guesses through the same proxy
+/// has the tries of a stranger, and does not lock her out.
+#[test]
+fn guesses_through_the_proxy_of_a_user_are_limited() {
+    let edge = addr("127.0.8.1:5060");
+    let through = |bed: &mut Bed, password, client: &str, contact: &str, number| {
+        let request = Req { contact: contact.to_owned(), ..fresh("alice", edge, number) };
+        log_in(bed, ("alice", password), edge, &behind(edge, client, &request, number))
+    };
+    // Her contact is the address that the proxy sees, or one behind a NAT.
+    let (open, hidden) = ("sip:me@10.1.1.2:6000", "sip:me@192.168.1.9:6000");
+    for contact in [open, hidden] {
+        let mut bed = Bed::new(true, Reach::Source);
+        let client = "10.1.1.2:6000";
+        assert_eq!(through(&mut bed, "open sesame", client, contact, 1), 200);
+        let mut anew = Bed::new(true, Reach::Source);
+        (anew.store, anew.now) = (bed.store.clone(), bed.now + Duration::from_mins(5));
+        attack(&mut anew, "alice");
+        let guesses: Vec<_> =
+            (100..150).map(|number| through(&mut anew, "guess", "10.1.1.9:6000", contact, number)).collect();
+        assert_eq!(guesses.iter().filter(|&&status| status == 401).count(), 10, "{guesses:?}");
+        if contact == open {
+            // Nor do many, where her binding tells her from them.
+            for number in 200..250 {
+                through(&mut anew, "guess", &format!("10.1.2.{number}:6000"), contact, number);
+            }
+        }
+        assert_eq!(through(&mut anew, "open sesame", client, contact, 300), 200, "{contact}");
+    }
+}
+
 /// Where the proxy does not say who is who, each user has a limit, and the proxy has none.
 #[test]
 fn clients_that_a_trusted_proxy_hides_are_not_one_source() {

@@ -40,14 +40,19 @@ pub(super) fn client(flow: Flow, message: &Message<'_>, trusted: &[Network]) -> 
     unknown
 }
 
-/// From where a live binding says that its user registers: of the place's addresses, the first that one came from.
+/// From where a live binding says that its user registers: the client's address, if the REGISTER came from there, or came through
+/// the proxy in front of it for a contact there; else that proxy, which tells less.
 fn home_of(record: &Record, date: UnixTime, place: Place) -> Option<IpAddr> {
     let live = record.bindings().into_iter().filter(|binding| binding.is_live(date));
-    let origins: Vec<_> = live.filter_map(|binding| binding.origin()).collect();
-    [Some(place.address), place.edge]
-        .into_iter()
-        .flatten()
-        .find(|address| origins.contains(&address.to_canonical()))
+    let live: Vec<_> = live.map(|binding| (binding.origin(), binding.contact_address())).collect();
+    let (client, edge) = (Some(place.address.to_canonical()), place.edge.map(|edge| edge.to_canonical()));
+    let through_edge = |origin| edge.is_some() && origin == edge;
+    let is_at_client =
+        |&(origin, contact): &_| origin == client || (through_edge(origin) && contact == client);
+    if live.iter().any(is_at_client) {
+        return Some(place.address);
+    }
+    place.edge.filter(|_| live.iter().any(|&(origin, _)| through_edge(origin)))
 }
 
 impl Shard {
