@@ -53,6 +53,8 @@ pub(crate) struct Edge {
     pub(crate) refusals: Option<Box<Refusals>>,
     /// It has been told that a node answers without Record-Route.
     pub(crate) is_unrecorded_told: bool,
+    /// It has been told that a proxy passes REGISTERs on without Path.
+    pub(crate) is_pathless_told: bool,
     /// Who has refused the last request that an access list or a rule has refused.
     pub(crate) refuser: Cell<Option<Refuser>>,
     pub(crate) edits: Edits,
@@ -86,6 +88,7 @@ impl Edge {
             begun: Begun::default(),
             refusals: None,
             is_unrecorded_told: false,
+            is_pathless_told: false,
             refuser: Cell::default(),
             edits: Edits::new(),
             scratch: Vec::new(),

@@ -11,7 +11,7 @@ use ::route::{Access, Exceeded, Outcome, Step, Target};
 use balance::{CandidateVerdict, Decision, NodeId, PoolId, Request, Why};
 use base::{Flow, Instant, Outbox};
 use location::Aor;
-use wire::Message;
+use wire::{Message, Via};
 
 /// Where a given request would go, and why.
 #[derive(Clone, Debug)]
@@ -89,7 +89,7 @@ impl Shard {
         let facts = self.examine(flow, &message, out);
         (self.edge.ledger, self.edge.counters.tokens_refused) = before;
         let facts = facts.and_then(|facts| facts.halted().map_or(Ok(facts), Err));
-        let facts = facts.map_err(|halt| self.halted(halt, flow))?;
+        let facts = facts.map_err(|halt| self.halted(halt, flow) + self.come_back(&message))?;
         if self.edge.settings.stopping.is_some() && self.is_new(&facts.request) {
             return Err("refused: 503 Service Unavailable: stopping, no new calls are taken".to_owned());
         }
@@ -167,6 +167,18 @@ impl Shard {
             }
             Halt::Dropped(drop) => format!("dropped: {}", drop.reason()),
         }
+    }
+
+    /// What to do about a call that was sent to where its user has registered from, and that has come back without a route.
+    fn come_back(&self, message: &Message<'_>) -> &'static str {
+        let has_no_route = self.edge.refuser.get() == Some(Refuser::NoRule);
+        let by_source = self.home.as_ref().is_some_and(|home| home.reaches_sources());
+        let is_ours = |via: &Via<'_>| self.edge.topology.is_our_via(via);
+        if !(has_no_route && by_source && message.vias().skip(1).flatten().any(|via| is_ours(&via))) {
+            return "";
+        }
+        "; it went out from here before: if to the proxy that its user has registered through, that has to add a Path, or be passed by \
+         with [registrar] reach = \"contact\""
     }
 
     fn refuser(&self, refuser: Refuser, flow: Flow) -> String {

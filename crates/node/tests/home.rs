@@ -4,16 +4,67 @@ mod common;
 #[path = "common/home.rs"]
 mod domain;
 
-use base::Flow;
+use base::{Flow, Outbox};
 use common::dialog::Dialog;
 use common::proxy::PROXY;
 use common::text::{Req, answer};
 use common::{Sent, addr};
 use domain::{ALICE, BOB, Bed, authorized, call, register};
 use location::Reach;
-use node::{HomeCounters, HomeReport, LogIns, LookUps, Orphans, PipelineSettings, WrongPassword};
+use node::{HomeCounters, HomeReport, LogIns, LookUps, Orphans, PipelineSettings, Routes, WrongPassword};
+use route::{Conditions, Rule, Table, Target};
+use std::sync::Arc;
 use std::time::Duration;
 use testkit::{header, value};
+
+/// A proxy passes REGISTERs on without Path: calls go back to it, and it may know no way on. It is told of once, and `explain` says
+/// what to do about a call that has come back.
+#[test]
+fn a_proxy_that_adds_no_path_is_told_of() {
+    let (alice, edge, hidden) = (addr(ALICE), addr("127.0.5.1:5060"), "sip:me@10.1.1.2:6000");
+    let through = |user: &str, contact: &str| {
+        let via =
+            format!("SIP/2.0/UDP {edge};branch=z9hG4bK-{user},SIP/2.0/UDP 10.1.1.2:6000;branch=z9hG4bK-1");
+        register(user, edge, contact).via(&via)
+    };
+    let told = |reach, from, request: &Req| {
+        let mut bed = Bed::new(false, reach);
+        assert_eq!(bed.one(from, &request.bytes()).status(), 200);
+        bed.pathless
+    };
+    let path = through("bob", hidden).with("Path", "<sip:127.0.5.1;lr>").with("Supported", "path");
+    assert_eq!(told(Reach::Source, edge, &path), []);
+    assert_eq!(told(Reach::Contact, edge, &through("bob", hidden)), []);
+    assert_eq!(told(Reach::Source, edge, &through("bob", "sip:bob@127.0.5.1:5070")), [], "its own contact");
+    assert_eq!(told(Reach::Source, alice, &register("alice", alice, hidden)), [], "no proxy");
+    let mut bed = Bed::open();
+    for user in ["bob", "carol"] {
+        assert_eq!(bed.one(edge, &through(user, hidden).bytes()).status(), 200);
+    }
+    assert_eq!(bed.pathless, [edge]);
+
+    let conditions = Conditions { sources: vec!["127.0.9.0/24".parse().unwrap()], ..Conditions::default() };
+    let rule = Rule { conditions, target: Target::Location, ..Rule::default() };
+    let table = Table::new(vec![rule], &[addr(PROXY)]);
+    bed.shard.set_routes(Arc::new(Routes { table, access: Vec::new() }), 1);
+    let sent = bed.receive(alice, &call("c", "bob", alice).bytes());
+    let at_edge = sent.last().expect("it goes to the proxy");
+    assert_eq!(at_edge.to, edge);
+    let mut explained = |bytes: &[u8]| {
+        let mut out = Outbox::default();
+        bed.shard.explain(bed.now, Flow::udp(0, edge), bytes, &mut out).map(|_| ()).unwrap_err()
+    };
+    let via = format!("Via: SIP/2.0/UDP {edge};branch=z9hG4bK-back\r\nVia:");
+    let back = String::from_utf8_lossy(&at_edge.bytes).replacen("Via:", &via, 1);
+    let answer = explained(back.as_bytes());
+    assert!(
+        answer.starts_with("refused: 404 No Route: no [[route]] is for it; it went out from here"),
+        "{answer}"
+    );
+    assert!(answer.contains("reach = \"contact\""), "{answer}");
+    let answer = explained(&call("d", "bob", edge).bytes());
+    assert_eq!(answer, "refused: 404 No Route: no [[route]] is for it");
+}
 
 #[test]
 fn who_has_registered_is_called() {

@@ -65,6 +65,7 @@ impl<E: Egress> Control<E> {
             ShardEvent::Ask(_)
             | ShardEvent::Failed(_)
             | ShardEvent::NoRecordRoute(_)
+            | ShardEvent::NoPath(_)
             | ShardEvent::Record(_)
             | ShardEvent::WrongPassword(_)
             | ShardEvent::Judged(_) => {}

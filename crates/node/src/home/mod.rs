@@ -26,7 +26,7 @@ use base::{Flow, Instant, Outbox, UnixTime};
 use digest::{
     Algorithm, Authenticator, BanSettings, Bans, NonceKeys, NonceSettings, Nonces, Replays, Secret,
 };
-use location::{Binding, Registrar, Reply, targets};
+use location::{Binding, Reach, Registrar, Reply, targets};
 use repeats::Repeats;
 pub use report::{HomeCounters, HomeReport, LogIns, LookUps};
 use std::net::SocketAddr;
@@ -209,6 +209,11 @@ impl Home {
 
     pub(crate) fn report(&self) -> HomeReport {
         HomeReport { counters: self.counters.clone(), waiting: self.waiting.requests().len() }
+    }
+
+    /// Whether calls go to where a REGISTER came from.
+    pub(crate) fn reaches_sources(&self) -> bool {
+        self.registrar.settings().reach == Reach::Source
     }
 
     /// Whether a REGISTER is for the registrar: its Route and Request-URI lead here (RFC 3261 §10.2, §10.3 step 1).

@@ -3,9 +3,11 @@
 use super::waiting::Pending;
 use super::{Asked, Known, User};
 use crate::reply::{Halt, Own};
+use crate::route::Target;
 use crate::{Shard, ShardEvent};
 use base::{Flow, Outbox, UnixTime};
 use location::{Answer, Authorization, Purpose, Register, Registration, Reply, Source, Step};
+use std::net::SocketAddr;
 use wire::Message;
 
 impl Shard {
@@ -67,6 +69,21 @@ impl Shard {
         }
     }
 
+    /// Tells once that a REGISTER came through a proxy that calls go back to, as the address that it came from, though the contact
+    /// is elsewhere and no Path says that the proxy knows the way on (RFC 3327 §5.1).
+    fn look_for_path(&mut self, peer: SocketAddr, message: &Message<'_>, out: &mut Outbox<ShardEvent>) {
+        let by_source = self.home.as_ref().is_some_and(|home| home.reaches_sources());
+        if self.edge.is_pathless_told || !by_source || !message.has_lower_vias() {
+            return;
+        }
+        let is_elsewhere =
+            |uri: &[u8]| matches!(Target::of(uri), Target::Address(at) if at.ip() != peer.ip());
+        if message.header("Path").is_none() && message.contact().is_some_and(is_elsewhere) {
+            self.edge.is_pathless_told = true;
+            out.event(ShardEvent::NoPath(peer));
+        }
+    }
+
     /// Answers, and keeps the answer: the request cannot be taken a second time.
     fn answer_register(
         &mut self,
@@ -76,6 +93,9 @@ impl Shard {
         out: &mut Outbox<ShardEvent>,
     ) {
         self.count(|counters| counters.registered(purpose, answer.status));
+        if answer.status == 200 {
+            self.look_for_path(flow.peer, message, out);
+        }
         let sent = out.transmits().len();
         self.edge.answer(flow, message, Own::OfHome(answer, known.user.is_some()), out);
         self.keep_answer(flow.peer, message, sent, out);

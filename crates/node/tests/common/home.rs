@@ -32,6 +32,8 @@ pub(crate) struct Bed {
     pub(crate) wrong: Vec<WrongPassword>,
     /// What is for the other shards.
     pub(crate) judged: Vec<Judgement>,
+    /// Proxies that have passed a REGISTER on without Path.
+    pub(crate) pathless: Vec<SocketAddr>,
 }
 
 impl Bed {
@@ -89,6 +91,7 @@ impl Bed {
             users_are_up: true,
             wrong: Vec::new(),
             judged: Vec::new(),
+            pathless: Vec::new(),
         }
     }
 
@@ -107,6 +110,7 @@ impl Bed {
                 ShardEvent::Ask(question) => self.asked.push(*question),
                 ShardEvent::WrongPassword(wrong) => self.wrong.push(*wrong),
                 ShardEvent::Judged(judgement) => self.judged.push(*judgement),
+                ShardEvent::NoPath(proxy) => self.pathless.push(proxy),
                 _ => {}
             }
         }

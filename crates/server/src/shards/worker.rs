@@ -480,6 +480,10 @@ impl Worker {
                     tell_unrecorded(member);
                     continue;
                 }
+                ShardEvent::NoPath(proxy) => {
+                    tell_pathless(proxy);
+                    continue;
+                }
                 ShardEvent::WrongPassword(wrong) => {
                     tracing::warn!(from = %wrong.from, user = &*wrong.user, "wrong password, or no such user");
                     continue;
@@ -703,6 +707,19 @@ impl Worker {
             }
         }
     }
+}
+
+/// Says once, whichever thread hears of it first, that a proxy passes REGISTERs on without Path.
+fn tell_pathless(proxy: SocketAddr) {
+    static TOLD: Once = Once::new();
+    TOLD.call_once(|| {
+        tracing::warn!(
+            %proxy,
+            "REGISTERs come through a proxy that adds no Path (RFC 3327): with [registrar] reach = \"source\" calls to their users go to \
+             the proxy, which has to know the way on. If it is a Sarabande with [proxy], it does not, and sends them back here (404, 482): \
+             reach = \"contact\" sends them to the phones. docs/registrar.md says more"
+        );
+    });
 }
 
 /// Says once, whichever thread hears of it first, that a member answers calls without Record-Route.

@@ -193,6 +193,7 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
                 | ShardEvent::Judged(_)
                 | ShardEvent::NoServer(_)
                 | ShardEvent::NoRecordRoute(_)
+                | ShardEvent::NoPath(_)
                 | ShardEvent::NoRoom(_) => {}
             }
         }
