@@ -99,6 +99,8 @@ nightly() {
     SWARM_SEEDS=5000
     fuzz
     swarm
+    # What every statement of the papers comes to; the shortest figures are part of `unit`.
+    cargo test --release --locked --package sarabande-papers --test verdicts -- --ignored
     target/release/sarabande sim figures --out target/figures
 }
 

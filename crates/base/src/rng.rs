@@ -28,6 +28,15 @@ impl Rng {
         hasher.write(label.as_bytes());
         Self::from_seed(hasher.finish())
     }
+
+    /// A number for a thing that has a number: decided by this generator's seed and that number alone, the same whenever it
+    /// is asked for, and as unlike the numbers of other things as a draw.
+    #[must_use]
+    pub fn number_of(&self, thing: u64) -> u64 {
+        let mut hasher = SipHasher13::new_with_keys(self.seed, 0xa5a5_a5a5_a5a5_a5a5);
+        hasher.write_u64(thing);
+        hasher.finish()
+    }
 }
 
 impl RngCore for Rng {
@@ -55,5 +64,20 @@ mod tests {
         assert_eq!(drawn.fork("arrivals").next_u64(), Rng::from_seed(7).fork("arrivals").next_u64());
         assert_ne!(drawn.fork("arrivals").next_u64(), drawn.fork("holding").next_u64());
         assert_ne!(Rng::from_seed(8).fork("arrivals").next_u64(), drawn.fork("arrivals").next_u64());
+    }
+
+    /// Of a sequence that is spread too evenly, such as the multiples of an irrational number, every thousand numbers hold
+    /// almost the same share of each tenth; of random ones the shares scatter by the square root of what they count.
+    #[test]
+    fn numbers_of_things_in_a_row_scatter_as_draws_do() {
+        let rng = Rng::from_seed(7);
+        assert_eq!(rng.number_of(5), Rng::from_seed(7).number_of(5));
+        assert_ne!(rng.number_of(5), Rng::from_seed(8).number_of(5));
+        let in_first_tenth =
+            |from: u64| (from..from + 1_000).filter(|&of| rng.number_of(of) < u64::MAX / 10).count() as f64;
+        let counts: Vec<f64> = (0..500).map(|block| in_first_tenth(1_000 * block)).collect();
+        let mean = counts.iter().sum::<f64>() / 500.0;
+        let variance = counts.iter().map(|count| (count - mean).powi(2)).sum::<f64>() / 499.0;
+        assert!((mean - 100.0).abs() < 2.0 && (70.0..115.0).contains(&variance), "{mean} {variance}");
     }
 }

@@ -2,13 +2,15 @@
 //!
 //! A simulated mean without an interval says nothing. [`Interval`] comes from independent replications, from the batch
 //! means of one long run ([`batch_means`]), or from the differences of two algorithms that met the same random numbers
-//! ([`paired`]), and says itself when it is too wide. [`sweep`] runs many simulations on all cores.
+//! ([`paired`]), and says itself when it is too wide. [`Settling`] finds how much of a run is warm-up. [`sweep`] runs many
+//! simulations on all cores.
 
 mod batch;
 mod delays;
 mod interval;
 mod moments;
 mod series;
+mod settling;
 mod student;
 pub mod sweep;
 
@@ -17,4 +19,5 @@ pub use delays::Delays;
 pub use interval::{Confidence, Interval, paired};
 pub use moments::Moments;
 pub use series::Series;
+pub use settling::Settling;
 pub use student::student_t;

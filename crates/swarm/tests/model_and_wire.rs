@@ -15,8 +15,16 @@ fn scenario(policy: &str, holding: &str, host: &str, restart: &str) -> Scenario 
     config::scenario::parse(&text, "test.toml").unwrap_or_else(|errors| panic!("{errors}"))
 }
 
-/// Parts of the calls that did not fail: in the model, on bytes.
-fn survived(scenario: &Scenario) -> [f64; 2] {
+/// What is to be compared of a run.
+struct Shown {
+    /// Part of the calls that did not fail.
+    survived: f64,
+    /// Mean time from INVITE to 2xx, in ms.
+    response: f64,
+}
+
+/// Runs it in the model and on bytes.
+fn run(scenario: &Scenario) -> [Shown; 2] {
     let results = sim::model::run(scenario, 1);
     let (model, outcomes) = (&results.streams[0], results.streams[0].outcomes);
     let plan = swarm::scenario::plan(scenario).unwrap_or_else(|refused| panic!("{refused}"));
@@ -24,14 +32,22 @@ fn survived(scenario: &Scenario) -> [f64; 2] {
     // On bytes all end; in the model those are left that talk when the time is over, and they would end well.
     let failed = [outcomes.ended() - outcomes.completed, wire.calls_started - wire.calls_completed];
     println!("{outcomes:?} of {}, {failed:?} failed", model.calls);
-    [failed[0] as f64 / model.calls as f64, failed[1] as f64 / wire.calls_started as f64]
-        .map(|part| 1.0 - part)
+    [
+        Shown {
+            survived: 1.0 - failed[0] as f64 / model.calls as f64,
+            response: 1e3 * model.answer_delay.mean().as_secs_f64(),
+        },
+        Shown {
+            survived: 1.0 - failed[1] as f64 / wire.calls_started as f64,
+            response: wire.invite_response.mean_us() / 1e3,
+        },
+    ]
 }
 
 /// Both are within `tolerance` of each other, and within what the fault must cost.
 #[track_caller]
 fn agree(scenario: &Scenario, tolerance: f64, expected: std::ops::RangeInclusive<f64>) {
-    let [model, wire] = survived(scenario);
+    let [model, wire] = run(scenario).map(|shown| shown.survived);
     println!("model {model:.4}, on bytes {wire:.4}");
     assert!((model - wire).abs() <= tolerance, "model {model:.4}, on bytes {wire:.4}");
     assert!(expected.contains(&model) && expected.contains(&wire), "model {model:.4}, on bytes {wire:.4}");
@@ -53,6 +69,30 @@ fn a_dead_server_gets_no_new_calls() {
 #[test]
 fn what_a_hash_gave_to_a_dead_server_goes_elsewhere() {
     agree(&scenario("hash", "2s", "app.2", "50s"), 0.005, 0.97..=0.999);
+}
+
+/// Near saturation answers wait for about T1 (RFC 3261 §17.1.1.1), INVITEs come again, and what a server does with those
+/// decides what it carries.
+#[test]
+fn servers_that_callers_repeat_at_answer_as_soon_as_on_bytes() {
+    for policy in ["round-robin", "cjsq", "tlwl"] {
+        let text = format!(
+            "[run]\nduration = \"5m\"\nwarm_up = \"0s\"\n\
+             [host.front]\nrole = \"balancer\"\npolicy = \"{policy}\"\ncapacity = \"unlimited\"\nprobes = false\n\
+             [host.app]\nrole = \"server\"\ncount = 4\ncapacity = 10\n\
+             [calls.main]\npath = [\"front\", \"app\"]\nrate = 36\nholding = \"1s\"\n"
+        );
+        let scenario = config::scenario::parse(&text, "near.toml").expect("a right scenario");
+        let [model, wire] = run(&scenario);
+        println!("{policy}: {:.1} ms in the model, {:.1} ms on bytes", model.response, wire.response);
+        let (one, other) = (model.survived, wire.survived);
+        assert!((one - other).abs() < 0.01, "{policy}: {one:.4} in the model, {other:.4} on bytes");
+        let (one, other) = (model.response, wire.response);
+        assert!(
+            (one / other - 1.0).abs() < 0.15,
+            "{policy}: {one:.1} ms in the model, {other:.1} ms on bytes"
+        );
+    }
 }
 
 /// Tokens lead calls on where the table is gone.

@@ -9,6 +9,8 @@ use proxy::ProxyTimers;
 pub struct BalancerSettings {
     /// Who gets the next call.
     pub policy: PolicyKind,
+    /// Which of several servers gets it that are level for a policy of least load.
+    pub ties: Ties,
     /// Work of a transaction by method.
     pub weights: Weights,
     /// Whether it asks its servers by OPTIONS whether they live.
@@ -17,11 +19,22 @@ pub struct BalancerSettings {
     pub outlier: bool,
 }
 
+/// Which of several servers gets a call that are level for a policy of least load (`cjsq`, `tjsq`, `tlwl`). The TLWL paper
+/// does not say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Ties {
+    /// They take turns, as in the server.
+    #[default]
+    Turns,
+    /// Each with the same probability.
+    Random,
+}
+
 impl Default for BalancerSettings {
     fn default() -> Self {
         let (health, weights) = (HealthSettings::default(), Weights::default());
         let (probes, outlier) = (health.regular, health.outlier.enabled);
-        Self { policy: PolicyKind::default(), weights, probes, outlier }
+        Self { policy: PolicyKind::default(), ties: Ties::default(), weights, probes, outlier }
     }
 }
 

@@ -28,7 +28,7 @@ mod typed;
 
 use std::path::Path;
 
-pub use self::balancer::BalancerSettings;
+pub use self::balancer::{BalancerSettings, Ties};
 pub use self::overload::{Overload, ScenarioFeedback, ScenarioLocal};
 pub use crate::change::Value;
 pub use outlook::Outlook;

@@ -1,8 +1,8 @@
 //! Names that choices have in a scenario.
 
 use super::raw::ServiceName;
-use super::typed::Select;
-use super::{ScenarioFeedback, ScenarioLocal};
+use super::typed::{Discard, Select};
+use super::{ScenarioFeedback, ScenarioLocal, Ties};
 use crate::kind::Names;
 use ::overload::RejectAt;
 use ::overload::retry_after::During;
@@ -25,6 +25,14 @@ impl Names for RoleName {
 impl Names for Select {
     const NAMES: &'static [(&'static str, Self)] =
         &[("random", Self::Random), ("round-robin", Self::RoundRobin)];
+}
+
+impl Names for Ties {
+    const NAMES: &'static [(&'static str, Self)] = &[("turns", Self::Turns), ("random", Self::Random)];
+}
+
+impl Names for Discard {
+    const NAMES: &'static [(&'static str, Self)] = &[("any", Self::Any), ("new-calls", Self::NewCalls)];
 }
 
 /// Those that a simulated network has.

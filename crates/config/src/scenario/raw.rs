@@ -13,8 +13,8 @@ use serde_json::Value;
 use std::sync::OnceLock;
 
 use super::names::RoleName;
-use super::typed::{Costs, Group, RunSettings, Select, Stream};
-use super::{BalancerSettings, Overload, ScenarioFeedback, ScenarioLocal};
+use super::typed::{Costs, Discard, Group, RunSettings, Select, Stream};
+use super::{BalancerSettings, Overload, ScenarioFeedback, ScenarioLocal, Ties};
 use crate::document::{self, FileKind};
 use crate::kind::{
     CallRate, Capacity, Choice, Count, DAY, Fine, Flag, HOUR, HostName, MINUTE, PolicyName, Ratio, SECOND,
@@ -123,6 +123,9 @@ pub(super) struct RawHost {
     pub(super) role: Setting<Choice<RoleName>>,
     /// Who gets the next call, as in the configuration of the server. Only for a balancer.
     pub(super) policy: Setting<Choice<PolicyName>>,
+    /// Which of several servers gets the next call that are level for the policy: they take `turns`, as in the server, or each
+    /// gets it with the same probability (`random`). Only with a policy of least load: `cjsq`, `tjsq`, `tlwl`.
+    pub(super) ties: Setting<Choice<Ties>>,
     /// Work per method, relative to a BYE. Only with policy `tlwl`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("x-default" = usual_weights()))]
@@ -139,6 +142,9 @@ pub(super) struct RawHost {
     pub(super) workers: Setting<Count<1, 64>>,
     /// Messages from outside that may wait; more are dropped.
     pub(super) buffer: Setting<Count<1, 1_000_000>>,
+    /// What a full buffer drops of what comes by TCP: `any` message, or `new-calls` alone, while all else waits beyond
+    /// the limit (Overload paper, section V-D). Of what comes by UDP it drops any. Only for a proxy.
+    pub(super) discard: Setting<Choice<Discard>>,
     /// Transport between these hosts and other hosts; with UDP requests are retransmitted.
     pub(super) transport: Setting<Choice<Transport>>,
     /// Share of the processor that something else takes.
@@ -151,19 +157,21 @@ pub(super) struct RawHost {
 
 impl Default for RawHost {
     fn default() -> Self {
-        let BalancerSettings { probes, outlier, .. } = BalancerSettings::default();
-        let Group { workers, buffer, select, transport, background, .. } = Group::default();
+        let BalancerSettings { ties, probes, outlier, .. } = BalancerSettings::default();
+        let Group { workers, buffer, discard, select, transport, background, .. } = Group::default();
         Self {
             count: None,
             capacity: None,
             role: Setting::of(RoleName::Proxy),
             policy: Setting::of(PolicyName::default()),
+            ties: Setting::of(ties),
             weights: BTreeMap::new(),
             probes: Setting::of(probes),
             outlier: Setting::of(outlier),
             select: Setting::of(select),
             workers: Setting::of(workers.into()),
             buffer: Setting::of(buffer),
+            discard: Setting::of(discard),
             transport: Setting::of(transport),
             background: Setting::of(background),
             overload: RawOverload::default(),
@@ -190,6 +198,10 @@ pub(super) struct RawOverload {
     pub(super) buffer_rejections: Setting<Flag>,
     /// Whether a rejection leaves a transaction behind.
     pub(super) stateful: Setting<Flag>,
+    /// Whether an INVITE that comes again is told from a new one before it can be rejected. Without, as in the Overload
+    /// paper (section VI-A: "which avoids that state needs to be looked up"), a call that was taken may be answered 503 as
+    /// well as 200, and then fails. Only without `stateful` and `feedback`, which know their transactions.
+    pub(super) look_up: Setting<Flag>,
     /// Whether a request that got 503 from the next host is tried at another one of its group: a setting of the host
     /// before, not of the one that rejects.
     pub(super) retry: Setting<Flag>,
@@ -223,7 +235,7 @@ pub(super) struct RawOverload {
 
 impl Default for RawOverload {
     fn default() -> Self {
-        let Overload { local, feedback, reject, buffer_rejections, stateful, retry, .. } =
+        let Overload { local, feedback, reject, buffer_rejections, stateful, look_up, retry, .. } =
             Overload::default();
         let Overload { during_pause, watermarks: (high, low), occupancy, wait, triage, .. } =
             Overload::default();
@@ -233,6 +245,7 @@ impl Default for RawOverload {
             reject: Setting::of(reject),
             buffer_rejections: Setting::of(buffer_rejections),
             stateful: Setting::of(stateful),
+            look_up: Setting::of(look_up),
             retry: Setting::of(retry),
             retry_after: None,
             during_pause: Setting::of(during_pause),
@@ -435,6 +448,9 @@ pub(super) struct RawCosts {
     pub(super) reject_ack: Setting<Fine<FINE_MAX>>,
     /// An INVITE at a host of role `server`, relative to a BYE. Together they take it 1 / `capacity`, an ACK nothing.
     pub(super) invite_work: Setting<Ratio>,
+    /// A request that comes again at a host of role `server`, as a share of the work of the first. At 0 it is absorbed on
+    /// arrival, without waiting, as `sarabande load answer` does; otherwise it waits like the first.
+    pub(super) repeat_work: Setting<Part>,
     /// How service times spread around these means: not at all, exponentially, or as a list of measured times of any unit,
     /// least first, says: their quantiles, relative to their mean.
     pub(super) service: Several<Choice<ServiceName>, Ratio>,
@@ -453,6 +469,7 @@ impl Default for RawCosts {
             reject_stateful: Setting::of(costs.reject_stateful),
             reject_ack: Setting::of(costs.reject_ack),
             invite_work: Setting::of(costs.invite_work),
+            repeat_work: Setting::of(costs.repeat_work),
             service: Several::One(Setting::of(ServiceName::Deterministic)),
             operations: RawOperations::default(),
         }

@@ -77,6 +77,9 @@ pub struct Costs {
     pub reject_ack: Duration,
     /// An INVITE at a server that answers calls, in units of a BYE ([`Costs::server_request`]).
     pub invite_work: f64,
+    /// A request that comes again at a server that answers calls, as a share of the work of the first, 0 to 1. At 0 the
+    /// server absorbs it on arrival, as `load::Answerer` does: it waits for nothing and takes no room in the buffer.
+    pub repeat_work: f64,
     /// How service times spread around these means.
     pub service: Service,
     /// What operations of the ledger cost on top, by name; those that are absent cost nothing.
@@ -94,6 +97,7 @@ impl Default for Costs {
             reject_stateful: Duration::from_millis(1),
             reject_ack: Duration::from_millis(1),
             invite_work: INVITE_WORK,
+            repeat_work: 0.0,
             service: Service::Deterministic,
             operations: Vec::new(),
         }
@@ -134,6 +138,8 @@ pub struct Group {
     pub workers: u16,
     /// Messages from outside that may wait (B of section IV-A).
     pub buffer: u32,
+    /// What a proxy whose buffer is full drops of what it reads from its connections.
+    pub discard: Discard,
     /// How a proxy chooses among the next hosts.
     pub select: Select,
     /// Transport between this host and other hosts: UDP or TCP.
@@ -159,6 +165,7 @@ impl Default for Group {
             capacities: Vec::new(),
             workers: 1,
             buffer: BUFFER,
+            discard: Discard::default(),
             select: Select::Random,
             transport: Transport::default(),
             overload: Overload::default(),
@@ -195,6 +202,16 @@ pub enum HostRole {
     Balancer(BalancerSettings),
     /// Answers the calls itself.
     Server,
+}
+
+/// What a proxy whose buffer is full drops of what comes by TCP. Of what comes by UDP it drops whatever comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Discard {
+    /// Whatever comes.
+    #[default]
+    Any,
+    /// INVITEs that begin a call alone: all else waits beyond the limit (Overload paper, section V-D).
+    NewCalls,
 }
 
 /// How a proxy chooses among several next hosts.

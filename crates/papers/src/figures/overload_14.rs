@@ -1,6 +1,6 @@
 //! Local, hop-by-hop and end-to-end overload control.
 
-use super::sweeps::{Curve, HOLDING_ASSUMED, RISE_ASSUMED, Variant, curves, late, note};
+use super::sweeps::{Curve, RISE_ASSUMED, Variant, curves, holding_assumed, late, note};
 use super::topology::{core, domains};
 use super::{Entry, Options, Progress};
 use crate::report::{Axis, Claim, ClaimVerdict, Figure, Plot};
@@ -28,6 +28,8 @@ fn told(mut scenario: Scenario, feedback: ScenarioFeedback) -> Scenario {
     for group in &mut scenario.groups {
         group.overload.local = ScenarioLocal::Occupancy;
         group.overload.feedback = feedback;
+        // As in figure 11, where nothing else knows its transactions.
+        group.overload.look_up = feedback != ScenarioFeedback::None;
     }
     scenario
 }
@@ -82,10 +84,10 @@ fn run(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
         "The ACK to a rejection is a message like any other, 1 ms.".into(),
         "A server that is told upstream what to send rejects nothing itself, unless calls enter the network at \
          it.".into(),
-        HOLDING_ASSUMED.into(),
+        holding_assumed(options),
         RISE_ASSUMED.into(),
     ];
-    figure.notes = vec![note(options)];
+    figure.notes = vec![note(options, &[long, short].concat())];
     figure
 }
 

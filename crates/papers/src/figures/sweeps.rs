@@ -3,17 +3,26 @@
 use super::topology::{at, hold, rise};
 use super::{Options, Progress};
 use crate::report::{ClaimVerdict, PlotSeries, ReportTable, Style};
+use base::Instant;
 use config::scenario::Scenario;
 use core::time::Duration;
-use sim::model;
-use sim::stats::{Confidence, Interval, Moments, sweep};
+use sim::model::{self, StreamResults};
+use sim::stats::{Confidence, Interval, Moments, Series, Settling, sweep};
 
-/// Mean holding time in seconds. The paper has 100: what goes on once a load has settled does not depend on it, but
+/// Mean holding time in seconds: the paper's in full runs. What goes on once a load has settled does not depend on it, but
 /// with a short one that is soon.
-pub(super) const HOLDING: u64 = 10;
+fn holding(options: &Options) -> u64 {
+    options.scale(100, 10, 10)
+}
+
 /// The assumption behind it.
-pub(super) const HOLDING_ASSUMED: &str = "Calls last 10 s in the mean, not 100 as the paper has it: the goodput of a \
-     load that lasts is the same, and is reached sooner.";
+pub(super) fn holding_assumed(options: &Options) -> String {
+    let holding = holding(options);
+    format!(
+        "Calls last {holding} s in the mean (section IV-B: 100 s, as in full runs): the goodput of a load that lasts is the \
+         same, and is reached sooner with a short time."
+    )
+}
 /// Calls a second at which every run begins, a load that all of the networks carry.
 const BEGIN: f64 = 200.0;
 /// Seconds in which a rising load doubles: 5 % a second at most, half of what the occupancy algorithm can follow.
@@ -23,7 +32,7 @@ pub(super) const RISE_ASSUMED: &str = "Loads above 200 calls/s are reached from 
                                        what is shown is the state that a lasting load leads to and not the shock of \
                                        its beginning.";
 /// Below this many calls established a run has no delay to speak of.
-const ENOUGH: u64 = 20;
+const ENOUGH: f64 = 20.0;
 
 /// A line of a plot: how its network is made, for a run of so many seconds.
 #[derive(Clone, Copy)]
@@ -41,6 +50,8 @@ pub(super) struct Shown {
     pub(super) late: f64,
     /// Mean setup delay in milliseconds; not a number when hardly a call is set up.
     pub(super) delay: f64,
+    /// Whether the goodput was stationary in the time that counts.
+    pub(super) is_stationary: bool,
 }
 
 /// All runs of one variant, by load.
@@ -50,39 +61,47 @@ pub(super) struct Curve {
     points: Vec<(f64, Vec<Shown>)>,
 }
 
+/// Difference of goodputs, in calls a second, that does not matter: half a percent of what topology 3 carries.
+const MATTERS: f64 = 1.5;
+
 /// Seconds of a run once its load is reached.
 #[derive(Clone, Copy)]
 struct Length {
-    /// To settle.
-    settle: u64,
-    /// That count.
-    count: u64,
+    /// Until the goodput is first tested for being stationary.
+    least: usize,
+    /// Until it is no longer waited for.
+    most: usize,
     /// In which a rising load doubles.
     doubling: f64,
+    /// Mean holding time.
+    holding: u64,
 }
 
 /// One run of a network under a load.
 fn simulate(variant: &Variant, load: f64, length: Length, seed: u64) -> Shown {
     let doublings = (load / BEGIN).log2().max(0.0);
     let rising = (doublings * length.doubling).ceil() as u64;
-    let (from, to) = (rising + length.settle, rising + length.settle + length.count);
-    let mut scenario = (variant.network)(to);
-    hold(&mut scenario, HOLDING);
+    let mut scenario = (variant.network)(rising + length.most as u64);
+    hold(&mut scenario, length.holding);
     rise(&mut scenario, load.min(BEGIN), load, length.doubling);
-    scenario.run.warm_up = Duration::from_secs(from);
+    scenario.run.warm_up = Duration::from_secs(rising);
     // A rate is over whole bins, and a load seldom stops rising where a wide one ends.
     scenario.run.bin = Duration::from_secs(1);
-    let results = model::run(&scenario, seed);
-    let (_, goodput) = results.rates(at(from), at(to));
-    let late = results.streams.iter().map(|stream| stream.late.rate(at(from), at(to))).sum();
-    let count: u64 = results.streams.iter().map(|stream| stream.setup_delay.count()).sum();
-    let total: f64 = results
-        .streams
-        .iter()
-        .map(|stream| stream.setup_delay.mean().as_secs_f64() * stream.setup_delay.count() as f64)
-        .sum();
-    let delay = if count < ENOUGH { f64::NAN } else { 1e3 * total / count as f64 };
-    Shown { goodput, late, delay }
+    let mut settling = Settling::new(length.least, length.most, MATTERS);
+    let mut is_over = |now: Instant, goodput: f64| now > at(rising) && settling.add(goodput);
+    let results = model::run_until(&scenario, seed, &mut is_over);
+    let (from, to) = (at(rising + settling.warm_up() as u64), at(rising + settling.len() as u64));
+    let rate = |of: fn(&StreamResults) -> &Series| -> f64 {
+        results.streams.iter().map(|stream| of(stream).rate(from, to)).sum()
+    };
+    let [set_up, seconds] = [rate(|stream| &stream.established[0]), rate(|stream| &stream.established[1])];
+    let is_enough = set_up * (to - from).as_secs_f64() >= ENOUGH;
+    Shown {
+        goodput: rate(|stream| &stream.completed),
+        late: rate(|stream| &stream.late),
+        delay: if is_enough { 1e3 * seconds / set_up } else { f64::NAN },
+        is_stationary: settling.is_stationary(),
+    }
 }
 
 /// Runs each variant under each load; replication i meets the same arrivals with every variant.
@@ -108,31 +127,44 @@ pub(super) fn curves(
 /// How many runs a point has, and how long they are.
 fn extent(options: &Options) -> (usize, Length) {
     options.scale(
-        (3, Length { settle: 40, count: 60, doubling: DOUBLING }),
-        (1, Length { settle: 30, count: 20, doubling: DOUBLING }),
-        (1, Length { settle: 1, count: 2, doubling: 0.25 }),
+        (3, Length { least: 400, most: 6_400, doubling: DOUBLING, holding: holding(options) }),
+        (1, Length { least: 40, most: 1_280, doubling: DOUBLING, holding: holding(options) }),
+        (1, Length { least: 4, most: 4, doubling: 0.25, holding: holding(options) }),
     )
 }
 
-/// The same for a figure's notes.
-pub(super) fn note(options: &Options) -> String {
-    let (replications, Length { settle, count, .. }) = extent(options);
+/// The same for a figure's notes, with the points that never settled.
+pub(super) fn note(options: &Options, curves: &[Curve]) -> String {
+    let (replications, Length { least, most, .. }) = extent(options);
     let runs = if replications == 1 { "One run".to_owned() } else { format!("{replications} runs") };
+    let unsettled: Vec<String> = curves.iter().flat_map(Curve::unsettled).collect();
+    let unsettled = match unsettled.as_slice() {
+        [] => "All did.".to_owned(),
+        some => format!("These did not: {}.", some.join(", ")),
+    };
     format!(
-        "{runs} a point: {settle} s to settle once the load is reached, and {count} s that count. Run i meets the same \
-         arrivals in every variant. A delay is drawn only where {ENOUGH} calls were set up in that time."
+        "{runs} a point. Once the load is reached a run goes on until its goodput is stationary. Tests are made after {least} s, \
+         twice that and so on up to {most} s; a test is passed when the means of the third and the last quarter of that time are \
+         within 5 % or {MATTERS} calls/s, and two in a row with means as near are needed, so that a decay with a time constant of up to \
+         {:.0} s does not pass for what lasts. The second half counts. {unsettled} Run i meets the same \
+         arrivals in every variant. A delay is drawn only where {ENOUGH} calls were set up in the time that counts.",
+        Settling::SLOWEST * least as f64
     )
 }
 
-/// Calls answered late, by load and variant: they are no goodput.
+/// Calls answered late, by load and variant: they are no goodput. It says also which points never became stationary.
 pub(super) fn late(curves: &[Curve]) -> ReportTable {
     let mut table = ReportTable::new(["answered late, calls/s"]);
     let loads: Vec<f64> = curves.first().map(|curve| curve.loads().collect()).unwrap_or_default();
     table.header.extend(loads.iter().map(|load| format!("{load:.0} offered")));
     for curve in curves {
-        let rates = loads.iter().map(|&load| Curve::interval(curve.at(load), |run| run.late).mean);
-        let rates = rates.map(|rate| format!("{rate:.1}"));
-        table.rows.push([curve.name.to_owned()].into_iter().chain(rates).collect());
+        let cell = |runs: &[Shown]| {
+            let rate = Curve::interval(runs, |run| run.late).mean;
+            let is_stationary = runs.iter().all(|run| run.is_stationary);
+            format!("{rate:.1}{}", if is_stationary { "" } else { " (not stationary)" })
+        };
+        let cells = loads.iter().map(|&load| cell(curve.at(load)));
+        table.rows.push([curve.name.to_owned()].into_iter().chain(cells).collect());
     }
     table
 }
@@ -149,6 +181,12 @@ impl Curve {
         let half_width =
             if samples.count() < 2 { 0.0 } else { Interval::of(&samples, Confidence::P95).half_width };
         Interval { mean, half_width }
+    }
+
+    /// Points of which a run was not stationary in the end, as text.
+    fn unsettled(&self) -> impl Iterator<Item = String> {
+        let points = self.points.iter().filter(|(_, runs)| !runs.iter().all(|run| run.is_stationary));
+        points.map(|(load, _)| format!("{} at {load:.0}", self.name))
     }
 
     /// Mean goodput under this load, calls a second.

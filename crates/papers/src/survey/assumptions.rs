@@ -60,8 +60,13 @@ fn prices(scenario: &Scenario, costs: &Costs) -> Vec<String> {
     if scenario.groups.iter().any(|group| group.role == HostRole::Server) {
         prices.push(format!(
             "To a server that answers calls a call costs 1 / capacity: an INVITE {} times as much as a BYE or a response, \
-             an ACK nothing.",
-            costs.invite_work
+             an ACK nothing. A request that comes again costs {}.",
+            costs.invite_work,
+            if costs.repeat_work > 0.0 {
+                format!("{:.0} % of the first", 100.0 * costs.repeat_work)
+            } else {
+                "nothing, and waits for nothing".to_owned()
+            }
         ));
     }
     prices.push(match &costs.service {

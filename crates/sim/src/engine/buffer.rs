@@ -46,11 +46,18 @@ pub trait QueueTriage<J> {
         None
     }
 
-    /// Whether a job counts for the limit of the buffer, and is dropped when that is full. Must depend on job and priority
-    /// alone. Timers must not be lost, so theirs have room without a limit (Overload paper, section IV-A).
+    /// Whether a job counts for the limit of the buffer, and is dropped when that is full unless it
+    /// [is spared](Self::is_spared). Must depend on job and priority alone. Timers must not be lost, so theirs have room
+    /// without a limit (Overload paper, section IV-A).
     fn is_bounded(&self, class: Priority, job: &J) -> bool {
         let _ = job;
         class != Priority::P1
+    }
+
+    /// Whether a bounded job is taken even when the buffer is full: it counts for the limit, and waits beyond it.
+    fn is_spared(&self, job: &J) -> bool {
+        let _ = job;
+        false
     }
 
     /// Whether a job whose turn has come is no longer worth serving; `since` is when it was queued. It is then
@@ -99,7 +106,7 @@ impl<J> Buffer<J> {
         rules: &impl QueueTriage<J>,
     ) -> Admission {
         let bounded = rules.is_bounded(class, &job);
-        if bounded && self.occupied >= self.limit {
+        if bounded && self.occupied >= self.limit && !rules.is_spared(&job) {
             return Admission::Dropped;
         }
         if let Some(key) = rules.key(&job) {

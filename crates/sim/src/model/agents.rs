@@ -4,14 +4,16 @@
 use super::measure::StreamMeasure;
 use super::medium::Map;
 use super::message::{CallId, HostId, LinkMessage, ModelMessage, ModelStart, ModelVia, Route, Sent, Vias};
+use super::sources::Source;
 use base::{Instant, Rng, Slab};
-use config::scenario::{Scenario, Stream};
+use config::scenario::Scenario;
 use core::time::Duration;
-use load::user_agent::{Uac, UacAct, UacActs, UacEvent, Uas, UasAct, UasActs, UasEvent, UasPlan};
-use load::{ArrivalPlan, Arrivals, CallOutcome, RandomTime, RateStep};
-use rand::RngCore;
+use load::CallOutcome;
+use load::user_agent::{Uac, UacAct, UacActs, UacEvent, Uas, UasAct, UasActs, UasEvent};
 use std::sync::Arc;
-use transaction::{Effects, Id, Layer, New, Sending, StatusClass, Timers, TransactionKind, TransactionNews};
+use transaction::{
+    Effects, Id, Layer, New, Sending, ServerKey, StatusClass, Timers, TransactionKind, TransactionNews,
+};
 use wire::Method;
 
 /// Which of the two parties.
@@ -60,17 +62,6 @@ struct Call {
 
 const NEVER: Instant = Instant::from_nanos(u64::MAX);
 
-/// A stream of calls.
-struct Source {
-    arrivals: Arrivals,
-    holding: RandomTime,
-    holding_rng: Rng,
-    place_rng: Rng,
-    plan: UasPlan,
-    patience: Duration,
-    measure: StreamMeasure,
-}
-
 /// What the agents want besides sending.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Alarm {
@@ -114,31 +105,16 @@ impl Effects<Leg, Sent> for Collect<'_> {
     fn ended(&mut self, _: Id, _: Leg) {}
 }
 
-/// The plan of an agent that makes this share of a stream's calls.
-pub fn arrivals(stream: &Stream, share: f64) -> ArrivalPlan {
-    let steps = stream.load.iter().map(|step| RateStep { rate: step.rate * share, ..*step });
-    ArrivalPlan { process: stream.arrivals, steps: steps.collect(), calls_max: None, duration: None }
-}
-
 impl Agents {
     pub(crate) fn new(scenario: &Scenario, timers: Timers, map: Arc<Map>, rng: &Rng) -> Self {
-        let (bin, from) = (scenario.run.bin, Instant::ZERO + scenario.run.warm_up);
-        let source = |stream: &Stream| {
-            let rng = rng.fork(&stream.name);
-            Source {
-                arrivals: Arrivals::new(arrivals(stream, 1.0), Instant::ZERO, rng.fork("arrivals")),
-                holding: stream.holding,
-                holding_rng: rng.fork("holding"),
-                place_rng: rng.fork("places"),
-                plan: UasPlan { ring: stream.ring, answer: stream.answer, t1: timers.t1, t2: timers.t2 },
-                patience: stream.patience,
-                measure: StreamMeasure::new(bin, from),
-            }
-        };
         Self {
             layer: Layer::new(timers),
             calls: Slab::default(),
-            sources: scenario.streams.iter().map(source).collect(),
+            sources: scenario
+                .streams
+                .iter()
+                .map(|stream| Source::new(stream, scenario, timers, rng))
+                .collect(),
             map,
             generation: 0,
             branch: 0,
@@ -152,6 +128,12 @@ impl Agents {
 
     pub(crate) fn into_measures(self) -> Vec<StreamMeasure> {
         self.sources.into_iter().map(|source| source.measure).collect()
+    }
+
+    /// Calls completed a second, of all streams, in the bin that ends now.
+    pub(crate) fn completed_lately(&self, now: Instant, bin: Duration) -> f64 {
+        let from = Instant::ZERO + (now - Instant::ZERO).saturating_sub(bin);
+        self.sources.iter().map(|source| source.measure.completed.rate(from, now)).sum()
     }
 
     /// Calls that are not over.
@@ -173,14 +155,9 @@ impl Agents {
         let last = self.map.paths[stream as usize].len() - 1;
         let (first, target) = (self.map.stage(stream, 0), self.map.stage(stream, last));
         let source = &mut self.sources[stream as usize];
-        // Drawn for every call, whatever becomes of it: runs that differ elsewhere keep the same calls.
-        let mut draw = |hosts: core::ops::Range<u16>| {
-            let count = hosts.len() as u64;
-            HostId(hosts.start + ((u64::from(source.place_rng.next_u32()) * count) >> 32) as u16)
-        };
-        let (first, target) = (draw(first), draw(target));
+        let (first, target) = (source.draw(first), source.draw(target));
         let target = if last == 0 { first } else { target };
-        let holding = source.holding.sample(&mut source.holding_rng);
+        let holding = source.draw_holding();
         source.measure.offered(now);
         self.generation = self.generation.wrapping_add(1);
         let give_up = now + source.patience;
@@ -309,6 +286,27 @@ impl Agents {
         while self.layer.clear_away(now, |_, _| ()) {}
     }
 
+    /// Whether a request is one that came before and is remembered.
+    pub(crate) fn knows(&self, key: &ServerKey) -> bool {
+        self.layer.find(key).is_some()
+    }
+
+    /// A server refuses a new INVITE, whatever the callee would say.
+    pub(crate) fn refuse(
+        &mut self,
+        now: Instant,
+        at: HostId,
+        invite: &ModelMessage,
+        status: u16,
+        out: &mut Out,
+    ) {
+        self.clear_away(now);
+        let Some(id) = self.accept(now, at, invite, out) else { return };
+        let refusal = Sent { to: invite.top().host, message: invite.response(status, at) };
+        let mut collect = Collect { sent: &mut out.sent, news: None };
+        self.layer.respond(now, id, StatusClass::of(status), refusal, &mut collect);
+    }
+
     fn response(&mut self, now: Instant, message: &ModelMessage, status: u16, out: &mut Out) {
         let mut collect = Collect { sent: &mut out.sent, news: None };
         self.layer.response(now, message.client_key(), StatusClass::of(status), message, &mut collect);
@@ -357,18 +355,7 @@ impl Agents {
             }
             return;
         }
-        let user_agent = if message.by_callee { UserAgent::Caller } else { UserAgent::Callee };
-        let kind = if message.method == Method::Invite {
-            TransactionKind::Invite
-        } else {
-            TransactionKind::NonInvite
-        };
-        let from = message.top().host;
-        let transport = self.map.transport(at, from, message.stream);
-        let user = Leg { call, user_agent, method: message.method, at };
-        let new = New { key, kind, transport, user };
-        let mut collect = Collect { sent: &mut out.sent, news: None };
-        let Some(id) = self.layer.accept(now, new, &mut collect) else { return };
+        let Some(id) = self.accept(now, at, message, out) else { return };
         let this = Some((id, message));
         match message.method {
             Method::Invite if lives && self.may_ring(call.at, at) => {
@@ -390,6 +377,18 @@ impl Agents {
             Method::Bye if is_home => self.callee(now, call, UasEvent::Bye, this, out),
             _ => answer(&mut self.layer, now, this, 481, out),
         }
+    }
+
+    /// A server transaction for a request that is none of those that there are.
+    fn accept(&mut self, now: Instant, at: HostId, request: &ModelMessage, out: &mut Out) -> Option<Id> {
+        let ModelMessage { call, method, stream, .. } = *request;
+        let user_agent = if request.by_callee { UserAgent::Caller } else { UserAgent::Callee };
+        let kind =
+            if method == Method::Invite { TransactionKind::Invite } else { TransactionKind::NonInvite };
+        let transport = self.map.transport(at, request.top().host, stream);
+        let user = Leg { call, user_agent, method, at };
+        let new = New { key: request.server_key_at(at), kind, transport, user };
+        self.layer.accept(now, new, &mut Collect { sent: &mut out.sent, news: None })
     }
 
     /// Whether an INVITE begins something: nobody has it yet, or the one who has it did not get an answer through before
@@ -557,7 +556,8 @@ impl Agents {
                     self.caller(now, leg.call, UacEvent::InviteLost, out);
                 }
                 (UserAgent::Caller, Method::Bye) => self.caller(now, leg.call, UacEvent::ByeLost, out),
-                (UserAgent::Callee, Method::Invite | Method::Bye) => {
+                // Not of an INVITE that another server refused.
+                (UserAgent::Callee, Method::Invite | Method::Bye) if self.calls[leg.call.at].at == leg.at => {
                     self.callee(now, leg.call, UasEvent::Done, None, out);
                 }
                 _ => {}

@@ -1,6 +1,7 @@
 //! The balancer of the model: [`balance::Balancer`] between typed messages, and beside it [`control::Membership`]: probes,
 //! and what they and the traffic say about the health of the servers.
 
+use super::medium::Map;
 use super::message::{CallId, HostId, LinkMessage, ModelMessage, ModelStart, ModelVia, Route, Sent, Vias};
 use balance::{
     CallKey, Decision, Direction, HealthSettings, NodeId, PoolId, Request, Response, SessionSettings, Slot,
@@ -9,11 +10,13 @@ use balance::{
 use base::{Instant, Ledger, Operation};
 use control::{Membership, Probe, ProbeSettings, ReachableMember};
 use std::ops::Range;
+use std::sync::Arc;
 use wire::Method;
 
 /// A balancer and the servers behind it.
 pub(crate) struct Balancer {
     core: balance::Balancer,
+    map: Arc<Map>,
     servers: Range<u16>,
     members: Membership<HostId>,
     /// Version of the members that the core has.
@@ -26,13 +29,9 @@ pub(crate) struct Balancer {
     pub(crate) ledger: Ledger,
 }
 
-/// The key that a balancer makes of a Call-ID.
-fn key_of(message: &ModelMessage) -> CallKey {
-    let number = u64::from(message.call.generation);
-    // Spread over all bits, as a keyed hash would.
-    let mixed = (number ^ number >> 31).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let low = (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    CallKey(u128::from(mixed) << 64 | u128::from(low ^ low >> 32))
+/// The key that a balancer makes of a Call-ID: the number of the call makes it unlike all others for certain.
+fn key_of(call_id: u64, message: &ModelMessage) -> CallKey {
+    CallKey(u128::from(call_id) << 64 | u128::from(message.call.generation))
 }
 
 fn direction_of(message: &ModelMessage) -> Direction {
@@ -43,8 +42,8 @@ impl Balancer {
     /// `capacity` of each server is what the policy is told; a server may be slower than that.
     pub(crate) fn new(
         (now, life): (Instant, u32),
-        servers: Range<u16>,
-        capacity: impl Fn(HostId) -> f64,
+        map: Arc<Map>,
+        (servers, capacity): (Range<u16>, impl Fn(HostId) -> f64),
         policy: Box<dyn balance::Policy>,
         settings: SessionSettings,
         health: HealthSettings,
@@ -63,7 +62,7 @@ impl Balancer {
         let mut core = balance::Balancer::new(settings, policy);
         core.set_nodes(members.nodes());
         let (told, is_probing) = (members.version(), probes.is_some());
-        Self { core, servers, members, told, is_probing, life, ledger: Ledger::default() }
+        Self { core, map, servers, members, told, is_probing, life, ledger: Ledger::default() }
     }
 
     /// A message: on to its server, or back to where its Via leads.
@@ -96,7 +95,8 @@ impl Balancer {
     ) {
         message.vias.pop();
         let Some(next) = message.vias.last() else { return };
-        let (to, key, direction) = (next.host, key_of(&message), direction_of(&message));
+        let key = key_of(self.map.call_id(message.call), &message);
+        let (to, direction) = (next.host, direction_of(&message));
         // Who answers copies the request as it was sent to him.
         if direction == Direction::ToPool
             && let Some(slot) = self.slot_of(message.hop)
@@ -130,10 +130,10 @@ impl Balancer {
         }
         // What a token in Record-Route names: servers stand right behind the balancer, so it is the one that has the call.
         let pinned = if has_token { self.slot_of(message.target) } else { None };
-        let call_id = message.call.generation.to_be_bytes();
+        let call_id = self.map.call_id(message.call);
         let request = Request {
-            key: key_of(&message),
-            call_id: &call_id,
+            key: key_of(call_id, &message),
+            call_id: &call_id.to_be_bytes(),
             pool: PoolId::default(),
             method: message.method,
             cseq: message.cseq(),

@@ -11,12 +11,14 @@ use crate::engine::{
     Admission, BegunService, Cpu, CpuConfig, Finish, Mark, Priority, QueueTriage, Spread, Ticket,
 };
 use base::{Instant, Ledger, Operation, Slab};
-use config::scenario::{Group, Scenario};
+use config::scenario::{Discard, Group, Scenario};
 use core::time::Duration;
 use overload::signal::Utilisation;
 use overload::{Fate, Guard, MessageClass, Rejection};
 use proxy::Fire;
 use rand::Rng as _;
+use std::collections::BTreeSet;
+use transaction::{TransactionKey, TransportKind};
 use wire::Method;
 
 /// What waits for the processor.
@@ -24,6 +26,8 @@ use wire::Method;
 pub(crate) struct Job {
     what: What,
     class: MessageClass,
+    /// Whether it is taken even when the buffer is full.
+    is_spared: bool,
     /// The same for copies of a message; only where copies are looked for.
     key: u64,
 }
@@ -64,6 +68,10 @@ impl QueueTriage<Job> for Lanes {
         }
     }
 
+    fn is_spared(&self, job: &Job) -> bool {
+        job.is_spared
+    }
+
     fn is_stale(&mut self, now: Instant, since: Instant, job: &Job) -> bool {
         let Some(rules) = self.rules else { return false };
         let stale = rules.fate(job.class, now - since) == Fate::Drop;
@@ -94,6 +102,11 @@ pub(crate) struct Host {
     clears_for_free: bool,
     messages: Slab<ModelMessage>,
     fires: Slab<Fire>,
+    discard: Discard,
+    /// Of a server that absorbs what comes again: requests that it has and has not answered yet.
+    unanswered: BTreeSet<TransactionKey>,
+    /// Which of these each worker serves.
+    serving: Vec<Option<TransactionKey>>,
     /// What the service of each worker sends when it is done.
     outs: Vec<Vec<LinkMessage>>,
     /// The memory of what has been sent.
@@ -155,17 +168,21 @@ impl Host {
                 id,
                 role,
                 guard,
+                looks_up: group.overload.look_up,
                 costs: costs.clone(),
                 prices,
                 ledger: Ledger::default(),
                 paid: Ledger::default(),
                 free,
-                failing: 0.0,
+                failing: (0.0, rng.fork("failing")),
                 results,
             },
             cpu,
             messages: Slab::default(),
             fires: Slab::default(),
+            discard: group.discard,
+            unanswered: BTreeSet::new(),
+            serving: vec![None; workers],
             outs: vec![Vec::new(); workers],
             spare: Vec::new(),
             timers_at: NEVER,
@@ -181,9 +198,13 @@ impl Host {
         from: HostId,
         mut message: ModelMessage,
         notices: &Notices,
+        agents: &Agents,
     ) {
         if message.method == Method::Options {
             return self.arrive_probe(now, from, message);
+        }
+        if let Role::Server = self.element.role {
+            return self.arrive_at_server(now, message, agents);
         }
         // Where nothing is refused nobody asks whether a call is new.
         let may_refuse = !self.element.guard.is_idle();
@@ -192,7 +213,11 @@ impl Host {
             self.clear_away(now);
         }
         let (mut class, mut rejection) = (MessageClass::Response, None);
+        let mut is_spared = false;
         if let Role::Proxy(proxy) = &mut self.element.role {
+            is_spared = self.discard == Discard::NewCalls
+                && !message.is_initial_invite()
+                && proxy.router.transport_from(from, &message) == TransportKind::Reliable;
             if message.is_request() {
                 // RFC 3261 §16.4: our own Route value goes.
                 if message.is_in_dialog() && message.route.last() == Some(&self.element.id) {
@@ -200,8 +225,10 @@ impl Host {
                 }
                 let guard = &mut self.element.guard;
                 proxy.router.choose(&mut message, |host| guard.is_open(now, host));
-                let known =
-                    may_refuse && message.method == Method::Invite && proxy.core.knows(&message.server_key());
+                let known = may_refuse
+                    && self.element.looks_up
+                    && message.method == Method::Invite
+                    && proxy.core.knows(&message.server_key());
                 class = class_of(&message, known);
                 rejection = guard.on_request(now, class, &proxy.router.way(from, class, &message)).err();
             } else {
@@ -215,9 +242,39 @@ impl Host {
         let key = if triage { key_of(&message) } else { 0 };
         let at = self.messages.insert(message);
         if let Some(rejection) = rejection {
-            self.enqueue(now, Priority::P2, class, What::Rejection(at, rejection), key);
+            self.enqueue(
+                now,
+                Priority::P2,
+                Job { what: What::Rejection(at, rejection), class, is_spared, key },
+            );
         } else {
-            self.enqueue(now, priority(class, triage), class, What::Message(at), key);
+            let job = Job { what: What::Message(at), class, is_spared, key };
+            self.enqueue(now, priority(class, triage), job);
+        }
+    }
+
+    /// A message arrives at a host that answers calls. What takes no time there waits for nothing but the end of the service
+    /// at hand, or of a stall, and takes no room.
+    fn arrive_at_server(&mut self, now: Instant, message: ModelMessage, agents: &Agents) {
+        let mut lane = Priority::P3;
+        let mut request = None;
+        if message.is_request() && message.method == Method::Ack {
+            lane = Priority::P1;
+        } else if message.is_request() && self.element.costs.repeat_work <= 0.0 {
+            let key = message.server_key_at(self.element.id);
+            if self.unanswered.contains(&key.key) {
+                return;
+            }
+            if agents.knows(&key) {
+                lane = Priority::P1;
+            } else {
+                request = Some(key.key);
+            }
+        }
+        let what = What::Message(self.messages.insert(message));
+        let job = Job { what, class: MessageClass::Response, is_spared: false, key: 0 };
+        if self.enqueue(now, lane, job) == Admission::Queued {
+            self.unanswered.extend(request);
         }
     }
 
@@ -225,14 +282,9 @@ impl Host {
     fn arrive_probe(&mut self, now: Instant, from: HostId, probe: ModelMessage) {
         if probe.is_request() {
             let triage = self.element.guard.settings().triage.is_some();
-            let at = self.messages.insert(probe);
-            self.enqueue(
-                now,
-                priority(MessageClass::Response, triage),
-                MessageClass::Response,
-                What::Probe(at),
-                0,
-            );
+            let class = MessageClass::Response;
+            let what = What::Probe(self.messages.insert(probe));
+            self.enqueue(now, priority(class, triage), Job { what, class, is_spared: false, key: 0 });
         } else if let Role::Balancer(balancer) = &mut self.element.role
             && self.cpu.is_up()
         {
@@ -240,18 +292,20 @@ impl Host {
         }
     }
 
-    fn enqueue(&mut self, now: Instant, lane: Priority, class: MessageClass, what: What, key: u64) {
-        let admission = self.cpu.enqueue(now, lane, Job { what, class, key });
+    fn enqueue(&mut self, now: Instant, lane: Priority, job: Job) -> Admission {
+        let Job { what, class, .. } = job;
+        let admission = self.cpu.enqueue(now, lane, job);
         if admission == Admission::Queued {
             if let What::Message(_) = what {
                 self.element.guard.on_enqueue(now, class, self.cpu.occupied());
             }
-            return;
+            return admission;
         }
         if admission == Admission::Dropped {
             self.element.results.dropped.add(now, 1.0);
         }
         self.lose(now, class, what);
+        admission
     }
 
     /// A job is gone without service. What a limit of a sender or receiver counted of it is no longer under way.
@@ -285,7 +339,7 @@ impl Host {
         alarms: &mut Vec<Alarm>,
     ) -> Option<BegunService> {
         let Self { cpu, element, messages, fires, outs, spare: out, clears_for_free, .. } = self;
-        let mut served = None;
+        let (mut served, mut request) = (None, None);
         let due = cpu.start(now, |job| {
             if *clears_for_free {
                 element.role.clear_away(now);
@@ -296,6 +350,7 @@ impl Host {
                     element.timer(&mut work, fires.remove(at).expect("it was put there to wait"))
                 }
                 What::Message(at) => {
+                    request = messages.get(at).map(|message| message.server_key_at(element.id).key);
                     let cost = element.message(&mut work, job.class, &messages[at]);
                     messages.remove(at);
                     cost
@@ -318,6 +373,7 @@ impl Host {
         });
         if let Some(due) = due {
             core::mem::swap(out, &mut outs[due.ticket.worker()]);
+            self.serving[due.ticket.worker()] = request;
         }
         self.left(now, served);
         due
@@ -370,6 +426,9 @@ impl Host {
     ) -> Option<Instant> {
         match self.cpu.finish(now, ticket) {
             Finish::Done(_) => {
+                if let Some(request) = self.serving[ticket.worker()].take() {
+                    self.unanswered.remove(&request);
+                }
                 let out = &mut self.outs[ticket.worker()];
                 // Mostly nothing else has been sent.
                 if sent.is_empty() {
@@ -409,7 +468,8 @@ impl Host {
                 self.element.results.give_ups.add(now, 1.0);
             }
             let at = self.fires.insert(fire);
-            self.enqueue(now, Priority::P1, MessageClass::Timer, What::Timer(at), 0);
+            let job = Job { what: What::Timer(at), class: MessageClass::Timer, is_spared: false, key: 0 };
+            self.enqueue(now, Priority::P1, job);
         }
     }
 
@@ -460,6 +520,8 @@ impl Host {
             self.forget(job.what);
         }
         self.outs.iter_mut().for_each(Vec::clear);
+        self.unanswered.clear();
+        self.serving.fill(None);
         self.element.guard.forget();
     }
 

@@ -67,7 +67,7 @@ impl NetworkState {
 #[derive(Debug)]
 enum Rule {
     Never,
-    Share { share: f64, salt: u64 },
+    Share { share: f64, rng: Rng },
     Distributed(Box<Distributor<HostId>>),
 }
 
@@ -84,13 +84,13 @@ pub(crate) struct Keeper {
 impl Keeper {
     /// `None` for a proxy that keeps the state of every call.
     pub(super) fn new(map: &Arc<Map>, host: HostId, rng: &Rng) -> Option<Self> {
-        let salt = rng.fork("state").random();
+        let mut rng = rng.fork("state");
         let rule = match map.state.of(map.group_of[host.index()].into()) {
             StateKeeping::Always => return None,
             StateKeeping::Never => Rule::Never,
-            StateKeeping::Share(share) => Rule::Share { share, salt },
+            StateKeeping::Share(share) => Rule::Share { share, rng },
             StateKeeping::Distributed(settings) => {
-                Rule::Distributed(Box::new(Distributor::new(settings, salt)))
+                Rule::Distributed(Box::new(Distributor::new(settings, rng.random())))
             }
         };
         Some(Self { map: Arc::clone(map), host, rule, kept: Vec::new() })
@@ -118,12 +118,12 @@ impl Keeper {
         let kept = invite.keeper != HostId::AGENTS;
         let from = Some(invite.top().host).filter(|from| self.map.shares_state(*from));
         let to = if self.map.shares_state(invite.hop) { Way::Next(invite.hop) } else { Way::Exit };
-        // All copies of an INVITE have the number of its call. Nobody here chooses it to do harm, so it needs no secret.
-        let key = u64::from(invite.call.generation);
+        // The same for all copies of an INVITE.
+        let key = self.map.call_id(invite.call);
         match &mut self.rule {
             Rule::Never => false,
             Rule::Share { .. } if kept || to == Way::Exit => !kept,
-            Rule::Share { share, salt } => Rng::from_seed(key ^ *salt).random::<f64>() < *share,
+            Rule::Share { share, rng } => Rng::from_seed(rng.number_of(key)).random::<f64>() < *share,
             Rule::Distributed(distributor) => {
                 distributor.on_call(now, Call { from, to, kept, key }) == Decision::Keep
             }

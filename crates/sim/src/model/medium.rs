@@ -1,7 +1,7 @@
 //! How typed messages are edited and routed: the simulator's counterpart of editing bytes.
 
 use super::keeping::{NetworkState, StateKeeping};
-use super::message::{HostId, ModelMessage, ModelVia, Sent};
+use super::message::{CallId, HostId, ModelMessage, ModelVia, Sent};
 use base::Rng;
 use config::scenario::{Scenario, ScenarioFeedback, Select};
 use overload::end_to_end::{DownstreamPath, TargetServer};
@@ -31,10 +31,12 @@ pub(crate) struct Map {
     pub(crate) feedback: Vec<ScenarioFeedback>,
     /// What the proxies do about the state of calls.
     pub(crate) state: NetworkState,
+    /// Draws Call-IDs.
+    call_ids: Rng,
 }
 
 impl Map {
-    pub(crate) fn new(scenario: &Scenario, state: NetworkState) -> Self {
+    pub(crate) fn new(scenario: &Scenario, state: NetworkState, rng: &Rng) -> Self {
         let mut groups = Vec::new();
         let mut group_of = Vec::new();
         for (index, group) in scenario.groups.iter().enumerate() {
@@ -50,7 +52,13 @@ impl Map {
             to_hosts: scenario.groups.iter().map(|group| group.transport.into()).collect(),
             feedback: scenario.groups.iter().map(|group| group.overload.feedback).collect(),
             state,
+            call_ids: rng.fork("call-ids"),
         }
+    }
+
+    /// The Call-ID of a call: the same for all that belongs to it, and unlike those of others as random ones are.
+    pub(crate) fn call_id(&self, call: CallId) -> u64 {
+        self.call_ids.number_of(call.generation.into())
     }
 
     /// Whether a host is a proxy whose marks and notices about state count.
@@ -120,6 +128,11 @@ impl Router {
         self.map.transport(self.host, message.top().host, message.stream)
     }
 
+    /// What carried a message, a response too, that came in from there.
+    pub(crate) fn transport_from(&self, from: HostId, message: &ModelMessage) -> TransportKind {
+        self.map.transport(from, self.host, message.stream)
+    }
+
     /// The hosts that could get a request next; one, for most.
     pub(crate) fn candidates(&self, request: &ModelMessage) -> Candidates {
         if request.is_in_dialog() {
@@ -171,7 +184,9 @@ impl Router {
 
     /// A number for the call of a request: the same for all that it asks for.
     fn draw_by_call(&self, request: &ModelMessage) -> u32 {
-        Rng::from_seed(u64::from(self.host.0) << 32 | u64::from(request.call.generation)).next_u32()
+        // The same after a restart, too.
+        let of_host = u64::from(self.host.0) + 1;
+        self.map.call_ids.number_of(of_host << 32 | u64::from(request.call.generation)) as u32
     }
 
     /// Chooses the next host of a request, before it waits for the processor.

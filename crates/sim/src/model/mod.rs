@@ -13,12 +13,14 @@ mod measure;
 mod medium;
 mod message;
 mod prices;
+mod sources;
+mod ties;
 mod work;
 mod world;
 
-pub use agents::arrivals;
 pub use keeping::{NetworkState, StateKeeping};
 pub use links::rules;
 pub use measure::{HostResults, Outcomes, RunResults, StreamResults};
 pub use message::{HOPS_MAX, HostId, ModelMessage, ModelStart, ModelVia};
-pub use world::{run, run_sharing, run_watched};
+pub use sources::arrivals;
+pub use world::{run, run_sharing, run_until, run_watched};

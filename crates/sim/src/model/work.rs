@@ -7,11 +7,12 @@ use super::measure::HostResults;
 use super::medium::{Editor, Router, Typed};
 use super::message::{HostId, LinkMessage, ModelMessage, ModelStart, Sent};
 use super::prices::Prices;
-use base::{Instant, Ledger, Operation};
+use base::{Instant, Ledger, Operation, Rng};
 use config::scenario::Costs;
 use core::time::Duration;
 use overload::{Guard, MessageClass, RejectState, Rejection};
 use proxy::{Arrived, Fire, Medium, ProxyRefusal, ProxyStep, Sink};
+use rand::Rng as _;
 use transaction::Sending;
 use wire::Method;
 
@@ -64,6 +65,8 @@ pub(crate) struct Element {
     pub(crate) id: HostId,
     pub(crate) role: Role,
     pub(crate) guard: Guard<HostId>,
+    /// Whether a repeated INVITE is told from a new one before it can be rejected.
+    pub(crate) looks_up: bool,
     pub(crate) costs: Costs,
     pub(crate) prices: Option<Prices>,
     /// What was done, but for what the role at hand counts itself.
@@ -72,8 +75,8 @@ pub(crate) struct Element {
     pub(crate) paid: Ledger,
     /// Whether its work takes no time.
     pub(crate) free: bool,
-    /// Share of new calls that it answers with 500.
-    pub(crate) failing: f64,
+    /// Share of new calls that it answers with 500, and what decides which.
+    pub(crate) failing: (f64, Rng),
     pub(crate) results: HostResults,
 }
 
@@ -116,17 +119,21 @@ impl Element {
         message: &ModelMessage,
     ) -> Duration {
         let now = work.now;
-        let Self { id, role, guard, costs, ledger, failing, .. } = self;
+        let Self { id, role, guard, looks_up, costs, ledger, failing, .. } = self;
         match role {
             Role::Proxy(proxy) => {
                 ledger.charge(Operation::Scan);
                 if class.is_new() && !guard.is_off() {
                     let way = proxy.router.way(message.top().host, class, message);
-                    if proxy.core.knows(&message.server_key()) {
-                        // Two copies waited, and each was new when it came: this one is no second request.
-                        guard.on_lost(now, way.from, way.to);
-                    } else if let Err(rejection) = guard.on_turn(now, class, &way) {
+                    // Two copies waited, and each was new when it came: this one is no second request.
+                    let is_copy = proxy.core.knows(&message.server_key());
+                    if !(is_copy && *looks_up)
+                        && let Err(rejection) = guard.on_turn(now, class, &way)
+                    {
                         return self.reject(work, message, rejection);
+                    }
+                    if is_copy {
+                        guard.on_lost(now, way.from, way.to);
                     }
                 }
                 let sink = &mut Outgoing { from: *id, messages: work.out };
@@ -138,23 +145,25 @@ impl Element {
                 balancer.handle(now, *id, *message, work.out);
                 costs.message
             }
-            Role::Server if message.is_initial_invite() && fails(*failing, message) => {
-                let answer = Sent { to: message.top().host, message: message.response(500, *id) };
-                work.out.push(LinkMessage::new(*id, answer));
-                Duration::ZERO
-            }
             Role::Server => {
-                let share = match (message.start, message.method) {
-                    (ModelStart::Request, Method::Invite) => costs.invite_work,
-                    // TLWL paper, section IV: it creates the session, which the INVITE's work has in it.
-                    (ModelStart::Request, Method::Ack) => 0.0,
-                    _ => 1.0,
-                };
+                let is_repeat = message.is_request() && work.agents.knows(&message.server_key_at(*id));
+                let fails = message.is_initial_invite() && !is_repeat && draw(failing);
                 let mut answers =
                     Out { sent: core::mem::take(work.out), alarms: core::mem::take(work.alarms) };
-                work.agents.handle(now, *id, message, &mut answers);
+                if fails {
+                    work.agents.refuse(now, *id, message, 500, &mut answers);
+                } else {
+                    work.agents.handle(now, *id, message, &mut answers);
+                }
                 (*work.out, *work.alarms) = (answers.sent, answers.alarms);
-                costs.server_request().mul_f64(share)
+                let share = match (message.start, message.method) {
+                    _ if fails => 0.0,
+                    // TLWL paper, section IV: it creates the session, which the INVITE's work has in it.
+                    (ModelStart::Request, Method::Ack) => 0.0,
+                    (ModelStart::Request, Method::Invite) => costs.invite_work,
+                    _ => 1.0,
+                };
+                costs.server_request().mul_f64(if is_repeat { share * costs.repeat_work } else { share })
             }
         }
     }
@@ -239,10 +248,9 @@ impl Element {
     }
 }
 
-/// Whether a server that fails this share of calls fails this one: the same for all copies of its INVITE.
-fn fails(share: f64, invite: &ModelMessage) -> bool {
-    let drawn = invite.call.generation.wrapping_mul(0x9e37_79b9);
-    f64::from(drawn) < share * 2_f64.powi(32)
+/// Whether the next call of a server that fails this share of them is one that it fails. Draws only where some are.
+fn draw((share, rng): &mut (f64, Rng)) -> bool {
+    *share > 0.0 && rng.random::<f64>() < *share
 }
 
 fn arrived(request: &ModelMessage, router: &Router) -> Arrived {

@@ -8,6 +8,7 @@ use super::links::{network, place};
 use super::measure::RunResults;
 use super::medium::{Editor, Map, Router};
 use super::message::{HostId, LinkMessage, ModelStart, Sent};
+use super::ties;
 use super::work::{Proxy, Role};
 use crate::engine::{self, EventQueue, SimNetwork, StallConfig, Stalls, Ticket, Trace};
 use base::{Instant, Rng, Slab};
@@ -52,9 +53,22 @@ pub fn run(scenario: &Scenario, seed: u64) -> RunResults {
     run_watched(scenario, seed, &|_| ())
 }
 
+/// The same until `is_over` says so, or for as long as the scenario does. It is asked at the end of each bin of the time
+/// series, and gets the calls completed a second in that bin, over all streams.
+pub fn run_until(
+    scenario: &Scenario,
+    seed: u64,
+    is_over: &mut dyn FnMut(Instant, f64) -> bool,
+) -> RunResults {
+    run_with(scenario, &NetworkState::default(), seed, is_over)
+}
+
 /// The same; `passed` hears of each bin of the time series as it ends, by its length.
 pub fn run_watched(scenario: &Scenario, seed: u64, passed: &dyn Fn(Duration)) -> RunResults {
-    run_with(scenario, &NetworkState::default(), seed, passed)
+    run_with(scenario, &NetworkState::default(), seed, &mut |_, _| {
+        passed(scenario.run.bin);
+        false
+    })
 }
 
 /// The same with proxies that do not keep the state of every call.
@@ -62,12 +76,17 @@ pub fn run_watched(scenario: &Scenario, seed: u64, passed: &dyn Fn(Duration)) ->
 /// # Panics
 /// Where such a proxy has overload control, too: what it forwards without state would never count as settled.
 pub fn run_sharing(scenario: &Scenario, state: &NetworkState, seed: u64) -> RunResults {
-    run_with(scenario, state, seed, &|_| ())
+    run_with(scenario, state, seed, &mut |_, _| false)
 }
 
-fn run_with(scenario: &Scenario, state: &NetworkState, seed: u64, passed: &dyn Fn(Duration)) -> RunResults {
+fn run_with(
+    scenario: &Scenario,
+    state: &NetworkState,
+    seed: u64,
+    is_over: &mut dyn FnMut(Instant, f64) -> bool,
+) -> RunResults {
     let mut world = World::new(scenario, state, seed);
-    world.run(passed);
+    world.run(is_over);
     world.into_results()
 }
 
@@ -92,7 +111,7 @@ struct World<'a> {
 impl<'a> World<'a> {
     fn new(scenario: &'a Scenario, state: &NetworkState, seed: u64) -> Self {
         let rng = Rng::from_seed(seed);
-        let map = Arc::new(Map::new(scenario, state.clone()));
+        let map = Arc::new(Map::new(scenario, state.clone(), &rng));
         let timers = scenario.timers.transaction;
         let mut hosts = Vec::new();
         let mut pauses = Vec::new();
@@ -130,7 +149,7 @@ impl<'a> World<'a> {
         }
     }
 
-    fn run(&mut self, passed: &dyn Fn(Duration)) {
+    fn run(&mut self, is_over: &mut dyn FnMut(Instant, f64) -> bool) {
         let end = Instant::ZERO + self.scenario.run.duration;
         for stream in 0..self.scenario.streams.len() as u16 {
             self.next_call(stream);
@@ -148,8 +167,10 @@ impl<'a> World<'a> {
         while let Some((now, event)) = self.queue.pop_until(end) {
             self.happen(now, event);
             self.settle(now);
-            if let Event::Sample = event {
-                passed(self.scenario.run.bin);
+            if let Event::Sample = event
+                && is_over(now, self.agents.completed_lately(now, self.scenario.run.bin))
+            {
+                break;
             }
         }
     }
@@ -267,7 +288,7 @@ impl<'a> World<'a> {
         if to == HostId::AGENTS {
             return self.agents.handle(now, to, &message, &mut self.out);
         }
-        self.hosts[to.index()].arrive(now, from, message, &notices);
+        self.hosts[to.index()].arrive(now, from, message, &notices, &self.agents);
         self.start(now, to);
     }
 
@@ -351,7 +372,7 @@ impl<'a> World<'a> {
                 let background = self.scenario.groups[fault.group].background;
                 self.hosts[host.index()].slow_down(1.0 - (1.0 - background) * factor);
             }
-            What::Failing(share) => self.hosts[host.index()].element.failing = share,
+            What::Failing(share) => self.hosts[host.index()].element.failing.0 = share,
             What::Restart(length) => {
                 self.hosts[host.index()].fail(now);
                 if let Role::Server = self.hosts[host.index()].element.role {
@@ -466,7 +487,7 @@ fn role(
         scenario::HostRole::Balancer(settings) => {
             let servers = map.after(group);
             let sessions = settings.session_settings(&scenario.timers);
-            let policy = settings.policy.make(0);
+            let policy = ties::policy(settings, rng);
             let capacity = |host: HostId| {
                 let group = usize::from(map.group_of[host.index()]);
                 let capacity = scenario.groups[group].capacity(host.0 - map.groups[group].start);
@@ -475,7 +496,16 @@ fn role(
             };
             let probes = settings.probes.then(|| settings.probe_settings(&scenario.timers));
             let (life, health) = ((now, life), settings.health_settings());
-            Role::Balancer(Box::new(Balancer::new(life, servers, capacity, policy, sessions, health, probes)))
+            let map = Arc::clone(map);
+            Role::Balancer(Box::new(Balancer::new(
+                life,
+                map,
+                (servers, capacity),
+                policy,
+                sessions,
+                health,
+                probes,
+            )))
         }
         scenario::HostRole::Server => Role::Server,
     }

@@ -7,7 +7,7 @@ mod sites;
 
 use super::plan::{AnswererPlan, Callee, CallerPlan, Care, DATAGRAMS_MAX, Plan};
 use base::{Instant, Transport};
-use config::scenario::{Costs, Group, HostRole, Overload, Scenario, Service, Stream};
+use config::scenario::{Costs, Group, HostRole, Overload, Scenario, Service, Stream, Ties};
 use core::time::Duration;
 use load::{ArrivalPlan, INVITE_WORK, RandomTime, ServiceModel};
 use sim::engine::HostIndex;
@@ -102,6 +102,11 @@ fn refuse(scenario: &Scenario) -> Result<(), String> {
             at_all(|group| group.role == HostRole::Server && group.workers != 1),
         ),
         ("a table of service times", has_servers && matches!(service, Service::Table(_))),
+        ("a `repeat_work` other than 0", has_servers && scenario.costs.repeat_work > 0.0),
+        (
+            "ties that are drawn",
+            at_all(|group| matches!(&group.role, HostRole::Balancer(of) if of.ties == Ties::Random)),
+        ),
         (
             "an `invite_work` other than 1.75",
             has_servers && (scenario.costs.invite_work - INVITE_WORK).abs() > 1e-9,

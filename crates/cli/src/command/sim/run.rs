@@ -25,8 +25,8 @@ pub(super) struct Arguments {
     ///
     /// Not for scenarios with TCP, hosts that slow down, calls that begin at a server or that ring for different times,
     /// a background job of balancers and servers, nor for servers with several workers, a table of
-    /// service times, or an `invite_work` other than 1.75. Proxies and balancers take no time: what they cost is left
-    /// out.
+    /// service times, an `invite_work` other than 1.75, a `repeat_work` other than 0, or `ties` that are drawn. Proxies and
+    /// balancers take no time: what they cost is left out.
     #[arg(long, conflicts_with = "out")]
     wire: bool,
     /// Prints all results as JSON.

@@ -12,6 +12,7 @@ use crate::scenario::raw::{RawHost, RawStalls};
 use crate::scenario::typed::{Group, HostRole, StallSettings};
 use crate::setting::{Setting, Several};
 use crate::structure::{in_order, join};
+use balance::PolicyKind;
 use load::RandomTime;
 
 /// What links call those who call and are called.
@@ -68,6 +69,7 @@ fn group(name: &str, path: &str, raw: &RawHost, report: &mut Report<'_>) -> Know
     let select = report.read(&raw.select);
     let workers = report.read(&raw.workers);
     let buffer = report.read(&raw.buffer);
+    let discard = report.read(&raw.discard);
     let transport = report.read(&raw.transport);
     let background = report.read(&raw.background);
     let overload = overload::check(path, role, &raw.overload, report);
@@ -84,6 +86,7 @@ fn group(name: &str, path: &str, raw: &RawHost, report: &mut Report<'_>) -> Know
             capacities: capacities?,
             workers: workers? as u16,
             buffer: buffer?,
+            discard: discard?,
             select: select?,
             transport: transport?,
             overload: overload?,
@@ -142,16 +145,27 @@ fn check_role(path: &str, role: RoleName, raw: &RawHost, report: &mut Report<'_>
         };
         report.conflict(&raw.select, remedy);
     }
+    if role != RoleName::Proxy && raw.discard.is_set() {
+        report.conflict(&raw.discard, "only a proxy has it; remove this key");
+    }
     if role == RoleName::Balancer {
         let policy = policy(path, &raw.policy, &raw.weights, report);
         let (probes, outlier) = (report.read(&raw.probes), report.read(&raw.outlier));
+        let ties = report.read(&raw.ties);
         let (policy, weights) = policy?;
-        let settings = BalancerSettings { policy, weights, probes: probes?, outlier: outlier? };
+        if raw.ties.is_set() && !matches!(policy, PolicyKind::Cjsq | PolicyKind::Tjsq | PolicyKind::Tlwl) {
+            let remedy = "only policies of least load have ties: cjsq, tjsq, tlwl; use one of them, or remove this key";
+            report.conflict(&raw.ties, remedy);
+        }
+        let settings = BalancerSettings { policy, ties: ties?, weights, probes: probes?, outlier: outlier? };
         return Some(HostRole::Balancer(settings));
     }
     let remedy = "only a balancer has it; remove this key, or set `role = \"balancer\"`";
     if raw.policy.is_set() {
         report.conflict(&raw.policy, remedy);
+    }
+    if raw.ties.is_set() {
+        report.conflict(&raw.ties, remedy);
     }
     for flag in [&raw.probes, &raw.outlier].into_iter().filter(|flag| flag.is_set()) {
         report.conflict(flag, remedy);

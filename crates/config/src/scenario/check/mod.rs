@@ -144,6 +144,7 @@ fn costs(raw: &RawCosts, report: &mut Report<'_>) -> Option<Costs> {
     let reject_stateful = report.read(&raw.reject_stateful);
     let reject_ack = report.read(&raw.reject_ack);
     let invite_work = report.read(&raw.invite_work);
+    let repeat_work = report.read(&raw.repeat_work);
     let service = match &raw.service {
         Several::One(name) => report.read(name).map(|name| match name {
             ServiceName::Deterministic => Service::Deterministic,
@@ -169,6 +170,7 @@ fn costs(raw: &RawCosts, report: &mut Report<'_>) -> Option<Costs> {
         reject_stateful: reject_stateful?,
         reject_ack: reject_ack?,
         invite_work: invite_work?,
+        repeat_work: repeat_work?,
         service: service?,
         operations: operations?,
     })

@@ -27,6 +27,7 @@ pub(super) fn check(
     let reject = report.read(&raw.reject);
     let buffer_rejections = report.read(&raw.buffer_rejections);
     let stateful = report.read(&raw.stateful);
+    let look_up = report.read(&raw.look_up);
     let retry = report.read(&raw.retry);
     let retry_after = raw.retry_after.as_ref().map(|setting| report.read(setting));
     let during_pause = report.read(&raw.during_pause);
@@ -45,6 +46,7 @@ pub(super) fn check(
         needs_law(&raw.reject, report);
         needs_law(&raw.buffer_rejections, report);
         needs_law(&raw.stateful, report);
+        needs_law(&raw.look_up, report);
         raw.retry_after.iter().for_each(|setting| needs_law(setting, report));
     } else if let Some(setting) = raw.retry_after.as_ref().filter(|_| local != ScenarioLocal::BangBang) {
         let remedy =
@@ -54,6 +56,10 @@ pub(super) fn check(
     if reject == Some(RejectAt::Service) && raw.buffer_rejections.is_set() {
         let remedy = "expected `reject = \"early\"`: late, all requests wait in the buffer; remove one of the two keys";
         report.conflict(&raw.buffer_rejections, remedy);
+    }
+    if look_up == Some(false) && (stateful == Some(true) || feedback != ScenarioFeedback::None) {
+        let remedy = "expected `true`: `stateful` rejections and `feedback` know their transactions; remove this key, or those";
+        report.conflict(&raw.look_up, remedy);
     }
     if is_probability && !matches!(local, ScenarioLocal::None | ScenarioLocal::Occupancy) {
         let remedy =
@@ -66,6 +72,7 @@ pub(super) fn check(
         reject: reject?,
         buffer_rejections: buffer_rejections?,
         stateful: stateful?,
+        look_up: look_up?,
         retry: retry?,
         retry_after: retry_after.map_or(Some(None), |after| after.map(Some))?,
         during_pause: during_pause?,

@@ -4,10 +4,11 @@ use super::batches::Batches;
 use crate::figures::Options;
 use base::Instant;
 use config::scenario::{
-    BalancerSettings, Costs, Group, HostFault, HostRole, RunSettings, Scenario, StallSettings, Stream, What,
+    BalancerSettings, Costs, Group, HostFault, HostRole, RunSettings, Scenario, StallSettings, Stream, Ties,
+    What,
 };
 use core::time::Duration;
-use load::{INVITE_WORK, RandomTime};
+use load::{INVITE_WORK, RandomTime, RateStep};
 use proxy::ProxyTimers;
 use sim::model::{RunResults, run};
 
@@ -84,6 +85,32 @@ pub(super) enum Half {
     Known,
 }
 
+/// How long calls last, and how a run comes to its load: as the paper has it, or shorter.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Workload {
+    /// Mean holding time, with half of it as standard deviation; zero = the caller hangs up at once.
+    pub(super) holding: Duration,
+    /// Whether the load begins at one call a second and rises by one a second and server.
+    pub(super) ramp: bool,
+    /// Time under the load that does not count. `None`: three holding times, when all but one in a thousand of the first
+    /// calls have ended, and a bin for queues to form.
+    pub(super) warm_up: Option<Duration>,
+}
+
+impl Workload {
+    /// Section IV.
+    const PAPER: Self = Self { holding: MINUTE, ramp: true, warm_up: Some(Duration::from_mins(10)) };
+    /// A tenth of its calls, at the full rate from the start.
+    pub(super) const SHORT: Self = Self { holding: Duration::from_secs(6), ramp: false, warm_up: None };
+
+    pub(super) fn of(options: &Options) -> Self {
+        options.scale(Self::PAPER, Self::SHORT, Self { holding: MINUTE / 120, ..Self::SHORT })
+    }
+
+    /// Callers that hang up at once: nothing warms up but queues.
+    pub(super) const WITHOUT_HOLDING: Self = Self { holding: Duration::ZERO, ..Self::SHORT };
+}
+
 /// One run.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Case {
@@ -92,8 +119,11 @@ pub(super) struct Case {
     pub(super) count: u16,
     /// Calls a second.
     pub(super) load: f64,
-    /// Mean holding time, with half of it as standard deviation; zero = the caller hangs up at once.
-    pub(super) holding: Duration,
+    pub(super) workload: Workload,
+    /// What a repeated request costs a server, as a share of the first.
+    pub(super) repeat: f64,
+    /// Calls a second that the balancer carries; `None` = its work takes no time.
+    pub(super) balancer: Option<f64>,
     pub(super) half: Half,
     /// Time that counts, after the warm-up.
     pub(super) window: Duration,
@@ -120,8 +150,13 @@ impl Outcome {
     }
 }
 
+/// Messages of a call at a balancer: INVITE, 180, 200, ACK, BYE, 200.
+pub(super) const MESSAGES: f64 = 6.0;
+
 pub(in crate::figures) fn costs() -> Costs {
-    Costs { base_capacity: SERVER_CAPACITY, ..Costs::default() }
+    // A balancer that carries so many calls has this time for a message.
+    let message = Duration::from_secs_f64(1.0 / SERVER_CAPACITY / MESSAGES);
+    Costs { base_capacity: SERVER_CAPACITY, message, ..Costs::default() }
 }
 
 /// Service times of an INVITE and a BYE in ms: no response can be faster.
@@ -134,7 +169,9 @@ pub(in crate::figures) fn groups(name: &str, count: u16) -> (Group, Group) {
     let mut balancer = Group::proxies("balancer", 1, SERVER_CAPACITY);
     // The paper's dispatcher asks nobody whether he lives.
     let (policy, weights) = config::policy(name).expect("figures name policies that there are");
-    balancer.role = HostRole::Balancer(BalancerSettings { policy, weights, probes: false, outlier: true });
+    let ties = Ties::Random;
+    balancer.role =
+        HostRole::Balancer(BalancerSettings { policy, ties, weights, probes: false, outlier: true });
     balancer.capacities.clear();
     let mut servers = Group::proxies("server", count, SERVER_CAPACITY);
     servers.role = HostRole::Server;
@@ -146,13 +183,47 @@ impl Case {
         BIN.min(self.window / 3)
     }
 
-    /// Three holding times, when all but one in a thousand of the first calls have ended, and a bin for queues to form.
-    fn warm_up(&self) -> Duration {
-        3 * self.holding + self.bin()
+    /// A case of the paper's workload, or of a shorter one, as most figures have it.
+    pub(super) fn of(options: &Options, policy: &'static str, servers: Servers) -> Self {
+        Self {
+            policy,
+            servers,
+            count: SERVERS,
+            load: 0.0,
+            workload: Workload::of(options),
+            repeat: 0.0,
+            balancer: None,
+            half: Half::None,
+            window: Duration::ZERO,
+        }
+    }
+
+    /// Until the load is reached.
+    fn rising(&self) -> Duration {
+        let seconds =
+            if self.workload.ramp { (self.load - 1.0).max(0.0) / f64::from(self.count) } else { 0.0 };
+        Duration::from_secs_f64(seconds)
+    }
+
+    /// Whole bins, so that one begins where it ends.
+    pub(super) fn warm_up(&self) -> Duration {
+        let bin = self.bin();
+        let long = self.rising() + self.workload.warm_up.unwrap_or(3 * self.workload.holding + bin);
+        bin * long.as_nanos().div_ceil(bin.as_nanos()) as u32
+    }
+
+    fn load(&self) -> Vec<RateStep> {
+        let at_load = RateStep { at: self.rising(), rate: self.load, ramp: false };
+        if self.workload.ramp {
+            vec![RateStep { at: Duration::ZERO, rate: 1.0, ramp: true }, at_load]
+        } else {
+            vec![at_load]
+        }
     }
 
     fn scenario(&self) -> Scenario {
-        let (balancer, mut servers) = groups(self.policy, self.count);
+        let (mut balancer, mut servers) = groups(self.policy, self.count);
+        balancer.capacities.extend(self.balancer);
         servers.stalls = self.servers.stalls();
         let last = self.count - 1;
         let mut faults = Vec::new();
@@ -169,10 +240,10 @@ impl Case {
             Half::Known => servers.capacities[usize::from(last)] /= 2.0,
         }
         let mut calls = Stream::of_paper("calls", vec![0, 1], self.load);
-        calls.holding = if self.holding.is_zero() {
-            RandomTime::Fixed(Duration::ZERO)
-        } else {
-            RandomTime::Normal(self.holding, self.holding / 2)
+        calls.load = self.load();
+        calls.holding = match self.workload.holding {
+            Duration::ZERO => RandomTime::Fixed(Duration::ZERO),
+            mean => RandomTime::Normal(mean, mean / 2),
         };
         let warm_up = self.warm_up();
         Scenario {
@@ -183,7 +254,7 @@ impl Case {
                 bin: self.bin(),
                 ..RunSettings::default()
             },
-            costs: costs(),
+            costs: Costs { repeat_work: self.repeat, ..costs() },
             timers: ProxyTimers::default(),
             groups: vec![balancer, servers],
             streams: vec![calls],
@@ -224,24 +295,22 @@ fn occupancy(results: &RunResults) -> Vec<(u64, u64)> {
     met.into_iter().collect()
 }
 
-/// The mean holding time of the runs with one: a tenth of the paper's.
-pub(super) fn holding(options: &Options) -> Duration {
-    options.scale(MINUTE / 10, MINUTE / 10, MINUTE / 120)
-}
-
 /// What all figures of the paper assume.
-pub(super) fn assumptions() -> Vec<String> {
+pub(super) fn assumptions(options: &Options) -> Vec<String> {
+    let Workload { holding, ramp, warm_up } = Workload::of(options);
     vec![
         format!(
             "A server carries {SERVER_CAPACITY} calls/s (section IV: \"about 300\"): an INVITE is {INVITE_WORK} times \
              the work of a BYE (section I), an ACK none; so a BYE takes 1.21 ms and an INVITE 2.12 ms, always. A \
-             server answers 100, 180 and 200 at once when the work is done."
+             server answers 180 and 200 at once when the work is done."
         ),
-        "One processor a server, first come, first served, 1000 places for messages. The balancer and the links cost \
-         no time. UDP, with the retransmissions of RFC 3261; a retransmitted request costs a server as much as the \
-         first. A caller gives up an INVITE that is not answered after 10 s, and a BYE after 32 s. Arrivals are \
-         Poisson, at the full rate from the start."
-            .into(),
+        format!(
+            "One processor a server, first come, first served, 1000 places for messages. The balancer and the links cost \
+             no time. UDP, with the retransmissions of RFC 3261; a server absorbs a request that comes again, without time \
+             and without waiting, unless said otherwise: the paper says nothing of it, and a plot of tlwl-2 varies it. A \
+             caller gives up an INVITE that is not answered after 10 s, and a BYE after 32 s. Arrivals are Poisson, {}.",
+            if ramp { "from 1 call/s on by one a second and server more" } else { "at the full rate from the start" }
+        ),
         format!(
             "Pausing servers stop for 0.5 s (normal, standard deviation 0.15 s) every 20 s (exponential, each server \
              on its own), as a collection of a whole heap may make them: {:.1} % of the time, which leaves {:.0} \
@@ -252,19 +321,21 @@ pub(super) fn assumptions() -> Vec<String> {
         ),
         format!(
             "Holding times are normal with a mean of one minute and, reading the paper's \"variance of 30 seconds\" \
-             so, a standard deviation of 30 s, cut at zero. Here a tenth of both, since what a server has to do in a \
-             second does not depend on it. Whether CJSQ is worse than a hash does: tlwl-2 compares them with \
-             calls of a minute, and says what whole minutes change in its other numbers. The warm-up lasts \
-             three mean holding times and {} s.",
-            BIN.as_secs()
+             so, a standard deviation of 30 s, cut at zero; here of {:?} and {:?}. What a server has to do in a second does \
+             not depend on it. Whether CJSQ is worse than a hash does: tlwl-2 compares them with \
+             calls of a minute, and says what whole minutes change in its other numbers. {} (section IV: 10 minutes, after a \
+             ramp; full runs have both).",
+            holding,
+            holding / 2,
+            match warm_up {
+                Some(long) => format!("The warm-up lasts {long:?} under the load"),
+                None => format!("The warm-up lasts three mean holding times and {} s", BIN.as_secs()),
+            }
         ),
-        "Of servers that are level for a policy, one after another gets the next call; the paper does not say which one \
-         does. It matters where few transactions are open: most servers are idle then, and turns keep the next call \
-         away from the server that had the last one."
+        "Of servers that are level for a policy each gets the next call with the same probability; the paper does not say \
+         which one does. It matters where few transactions are open: most servers are idle then."
             .into(),
-        "Call-IDs are consecutive numbers, as a load generator's may be; fnv-hash, the remainder of such a number's \
-         hash, then spreads calls more evenly than chance would, hash does not."
-            .into(),
+        "Call-IDs are random.".into(),
     ]
 }
 
@@ -272,17 +343,38 @@ pub(super) fn assumptions() -> Vec<String> {
 mod tests {
     use super::*;
 
+    const ONE: Case = Case {
+        policy: "tlwl-1.75",
+        servers: Servers::Steady,
+        count: 1,
+        load: 0.0,
+        workload: Workload::WITHOUT_HOLDING,
+        repeat: 0.0,
+        balancer: None,
+        half: Half::None,
+        window: Duration::ZERO,
+    };
+
+    /// "If there are 8 servers, after 5 seconds, the request rate will be 41 cps" (section IV).
+    #[test]
+    fn the_papers_load_rises_by_a_call_a_second_and_server() {
+        let window = Duration::from_mins(3);
+        let case = Case { count: 8, load: 41.0, workload: Workload::PAPER, window, ..ONE };
+        assert_eq!(case.rising(), Duration::from_secs(5));
+        assert!(case.warm_up() >= Duration::from_secs(605));
+        assert!(case.load()[0].ramp && (case.load()[1].rate - 41.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_priced_balancer_carries_what_it_is_said_to() {
+        let case = Case { count: 4, window: Duration::from_secs(40), balancer: Some(300.0), ..ONE };
+        assert_eq!(Case { load: 270.0, ..case }.run(1).failed, 0);
+        assert!(Case { load: 330.0, ..case }.run(1).failed() > 0.01);
+    }
+
     #[test]
     fn a_lightly_loaded_server_answers_after_the_work_of_the_request() {
-        let case = Case {
-            policy: "tlwl-1.75",
-            servers: Servers::Steady,
-            count: 1,
-            load: 2.0,
-            holding: Duration::ZERO,
-            half: Half::None,
-            window: Duration::from_mins(1),
-        };
+        let case = Case { load: 2.0, window: Duration::from_mins(1), ..ONE };
         let outcome = case.run(1);
         for ((batches, work), service) in outcome.response.iter().zip([INVITE_WORK, 1.0]).zip(service_ms()) {
             let ms = work * 1e3 / 300.0 / 2.75;
@@ -295,15 +387,7 @@ mod tests {
 
     #[test]
     fn a_load_beyond_the_capacity_is_not_handled() {
-        let case = Case {
-            policy: "tlwl-1.75",
-            servers: Servers::Steady,
-            count: 1,
-            load: 330.0,
-            holding: Duration::ZERO,
-            half: Half::None,
-            window: Duration::from_secs(40),
-        };
+        let case = Case { load: 330.0, window: Duration::from_secs(40), ..ONE };
         assert!(case.run(1).failed() > 0.01);
         // Half of a server is half of the load, whether anyone knows or not.
         for half in [Half::Unknown, Half::Known] {

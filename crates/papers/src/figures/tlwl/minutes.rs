@@ -1,7 +1,7 @@
 //! Calls of a minute, as the paper has them: for the statement that hangs on how long calls last, and to see whether
 //! those of six seconds stand for them in the others.
 
-use super::cluster::{Case, Half, MINUTE, Outcome, SERVERS};
+use super::cluster::{Case, MINUTE, Outcome, Workload};
 use super::orders::{COMPARED, NO_CALL_ENDS, surely};
 use super::response::{MODERATE, View, claim};
 use super::runs::{self, HIGH, PAUSING, STEADY, Setting, is};
@@ -19,14 +19,12 @@ pub(super) struct Minutes(Vec<(Case, Outcome)>);
 
 impl Minutes {
     pub(super) fn of(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Self {
+        let holding = options.scale(MINUTE, MINUTE, MINUTE / 120);
         let case = |setting: Setting, policy, load| Case {
-            policy,
-            servers: setting.servers,
-            count: SERVERS,
             load,
-            holding: options.scale(MINUTE, MINUTE, MINUTE / 120),
-            half: Half::None,
+            workload: Workload { holding, ..Workload::of(options) },
             window: runs::window(options, load),
+            ..Case::of(options, policy, setting.servers)
         };
         let mut cases = Vec::new();
         for setting in [STEADY, PAUSING] {

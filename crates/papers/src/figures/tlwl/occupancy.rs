@@ -155,7 +155,7 @@ fn occupancy(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
     let runs = Runs::of(options, progress);
     let mut figure = options.figure(&OCCUPANCY, SETTINGS.map(|setting| plot(&runs, setting)).into());
     figure.claims = [claims(&runs, 0), claims(&runs, 1)].concat();
-    figure.assumptions = cluster::assumptions();
+    figure.assumptions = cluster::assumptions(options);
     figure.assumptions.push(format!(
         "Occupancy is what the balancer counts: transactions of a server that were begun and not answered when another \
          one, INVITE or BYE, is sent to it; all {SERVERS} servers together, warm-up included."

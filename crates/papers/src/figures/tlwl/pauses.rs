@@ -1,6 +1,7 @@
-//! How much longer pauses have to be for an order of magnitude: the assumption that the rest hangs on, varied.
+//! What the figures of pausing servers hang on, varied: how long pauses are, and what a request costs that comes again.
 
-use super::cluster::{self, Case, Half, POLICIES, SERVERS, Servers};
+use super::cluster::{Case, POLICIES, Servers};
+use super::runs::{self, HIGH};
 use crate::figures::{Effort, Options, Progress};
 use crate::report::{Axis, Claim, Plot, PlotSeries, Style};
 use core::time::Duration;
@@ -12,80 +13,165 @@ const LOAD: f64 = 1_200.0;
 const BASE: &str = "tlwl-1.75";
 /// The others; fnv-hash is as hash.
 const VARIED: [&str; 4] = ["round-robin", "hash", "cjsq", "rwma"];
-/// "An order of magnitude".
+/// "An order of magnitude", and two of them.
 const MAGNITUDE: f64 = 10.0;
+const TWO_MAGNITUDES: f64 = 100.0;
 
-/// A plot and what goes with it.
+/// Plots and what goes with them; claims count plots from the first of these.
 pub(super) struct Varied {
-    pub(super) plot: Plot,
+    pub(super) plots: Vec<Plot>,
     pub(super) claims: Vec<Claim>,
-    pub(super) note: String,
+    pub(super) notes: Vec<String>,
 }
 
-fn lengths(options: &Options) -> Vec<Duration> {
-    let ms: &[u64] = match options.effort {
-        Effort::Full => &[100, 200, 500, 1_000, 2_000],
-        Effort::Quick => &[200, 500, 1_000],
-        Effort::Least => &[500],
-    };
-    ms.iter().map(|ms| Duration::from_millis(*ms)).collect()
+/// Response times of the policies at several values of what is varied.
+struct Times {
+    values: Vec<f64>,
+    /// Of [`BASE`], in ms.
+    base: Vec<f64>,
+    /// Of each of the others, as multiples of that.
+    others: Vec<Vec<f64>>,
 }
 
-fn case(options: &Options, policy: &'static str, length: Duration) -> Case {
-    Case {
-        policy,
-        servers: Servers::Pausing(length),
-        count: SERVERS,
-        load: LOAD,
-        holding: cluster::holding(options),
-        half: Half::None,
-        window: Duration::from_secs(options.scale(40, 25, 3)),
+impl Times {
+    fn of(
+        options: &Options,
+        what: &str,
+        values: Vec<f64>,
+        case: impl Fn(&'static str, f64) -> Case,
+        progress: &dyn Fn(Progress<'_>),
+    ) -> Self {
+        let policies = core::iter::once(BASE).chain(VARIED);
+        let cases: Vec<Case> = policies
+            .flat_map(|policy| values.iter().map(|&value| case(policy, value)).collect::<Vec<_>>())
+            .collect();
+        let done = |done| progress(Progress { done, of: cases.len(), what });
+        let outcomes = sweep::replicate(&cases, 1, options.seed, options.threads, Case::run, done);
+        let means: Vec<f64> =
+            outcomes.iter().flatten().map(|outcome| outcome.response[0].interval().mean).collect();
+        let (base, others) = means.split_at(values.len());
+        let times = |means: &[f64]| means.iter().zip(base).map(|(mean, base)| mean / base).collect();
+        Self { others: others.chunks(values.len()).map(times).collect(), base: base.to_vec(), values }
     }
-}
 
-/// How many times as long as TLWL each other policy takes for an INVITE, by the mean length of a pause.
-pub(super) fn vary(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Varied {
-    let lengths = lengths(options);
-    let of = |policy| lengths.iter().map(move |length| case(options, policy, *length));
-    let cases: Vec<Case> = core::iter::once(BASE).chain(VARIED).flat_map(of).collect();
-    let done = |done| progress(Progress { done, of: cases.len(), what: "lengths of pauses" });
-    let outcomes = sweep::replicate(&cases, 1, options.seed, options.threads, Case::run, done);
-    let means: Vec<f64> =
-        outcomes.iter().flatten().map(|outcome| outcome.response[0].interval().mean).collect();
-    let (base, others) = means.split_at(lengths.len());
-    let x = Axis::log("mean length of a pause (s)");
-    let y = Axis::log(format!("times the INVITE response time of {BASE}"));
-    let mut plot = Plot::new(format!("Pausing servers, {LOAD:.0} calls/s, pauses of other lengths"), x, y);
-    let mut listed = Vec::new();
-    let mut all = true;
-    for (policy, means) in VARIED.into_iter().zip(others.chunks(lengths.len())) {
-        let times = means.iter().zip(base).map(|(mean, base)| mean / base);
-        let points: Vec<(f64, f64)> = lengths.iter().map(Duration::as_secs_f64).zip(times).collect();
-        let from = points.iter().find(|point| point.1 >= MAGNITUDE);
-        all &= from.is_some();
-        listed.push(match from {
-            Some((length, times)) => format!("{policy} from {length:.1} s on ({times:.1} times)"),
-            None => format!("{policy} not up to {:.1} s", points.last().map_or(0.0, |point| point.0)),
+    fn plot(&self, title: String, x: Axis, (label, level): (&str, f64)) -> Plot {
+        let y = Axis::log(format!("times the INVITE response time of {BASE}"));
+        let mut plot = Plot::new(title, x, y);
+        for (policy, times) in VARIED.into_iter().zip(&self.others) {
+            let points = self.values.iter().copied().zip(times.iter().copied());
+            let colour = POLICIES.iter().position(|of| *of == policy).unwrap_or(0);
+            plot.series(PlotSeries::new(policy, Style::Line, points).colour(colour));
+        }
+        plot.level(label, level);
+        plot
+    }
+
+    /// From which value on each policy takes so many times as long, as text, and whether all do somewhere.
+    fn from(&self, level: f64, value: impl Fn(f64) -> String) -> (String, bool) {
+        let mut all = true;
+        let listed = VARIED.into_iter().zip(&self.others).map(|(policy, times)| {
+            let from = self.values.iter().copied().zip(times).find(|(_, times)| **times >= level);
+            all &= from.is_some();
+            match from {
+                Some((from, times)) => format!("{policy} from {} on ({times:.1} times)", value(from)),
+                None => format!("{policy} not up to {}", value(self.values[self.values.len() - 1])),
+            }
         });
-        let colour = POLICIES.iter().position(|of| *of == policy).unwrap_or(0);
-        plot.series(PlotSeries::new(policy, Style::Line, points).colour(colour));
+        let listed: Vec<String> = listed.collect();
+        (listed.join(", "), all)
     }
-    plot.level("an order of magnitude", MAGNITUDE);
-    let claims = vec![Claim::check(
-        "section I",
-        "For moderate workloads TLWL's response time is an order of magnitude below that of any other approach: with \
-         longer pauses?",
-        format!(
-            "At {LOAD:.0} calls/s {}. {BASE} takes {:.2} to {:.2} ms.",
-            listed.join(", "),
-            base[0],
-            base[base.len() - 1]
-        ),
-        all,
-    )];
-    let note = "How long servers pause, and how often, decides by how much policies differ: a policy that does not see \
-                the pause makes a call wait for half of it, plus what has piled up. The last plot varies the length \
-                and leaves the rest alone. A scenario sets both with `stalls`."
-        .to_owned();
-    Varied { plot, claims, note }
+
+    /// How many times as long each policy takes at one of the values, as text.
+    fn at(&self, value: usize) -> String {
+        let one = |(policy, times): (&str, &Vec<f64>)| format!("{policy} {:.0}", times[value]);
+        VARIED.into_iter().zip(&self.others).map(one).collect::<Vec<_>>().join(", ")
+    }
+}
+
+fn lengths(options: &Options) -> Vec<f64> {
+    match options.effort {
+        Effort::Full => vec![0.1, 0.2, 0.5, 1.0, 2.0],
+        Effort::Quick => vec![0.2, 0.5, 1.0],
+        Effort::Least => vec![0.5],
+    }
+}
+
+/// Shares of the first request's work: nothing, as a server that absorbs; a look at its transactions; all of it.
+fn prices(options: &Options) -> Vec<f64> {
+    match options.effort {
+        Effort::Full => vec![0.0, 0.1, 0.25, 0.5, 1.0],
+        Effort::Quick => vec![0.0, 0.25, 1.0],
+        Effort::Least => vec![0.0, 1.0],
+    }
+}
+
+/// How many times as long as TLWL each other policy takes for an INVITE, by the mean length of a pause and by the price of
+/// a request that comes again.
+pub(super) fn vary(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Varied {
+    let window = Duration::from_secs(options.scale(60, 25, 3));
+    let by_length = |policy, seconds| {
+        let servers = Servers::Pausing(Duration::from_secs_f64(seconds));
+        Case { load: LOAD, window, ..Case::of(options, policy, servers) }
+    };
+    let lengths = Times::of(options, "lengths of pauses", lengths(options), by_length, progress);
+    let window = runs::window(options, HIGH);
+    let by_price =
+        |policy, repeat| Case { load: HIGH, window, repeat, ..Case::of(options, policy, Servers::PAUSING) };
+    let prices = Times::of(options, "prices of repeats", prices(options), by_price, progress);
+    let (listed, all) = lengths.from(MAGNITUDE, |seconds| format!("{seconds} s"));
+    let last = prices.values.len() - 1;
+    let (listed_prices, all_prices) = prices.from(TWO_MAGNITUDES, |price| format!("a price of {price}"));
+    Varied {
+        plots: vec![
+            lengths.plot(
+                format!("Pausing servers, {LOAD:.0} calls/s, pauses of other lengths"),
+                Axis::log("mean length of a pause (s)"),
+                ("an order of magnitude", MAGNITUDE),
+            ),
+            prices.plot(
+                format!("Pausing servers, {HIGH:.0} calls/s, requests that come again at other prices"),
+                Axis::linear("work of a repeated request, as a share of the first"),
+                ("two orders of magnitude", TWO_MAGNITUDES),
+            ),
+        ],
+        claims: vec![
+            Claim::check(
+                "section I",
+                "For moderate workloads TLWL's response time is an order of magnitude below that of any other approach: \
+                 with longer pauses?",
+                format!(
+                    "At {LOAD:.0} calls/s {listed}. {BASE} takes {:.2} to {:.2} ms.",
+                    lengths.base[0],
+                    lengths.base[lengths.base.len() - 1]
+                ),
+                all,
+            ),
+            Claim::check(
+                "section I",
+                "Under high loads the improvement grows to two orders of magnitude: with servers that pay for requests \
+                 that come again?",
+                format!(
+                    "At {HIGH:.0} calls/s {listed_prices}. Times the {:.1} ms of {BASE} for nothing: {}; times its {:.1} \
+                     ms at the full price: {}.",
+                    prices.base[0],
+                    prices.at(0),
+                    prices.base[last],
+                    prices.at(last)
+                ),
+                all_prices,
+            )
+            .differs_by("A server that stands still ends no calls, so that CJSQ soon sends it no more.")
+            .about(1),
+        ],
+        notes: vec![
+            "How long servers pause, and how often, decides by how much policies differ: a policy that does not see the \
+             pause makes a call wait for half of it, plus what has piled up. The last plot but one varies the length and \
+             leaves the rest alone. A scenario sets both with `stalls`."
+                .into(),
+            "What a request costs that comes again decides whether a server catches up that stood still: at the full price \
+             the INVITEs that waited for longer than T1 = 0.5 s are paid twice, and then those behind them wait as long. \
+             The last plot varies it. A scenario sets it with `costs.repeat_work`."
+                .into(),
+        ],
+    }
 }

@@ -246,11 +246,16 @@ fn invite(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
     }
     figure.claims.extend([SETTINGS[2], SETTINGS[3]].map(|setting| orders::unheld(&view, setting)));
     let pauses = pauses::vary(options, progress);
-    figure.claims.extend(pauses.claims.into_iter().map(|claim| claim.about(figure.plots.len())));
-    figure.plots.push(pauses.plot);
-    figure.assumptions = cluster::assumptions();
+    let first = figure.plots.len();
+    let claims = pauses.claims.into_iter().map(|claim| {
+        let plot = first + claim.plot;
+        claim.about(plot)
+    });
+    figure.claims.extend(claims);
+    figure.plots.extend(pauses.plots);
+    figure.assumptions = cluster::assumptions(options);
     figure.notes = notes(&view);
-    figure.notes.push(pauses.note);
+    figure.notes.extend(pauses.notes);
     figure.notes.push(minutes.note(&view));
     figure
 }
@@ -263,7 +268,7 @@ fn bye(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
     for setting in [STEADY, PAUSING] {
         figure.claims.extend(orders::byes(&view, &invites, setting));
     }
-    figure.assumptions = cluster::assumptions();
+    figure.assumptions = cluster::assumptions(options);
     figure.notes = notes(&view);
     figure
 }

@@ -1,6 +1,6 @@
 //! The runs behind the response times and the occupancies, made once for all figures that look at them.
 
-use super::cluster::{self, Case, Half, Outcome, POLICIES, SERVERS, Servers};
+use super::cluster::{Case, Outcome, POLICIES, Servers, Workload};
 use crate::figures::{Effort, Options, Progress};
 use core::time::Duration;
 use sim::stats::sweep;
@@ -50,23 +50,22 @@ impl Setting {
     }
 }
 
-/// How long a run counts: near the capacity, where few pauses decide the mean, for longer.
+/// How long a run counts: the paper's 3 minutes; of a short run near the capacity, where few pauses decide the mean, longer
+/// than of others.
 pub(super) fn window(options: &Options, load: f64) -> Duration {
-    Duration::from_secs(if load < HIGH { options.scale(50, 25, 3) } else { options.scale(90, 50, 3) })
+    Duration::from_secs(if load < HIGH { options.scale(180, 25, 3) } else { options.scale(180, 50, 3) })
 }
 
 fn cases(options: &Options) -> Vec<Case> {
     let mut cases = Vec::new();
     for setting in SETTINGS {
         for &load in setting.loads(options) {
+            let workload = if setting.held { Workload::of(options) } else { Workload::WITHOUT_HOLDING };
             cases.extend(setting.policies().iter().map(|policy| Case {
-                policy,
-                servers: setting.servers,
-                count: SERVERS,
                 load,
-                holding: if setting.held { cluster::holding(options) } else { Duration::ZERO },
-                half: Half::None,
+                workload,
                 window: window(options, if setting.held { load } else { 0.0 }),
+                ..Case::of(options, policy, setting.servers)
             }));
         }
     }
@@ -118,7 +117,7 @@ impl Runs {
             .filter(move |(case, _)| {
                 case.policy == policy
                     && case.servers == setting.servers
-                    && case.holding.is_zero() != setting.held
+                    && case.workload.holding.is_zero() != setting.held
             })
             .map(|(case, outcome)| (case.load, outcome))
     }

@@ -176,6 +176,10 @@ impl Peaks {
                 ),
                 ["cjsq", "tjsq"].iter().all(unheld)
                     && self.of(Knowing::Unknown, "cjsq") < self.of(Knowing::Unheld, "cjsq"),
+            )
+            .differs_by(
+                "A server that absorbs repeated requests falls behind and does not collapse. The calls that wait there are in \
+                 progress, so that CJSQ sends it fewer in the end: late, but before callers give up.",
             ),
             Claim::check(
                 "section III",
@@ -216,7 +220,7 @@ fn unequal(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
         let claims = peaks.unknown().into_iter().chain(peaks.known());
         figure.claims.extend(claims.map(|claim| claim.about(at)));
     }
-    figure.assumptions = cluster::assumptions();
+    figure.assumptions = cluster::assumptions(options);
     figure.assumptions.push(
         "The second server works at half its speed from the start, evenly. Known capacities are 300 and 150 calls/s, \
          to every policy: round-robin and the hashes then split in that ratio."
@@ -224,8 +228,8 @@ fn unequal(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
     );
     figure.notes = vec![
         method(options, window(options)),
-        "CJSQ evens out how many calls are in progress. With holding times these hardly depend on a server's speed, so \
-         both servers get calls at the same rate as long as the balancer does not know better."
+        "CJSQ evens out how many calls are in progress. With holding times these hardly depend on a server's speed until \
+         calls wait there for about as long as they last, so that until then both servers get calls at the same rate."
             .into(),
     ];
     figure
