@@ -16,9 +16,8 @@ fn counted_live<E: Element>(element: E) -> anyhow::Result<Ledger> {
     let mut bed = Bed::new(element);
     bed.now = Instant::from_millis(1_000);
     let server = bed.pass(CLIENT, &request(1, "INVITE", 1, None))?;
-    let route = bed.route()?;
     bed.answer(server, 180)?;
-    bed.answer(server, 200)?;
+    let route = bed.accept(server)?;
     bed.pass(CLIENT, &request(1, "ACK", 1, Some(&route)))?;
     bed.now += Duration::from_secs(1);
     let server = bed.pass(CLIENT, &request(1, "BYE", 2, Some(&route)))?;

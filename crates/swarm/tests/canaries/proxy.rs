@@ -50,7 +50,12 @@ pub(crate) fn of_responses() -> Vec<Canary> {
         breaks(ProcessRule::Passed100).tampers(rings, |one| restatus(&mut one.bytes, 100)),
         breaks(ProcessRule::PassedVias).tampers(rings, |one| double_via(&mut one.bytes)),
         breaks(ProcessRule::PassedBody).tampers(accepts, |one| embody(&mut one.bytes)),
-        breaks(ProcessRule::PassedTarget).tampers(rings, elsewhere),
+        // A 2xx that comes again: where other responses go is a rule of its own.
+        breaks(ProcessRule::PassedTarget).on(accepts, |memory, _, bytes, _, sent| {
+            if !memory.seen.insert(bytes.to_vec()) {
+                sent.iter_mut().for_each(elsewhere);
+            }
+        }),
         breaks(ProcessRule::Passed503)
             .hears(|_, bytes| {
                 if rings(bytes) {
