@@ -31,7 +31,7 @@ fn the_page_of_the_proxy_names_what_there_is() {
                 "live" => vec!["../tests/tests/live/proxy.rs".to_owned()],
                 "forks" => vec!["node/tests/forking.rs".to_owned()],
                 "names" => vec!["../tests/tests/live/names.rs".to_owned()],
-                _ => vec![format!("node/tests/{module}.rs"), format!("proxy/tests/{module}.rs")],
+                _ => ["node", "proxy", "balance"].map(|of| format!("{of}/tests/{module}.rs")).to_vec(),
             };
             let mut texts =
                 places.iter().filter_map(|place| std::fs::read_to_string(crates().join(place)).ok());
