@@ -13,8 +13,8 @@ pub(crate) fn wants_record_route(message: &Message<'_>) -> bool {
         && matches!(message.method(), Some(Method::Invite | Method::Subscribe | Method::Refer))
 }
 
-/// Whether this answer to an INVITE that began a dialog, and that we put a Record-Route into as into all with a From tag, lacks it. RFC 3261 §12.1.1: the UAS
-/// MUST copy it, or what follows in the dialog comes without what tells where it belongs.
+/// Whether this answer to an INVITE that began a dialog lacks our Record-Route, which all with a From tag got. RFC 3261 §12.1.1:
+/// the UAS MUST copy it, or requests within the dialog come without the token that tells where they belong.
 pub(crate) fn is_unrecorded(response: &Message<'_>) -> bool {
     !response.has_record_routes()
         && response.cseq().method == Method::Invite
