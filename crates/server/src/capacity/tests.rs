@@ -169,7 +169,6 @@ async fn each_balancer_is_told_every_capacity() {
     one.until("the monitor is gone", |balancer| balancer.counts().open == 0).await;
 }
 
-/// It is said once that the balancer is not there, and once that it is again, however often it was tried.
 /// A standby balancer takes nothing. Once both send calls, what they are told is the capacity together.
 #[tokio::test]
 async fn the_capacity_is_divided_among_those_that_send_calls() {
@@ -194,6 +193,7 @@ async fn the_capacity_is_divided_among_those_that_send_calls() {
     }
 }
 
+/// It is said once that the balancer is not there, and once that it is again, however often it was tried.
 #[tokio::test]
 async fn a_balancer_that_comes_back_is_told_again() {
     let mut balancer = Balancer::start(PATIENT);
