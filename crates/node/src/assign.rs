@@ -423,15 +423,15 @@ impl Shard {
                 Some(Turn::Full(halt)) => return (Err(Turn::Full(halt)), Some(Outcome::Full)),
                 None => ask(balancer, now, request, mode),
             };
+            if let Some(queues) = queues.as_deref_mut() {
+                queues.settle(now, |slot| balancer.is_unanswered(request, (slot, now)));
+            }
             without_takers.extend((decision == Decision::NoServer).then_some(request.pool));
             let is_full = decision == Decision::NoServer && balancer.is_full(now, request);
             (Ok(decision), goes_on_as(decision, is_full))
         });
         for pool in without_takers {
             *edge.counters.without_takers.entry(pool).or_default() += 1;
-        }
-        if let Some(queues) = queues {
-            queues.settle(now, |slot| balancer.is_unanswered(&facts.request, (slot, now)));
         }
         chosen
     }
