@@ -249,10 +249,12 @@ pub struct CandidateVerdict {
 /// One shard's balancer: sessions, leases, and pools with their policies.
 ///
 /// - Setting up: [`new`](Self::new), [`set_nodes`](Self::set_nodes), [`set_pools`](Self::set_pools), [`set_policy`](Self::set_policy),
-///   [`set_peers`](Self::set_peers), [`set_call_limits`](Self::set_call_limits), [`set_sent_calls`](Self::set_sent_calls), [`set_others`](Self::set_others).
+///   [`set_peers`](Self::set_peers), [`set_call_limits`](Self::set_call_limits),
+///   [`set_sent_calls`](Self::set_sent_calls), [`set_others`](Self::set_others).
 /// - Traffic: [`request`](Self::request), [`response`](Self::response), [`answered`](Self::answered),
 ///   [`again`](Self::again), [`move_to`](Self::move_to), [`move_back`](Self::move_back), [`pick`](Self::pick),
-///   [`end_dialog`](Self::end_dialog), [`resume_dialog`](Self::resume_dialog), [`unanswered`](Self::unanswered), [`pause`](Self::pause), [`count_request`](Self::count_request), [`count_response`](Self::count_response).
+///   [`end_dialog`](Self::end_dialog), [`resume_dialog`](Self::resume_dialog), [`unanswered`](Self::unanswered),
+///   [`pause`](Self::pause), [`count_request`](Self::count_request), [`count_response`](Self::count_response).
 /// - Time: [`deadline`](Self::deadline), [`expire`](Self::expire).
 /// - Looking: [`explain`](Self::explain), [`load`](Self::load), [`stats`](Self::stats), [`counts`](Self::counts),
 ///   [`audit`](Self::audit).

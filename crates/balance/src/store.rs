@@ -487,9 +487,9 @@ impl SessionStore {
         self.end_transaction(lease, reason);
     }
 
-    /// Ends a transaction that failed. If it is an INVITE that failed on the server's side (500, 502, 503, 504, 580), its lease lasts until an INVITE that
-    /// succeeds would have been answered, by the mean. Otherwise a server that fails every call at once would have the least load,
-    /// and get all calls.
+    /// Ends a transaction that failed. If it is an INVITE that failed on the server's side (500, 502, 503, 504, 580), its lease
+    /// lasts until an INVITE that succeeds would have been answered, by the mean. Otherwise a server that fails every call at once
+    /// would have the least load, and get all calls.
     fn close_failed(&mut self, now: Instant, key: u32, status: u16) {
         let open = &self.transactions[key];
         let until = open.started + self.mean_success;

@@ -1,13 +1,13 @@
 //! Next hops with `forward = "dialog"`: parties that want a shorter record than their call has, and what proves the end of one.
 mod common;
 
+use common::addr;
 use common::dialog::Dialog;
-use common::proxy::{HOPS, PROXY, ProxyBed as Bed, client};
+use common::proxy::{HOPS, PROXY, ProxyBed as Bed, answered, client, record, records};
 use common::text::{Req, answer, answer_with};
-use common::{Sent, addr};
 use dialog::session_timer::SessionTimer;
 use dialog::{CallRecord, CallSettings, Cause, Side};
-use node::{DialogSettings, PoolMode, ShardEvent};
+use node::{DialogSettings, PoolMode};
 use route::Forward;
 use std::time::Duration;
 use wire::Method;
@@ -39,31 +39,13 @@ fn call_through_a_proxy(bed: &mut Bed) -> Dialog {
     Dialog::of("call", (client(), 0), (addr("127.0.1.9:5062"), 0), &at_hop, &ok)
 }
 
-fn records(bed: &mut Bed) -> Vec<CallRecord> {
-    let record = |event| match event {
-        ShardEvent::Record(record) => Some(*record),
-        _ => None,
-    };
-    core::mem::take(&mut bed.events).into_iter().filter_map(record).collect()
-}
-
-/// The one record that there is.
-fn record(bed: &mut Bed) -> CallRecord {
-    let mut all = records(bed);
-    assert_eq!(all.len(), 1, "{all:#?}");
-    all.remove(0)
-}
-
-fn answered(bed: &mut Bed, request: &Sent, status: u16) -> Sent {
-    bed.one(request.to, &answer(&request.bytes, addr(PROXY), status, request.to))
-}
-
 fn calls(bed: &Bed) -> (usize, usize) {
     let calls = bed.shard.proxy_report().and_then(|report| report.calls).expect("dialogs are kept");
     (calls.answered, calls.watched)
 }
 
-/// Both sides talk on for 50 minutes (tokens last an hour here), then the callee hangs up; a caller who cheats answers that he knows no such call.
+/// Both sides talk on for 50 minutes (tokens last an hour here), then the callee hangs up; a caller who cheats answers that he
+/// knows no such call.
 fn goes_on_for_long(bed: &mut Bed, call: &Dialog, status: u16) {
     bed.wait(Duration::from_mins(50));
     let ended = bed.now;

@@ -1,13 +1,13 @@
 //! Next hops with `forward = "dialog"`: calls are known from INVITE to BYE, on bytes (RFC 3261 §12, RFC 4028 §8).
 mod common;
 
+use common::addr;
 use common::dialog::Dialog;
-use common::proxy::{HOPS, PROXY, ProxyBed as Bed, client};
+use common::proxy::{HOPS, PROXY, ProxyBed as Bed, answered, client, record, records};
 use common::text::{Req, answer, answer_with};
-use common::{Sent, addr};
 use dialog::session_timer::SessionTimer;
 use dialog::{Began, CallRecord, CallSettings, Cause, RecordEvent, Side};
-use node::{DialogSettings, PoolMode, ShardEvent};
+use node::{DialogSettings, PoolMode};
 use proptest::prelude::*;
 use route::Forward;
 use std::time::Duration;
@@ -31,25 +31,6 @@ fn bed() -> Bed {
 fn timed(expires: u32, least: u32) -> Bed {
     let session = SessionTimer { expires: Some(expires), least };
     bed_with(&DialogSettings { session, ..DialogSettings::default() })
-}
-
-fn records(bed: &mut Bed) -> Vec<CallRecord> {
-    let record = |event| match event {
-        ShardEvent::Record(record) => Some(*record),
-        _ => None,
-    };
-    core::mem::take(&mut bed.events).into_iter().filter_map(record).collect()
-}
-
-/// The one record that there is.
-fn record(bed: &mut Bed) -> CallRecord {
-    let mut all = records(bed);
-    assert_eq!(all.len(), 1, "{all:#?}");
-    all.remove(0)
-}
-
-fn answered(bed: &mut Bed, request: &Sent, status: u16) -> Sent {
-    bed.one(request.to, &answer(&request.bytes, addr(PROXY), status, request.to))
 }
 
 #[test]

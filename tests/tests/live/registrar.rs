@@ -27,6 +27,18 @@ fn closed(field: &TestSite, more: &str) -> RunningProxy {
     RunningProxy::of(field, 1, 2, &format!("{OPEN}users = \"{}\"\n{more}", users.display()))
 }
 
+/// One whose domain is its address, for clients that look a domain up.
+fn at_address(field: &TestSite) -> RunningProxy {
+    let users = field.folder().join("users");
+    std::fs::write(&users, USERS).expect("the scratch folder can be written");
+    let tables = format!(
+        "[registrar]\ndomains = [\"{}\"]\nrealm = \"example.com\"\nusers = \"{}\"\n",
+        field.ip(1),
+        users.display()
+    );
+    RunningProxy::of(field, 1, 2, &tables)
+}
+
 /// What SIPp calls as, where it is reached, and what its credentials are for, which it would not take from the Request-URI.
 fn phone<'a>(user: &'a str, contact: &'a str, uri: &'a str) -> Vec<&'a str> {
     let keys = [("user", user), ("callee", "bob"), ("contact", contact)];
@@ -127,14 +139,7 @@ fn sipp_registers_and_calls() {
 #[test]
 fn sipsak_registers() {
     let field = TestSite::new("registrar-sipsak");
-    let users = field.folder().join("users");
-    std::fs::write(&users, USERS).expect("the scratch folder can be written");
-    let tables = format!(
-        "[registrar]\ndomains = [\"{}\"]\nrealm = \"example.com\"\nusers = \"{}\"\n",
-        field.ip(1),
-        users.display()
-    );
-    let proxy = RunningProxy::of(&field, 1, 2, &tables);
+    let proxy = at_address(&field);
     let register = |password: &str| {
         let mut command = Command::new("sipsak");
         let (aor, at) = (format!("sip:bob@{}", proxy.address()), format!("sip:bob@{}", field.sip(2)));
@@ -175,14 +180,8 @@ fn sipsak_registers() {
 #[test]
 fn baresip_registers() {
     let field = TestSite::new("registrar-baresip");
-    let (users, folder) = (field.folder().join("users"), field.folder().join("baresip"));
-    std::fs::write(&users, USERS).expect("the scratch folder can be written");
-    let tables = format!(
-        "[registrar]\ndomains = [\"{}\"]\nrealm = \"example.com\"\nusers = \"{}\"\n",
-        field.ip(1),
-        users.display()
-    );
-    let proxy = RunningProxy::of(&field, 1, 2, &tables);
+    let folder = field.folder().join("baresip");
+    let proxy = at_address(&field);
     let config = format!(
         "module_path /usr/lib/baresip/modules\nmodule_app account.so\nmodule g711.so\nsip_listen {}\n",
         field.sip(2)

@@ -5,6 +5,7 @@ use super::text::{Req, answer};
 use super::{KEY, LIFETIME, Sent, addr};
 use balance::Members;
 use base::{Flow, Instant, Outbox};
+use dialog::CallRecord;
 use node::{
     Listener, Orphans, PipelineSettings, PoolMode, ProxyLimits, ProxySettings, Shard, ShardEvent, ShardInput,
     Tokens, Topology,
@@ -148,4 +149,25 @@ impl ProxyBed {
         let left = (report.transactions, report.unanswered, report.memory, self.shard.deadline());
         assert_eq!(left, (0, 0, 0, None));
     }
+}
+
+/// The records of calls that were written since the last time.
+pub(crate) fn records(bed: &mut ProxyBed) -> Vec<CallRecord> {
+    let record = |event| match event {
+        ShardEvent::Record(record) => Some(*record),
+        _ => None,
+    };
+    core::mem::take(&mut bed.events).into_iter().filter_map(record).collect()
+}
+
+/// The one record that there is.
+pub(crate) fn record(bed: &mut ProxyBed) -> CallRecord {
+    let mut all = records(bed);
+    assert_eq!(all.len(), 1, "{all:#?}");
+    all.remove(0)
+}
+
+/// A next hop answers what it got: what the caller gets.
+pub(crate) fn answered(bed: &mut ProxyBed, request: &Sent, status: u16) -> Sent {
+    bed.one(request.to, &answer(&request.bytes, addr(PROXY), status, request.to))
 }

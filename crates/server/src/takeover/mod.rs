@@ -2,7 +2,8 @@
 //! meets a closed port or a process that refuses calls.
 //!
 //! The running process, the predecessor, listens on a Unix socket in the state directory of the service, or beside the
-//! configuration ([`offer`]). The new one, the successor, connects to it ([`claim`]) and gets its UDP sockets and the listener of the admin interface (`SCM_RIGHTS`).
+//! configuration ([`offer`]). The new one, the successor, connects to it ([`claim`]) and gets its UDP sockets and the listener of
+//! the admin interface (`SCM_RIGHTS`).
 //! It makes all ready that it needs while the predecessor goes on, and then says which sockets it takes. The predecessor
 //! stops reading those; what comes in the moment until the successor reads them waits in the kernel.
 //!

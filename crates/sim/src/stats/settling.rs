@@ -10,8 +10,8 @@ const PART: f64 = 0.05;
 /// quantity is stationary when two tests in a row are passed and their means agree as well.
 ///
 /// A decay that is too slow for the first test is found by the second one, or once it has gone on for longer: time constants
-/// up to [`SLOWEST`](Self::SLOWEST) times the bins before the first test. A slower decay is not seen, and no test of what has been seen can tell
-/// what changes afterwards, such as a network that collapses by chance after hours.
+/// up to [`SLOWEST`](Self::SLOWEST) times the bins before the first test. A slower decay is not seen, and no test of what has been
+/// seen can tell what changes afterwards, such as a network that collapses by chance after hours.
 ///
 /// Source: the doubling of run lengths until means agree follows Law and Carson, A sequential procedure for determining
 /// the length of a steady-state simulation, Operations Research 27, 1979.
