@@ -100,7 +100,7 @@ nightly() {
     fuzz
     swarm
     # What every statement of the papers comes to; the shortest figures are part of `unit`.
-    cargo test --release --locked --package sarabande-papers --test verdicts -- --ignored
+    cargo test --release --locked --package papers --test verdicts -- --ignored
     target/release/sarabande sim figures --out target/figures
 }
 

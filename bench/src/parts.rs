@@ -65,21 +65,21 @@ const MEMORY: [Rule; 12] = [
 
 /// Sarabande's, by source file. Writing a message is no parsing.
 const FILES: [Rule; 17] = [
-    ("crates/wire/src/edit", Part::Rest),
-    ("crates/wire/src/build", Part::Rest),
-    ("crates/wire/src/header/digest", Part::Authentication),
-    ("crates/wire/", Part::Parsing),
-    ("crates/digest/", Part::Authentication),
-    ("crates/node/src/home/authenticate", Part::Authentication),
-    ("crates/node/src/home/", Part::LookUp),
-    ("crates/node/src/forward/stateful/located", Part::LookUp),
-    ("crates/location/", Part::LookUp),
-    ("crates/storage/", Part::LookUp),
-    ("crates/server/src/stores", Part::LookUp),
-    ("crates/transaction/", Part::State),
-    ("crates/proxy/", Part::State),
-    ("crates/dialog/", Part::State),
-    ("crates/node/src/forward/stateful/", Part::State),
+    ("crates/sip/wire/src/edit", Part::Rest),
+    ("crates/sip/wire/src/build", Part::Rest),
+    ("crates/sip/wire/src/header/digest", Part::Authentication),
+    ("crates/sip/wire/", Part::Parsing),
+    ("crates/sip/digest_auth/", Part::Authentication),
+    ("crates/live/node/src/home/authenticate", Part::Authentication),
+    ("crates/live/node/src/home/", Part::LookUp),
+    ("crates/live/node/src/forward/stateful/located", Part::LookUp),
+    ("crates/policy/location/", Part::LookUp),
+    ("crates/live/storage/", Part::LookUp),
+    ("crates/live/server/src/stores", Part::LookUp),
+    ("crates/sip/transaction/", Part::State),
+    ("crates/sip/proxy/", Part::State),
+    ("crates/sip/dialog/", Part::State),
+    ("crates/live/node/src/forward/stateful/", Part::State),
     ("crates/base/src/timer", Part::State),
     ("crates/base/src/slab", Part::State),
 ];
@@ -93,7 +93,7 @@ const CRATES: [Rule; 12] = [
     ("transaction", Part::State),
     ("proxy", Part::State),
     ("dialog", Part::State),
-    ("digest", Part::Authentication),
+    ("digest_auth", Part::Authentication),
     ("md5", Part::Authentication),
     ("sha2", Part::Authentication),
     ("node", Part::Rest),
@@ -291,10 +291,10 @@ impl Profile {
 mod tests {
     use super::*;
 
-    const PROFILE: &str = "version: 1\nevents: Ir\n\nob=(1) /usr/bin/sarabande\nfl=(1) crates/node/src/shard.rs\n\
-        fn=(1) node::shard::Shard::message\n12 100\nfi=(2) crates/wire/src/scan.rs\n+3 50\nfe=(1)\n-1 7\n\
+    const PROFILE: &str = "version: 1\nevents: Ir\n\nob=(1) /usr/bin/sarabande\nfl=(1) crates/live/node/src/shard.rs\n\
+        fn=(1) node::shard::Shard::message\n12 100\nfi=(2) crates/sip/wire/src/scan.rs\n+3 50\nfe=(1)\n-1 7\n\
         cob=(2) /lib/libc.so.6\ncfi=(3) ./malloc.c\ncfn=(2) malloc\ncalls=3 0\n* 999\n20 1\n\n\
-        ob=(2)\nfl=(3)\nfn=(2)\n5 40\n\nob=(1)\nfl=(4) crates/digest/src/nonce.rs\nfn=(3) check\n1 30\n";
+        ob=(2)\nfl=(3)\nfn=(2)\n5 40\n\nob=(1)\nfl=(4) crates/sip/digest_auth/src/nonce.rs\nfn=(3) check\n1 30\n";
 
     #[test]
     fn a_profile_is_sorted_by_source_file_and_calls_are_counted_once() {

@@ -94,7 +94,7 @@ fn a_proxy_of_the_model_does_what_the_server_does() -> anyhow::Result<()> {
 #[test]
 fn every_operation_can_be_priced() {
     let all =
-        std::fs::read_to_string("../crates/config/tests/scenarios/right/complete.toml").expect("a file");
+        std::fs::read_to_string("../crates/live/config/tests/scenarios/right/complete.toml").expect("a file");
     let priced = all.split("[costs.operations]").nth(1).expect("the table is there");
     for operation in Operation::ALL {
         assert!(priced.contains(&format!("\n{} = ", operation.name())), "{operation:?}");

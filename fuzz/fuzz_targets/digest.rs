@@ -4,4 +4,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|data: &[u8]| digest::fuzz::headers(data));
+fuzz_target!(|data: &[u8]| digest_auth::fuzz::headers(data));

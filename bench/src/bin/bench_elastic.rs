@@ -44,7 +44,7 @@ enum Part {
 
 /// Where what is kept goes, from the repository's folder.
 const PICTURES: &str = "docs/elastic";
-const OVERHEAD: &str = "crates/papers/src/figures/smace/overhead.csv";
+const OVERHEAD: &str = "crates/study/papers/src/figures/smace/overhead.csv";
 
 fn print(table: &ReportTable) {
     let mut shown = comfy_table::Table::new();

@@ -1,0 +1,73 @@
+//! The files in `examples/` are fine, all of them.
+
+use crate::running::{folder, outcome};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Files of this folder of the repository with this extension.
+fn files(of: &str, extension: &str) -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..").join(of);
+    let entries = fs::read_dir(folder).expect("a folder of the repository");
+    let mut files: Vec<_> = entries.map(|entry| entry.expect("it can be read").path()).collect();
+    files.retain(|file| file.extension().is_some_and(|end| end == extension));
+    files.sort();
+    files
+}
+
+/// In a folder with what the examples tell their readers to make.
+#[test]
+fn check_finds_nothing_wrong_with_them() {
+    let folder = folder("examples");
+    // A program that an example names, and that is not on every machine.
+    let virsh = std::env::split_paths(&std::env::var_os("PATH").expect("there is one"))
+        .any(|it| it.join("virsh").is_file());
+    for key in ["shared.key", "capacity.key"] {
+        fs::write(folder.join(key), "000102030405060708090a0b0c0d0e0f\n").expect("it can be written");
+    }
+    fs::copy("../../../examples/users", folder.join("users")).expect("it can be copied");
+    let all = [files("examples", "toml"), files("examples/scenarios", "toml")].concat();
+    assert!(all.len() > 6, "{all:?}");
+    for example in all {
+        let copy = folder.join(example.file_name().expect("a file"));
+        let text = fs::read_to_string(&example).expect("it is text");
+        let text = if virsh { text } else { text.replace("\"virsh\"", "\"sh\"") };
+        fs::write(&copy, text).expect("it can be written");
+        let (code, out, errors) = outcome(&["check", copy.to_str().expect("a path in UTF-8")]);
+        assert_eq!(code, Some(0), "{}: {errors}", example.display());
+        assert!(out.contains(": fine: "), "{out}");
+    }
+}
+
+#[test]
+fn the_page_about_them_names_each() {
+    let page = include_str!("../../../../../docs/deployment.md");
+    for example in files("examples", "toml") {
+        let name = example.file_name().expect("a file").to_str().expect("UTF-8").to_owned();
+        assert!(page.contains(&format!("(../examples/{name})")), "{name}");
+    }
+}
+
+/// The unit and the image run commands that there are.
+#[test]
+fn the_unit_and_the_image_start_the_program_as_it_wants_to_be_started() {
+    let unit = include_str!("../../../../../packaging/sarabande.service");
+    let image = include_str!("../../../../../packaging/Dockerfile");
+    let lines = unit.lines().filter_map(|line| line.strip_prefix("Exec")?.split_once("=/usr/bin/sarabande "));
+    let commands: Vec<_> = lines.map(|(_, arguments)| arguments).collect();
+    assert_eq!(commands.len(), 3, "{commands:?}");
+    let file = folder("unit").join("sarabande.toml");
+    fs::write(&file, "nonsense").expect("it can be written");
+    for command in commands {
+        let (words, path) = command.rsplit_once(' ').expect("a command and a file");
+        assert_eq!(path, "/etc/sarabande/sarabande.toml");
+        let words: Vec<_> = words.split(' ').chain([file.to_str().expect("UTF-8")]).collect();
+        let (code, _, errors) = outcome(&words);
+        assert_eq!(code, Some(1), "{errors}");
+        assert!(errors.contains("sarabande.toml:1:"), "{words:?} reads the file: {errors}");
+    }
+    assert!(image.contains("CMD [\"run\", \"/etc/sarabande/sarabande.toml\"]"));
+    for line in image.lines().filter(|line| line.starts_with("COPY --chown")) {
+        let source = line.split(' ').nth(2).expect("what is copied");
+        assert!(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..").join(source).exists(), "{source}");
+    }
+}

@@ -1,0 +1,78 @@
+//! `sarabande plan`.
+
+use crate::running::{folder, outcome};
+use std::fs;
+use std::path::Path;
+
+fn example(name: &str) -> String {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../examples").join(name);
+    file.to_str().expect("a path in UTF-8").to_owned()
+}
+
+#[test]
+fn it_says_what_is_carried_and_how() {
+    let (code, out, errors) = outcome(&["plan", &example("topology.toml")]);
+    assert_eq!(code, Some(0), "{errors}");
+    let row = |name: &str| {
+        let row = out.lines().find(|line| line.trim_start().starts_with(name));
+        row.unwrap_or_else(|| panic!("no {name} in {out}"))
+            .split_whitespace()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(row("each node its share").last().map(String::as_str), Some("5151.92"));
+    assert_eq!(row("every node for every call").last().map(String::as_str), Some("4700.00"));
+    assert_eq!(row("core")[1..4], ["5151.92", "2575.96", "2575.96"]);
+    assert!(row("core").contains(&"bottleneck".to_owned()));
+}
+
+#[test]
+fn a_load_is_carried_or_not() {
+    let file = example("topology.toml");
+    let said = |load: &str| outcome(&["plan", &file, "--load", load]).1;
+    assert!(said("5000").contains("5000.00 calls/s are carried"));
+    assert!(said("5200").contains("5200.00 calls/s are not carried; the most are 5151.92"));
+    // The largest load, as it is shown.
+    assert!(said("5151.92").contains("5151.92 calls/s are carried"));
+    let code = |load: &str| outcome(&["plan", &file, "--load", load]).0;
+    assert_eq!([code("5000"), code("5200")], [Some(0), Some(4)]);
+    let (code, _, errors) = outcome(&["plan", &file, "--load", "0"]);
+    assert_eq!(code, Some(1));
+    assert!(errors.contains("--load: expected calls a second above 0"), "{errors}");
+}
+
+#[test]
+fn json_has_it_all() {
+    let (_, out, errors) = outcome(&["plan", &example("topology-fork.toml"), "--json", "--load", "1000"]);
+    let answer: serde_json::Value =
+        serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error} {errors}"));
+    assert_eq!(answer["is_carried"], true);
+    assert_eq!(answer["plan"]["nodes"].as_array().map(Vec::len), Some(5));
+    assert_eq!(answer["plan"]["load"], 1000.0);
+    for path in answer["paths"].as_array().expect("paths") {
+        let kept: f64 =
+            path["kept"].as_array().expect("shares").iter().filter_map(serde_json::Value::as_f64).sum();
+        assert!((kept - 1.0).abs() < 1e-6, "{path}");
+    }
+}
+
+#[test]
+fn what_is_wrong_is_told_with_what_helps() {
+    let file = |name: &str, text: &str| {
+        let file = folder("plan").join(name);
+        fs::write(&file, text).expect("the scratch folder can be written");
+        file.to_str().expect("a path in UTF-8").to_owned()
+    };
+    let error = |file: &str| {
+        let (code, _, errors) = outcome(&["plan", file]);
+        assert_eq!(code, Some(1), "{errors}");
+        errors
+    };
+    let slip = file("slip.toml", "[node.a]\nstateles = 100\n");
+    assert!(error(&slip).contains("slip.toml:2:1: key `node.a.stateles`: unknown key"), "{}", error(&slip));
+    let nobody = file("nobody.toml", "[node.a]\nstateless = 100\n");
+    assert!(error(&nobody).contains("give one a `stateful` rate"), "{}", error(&nobody));
+    let scenario = "[host.core]\ncapacity = 100\n[calls.main]\npath = [\"core\"]\nrate = 20\n";
+    assert!(error(&file("scenario.toml", scenario)).contains("`sarabande sim run"));
+    assert!(error(&example("pool.toml")).contains("is a configuration of the server"));
+}

@@ -1,0 +1,191 @@
+//! `[registrar]`, and the route that stands where the file has none.
+
+use std::net::IpAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::kind::{Place, PlaceText};
+use crate::raw::RawRegistrar;
+use crate::report::Report;
+use crate::setting::Setting;
+use crate::typed::{Listen, RegistrarConfig, StorePlace, UsersPlace};
+use digest_auth::{Algorithm, BanSettings, NonceScope, NonceSettings, Offer, UriRule};
+use node::{AuthenticationSettings, HomeSettings};
+use route::{Conditions, Field, Forward, Origin, Part, Pattern, Place as Uri, Rule, Target};
+
+/// What the client of the store knows.
+const REDIS: [&str; 5] = ["redis", "valkey", "redis+unix", "valkey+unix", "unix"];
+
+/// What the file says of the home domain.
+pub(super) fn check(
+    raw: &RawRegistrar,
+    listen: &Listen,
+    directory: &Path,
+    report: &mut Report<'_>,
+) -> Option<RegistrarConfig> {
+    let domains = domains(raw, report);
+    let users = raw.users.as_ref().map(|setting| users(setting, directory, report));
+    let store = raw.store.as_ref().map(|setting| store(setting, directory, report));
+    let realm = raw.realm.as_ref().map(|setting| report.read(setting));
+    let bindings = bindings(raw, report);
+    let offer = offer(raw, report);
+    let lifetime = report.read(&raw.nonce_lifetime);
+    let forward = report.read(&raw.forward);
+    if forward == Some(Forward::Distributed) {
+        let remedy = "who knows where users are keeps their calls; expected \"transaction\", \"dialog\" or \"stateless\"";
+        report.conflict(&raw.forward, remedy);
+    }
+    let trusted = super::access::networks(&raw.trusted, report).into();
+    let realm = realm.unwrap_or_else(|| domains.first().cloned())?;
+    let registrar = location::Settings {
+        domains: domains.iter().map(|domain| domain.as_bytes().into()).collect(),
+        // There is one realm: its users have the address of their name in each domain.
+        shared_realm: Some(realm.as_bytes().into()),
+        ..bindings?
+    };
+    let uri = UriRule::Hosts(hosts(&domains, listen));
+    let algorithms = offer?;
+    let offer = algorithms.clone().unwrap_or_else(|| Offer::of(Algorithm::Md5));
+    let digest = digest_auth::Settings { offer, uri, ..digest_auth::Settings::new(realm.as_bytes()) };
+    let nonces = NonceSettings { lifetime: lifetime?, scope: NonceScope::Source };
+    let authentication = AuthenticationSettings { digest, nonces, bans: BanSettings::default() };
+    let users = users.map_or(Some(None), |users| users.map(Some))?;
+    let store = store.map_or(Some(None), |store| store.map(Some))?;
+    let authentication = users.is_some().then_some(authentication);
+    Some(RegistrarConfig {
+        home: HomeSettings { registrar, authentication, forward: forward?, trusted },
+        algorithms,
+        users,
+        store,
+    })
+}
+
+/// What clients write into the URI of their credentials: their domain, or whom they talk to.
+fn hosts(domains: &[String], listen: &Listen) -> Vec<Box<[u8]>> {
+    let own = listen.udp.iter().map(|listener| listener.advertise.unwrap_or(listener.bind).ip());
+    let own = own.filter(|ip| !ip.is_unspecified()).map(|ip| match ip {
+        IpAddr::V4(ip) => ip.to_string(),
+        IpAddr::V6(ip) => format!("[{ip}]"),
+    });
+    let domains = domains.iter().map(|domain| bare(domain).to_owned());
+    domains.chain(own).map(|host| host.into_bytes().into()).collect()
+}
+
+/// A domain without its port, which stands behind the last colon, unless that is part of an address.
+fn bare(domain: &str) -> &str {
+    domain.rsplit_once(':').filter(|(_, port)| !port.ends_with(']')).map_or(domain, |(host, _)| host)
+}
+
+fn domains(raw: &RawRegistrar, report: &mut Report<'_>) -> Vec<String> {
+    if raw.domains.is_empty() {
+        report.missing("registrar.domains", "expected at least one domain: domains = [\"example.com\"]");
+    }
+    let mut domains: Vec<String> = Vec::new();
+    for setting in &raw.domains {
+        let Some(domain) = report.read(setting) else { continue };
+        if domains.contains(&domain) {
+            report.conflict(setting, "expected each domain once; remove this one");
+        }
+        domains.push(domain);
+    }
+    domains
+}
+
+/// What is granted to clients; the domains are not in it.
+fn bindings(raw: &RawRegistrar, report: &mut Report<'_>) -> Option<location::Settings> {
+    let (shortest, longest) = (report.read(&raw.expires_min), report.read(&raw.expires_max));
+    let usual = report.read(&raw.expires_default);
+    let (contacts, record) = (report.read(&raw.max_contacts), report.read(&raw.max_record));
+    let (reach, path) = (report.read(&raw.reach), report.read(&raw.path));
+    let (shortest, usual, longest) = (shortest?, usual?, longest?);
+    if !(shortest..=longest).contains(&usual) {
+        let remedy = "expected a time from `expires_min` to `expires_max`; change one of the three";
+        report.conflict(&raw.expires_default, remedy);
+    }
+    Some(location::Settings {
+        expires_min: secs(shortest),
+        expires_default: secs(usual),
+        expires_max: secs(longest),
+        contacts_max: contacts? as usize,
+        record_max: record?,
+        reach: reach?,
+        path: path?,
+        ..location::Settings::default()
+    })
+}
+
+/// The algorithms that the file names, if it names any.
+#[expect(clippy::option_option, reason = "the outer one: they are wrong, which has been reported")]
+fn offer(raw: &RawRegistrar, report: &mut Report<'_>) -> Option<Option<Offer>> {
+    if !raw.algorithms.iter().any(Setting::is_set) {
+        return Some(None);
+    }
+    let algorithms: Vec<_> = raw.algorithms.iter().map(|setting| report.read(setting)).collect();
+    match Offer::new(algorithms.into_iter().collect::<Option<_>>()?) {
+        Ok(offer) => Some(Some(offer)),
+        Err(error) => {
+            report.key_problem("registrar.algorithms", error.to_string());
+            None
+        }
+    }
+}
+
+fn users(setting: &Setting<Place>, directory: &Path, report: &mut Report<'_>) -> Option<UsersPlace> {
+    match report.read(setting)? {
+        PlaceText::Path(path) => Some(UsersPlace::File(directory.join(path))),
+        PlaceText::Url { scheme, url } if ["postgres", "postgresql"].contains(&&*scheme) => {
+            Some(UsersPlace::Database(url))
+        }
+        PlaceText::Url { .. } => {
+            report.secret_conflict(
+                setting,
+                "expected a file, or a database: \"postgres://user@host/database\"",
+            );
+            None
+        }
+    }
+}
+
+fn store(setting: &Setting<Place>, directory: &Path, report: &mut Report<'_>) -> Option<StorePlace> {
+    match report.read(setting)? {
+        PlaceText::Path(path) if path == "memory" => Some(StorePlace::Memory),
+        PlaceText::Path(path) => Some(StorePlace::File(directory.join(path))),
+        PlaceText::Url { scheme, url } if REDIS.contains(&&*scheme) => Some(StorePlace::Redis(url)),
+        PlaceText::Url { .. } => {
+            report
+                .secret_conflict(setting, "expected \"memory\", a file, or a server: \"redis://host:6379\"");
+            None
+        }
+    }
+}
+
+/// Credentials are good for one request: a repetition has to meet the transaction of the first, not to be asked again.
+pub(super) fn tell_unkept(rules: &[Rule], registrar: &RegistrarConfig, report: &mut Report<'_>) {
+    let is_asked = |rule: &Rule| rule.authenticate && rule.target == Target::Location;
+    if registrar.home.forward == Forward::Stateless && rules.iter().any(is_asked) {
+        let remedy = "whoever calls a user has to say a password, which is good for one request, and nobody would know its copies; \
+                      set forward = \"transaction\", or a route with `location` and authenticate = false";
+        report.key_problem("registrar.forward", remedy);
+    }
+}
+
+/// Without routes: to users of the domains, for users only, and for members of pools.
+pub(super) fn usual_rules(registrar: &RegistrarConfig) -> Vec<Rule> {
+    let host = |domain: &[u8]| Pattern::Exact(bare(&String::from_utf8_lossy(domain)).as_bytes().to_vec());
+    let hosts = registrar.home.registrar.domains.iter().map(|domain| host(domain)).collect();
+    vec![Rule {
+        name: "users".to_owned(),
+        conditions: Conditions {
+            origin: Origin::Anyone,
+            texts: vec![(Field::Uri(Uri::RequestUri, Part::Host), hosts)],
+            ..Conditions::default()
+        },
+        authenticate: registrar.users.is_some(),
+        target: Target::Location,
+        ..Rule::default()
+    }]
+}
+
+fn secs(time: Duration) -> u32 {
+    time.as_secs() as u32
+}

@@ -1,0 +1,241 @@
+//! Values that are one of a few names.
+
+use std::marker::PhantomData;
+
+use schemars::{Schema, json_schema};
+
+use super::{Kind, Refusal, Written, quoted};
+use crate::nearest::nearest;
+use crate::setting::Leaf;
+use crate::typed::{DriverName, Level, LogFormat};
+use balance::{PolicyKind, Weights};
+use base::Transport;
+use digest_auth::Algorithm;
+use distribute::Law;
+use elastic::estimate::Law as CapacityLaw;
+use elastic::queue::Choice as PullOrder;
+use location::{PathRule, Reach};
+use node::{CapacitySource, Orphans};
+use route::{Dialogs, Fork, Forward, Origin, Outcome, Refusal as RouteRefusal};
+
+/// A type whose values have names in the file.
+pub(crate) trait Names: Copy + PartialEq + 'static {
+    const NAMES: &'static [(&'static str, Self)];
+}
+
+/// One of the names of `T`.
+#[derive(Debug, Clone)]
+pub(crate) struct Choice<T>(PhantomData<T>);
+
+impl<T: Names> Kind for Choice<T> {
+    type Value = T;
+
+    fn read(leaf: &Leaf) -> Result<T, Refusal> {
+        let names = || T::NAMES.iter().map(|(name, _)| *name);
+        let listed: Vec<_> = names().map(quoted).collect();
+        let refusal = Refusal::new(format!("expected one of {}", listed.join(", ")));
+        match leaf {
+            Leaf::Text(text) => match T::NAMES.iter().find(|(name, _)| name == text) {
+                Some((_, value)) => Ok(*value),
+                None => Err(refusal.meant(nearest(text, names()).map(quoted))),
+            },
+            // `orphans = 481` is a likely slip.
+            Leaf::Integer(number) => Err(refusal.meant(nearest(&number.to_string(), names()).map(quoted))),
+            _ => Err(refusal),
+        }
+    }
+
+    fn schema() -> Schema {
+        let names: Vec<_> = T::NAMES.iter().map(|(name, _)| *name).collect();
+        let listed: Vec<_> = names.iter().map(|name| quoted(name)).collect();
+        json_schema!({ "title": listed.join(", "), "type": "string", "enum": names })
+    }
+}
+
+impl<T: Names> Written for Choice<T> {
+    fn written(value: T) -> Leaf {
+        let (name, _) = T::NAMES.iter().find(|(_, named)| *named == value).expect("every value has a name");
+        (*name).into()
+    }
+}
+
+/// A policy as the file names it. Further weights come from another key.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(crate) struct PolicyName {
+    pub(crate) kind: PolicyKind,
+    /// Weight of an INVITE, where the name itself sets it.
+    pub(crate) invite: Option<f64>,
+}
+
+impl PolicyName {
+    /// The policy, and the weights unless others are set.
+    pub(crate) fn meaning(self) -> (PolicyKind, Weights) {
+        (self.kind, self.invite.map_or_else(Weights::default, Weights::invite))
+    }
+}
+
+const fn policy(kind: PolicyKind) -> (&'static str, PolicyName) {
+    (kind.name(), PolicyName { kind, invite: None })
+}
+
+const fn tlwl(name: &'static str, invite: f64) -> (&'static str, PolicyName) {
+    (name, PolicyName { kind: PolicyKind::Tlwl, invite: Some(invite) })
+}
+
+impl Names for PolicyName {
+    const NAMES: &'static [(&'static str, Self)] = &[
+        policy(PolicyKind::RoundRobin),
+        policy(PolicyKind::Hash),
+        policy(PolicyKind::FnvHash),
+        policy(PolicyKind::Cjsq),
+        policy(PolicyKind::Tjsq),
+        policy(PolicyKind::Tlwl),
+        tlwl("tlwl-1.75", Weights::INVITE),
+        tlwl("tlwl-2", 2.0),
+        policy(PolicyKind::Rwma),
+    ];
+}
+
+impl Names for Orphans {
+    const NAMES: &'static [(&'static str, Self)] =
+        &[("481", Self::Reject), ("balance", Self::Balance), ("drop", Self::Drop)];
+}
+
+impl Names for Forward {
+    const NAMES: &'static [(&'static str, Self)] = &[
+        ("stateless", Self::Stateless),
+        ("transaction", Self::Transaction),
+        ("dialog", Self::Dialog),
+        ("distributed", Self::Distributed),
+    ];
+}
+
+impl Names for Law {
+    const NAMES: &'static [(&'static str, Self)] = &[("level", Self::Level), ("paper", Self::Paper)];
+}
+
+impl Names for CapacityLaw {
+    const NAMES: &'static [(&'static str, Self)] = &[("proven", Self::Proven), ("smace", Self::Smace)];
+}
+
+impl Names for CapacitySource {
+    const NAMES: &'static [(&'static str, Self)] =
+        &[("responses", Self::Responses), ("monitor", Self::Announced), ("fixed", Self::Fixed)];
+}
+
+impl Names for PullOrder {
+    const NAMES: &'static [(&'static str, Self)] =
+        &[("most-room", Self::MostRoom), ("least-work", Self::Tlwl), ("first", Self::IndexPacking)];
+}
+
+/// What becomes of a call that cannot wait, or not any longer.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum OverflowName {
+    Refuse,
+    Drop,
+}
+
+impl Names for OverflowName {
+    const NAMES: &'static [(&'static str, Self)] = &[("503", Self::Refuse), ("drop", Self::Drop)];
+}
+
+impl Names for Dialogs {
+    const NAMES: &'static [(&'static str, Self)] = &[("member", Self::Member), ("route", Self::Route)];
+}
+
+impl Names for Reach {
+    const NAMES: &'static [(&'static str, Self)] = &[("source", Self::Source), ("contact", Self::Contact)];
+}
+
+impl Names for PathRule {
+    const NAMES: &'static [(&'static str, Self)] = &[("420", Self::Refuse), ("accept", Self::Accept)];
+}
+
+impl Names for Algorithm {
+    const NAMES: &'static [(&'static str, Self)] =
+        &[("SHA-512-256", Self::Sha512_256), ("SHA-256", Self::Sha256), ("MD5", Self::Md5)];
+}
+
+impl Names for Fork {
+    const NAMES: &'static [(&'static str, Self)] =
+        &[("none", Self::None), ("parallel", Self::Parallel), ("sequential", Self::Sequential)];
+}
+
+impl Names for Origin {
+    const NAMES: &'static [(&'static str, Self)] =
+        &[("outside", Self::Outside), ("members", Self::Members), ("anyone", Self::Anyone)];
+}
+
+/// A transport that a listener may have; a simulated network has fewer.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct TransportName(pub(crate) Transport);
+
+impl Names for TransportName {
+    const NAMES: &'static [(&'static str, Self)] = &[
+        ("udp", Self(Transport::Udp)),
+        ("tcp", Self(Transport::Tcp)),
+        ("tls", Self(Transport::Tls)),
+        ("ws", Self(Transport::Ws)),
+        ("wss", Self(Transport::Wss)),
+    ];
+}
+
+impl Names for Outcome {
+    const NAMES: &'static [(&'static str, Self)] = &[
+        ("dead", Self::NoneAlive),
+        ("full", Self::Full),
+        ("503", Self::Unavailable),
+        ("timeout", Self::Timeout),
+    ];
+}
+
+impl Names for RouteRefusal {
+    const NAMES: &'static [(&'static str, Self)] =
+        &[("403", Self::Forbidden), ("503", Self::Unavailable), ("silence", Self::Silence)];
+}
+
+impl Names for Level {
+    const NAMES: &'static [(&'static str, Self)] = &[
+        (Self::Off.as_str(), Self::Off),
+        (Self::Error.as_str(), Self::Error),
+        (Self::Warn.as_str(), Self::Warn),
+        (Self::Info.as_str(), Self::Info),
+        (Self::Debug.as_str(), Self::Debug),
+        (Self::Trace.as_str(), Self::Trace),
+    ];
+}
+
+impl Names for DriverName {
+    const NAMES: &'static [(&'static str, Self)] = &[
+        ("none", Self::None),
+        ("command", Self::Command),
+        ("local", Self::Local),
+        ("kubernetes", Self::Kubernetes),
+    ];
+}
+
+impl Names for LogFormat {
+    const NAMES: &'static [(&'static str, Self)] = &[("text", Self::Text), ("json", Self::Json)];
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_exact_and_a_near_one_is_offered() {
+        assert_eq!(Choice::<Orphans>::read(&"481".into()), Ok(Orphans::Reject));
+        assert_eq!(Choice::<Orphans>::read(&481.into()).unwrap_err().meant.as_deref(), Some("\"481\""));
+        assert_eq!(
+            Choice::<PolicyName>::read(&"TLWL".into()).unwrap_err().meant.as_deref(),
+            Some("\"tlwl\"")
+        );
+    }
+
+    #[test]
+    fn every_policy_can_be_named() {
+        for kind in PolicyKind::ALL {
+            assert_eq!(Choice::read(&kind.name().into()), Ok(PolicyName { kind, invite: None }));
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! The configuration file: what it may hold, what it means, and what is wrong with it.
+//!
+//! A file goes through three forms:
+//!
+//! 1. *raw*: the TOML text in serde structs, any value under any known key. These structs are the one table of keys:
+//!    [`schema`] and [`reference()`] are made from them.
+//! 2. *checked*: every value by its kind, and what values must hold together. All problems are found, not only the
+//!    first, and each says where it is and how it is mended; see [`Errors`].
+//! 3. *typed*: [`Config`], in which nothing illegal can be said.
+//!
+//! Scenarios of the simulator and topologies to plan for are files of other kinds, read in the same way: [`scenario`],
+//! [`topology`].
+//!
+//! ```
+//! let text = r#"
+//!     [listen]
+//!     udp = ["0.0.0.0:5060"]
+//!
+//!     [pool.servers]
+//!     policy  = "tlwl"
+//!     members = ["10.0.0.1:5060", "10.0.0.2:5060", "10.0.0.3:5060"]
+//! "#;
+//! let config = config::parse(text, "sarabande.toml").unwrap();
+//! assert_eq!(config.members().len(), 3);
+//!
+//! let errors = config::parse(&text.replace("tlwl", "tlw"), "sarabande.toml").unwrap_err();
+//! assert!(errors.to_string().ends_with("did you mean \"tlwl\"?"));
+//! ```
+
+mod change;
+mod check;
+mod document;
+mod kind;
+mod nearest;
+mod problem;
+mod raw;
+mod reference;
+mod report;
+pub mod scenario;
+mod setting;
+mod structure;
+mod syntax;
+pub mod topology;
+mod typed;
+
+use std::path::{Path, PathBuf};
+
+pub use kind::{ipv6_without_brackets, key_from_bytes};
+pub use problem::{Errors, Problem};
+pub use reference::reference;
+pub use typed::*;
+
+use balance::{PolicyKind, Weights};
+use control::Address;
+use kind::{Choice, Kind, MemberAddress, PolicyName};
+use raw::RawConfig;
+
+/// Reads and checks a file.
+///
+/// # Errors
+/// Every problem found; one, without a line, when the file cannot be read.
+pub fn load(path: &Path) -> Result<Config, Errors> {
+    parse(&document::text(path)?, &path.display().to_string())
+}
+
+/// The file of users that a configuration names, whatever else is wrong with it; `None`: it names none.
+pub fn users_file(path: &Path) -> Option<PathBuf> {
+    let text = std::fs::read_to_string(path).ok()?;
+    let (document, _) = toml::de::DeTable::parse_recoverable(&text);
+    let table = document.get_ref();
+    let (_, registrar) = table.iter().find(|(name, _)| *name.get_ref() == "registrar")?;
+    let (_, users) = registrar.get_ref().as_table()?.iter().find(|(name, _)| *name.get_ref() == "users")?;
+    let users = users.get_ref().as_str()?;
+    (!users.contains("://")).then(|| path.parent().unwrap_or(Path::new("")).join(users))
+}
+
+/// Checks the text of a file. `file` is its name in messages, and the place from which `key_file` is found.
+///
+/// # Errors
+/// Every problem found, in the order of the text. Text that is not TOML is not looked into further.
+pub fn parse(text: &str, file: &str) -> Result<Config, Errors> {
+    let directory = Path::new(file).parent().unwrap_or(Path::new(""));
+    document::parse(text, file, None, |raw: &RawConfig, report| check::check(raw, directory, report))
+}
+
+/// The policy that a name stands for in a file, and the weights that go with it: `tlwl-2` is `tlwl` with an INVITE of 2.
+pub fn policy(name: &str) -> Option<(PolicyKind, Weights)> {
+    Choice::<PolicyName>::read(&name.into()).ok().map(PolicyName::meaning)
+}
+
+/// Where a member is that is named in any form that a file may have it in.
+///
+/// # Errors
+/// Says what is expected.
+pub fn member_address(text: &str) -> Result<Address, String> {
+    MemberAddress::read(&text.into()).map_err(|refusal| refusal.expected)
+}
+
+/// JSON schema (draft 2020-12) of the file, for editors: the text of `docs/schema.json`.
+pub fn schema() -> String {
+    format!("{:#}\n", document::schema::<RawConfig>())
+}

@@ -1,0 +1,146 @@
+//! The reference of all keys, in Markdown, from the same table that the parser uses.
+
+use std::fmt::Write;
+
+use serde_json::Value;
+
+use crate::document;
+use crate::raw::RawConfig;
+use crate::structure::{is_table, shapes};
+
+/// Lines of prose are no longer than this, as in the pages that are written by hand.
+const WIDTH: usize = 120;
+
+const INTRODUCTION: &str = r#"# Configuration
+
+<!-- Made from crates/live/config/src/raw.rs; a test of that crate says how to make it anew. -->
+
+One TOML file. This is a complete one; everything that it leaves out has the default given below:
+
+```toml
+[listen]
+udp = ["0.0.0.0:5060"]
+
+[pool.servers]
+policy  = "tlwl"
+members = ["10.0.0.1:5060", "10.0.0.2:5060", "10.0.0.3:5060"]
+```
+
+`sarabande check FILE.toml` reads a file without running it and lists all that is wrong with it: file, line and column,
+key, what was read, and what would be right. An unknown key is an error. It also looks at what the file names, as far as that
+takes no network: the directories of stores and of records, the file of users, whether URLs can be read.
+[schema.json](schema.json) is the JSON schema of the file, for editors.
+
+- **Durations** are text, a whole number and a unit: `ms`, `s`, `m`, `h`, `d`. `"500ms"`, `"30s"`, `"4h"`. A bare number is
+  an error.
+- **Sizes** are a number of bytes, or text with `KiB`, `MiB` or `GiB`: `65536`, `"4MiB"`.
+- **Addresses** are `IPv4:port` or `[IPv6]:port`.
+- A key **without a default** must be there.
+"#;
+
+/// The text of `docs/configuration.md`.
+pub fn reference() -> String {
+    of(INTRODUCTION, &document::schema::<RawConfig>())
+}
+
+/// `introduction`, then a section for each table of the file.
+pub(crate) fn of(introduction: &str, schema: &Value) -> String {
+    let mut text = introduction.to_owned();
+    // The file itself is not a table that one writes.
+    for (key, table) in properties(schema) {
+        match tables(table).next() {
+            Some(item) => section(&mut text, &format!("[{key}]"), item),
+            None => section(&mut text, key, table),
+        }
+    }
+    text
+}
+
+/// A table's own keys, then the tables inside it.
+fn section(text: &mut String, path: &str, table: &Value) {
+    if let Some(any) = table.get("additionalProperties").filter(|any| is_table(any)) {
+        return section(text, &format!("{path}.<name>"), any);
+    }
+    // What is inside of an array's tables is named without the brackets of their headers.
+    let inside =
+        path.strip_prefix('[').and_then(|path| path.split_once(']')).filter(|(_, key)| !key.is_empty());
+    let inside = inside.map(|(table, key)| format!("{table}{key}"));
+    let path = inside.as_deref().unwrap_or(path);
+    let heading = match path.strip_suffix("[]") {
+        Some(array) => format!("Items of `{array}`"),
+        None => format!("`[{path}]`"),
+    };
+    write!(text, "\n## {heading}\n\n{}\n\n", wrapped(&prose(table))).expect("a String takes all");
+    text.push_str("| key | value | default | meaning |\n| --- | --- | --- | --- |\n");
+    let mut inner = Vec::new();
+    for (key, schema) in properties(table) {
+        if properties(schema).next().is_some() {
+            inner.push((format!("{path}.{key}"), schema));
+            continue;
+        }
+        inner.extend(tables(schema).map(|item| (format!("{path}.{key}[]"), item)));
+        let row = [format!("`{key}`"), kind(schema), default(schema), prose(schema)];
+        writeln!(text, "| {} |", row.map(|cell| cell.replace('|', "\\|")).join(" | "))
+            .expect("a String takes all");
+    }
+    for (path, table) in inner {
+        section(text, &path, table);
+    }
+}
+
+/// The tables that may be items of an array.
+fn tables(array: &Value) -> impl Iterator<Item = &Value> {
+    let items = shapes(array).into_iter().filter_map(|shape| shape.get("items"));
+    items.flat_map(shapes).filter(|item| is_table(item))
+}
+
+fn properties(table: &Value) -> impl Iterator<Item = (&str, &Value)> {
+    let properties = table.get("properties").and_then(Value::as_object);
+    properties.into_iter().flatten().map(|(key, schema)| (key.as_str(), schema))
+}
+
+/// The documentation comment on one line.
+fn prose(schema: &Value) -> String {
+    let description = schema.get("description").and_then(Value::as_str).unwrap_or_default();
+    description.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// A paragraph in lines of at most [`WIDTH`] characters.
+fn wrapped(paragraph: &str) -> String {
+    let (mut text, mut column) = (String::new(), 0);
+    for word in paragraph.split_whitespace() {
+        let width = word.chars().count();
+        if column > 0 {
+            let fits = column + 1 + width <= WIDTH;
+            text.push(if fits { ' ' } else { '\n' });
+            column = if fits { column + 1 } else { 0 };
+        }
+        text.push_str(word);
+        column += width;
+    }
+    text
+}
+
+fn kind(schema: &Value) -> String {
+    if let Some(title) = schema.get("title").and_then(Value::as_str) {
+        return title.to_owned();
+    }
+    if let Some(items) = schema.get("items") {
+        return format!("array of: {}", kind(items));
+    }
+    if schema.get("anyOf").is_some() {
+        return shapes(schema).into_iter().map(kind).collect::<Vec<_>>().join("; or ");
+    }
+    match schema.get("additionalProperties").filter(|any| any.is_object()) {
+        Some(any) => format!("table of: {}", kind(any)),
+        None => "table, see below".to_owned(),
+    }
+}
+
+fn default(schema: &Value) -> String {
+    match (schema.get("x-default").and_then(Value::as_str), schema.get("default")) {
+        (Some(words), _) => words.to_owned(),
+        (None, Some(value)) => format!("`{value}`"),
+        (None, None) => String::new(),
+    }
+}

@@ -1,0 +1,128 @@
+//! Scenarios of the simulator: what they may hold, and what is wrong with one.
+//!
+//! ```
+//! let text = r#"
+//!     [host.proxy]
+//!     capacity = 160
+//!
+//!     [calls.main]
+//!     path = ["proxy"]
+//!     rate = 80
+//! "#;
+//! let scenario = config::scenario::parse(text, "one.toml").unwrap();
+//! assert_eq!(scenario.title, "one");
+//! assert_eq!(scenario.outlook().to_string(), "1 host, 1 stream, at most 80 calls/s: proxy at 50 % of its capacity");
+//!
+//! let errors = config::scenario::parse(&text.replace("[\"proxy", "[\"poxy"), "one.toml").unwrap_err();
+//! assert!(errors.to_string().ends_with("did you mean \"proxy\"?"));
+//! ```
+
+mod balancer;
+mod check;
+mod names;
+mod outlook;
+mod overload;
+mod raw;
+mod reference;
+mod typed;
+
+use std::path::Path;
+
+pub use self::balancer::{BalancerSettings, Ties};
+pub use self::overload::{Overload, ScenarioFeedback, ScenarioLocal};
+pub use crate::change::Value;
+pub use outlook::Outlook;
+pub use reference::reference;
+pub use typed::*;
+
+use crate::change::Change;
+use crate::{Errors, document};
+use raw::RawScenario;
+
+/// Reads and checks a scenario.
+///
+/// # Errors
+/// Every problem found; one, without a line, when the file cannot be read.
+pub fn load(path: &Path) -> Result<Scenario, Errors> {
+    parse(&text(path)?, &path.display().to_string())
+}
+
+/// The text of a scenario, unchecked: to be checked with several values, see [`parse_with`].
+///
+/// # Errors
+/// One problem, without a line, when the file cannot be read, or with one, when it is not UTF-8.
+pub fn text(path: &Path) -> Result<String, Errors> {
+    document::text(path)
+}
+
+/// Checks the text of a scenario. `file` is its name in messages, and its title where it sets none.
+///
+/// # Errors
+/// Every problem found, in the order of the text. Text that is not TOML is not looked into further.
+pub fn parse(text: &str, file: &str) -> Result<Scenario, Errors> {
+    checked(text, file, None)
+}
+
+/// The same with one value in place of that in the text, or added to it. `key` is written as [`Problem::key`] is, such
+/// as `calls.main.rate` or `link[0].loss`.
+///
+/// [`Problem::key`]: crate::Problem::key
+///
+/// ```
+/// use config::scenario::{Value, parse_with};
+///
+/// let text = "host.proxy.capacity = 160\ncalls.main = { path = [\"proxy\"], rate = 80 }";
+/// let with = |value| parse_with(text, "one.toml", "calls.main.rate", &Value::read(value).unwrap());
+/// assert_eq!(with("120").unwrap().streams[0].load[0].rate, 120.0);
+/// let errors = with("many").unwrap_err();
+/// assert_eq!(
+///     errors.to_string(),
+///     "one.toml: key `calls.main.rate`: read \"many\"; expected calls a second, a number from 0.001 to 1000000"
+/// );
+/// ```
+///
+/// # Errors
+/// Every problem found; those of the value itself have no line.
+pub fn parse_with(text: &str, file: &str, key: &str, value: &Value) -> Result<Scenario, Errors> {
+    checked(text, file, Some(Change { key, value }))
+}
+
+fn checked(text: &str, file: &str, change: Option<Change<'_>>) -> Result<Scenario, Errors> {
+    let title = Path::new(file).file_stem().unwrap_or_default().to_string_lossy();
+    document::parse(text, file, change, |raw: &RawScenario, report| check::check(raw, &title, report))
+}
+
+/// Whether a file is a scenario, right or wrong, rather than a configuration of the server: it has more tables of the
+/// one than of the other. A file that cannot be read is not.
+pub fn is_scenario(path: &Path) -> bool {
+    tables(path).is_some_and(|(scenario, configuration)| scenario > configuration)
+}
+
+/// Whether a file is a configuration of the server, right or wrong, rather than a scenario.
+pub fn is_configuration(path: &Path) -> bool {
+    tables(path).is_some_and(|(scenario, configuration)| configuration > scenario)
+}
+
+/// How many tables of a scenario a file has, and how many of a configuration.
+fn tables(path: &Path) -> Option<(usize, usize)> {
+    let text = document::text(path).ok()?;
+    let (document, _) = toml::de::DeTable::parse_recoverable(&text);
+    let count = |schema: serde_json::Value| {
+        document
+            .get_ref()
+            .keys()
+            .filter(|key| schema["properties"].get(key.get_ref().as_ref()).is_some())
+            .count()
+    };
+    let mut configuration = document::schema::<crate::raw::RawConfig>();
+    // Every scenario has calls, and hardly a configuration says how they are kept.
+    if let Some(tables) = configuration["properties"].as_object_mut() {
+        tables.remove("calls");
+    }
+    Some((count(document::schema::<RawScenario>()), count(configuration)))
+}
+
+/// JSON schema (draft 2020-12) of a scenario, for editors: the text of `docs/scenario-schema.json`.
+pub fn schema() -> String {
+    format!("{:#}\n", document::schema::<RawScenario>())
+}

@@ -1,0 +1,51 @@
+//! The reference of a scenario's keys, in Markdown.
+
+use super::raw::RawScenario;
+use crate::document;
+
+const INTRODUCTION: &str = r#"# Scenarios
+
+<!-- Made from crates/live/config/src/scenario/raw.rs; a test of that crate says how to make it anew. -->
+
+What `sarabande sim` simulates is one TOML file: hosts, the calls that pass them, and what goes wrong. This is a
+complete one; everything that it leaves out has the default given below:
+
+```toml
+[run]
+duration = "20m"
+
+[host.edge]
+count = 4
+capacity = 160
+
+[host.core]
+count = 2
+capacity = 160
+overload = { local = "occupancy" }
+
+[calls.main]
+path = ["edge", "core", "edge"]
+rate = 200
+
+[[fault]]
+host = "core.2"
+at = "10m"
+restart = "30s"
+```
+
+`sarabande check FILE.toml` says what is wrong with a scenario, or else how much of each host's capacity its calls ask
+for. More of them are in [examples/scenarios](../examples/scenarios). [scenario-schema.json](scenario-schema.json) is
+the JSON schema, for editors.
+
+- **Durations** are text, a whole number and a unit: `ms`, `s`, `m`, `h`, `d`. **Short durations** have `ns`, `us`, `ms`
+  or `s`.
+- **Distributions** of times are a duration (always the same), `"exp:100s"` (exponential with this mean) or
+  `"normal:60s,30s"` (mean and standard deviation, cut at zero).
+- **Shares** are a number from 0 to 1, or percent: `0.05`, `"5%"`.
+- A key **without a default** must be there.
+"#;
+
+/// The text of `docs/scenario.md`.
+pub fn reference() -> String {
+    crate::reference::of(INTRODUCTION, &document::schema::<RawScenario>())
+}

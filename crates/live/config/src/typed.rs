@@ -1,0 +1,445 @@
+//! The checked configuration, in the types that the rest of the program works with.
+//!
+//! Every value here is legal: ranges, families, duplicates and references between keys have been checked by
+//! [`crate::parse`], so that readers need no second look.
+
+mod scale;
+
+pub use scale::*;
+
+use balance::{HealthSettings, PolicyKind};
+use control::{Address, MemberSettings, ProbeSettings};
+use digest_auth::Offer;
+use node::{DialogSettings, Distribution, HomeSettings, Orphans, ProxySettings, QueueSetup};
+use route::{Access, Dialogs, Fork, Forward, RateSettings, Rule};
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How calls are kept whose dialogs are, and where their records go.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CallsConfig {
+    /// Times and limits.
+    pub dialogs: DialogSettings,
+    /// Where a record of each call goes.
+    pub records: Option<RecordsPlace>,
+    /// Bytes of a file of records, which is put aside then.
+    pub rotate: u64,
+    /// How many of those are kept.
+    pub keep: u32,
+}
+
+/// Where records of calls go.
+#[derive(Clone, PartialEq)]
+pub enum RecordsPlace {
+    /// Lines of JSON in this file.
+    File(PathBuf),
+    /// The PostgreSQL database at this URL.
+    Database(String),
+}
+
+impl fmt::Debug for RecordsPlace {
+    /// Without the URL, which may have a password in it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => f.debug_tuple("File").field(path).finish(),
+            Self::Database(_) => f.write_str("Database"),
+        }
+    }
+}
+
+/// Port of SIP over UDP where an address names none (RFC 3261 §19.1.2).
+pub const SIP_PORT: u16 = 5060;
+
+/// One configuration file, checked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    /// Sockets and the names of this balancer.
+    pub listen: Listen,
+    /// All pools, by the index that routes name them by: those of the file in its order, then that of `[proxy]`, then those
+    /// of the next hops of routes.
+    pub pools: Vec<PoolConfig>,
+    /// `[proxy]`, where it has next hops.
+    pub proxy: Option<ProxyConfig>,
+    /// Timers and limits of all that is forwarded with transactions.
+    pub transactions: ProxySettings,
+    /// With whom the state of calls is shared out.
+    pub distribution: Option<Distribution>,
+    /// How calls are kept, where the state of any is.
+    pub calls: Option<CallsConfig>,
+    /// `[[route]]`s in order; without any, all requests go to the one pool or to the proxy.
+    pub routes: Vec<Rule>,
+    /// The users of the own domains.
+    pub registrar: Option<RegistrarConfig>,
+    /// Who may begin anything at each listener of [`Listen::udp`], by its index there.
+    pub access: Vec<Access>,
+    /// Limits of what each source may begin, over all threads.
+    pub rates: RateSettings,
+    /// Keys of the tokens in Record-Route and Via.
+    pub token: Token,
+    /// The admin HTTP listener.
+    pub admin: Admin,
+    /// Who says what servers can take; `None`: nobody is listened to.
+    pub capacity: Option<CapacityConfig>,
+    /// Log level and format.
+    pub log: Log,
+    /// What SIGTERM does.
+    pub stop: Stop,
+    /// Name resolution of members.
+    pub dns: Dns,
+}
+
+impl Config {
+    /// The pool, if this is a balancer; the first one, if there are several.
+    pub fn pool(&self) -> Option<&PoolConfig> {
+        self.pools.iter().find(|pool| pool.origin == PoolOrigin::Table)
+    }
+
+    /// The pools that are `[pool.<name>]`s, in the order of the file: routes name them by their places.
+    pub fn table_pools(&self) -> impl Iterator<Item = &PoolConfig> {
+        self.pools.iter().filter(|pool| pool.origin == PoolOrigin::Table)
+    }
+
+    /// The proxy's table, if this is one.
+    pub fn proxy(&self) -> Option<&ProxyConfig> {
+        self.proxy.as_ref()
+    }
+
+    /// The members of [`pool`](Self::pool); a proxy has none.
+    pub fn members(&self) -> &[MemberSettings] {
+        self.pool().map_or(&[], |pool| &pool.members)
+    }
+
+    /// In a few words, for people.
+    pub fn summary(&self) -> String {
+        let counted =
+            |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+        let users = self.registrar.as_ref().map(|registrar| {
+            let domains = &registrar.home.registrar.domains;
+            let first = domains.first().map(|domain| String::from_utf8_lossy(domain)).unwrap_or_default();
+            match domains.len() {
+                1 => format!("users of {first}"),
+                many => format!("users of {many} domains"),
+            }
+        });
+        match (&self.proxy, self.pool()) {
+            _ if let (Some(users), true) = (&users, self.pools.is_empty()) => users.clone(),
+            _ if let Some(users) = users => {
+                let pools = self.pools.iter().filter(|pool| pool.origin != PoolOrigin::Route).count();
+                format!("{users}, {}, {}", counted(self.routes.len(), "route"), counted(pools, "pool"))
+            }
+            _ if !self.routes.is_empty() => {
+                let pools = self.pools.iter().filter(|pool| pool.origin != PoolOrigin::Route).count();
+                format!("{}, {}", counted(self.routes.len(), "route"), counted(pools, "pool"))
+            }
+            (Some(proxy), _) if proxy.next.len() == 1 => format!("proxy, next hop {}", proxy.next[0]),
+            (Some(proxy), _) => format!("proxy, {} next hops", proxy.next.len()),
+            (None, Some(pool)) => format!("{}, policy {}", members(&pool.members), pool.policy),
+            (None, None) => "nothing".to_owned(),
+        }
+    }
+}
+
+/// How many members are in the file: a name may stand for several, or for none.
+fn members(members: &[MemberSettings]) -> String {
+    let names = members.iter().filter(|member| !matches!(member.address, Address::Socket(_))).count();
+    let counted = |count: usize, what: &str| match count {
+        1 => format!("1 {what}"),
+        many => format!("{many} {what}s"),
+    };
+    match (members.len() - names, names) {
+        (addresses, 0) => counted(addresses, "member"),
+        (0, names) => format!("members by {}", counted(names, "name")),
+        (addresses, names) => {
+            format!("{} and members by {}", counted(addresses, "member"), counted(names, "name"))
+        }
+    }
+}
+
+/// `[proxy]`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProxyConfig {
+    /// Where requests go; at least one, no two alike.
+    pub next: Vec<SocketAddr>,
+    /// How they are forwarded there.
+    pub forward: Forward,
+    /// Whether this process stays on the way of the dialogs that begin.
+    pub record_route: bool,
+    /// Timers, and limits over all threads.
+    pub settings: ProxySettings,
+}
+
+/// `[registrar]`
+#[derive(Debug, Clone, PartialEq)]
+pub struct RegistrarConfig {
+    /// Domains, what is granted to clients, and how users prove who they are.
+    pub home: HomeSettings,
+    /// Algorithms that the file names, to be offered; `None`: the one that most clients know and the users have hashes of.
+    pub algorithms: Option<Offer>,
+    /// Who knows their secrets; `None`: nobody is asked for a password.
+    pub users: Option<UsersPlace>,
+    /// Where bindings are kept; `None`: in a file beside the configuration.
+    pub store: Option<StorePlace>,
+}
+
+/// Who knows the secrets of users.
+#[derive(Clone, PartialEq, Eq)]
+pub enum UsersPlace {
+    /// A file.
+    File(PathBuf),
+    /// A `PostgreSQL` database, by its URL.
+    Database(String),
+}
+
+/// Where bindings are kept.
+#[derive(Clone, PartialEq, Eq)]
+pub enum StorePlace {
+    /// In this process alone.
+    Memory,
+    /// A file.
+    File(PathBuf),
+    /// A Redis or Valkey server, by its URL.
+    Redis(String),
+}
+
+/// Without the URL, which may have a password in it: configurations end up in logs.
+impl fmt::Debug for UsersPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => f.debug_tuple("File").field(path).finish(),
+            Self::Database(_) => f.write_str("Database(..)"),
+        }
+    }
+}
+
+/// Without the URL, which may have a password in it.
+impl fmt::Debug for StorePlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Memory => f.write_str("Memory"),
+            Self::File(path) => f.debug_tuple("File").field(path).finish(),
+            Self::Redis(_) => f.write_str("Redis(..)"),
+        }
+    }
+}
+
+/// `[listen]`
+#[derive(Debug, Clone, PartialEq)]
+pub struct Listen {
+    /// At least one; no two with the same `bind`.
+    pub udp: Vec<UdpListener>,
+    /// Lower-case `host` or `host:port` forms that mean this balancer in a Request-URI or Route; no IP addresses.
+    pub names: Vec<String>,
+    /// Worker threads; 0 = one a core.
+    pub threads: usize,
+    /// `SO_RCVBUF` asked for, in bytes a socket.
+    pub receive_buffer: usize,
+}
+
+/// One UDP listener.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UdpListener {
+    /// Local address; may be a wildcard, never port 0.
+    pub bind: SocketAddr,
+    /// Address that peers see in Via and Record-Route; never a wildcard, never port 0.
+    pub advertise: Option<SocketAddr>,
+}
+
+/// What made a pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PoolOrigin {
+    /// `[pool.<name>]`.
+    Table,
+    /// `next` of `[proxy]`.
+    Proxy,
+    /// `next` of a `[[route]]`.
+    Route,
+}
+
+/// `[pool.<name>]`, or next hops as a pool.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PoolConfig {
+    /// The `<name>` of the table; `proxy`; or `route.` and the name of the route.
+    pub name: String,
+    /// What made it.
+    pub origin: PoolOrigin,
+    /// How requests are forwarded.
+    pub forward: Forward,
+    /// Where requests within dialogs go.
+    pub dialogs: Dialogs,
+    /// To how many members a request goes.
+    pub fork: Fork,
+    /// How long members ring before the next ones do, where it forks.
+    pub ring_time: Duration,
+    /// Whether this process stays on the way of the dialogs that begin.
+    pub record_route: bool,
+    /// Who gets the next call.
+    pub policy: PolicyKind,
+    /// At least one; no two alike; in the order of the file.
+    pub members: Vec<MemberSettings>,
+    /// What happens to in-dialog requests out of nowhere.
+    pub orphans: Orphans,
+    /// When members count as dead and as back, and who is ejected.
+    pub health: HealthSettings,
+    /// OPTIONS probes.
+    pub probes: ProbeSettings,
+    /// Weights, times and limit of sessions, over all threads.
+    pub sessions: balance::SessionSettings,
+    /// The queue in front of the members, if new calls wait for room.
+    pub queue: Option<Arc<QueueSetup>>,
+    /// Who starts and stops its servers, if anybody does.
+    pub scale: Option<ScaleConfig>,
+}
+
+/// `[token]`
+#[derive(Clone, PartialEq, Eq)]
+pub struct Token {
+    /// `SipHash` key of new tokens; `None`: the file has none, make a random one.
+    pub key: Option<[u8; 16]>,
+    /// Keys whose tokens are still accepted.
+    pub previous_keys: Vec<[u8; 16]>,
+    /// How long a token is accepted.
+    pub lifetime: Duration,
+}
+
+/// Without the keys: configurations end up in logs.
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Token")
+            .field("key", &self.key.map(|_| "secret"))
+            .field("previous_keys", &self.previous_keys.len())
+            .field("lifetime", &self.lifetime)
+            .finish()
+    }
+}
+
+/// What a request to the admin interface has to show.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Bearer(String);
+
+impl Bearer {
+    /// Fewest characters: what can be guessed keeps nobody out.
+    const MIN: usize = 16;
+
+    /// A token as RFC 6750 §2.1 has it (`b64token`), if the text is one, and long enough.
+    pub fn parse(text: &str) -> Option<Self> {
+        let characters = text.trim_end_matches('=');
+        let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/".contains(&byte);
+        let good = characters.len() >= Self::MIN && characters.bytes().all(is_token);
+        good.then(|| Self(text.to_owned()))
+    }
+
+    /// Of what a file holds: the token, with or without a line end.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        Self::parse(std::str::from_utf8(bytes).ok()?.trim())
+    }
+
+    /// The text.
+    pub fn text(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Without the text: configurations end up in logs.
+impl fmt::Debug for Bearer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Bearer(..)")
+    }
+}
+
+/// `[admin]`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Admin {
+    /// HTTP listener; `None` = off.
+    pub listen: Option<SocketAddr>,
+    /// What requests have to show; `None`: the file has none.
+    pub token: Option<Bearer>,
+}
+
+/// `[capacity]`
+#[derive(Clone, PartialEq)]
+pub struct CapacityConfig {
+    /// TCP listener of updates.
+    pub listen: SocketAddr,
+    /// What monitors have, too.
+    pub key: [u8; 16],
+    /// Who may connect.
+    pub from: Access,
+}
+
+/// Without the key: configurations end up in logs.
+impl fmt::Debug for CapacityConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CapacityConfig")
+            .field("listen", &self.listen)
+            .field("from", &self.from)
+            .finish_non_exhaustive()
+    }
+}
+
+/// `[log]`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Log {
+    /// Least severity that is written.
+    pub level: Level,
+    /// How a line is written.
+    pub format: LogFormat,
+}
+
+/// Severity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Level {
+    /// Nothing is written.
+    Off,
+    /// What needs a person.
+    Error,
+    /// What may soon need one.
+    Warn,
+    /// Life of the process and of its members.
+    Info,
+    /// Each request that failed, with the reason.
+    Debug,
+    /// The same; for what `RUST_LOG` asks of the libraries.
+    Trace,
+}
+
+impl Level {
+    /// The name as the file has it, which is also that of the usual log filters.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Error => "error",
+            Self::Warn => "warn",
+            Self::Info => "info",
+            Self::Debug => "debug",
+            Self::Trace => "trace",
+        }
+    }
+}
+
+/// How a log line is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// `[stop]`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stop {
+    /// Longest wait for calls in progress after SIGTERM; zero = none.
+    pub wait: Duration,
+}
+
+/// `[dns]`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dns {
+    /// Time between two look-ups of a member's name.
+    pub refresh: Duration,
+    /// Servers to ask; empty for those of the system.
+    pub servers: Vec<SocketAddr>,
+}

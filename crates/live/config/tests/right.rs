@@ -1,0 +1,243 @@
+//! Right files, and what they become.
+
+use std::path::Path;
+
+use balance::{HealthSettings, PolicyKind, SessionSettings, Weights};
+use config::{Config, PoolConfig, PoolOrigin, load, parse};
+use control::ProbeSettings;
+use elastic::queue::Moves;
+use node::{Orphans, ProxySettings};
+use route::{Access, Conditions, Dialogs, Failover, Forward, Pools, RateSettings, Refusal, Target};
+use wire::Method;
+
+mod keys;
+
+#[test]
+fn six_lines_are_enough_and_the_rest_has_defaults() {
+    let config = load(Path::new("tests/right/minimal.toml")).expect("a right file");
+    insta::assert_debug_snapshot!("minimal", config);
+}
+
+#[test]
+fn every_key_is_read() {
+    let config = load(Path::new("tests/right/complete.toml")).expect("a right file");
+    assert_eq!(config.token.key, Some(*b"0123456789abcdef"));
+    assert_eq!(config.token.previous_keys, [*b"0123456789abcdef"]);
+    insta::assert_debug_snapshot!("complete", config);
+}
+
+#[test]
+fn a_proxy_stands_in_place_of_a_pool() {
+    let config = load(Path::new("tests/right/proxy.toml")).expect("a right file");
+    insta::assert_debug_snapshot!("proxy", (&config.proxy, config.transactions, &config.pools[0].members));
+    assert_eq!(config.summary(), "proxy, 2 next hops");
+    assert!(config.members().is_empty());
+}
+
+#[test]
+fn every_key_of_routes_is_read() {
+    let config = load(Path::new("tests/right/routes.toml")).expect("a right file");
+    let names: Vec<_> =
+        config.pools.iter().map(|pool| (&pool.name[..], pool.origin, pool.forward, pool.dialogs)).collect();
+    insta::assert_debug_snapshot!("routes", (&config.routes, names, &config.access, &config.rates));
+    let east = config.pools.iter().find(|pool| pool.name == "east").and_then(|pool| pool.queue.as_ref());
+    let moves = east.and_then(|queue| queue.settings.moves);
+    assert_eq!(moves, Some(Moves::after(std::time::Duration::from_millis(100))));
+    assert_eq!(config.summary(), "10 routes, 4 pools");
+}
+
+#[test]
+fn every_key_of_the_registrar_is_read() {
+    let config = load(Path::new("tests/right/registrar.toml")).expect("a right file");
+    let registrar = config.registrar.as_ref().expect("it is there");
+    insta::assert_debug_snapshot!("registrar", (registrar, &config.routes));
+    assert_eq!(config.summary(), "users of 3 domains, 2 routes, 1 pool");
+}
+
+/// Calls go to users, from users and members.
+#[test]
+fn every_key_of_calls_is_read() {
+    let config = load(Path::new("tests/right/calls.toml")).expect("a right file");
+    insta::assert_debug_snapshot!("calls", (&config.calls, config.registrar.map(|users| users.home.forward)));
+}
+
+#[test]
+fn every_key_of_scaling_is_read() {
+    let config = load(Path::new("tests/right/scale.toml")).expect("a right file");
+    let scales: Vec<_> = config.pools.iter().map(|pool| (&pool.name, &pool.scale)).collect();
+    insta::assert_debug_snapshot!("scale", scales);
+}
+
+/// What the file leaves out is as the scaler itself has it.
+#[test]
+fn a_scale_that_says_nothing_leaves_the_defaults_of_its_crate() {
+    let pool = pool("scale = { driver = \"none\" }");
+    let settings = pool.scale.expect("it is there").settings;
+    assert_eq!(settings, elastic::scale::ScaleSettings::default());
+}
+
+#[test]
+fn without_routes_a_registrar_has_its_own() {
+    let config = load(Path::new("../../../examples/registrar.toml")).expect("a right file");
+    let [rule] = &config.routes[..] else { panic!("{:?}", config.routes) };
+    assert_eq!((rule.authenticate, &rule.target), (true, &Target::Location));
+    assert_eq!(rule.conditions.origin, route::Origin::Anyone);
+    assert_eq!(config.summary(), "users of example.com");
+    let open =
+        parse("[listen]\nudp = [\"10.0.0.9:5060\"]\n[registrar]\ndomains = [\"[::1]:5070\"]\n", "open.toml");
+    let open = open.expect("a right file");
+    assert!(!open.routes[0].authenticate);
+    let hosts = &open.routes[0].conditions.texts[0].1;
+    assert_eq!(hosts, &[route::Pattern::Exact(b"[::1]".to_vec())]);
+}
+
+#[test]
+fn the_examples_of_routes_are_right() {
+    for (file, pools, routes) in
+        [("several-sites", 2, 4), ("media-cluster", 2, 4), ("carrier-failover", 3, 3)]
+    {
+        let config = load(&Path::new("../../../examples").join(file).with_extension("toml"));
+        let config = config.unwrap_or_else(|errors| panic!("{errors}"));
+        assert_eq!((config.pools.len(), config.routes.len()), (pools, routes), "{file}");
+    }
+}
+
+/// A name may stand for several members or for none: the file does not say how many there will be.
+#[test]
+fn the_summary_tells_names_from_members() {
+    let summary = |members: &str| {
+        let text = format!(
+            "[listen]\nudp = [\"0.0.0.0:5060\"]\n[pool.a]\npolicy = \"cjsq\"\nmembers = [{members}]\n"
+        );
+        parse(&text, "summary.toml").expect("a right file").summary()
+    };
+    assert_eq!(summary("\"10.0.0.1\""), "1 member, policy cjsq");
+    assert_eq!(summary("\"10.0.0.1\", \"10.0.0.2\""), "2 members, policy cjsq");
+    let mixed = summary("\"10.0.0.1\", \"sip.example.com\", \"_sip._udp.example.com\"");
+    assert_eq!(mixed, "1 member and members by 2 names, policy cjsq");
+    assert_eq!(summary("\"sip.example.com\""), "members by 1 name, policy cjsq");
+}
+
+/// The complete files stay complete: they name each key that the schema has.
+#[test]
+fn the_complete_file_has_every_key_of_the_schema() {
+    assert_eq!(
+        keys::absent(
+            &config::schema(),
+            &["complete", "proxy", "routes", "registrar", "calls", "scale"]
+                .map(|name| format!("tests/right/{name}.toml"))
+        ),
+        Vec::<String>::new()
+    );
+}
+
+fn config(lines: &str) -> Config {
+    parse(&format!("[listen]\nudp = [\"0.0.0.0:5060\"]\n{lines}"), "some.toml").expect("a right file")
+}
+
+fn pool(lines: &str) -> PoolConfig {
+    config(&format!("[pool.a]\nmembers = [\"10.0.0.1\"]\n{lines}")).pool().expect("a pool").clone()
+}
+
+#[test]
+fn each_spelling_of_tlwl_sets_its_weights() {
+    let weights = |lines| pool(lines).sessions.weights;
+    assert_eq!(weights(""), Weights::invite(1.75));
+    assert_eq!(weights("policy = \"tlwl\""), Weights::invite(1.75));
+    assert_eq!(weights("policy = \"tlwl-1.75\""), Weights::invite(1.75));
+    assert_eq!(weights("policy = \"tlwl-2\""), Weights::invite(2.0));
+    let mut own = Weights::invite(1.75);
+    own.set(Method::Bye, 1.5);
+    assert_eq!(weights("weights.BYE = 1.5"), own);
+}
+
+#[test]
+fn each_policy_is_chosen_by_its_name() {
+    for kind in PolicyKind::ALL {
+        assert_eq!(pool(&format!("policy = {:?}", kind.name())).policy, kind);
+    }
+    assert_eq!(config::policy("tlwl-2"), Some((PolicyKind::Tlwl, Weights::invite(2.0))));
+    assert_eq!(config::policy("tlwl-3"), None);
+}
+
+#[test]
+fn a_file_that_says_nothing_leaves_the_defaults_of_the_crates() {
+    let pool = pool("");
+    assert_eq!((pool.policy, pool.orphans), (PolicyKind::default(), Orphans::default()));
+    assert_eq!((pool.health, pool.probes), (HealthSettings::default(), ProbeSettings::default()));
+    let max_sessions = SessionSettings::MAX_SESSIONS;
+    assert_eq!(pool.sessions, SessionSettings { max_sessions, ..SessionSettings::default() });
+    let config = config("[proxy]\nnext = [\"10.0.0.1\"]");
+    assert_eq!(config.proxy().expect("a proxy").settings, ProxySettings::default());
+}
+
+#[test]
+fn routes_that_say_nothing_have_the_defaults_of_their_crate() {
+    let lines = "[pool.a]\nmembers = [\"10.0.0.1\"]\n[pool.b]\nmembers = [\"10.0.0.2\"]\n[[route]]\npool = [\"b\", \"a\"]";
+    let config = config(lines);
+    let Target::Pools(pools) = &config.routes[0].target else { panic!("{:?}", config.routes) };
+    assert_eq!(pools.failover, Failover::default());
+    assert_eq!(
+        pools.choices.iter().map(|choice| (choice.pool, choice.priority)).collect::<Vec<_>>(),
+        [(1, 1), (0, 2)]
+    );
+    assert_eq!(config.routes[0].conditions, Conditions::default());
+    assert_eq!(
+        (&config.access[..], config.rates),
+        (&[Access::default()][..], RateSettings { refusal: Refusal::Unavailable, ..RateSettings::default() })
+    );
+    assert_eq!((config.pools[0].forward, config.pools[0].dialogs), (Forward::default(), Dialogs::default()));
+}
+
+/// The settings of transactions hold for a pool that has them, without a proxy's next hops.
+#[test]
+fn a_pool_may_forward_with_transactions() {
+    let config =
+        config("[pool.a]\nmembers = [\"10.0.0.1\"]\nforward = \"transaction\"\n[proxy]\ntimer_c = \"5m\"");
+    assert_eq!(config.pool().map(|pool| pool.forward), Some(Forward::Transaction));
+    assert_eq!((config.proxy(), config.transactions.timers.c), (None, std::time::Duration::from_mins(5)));
+}
+
+/// Next hops are pools, whose members are looked after like all others.
+#[test]
+fn next_hops_are_a_pool() {
+    let both = config(
+        "[proxy]\nnext = [\"10.0.0.1\"]\n[[route]]\nuser = \"1\"\nnext = \"sip:sbc.example.net\"\n[[route]]\npool = \"proxy\"",
+    );
+    let pools: Vec<_> = both
+        .pools
+        .iter()
+        .map(|pool| (&pool.name[..], pool.members[0].address.to_string(), pool.policy))
+        .collect();
+    assert_eq!(
+        pools,
+        [
+            ("proxy", "10.0.0.1:5060".to_owned(), PolicyKind::Hash),
+            ("route.route-1", "sbc.example.net".to_owned(), PolicyKind::Hash),
+        ]
+    );
+    let target = |index: usize| both.routes[index].target.clone();
+    assert_eq!((target(0), target(1)), (Target::Pools(Pools::one(1)), Target::Pools(Pools::one(0))));
+    let alone = config("[proxy]\nnext = [\"10.0.0.1\"]");
+    assert_eq!((alone.pools.len(), alone.pools[0].origin, alone.pool()), (1, PoolOrigin::Proxy, None));
+}
+
+#[test]
+fn t1_reaches_all_that_depends_on_it() {
+    let t1 = std::time::Duration::from_millis(200);
+    let pool = pool("[timers]\nt1 = \"200ms\"");
+    assert_eq!(pool.probes.t1, t1);
+    assert_eq!((pool.sessions.transaction_timeout, pool.sessions.linger), (64 * t1, 64 * t1));
+    let config = config("[proxy]\nnext = [\"10.0.0.1\"]\n[timers]\nt1 = \"200ms\"");
+    assert_eq!(config.proxy().expect("a proxy").settings.timers.transaction.t1, t1);
+}
+
+#[test]
+fn a_key_in_the_file_is_read_and_kept_out_of_logs() {
+    let text = "[listen]\nudp = [\"0.0.0.0:5060\"]\n[pool.a]\nmembers = [\"10.0.0.1\"]\n\
+                [token]\nkey = \"30313233343536373839616263646566\"";
+    let token = parse(text, "key.toml").expect("a right file").token;
+    assert_eq!(token.key, Some(*b"0123456789abcdef"));
+    let shown = format!("{token:?}");
+    assert!(shown.contains("secret") && !shown.contains("48"), "{shown}");
+}

@@ -1,0 +1,120 @@
+//! Scenarios: right ones and what they become, wrong ones and what is said, and the examples.
+
+use std::path::{Path, PathBuf};
+
+use config::scenario::{
+    Costs, Group, Overload, RunSettings, Service, Stream, is_configuration, is_scenario, load, parse, schema,
+};
+use proxy::ProxyTimers;
+
+mod keys;
+
+const WRONG: &str = "tests/scenarios/wrong";
+const EXAMPLES: &str = "../../../examples/scenarios";
+
+fn files(directory: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(directory).expect("the directory is part of the repository");
+    let mut files: Vec<_> = entries.map(|entry| entry.expect("a readable entry").path()).collect();
+    files.sort();
+    assert!(!files.is_empty());
+    files
+}
+
+#[test]
+fn six_lines_are_enough_and_the_rest_is_as_figures_have_it() {
+    let scenario = load(Path::new("tests/scenarios/right/minimal.toml")).expect("a right file");
+    assert_eq!(scenario.title, "minimal");
+    assert_eq!(scenario.run, RunSettings::default());
+    assert_eq!(scenario.costs, Costs::default());
+    assert_eq!(scenario.timers, ProxyTimers::default());
+    assert_eq!(scenario.groups, [Group::proxies("proxy", 1, 160.0)]);
+    assert_eq!(scenario.groups[0].overload, Overload::default());
+    assert_eq!(scenario.streams, [Stream::of_paper("main", vec![0], 100.0)]);
+    assert!(scenario.links.is_empty() && scenario.faults.is_empty());
+}
+
+#[test]
+fn every_key_is_read() {
+    let scenario = load(Path::new("tests/scenarios/right/complete.toml")).expect("a right file");
+    assert_eq!(scenario.costs.service, Service::Table(vec![0.5, 1.0, 1.5]));
+    insta::assert_debug_snapshot!("complete", scenario);
+}
+
+#[test]
+fn the_complete_file_has_every_key_of_the_schema() {
+    assert_eq!(keys::absent(&schema(), &["tests/scenarios/right/complete.toml"]), Vec::<String>::new());
+}
+
+#[test]
+fn each_wrong_file_is_refused_with_its_remedies() {
+    for file in files(WRONG) {
+        let errors = load(&file).expect_err(&format!("{} is accepted", file.display()));
+        let name = file.file_stem().expect("a file name").to_string_lossy().into_owned();
+        insta::with_settings!({ omit_expression => true, prepend_module_to_snapshot => false }, {
+            insta::assert_snapshot!(format!("scenario__{name}"), errors);
+        });
+    }
+}
+
+#[test]
+fn every_problem_has_a_line_and_a_key() {
+    for file in files(WRONG) {
+        for problem in load(&file).expect_err("a wrong file").problems {
+            assert!(problem.position.is_some() && !problem.key.is_empty(), "{}: {problem:?}", file.display());
+        }
+    }
+}
+
+/// Damages a complete file at each place. Nothing panics, and what serde would have said, which has neither key nor
+/// remedy, never shows.
+#[test]
+fn any_damage_is_told_in_the_same_form() {
+    let whole = std::fs::read_to_string("tests/scenarios/right/complete.toml").expect("a file of the crate");
+    let mut refusals = 0;
+    for (at, old) in whole.char_indices() {
+        for new in ["", "[", "\"", ".", "0", "-"] {
+            let text = format!("{}{new}{}", &whole[..at], &whole[at + old.len_utf8()..]);
+            let Err(errors) = parse(&text, "damaged.toml") else { continue };
+            refusals += 1;
+            for problem in errors.problems {
+                let told = !problem.key.is_empty() || problem.remedy.starts_with("this is not TOML");
+                assert!(told && !problem.remedy.is_empty(), "{problem:?}\n{text}");
+            }
+        }
+    }
+    assert!(refusals > 1000, "{refusals} refusals: the damage did none");
+}
+
+#[test]
+fn each_example_is_right_and_known_as_a_scenario() {
+    let outlooks = files(EXAMPLES).into_iter().map(|file| {
+        assert!(is_scenario(&file), "{}", file.display());
+        let scenario = load(&file).unwrap_or_else(|errors| panic!("{errors}"));
+        let name = file.file_name().expect("a file name").to_string_lossy().into_owned();
+        format!("{name}: {}", scenario.outlook())
+    });
+    insta::assert_snapshot!("examples", outlooks.collect::<Vec<_>>().join("\n"));
+}
+
+#[test]
+fn a_scenario_and_a_configuration_are_told_apart_even_when_wrong() {
+    for file in files(WRONG) {
+        let is_empty = file.ends_with("empty.toml");
+        assert_eq!(is_scenario(&file), !is_empty, "{}", file.display());
+    }
+    for file in files("tests/wrong") {
+        assert!(!is_scenario(&file), "{}", file.display());
+    }
+    assert!(is_configuration(Path::new("tests/right/complete.toml")));
+    assert!(!is_configuration(Path::new("tests/scenarios/right/complete.toml")));
+    assert!(!is_scenario(Path::new("tests/right/complete.toml")));
+    assert!(!is_scenario(Path::new("absent.toml")));
+}
+
+/// The guide promises that topology, load and failure of one's own fit there.
+#[test]
+fn the_example_of_the_guide_has_at_most_twenty_lines() {
+    let text = std::fs::read_to_string(Path::new(EXAMPLES).join("survive.toml")).expect("an example");
+    let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).count();
+    assert!(lines <= 20, "{lines}");
+}

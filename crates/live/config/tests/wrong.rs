@@ -1,0 +1,93 @@
+//! Every file in `wrong/` is refused, with these words: the snapshots are what a user reads.
+
+use std::path::{Path, PathBuf};
+
+use config::{Config, Errors};
+
+/// Paths in messages are relative to this directory, which is where tests run.
+const WRONG: &str = "tests/wrong";
+
+fn files() -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(WRONG).expect("the directory is part of the crate");
+    let mut files: Vec<_> = entries.map(|entry| entry.expect("a readable entry").path()).collect();
+    files.sort();
+    files
+}
+
+fn refused(result: Result<Config, Errors>, what: &Path) -> Errors {
+    result.expect_err(&format!("{} is accepted", what.display()))
+}
+
+#[test]
+fn each_wrong_file_is_refused_with_its_remedies() {
+    for file in files() {
+        let errors = refused(config::load(&file), &file);
+        let name = file.file_stem().expect("a file name").to_string_lossy().into_owned();
+        insta::with_settings!({ omit_expression => true, prepend_module_to_snapshot => false }, {
+            insta::assert_snapshot!(name, errors);
+        });
+    }
+}
+
+#[test]
+fn every_problem_of_a_readable_file_has_a_line_and_a_key() {
+    for file in files() {
+        for problem in refused(config::load(&file), &file).problems {
+            let lines = std::fs::read_to_string(&file).expect("text").lines().count().max(1);
+            let (line, column) = problem.position.expect("a position");
+            assert!((1..=lines).contains(&line) && column >= 1, "{}: {problem:?}", file.display());
+            // A repeated table header is the one mistake that is about no key.
+            let is_key = !problem.remedy.contains("duplicate key") || problem.read != "servers";
+            assert_eq!(!problem.key.is_empty(), is_key, "{}: {problem:?}", file.display());
+        }
+    }
+}
+
+#[test]
+fn secrets_are_never_shown() {
+    for name in
+        ["tokens", "two_keys", "shapes", "syntax_secret", "admin", "admin_token", "registrar", "capacity"]
+    {
+        let file = Path::new(WRONG).join(name).with_extension("toml");
+        let message = refused(config::load(&file), &file).to_string();
+        for secret in ["303132", "not a key", "12345"] {
+            assert!(!message.contains(secret), "{message}");
+        }
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_named() {
+    let absent = Path::new(WRONG).join("absent.toml");
+    let message = refused(config::load(&absent), &absent).to_string();
+    assert_eq!(message, "tests/wrong/absent.toml: cannot be read: No such file or directory (os error 2)");
+}
+
+#[test]
+fn text_that_is_not_utf8_is_placed() {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("latin1.toml");
+    std::fs::write(&path, b"[listen]\nnames = [\"M\xfcnchen\"]\n").expect("a scratch file");
+    let errors = refused(config::load(&path), &path);
+    assert_eq!(errors.problems[0].position, Some((2, 12)));
+}
+
+/// Damages a complete file at each place in many ways. Nothing panics, no refusal is empty, and what serde would have
+/// said, which has neither key nor remedy, never shows.
+#[test]
+fn any_damage_is_told_in_the_same_form() {
+    let whole = std::fs::read_to_string("tests/right/complete.toml").expect("a file of the crate");
+    let mut refusals = 0;
+    for (at, old) in whole.char_indices() {
+        for new in ["", "[", "}", "\"", ".", "\n", "0", "-", "é"] {
+            let text = format!("{}{new}{}", &whole[..at], &whole[at + old.len_utf8()..]);
+            let Err(errors) = config::parse(&text, "tests/right/damaged.toml") else { continue };
+            refusals += 1;
+            assert!(!errors.problems.is_empty(), "{text}");
+            for problem in errors.problems {
+                let told = !problem.key.is_empty() || problem.remedy.starts_with("this is not TOML");
+                assert!(told && !problem.remedy.is_empty(), "{problem:?}\n{text}");
+            }
+        }
+    }
+    assert!(refusals > 1000, "{refusals} refusals: the damage did none");
+}

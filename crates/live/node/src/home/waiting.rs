@@ -1,0 +1,116 @@
+//! Requests that wait for the answer of a store, within bounds.
+
+use super::Known;
+use base::{Flow, Instant};
+use core::time::Duration;
+use digest_auth::{Claim, Role};
+use location::Registration;
+use std::collections::BTreeMap;
+use transaction::TransactionKey;
+
+/// How long a request waits. A client repeats its request for 32 s (RFC 3261 §17.1.1.2), and a caller hears nothing
+/// meanwhile: better it hears soon that something is wrong.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Most requests of a shard that wait, and most bytes of them: with a store that answers within a millisecond, ten thousand
+/// requests a second keep ten of them waiting.
+const REQUESTS_MAX: usize = 4_096;
+const BYTES_MAX: usize = 8 << 20;
+
+/// What a request waits for.
+pub(crate) enum Pending {
+    /// The secret of the user that its credentials claim.
+    User(Claim, Role),
+    /// The next step of its registration.
+    Register(Box<Registration>),
+    /// The bindings of the user that its credentials claim, to know where the user is at home.
+    Place(Box<[u8]>),
+    /// The bindings of its Request-URI.
+    Location,
+}
+
+/// A request that waits.
+pub(crate) struct Waiter {
+    pub(crate) key: TransactionKey,
+    pub(crate) flow: Flow,
+    pub(crate) bytes: Box<[u8]>,
+    pub(crate) pending: Pending,
+    /// What is known of it already.
+    pub(crate) known: Known,
+    /// Its CANCEL came meanwhile.
+    pub(crate) is_cancelled: bool,
+    until: Instant,
+}
+
+/// All that wait, by the number of their question. Numbers only go up, so the first is the oldest.
+pub(crate) struct Waiting {
+    waiters: BTreeMap<u64, Waiter>,
+    numbers: BTreeMap<TransactionKey, u64>,
+    last: u64,
+    bytes: usize,
+}
+
+impl Waiting {
+    /// Nothing waits. Numbers begin higher than those of any time before, to which answers may still come.
+    pub(crate) fn new(now: Instant) -> Self {
+        let (waiters, numbers) = (BTreeMap::new(), BTreeMap::new());
+        Self { waiters, numbers, last: now.as_nanos(), bytes: 0 }
+    }
+
+    /// The requests that wait, as they came in.
+    pub(crate) fn requests(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        self.waiters.values().map(|waiter| &*waiter.bytes)
+    }
+
+    /// Whether one more request of this length may wait.
+    pub(crate) fn has_room(&self, length: usize) -> bool {
+        self.waiters.len() < REQUESTS_MAX && self.bytes + length <= BYTES_MAX
+    }
+
+    /// Has a request wait from now on, and gives its question a number.
+    pub(crate) fn insert(
+        &mut self,
+        now: Instant,
+        (key, flow, bytes): (TransactionKey, Flow, Box<[u8]>),
+        pending: Pending,
+        known: Known,
+    ) -> u64 {
+        self.last += 1;
+        self.bytes += bytes.len();
+        self.numbers.insert(key, self.last);
+        let until = now + PATIENCE;
+        let waiter = Waiter { key, flow, bytes, pending, known, is_cancelled: false, until };
+        self.waiters.insert(self.last, waiter);
+        self.last
+    }
+
+    /// Whether the transaction waits.
+    pub(crate) fn has(&self, key: TransactionKey) -> bool {
+        self.numbers.contains_key(&key)
+    }
+
+    /// The caller has hung up; false if the transaction does not wait.
+    pub(crate) fn cancel(&mut self, key: TransactionKey) -> bool {
+        let waiter = self.numbers.get(&key).and_then(|number| self.waiters.get_mut(number));
+        waiter.map(|waiter| waiter.is_cancelled = true).is_some()
+    }
+
+    /// The request whose question has been answered; none if it waits no more.
+    pub(crate) fn take(&mut self, number: u64) -> Option<Waiter> {
+        let waiter = self.waiters.remove(&number)?;
+        self.numbers.remove(&waiter.key);
+        self.bytes -= waiter.bytes.len();
+        Some(waiter)
+    }
+
+    /// The next request that has waited too long.
+    pub(crate) fn expired(&mut self, now: Instant) -> Option<Waiter> {
+        let (&number, _) = self.waiters.first_key_value().filter(|(_, waiter)| waiter.until <= now)?;
+        self.take(number)
+    }
+
+    /// When the next one has waited too long.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.waiters.first_key_value().map(|(_, waiter)| waiter.until)
+    }
+}

@@ -1,0 +1,258 @@
+//! Keyed, versioned tokens: the state that messages carry for us (RFC 3261 §16.6 steps 4 and 8).
+//!
+//! - [`route`]: in the Record-Route URI; names the node of a dialog, and where its requests may go.
+//! - [`branch`]: in our Via; names the node and the way back of a transaction.
+//! - [`clock`]: the time that they carry.
+//!
+//! Both are authenticated by `SipHash` with keys derived from one secret, and bound to the dialog or the transaction: a
+//! token from another one, from another site or with a bit changed is not ours. They are written in base 32, lower case, since
+//! branches and URI parameters compare case-insensitively (RFC 3261 §7.3.1, §19.1.4).
+
+pub(crate) mod branch;
+pub(crate) mod clock;
+pub(crate) mod route;
+mod text;
+
+use balance::{CallKey, Tags};
+use core::hash::Hasher;
+use core::time::Duration;
+use digest_auth::{NonceKey, NonceKeys};
+use siphasher::sip::SipHasher13;
+use siphasher::sip128::{Hasher128, SipHasher13 as SipHasher13x128};
+use wire::Message;
+
+/// The 16 secret bytes that balancers of a site share.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct TokenKey(pub [u8; 16]);
+
+impl core::fmt::Debug for TokenKey {
+    /// Never prints the secret.
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("Key(..)")
+    }
+}
+
+/// Keys derived from one secret, a purpose each.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Derived {
+    route: [u64; 2],
+    target: [u64; 2],
+    branch: [u64; 2],
+    routing: [u64; 2],
+    nonce: [u64; 2],
+}
+
+impl Derived {
+    fn new(key: TokenKey) -> Self {
+        let [route, target, branch, routing, nonce] =
+            [&b"route"[..], b"target", b"branch", b"routing", b"nonce"].map(|label| derive(key, label));
+        Self { route, target, branch, routing, nonce }
+    }
+
+    fn nonce_key(&self) -> NonceKey {
+        let [one, other] = self.nonce.map(u64::to_le_bytes);
+        let key: [u8; 16] = core::array::from_fn(|at| if at < 8 { one[at] } else { other[at - 8] });
+        // What a nonce shows of its key says which one it is, and nothing about it.
+        NonceKey { id: keyed_hash(self.nonce, &[b"id"]) as u8, key }
+    }
+}
+
+pub(crate) fn derive(TokenKey(key): TokenKey, label: &[u8]) -> [u64; 2] {
+    let mut hasher = SipHasher13x128::new_with_key(&key);
+    hasher.write(label);
+    let hash = hasher.finish128();
+    [hash.h1, hash.h2]
+}
+
+/// How Call-IDs become call keys: under a secret, so that nobody can choose Call-IDs that meet in a table.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct CallHash([u64; 2]);
+
+impl core::fmt::Debug for CallHash {
+    /// Never prints the secret.
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("CallHash(..)")
+    }
+}
+
+impl CallHash {
+    fn new(key: TokenKey) -> Self {
+        Self(derive(key, b"call"))
+    }
+
+    /// The secret, for a process that takes over the calls of this one.
+    pub fn words(self) -> [u64; 2] {
+        self.0
+    }
+
+    /// The hash of another process.
+    pub fn from_words(words: [u64; 2]) -> Self {
+        Self(words)
+    }
+
+    /// Key of the call with this Call-ID. Call-IDs compare byte by byte (RFC 3261 §20.8).
+    pub fn call_key(self, call_id: &[u8]) -> CallKey {
+        let mut hasher = SipHasher13x128::new_with_keys(self.0[0], self.0[1]);
+        hasher.write(call_id);
+        CallKey(hasher.finish128().as_u128())
+    }
+}
+
+/// Which of so many shards of a process owns a call.
+pub fn shard_of(CallKey(key): CallKey, shards: usize) -> usize {
+    // Not the bits that the session table uses.
+    (key >> 64) as usize % shards
+}
+
+/// Makes and verifies tokens, and turns Call-IDs into call keys.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Tokens {
+    call: CallHash,
+    /// For what is kept in memory about dialogs.
+    kept: [u64; 2],
+    current: Derived,
+    previous: Vec<Derived>,
+    /// The key before the current one, if this process changed it and it is still accepted.
+    before: Option<Derived>,
+    lifetime: Duration,
+    /// By how many seconds the other clock is ahead by which tokens are good ([`clock`]).
+    other_clock: Option<i64>,
+}
+
+impl core::fmt::Debug for Tokens {
+    /// Never prints the secrets.
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Tokens").field("lifetime", &self.lifetime).finish_non_exhaustive()
+    }
+}
+
+impl Tokens {
+    /// Tokens are made with `key`; those made with a key of `previous` are still accepted.
+    /// A route token is refused when it was made longer than `lifetime` ago.
+    pub fn new(key: TokenKey, previous: &[TokenKey], lifetime: Duration) -> Self {
+        Self {
+            call: CallHash::new(key),
+            kept: derive(key, b"kept"),
+            current: Derived::new(key),
+            previous: previous.iter().map(|&key| Derived::new(key)).collect(),
+            before: None,
+            lifetime,
+            other_clock: None,
+        }
+    }
+
+    /// The same, and tokens are good by a clock, too, that is so many seconds ahead of the one that they are made by.
+    #[must_use]
+    pub fn with_other_clock(self, ahead: Option<i64>) -> Self {
+        Self { other_clock: ahead, ..self }
+    }
+
+    /// Whether a token made then is good now, both in Unix time. It may be of the future: clocks of a site differ, and
+    /// nobody can make tokens but they.
+    pub(crate) fn is_fresh(&self, made: u32, unix: u32) -> bool {
+        let near = |unix: i64| unix.abs_diff(made.into()) <= self.lifetime.as_secs();
+        near(unix.into()) || self.other_clock.is_some_and(|ahead| near(i64::from(unix) + ahead))
+    }
+
+    /// The tokens of `newer` with the call keys of these: when a reload changes the secret, the calls in the table
+    /// are still found.
+    #[must_use]
+    pub fn rekeyed(&self, newer: &Self) -> Self {
+        let before = if self.same_key(newer) { self.before } else { Some(self.current) };
+        let before = before.filter(|before| newer.previous.contains(before));
+        Self { call: self.call, kept: self.kept, before, ..newer.clone() }
+    }
+
+    /// Whether both make tokens with the same key.
+    pub(crate) fn same_key(&self, other: &Self) -> bool {
+        self.current == other.current
+    }
+
+    /// Key of the call with this Call-ID. Call-IDs compare byte by byte (RFC 3261 §20.8).
+    pub fn call_key(&self, call_id: &[u8]) -> CallKey {
+        self.call.call_key(call_id)
+    }
+
+    /// How Call-IDs are hashed here.
+    pub fn call_hash(&self) -> CallHash {
+        self.call
+    }
+
+    /// What nonces are made with.
+    pub(crate) fn nonce_keys(&self) -> NonceKeys {
+        let older = self.previous.iter().map(Derived::nonce_key).collect();
+        NonceKeys { newest: self.current.nonce_key(), older }
+    }
+
+    /// What the tags of a message are known by in memory.
+    pub(crate) fn tags(&self, message: &Message<'_>) -> Tags {
+        Tags { from: self.tag_hash(message.from_tag()), to: self.tag_hash(message.to_tag()) }
+    }
+
+    /// What a tag is known by in memory; 0 where there is none.
+    pub(crate) fn tag_hash(&self, tag: Option<&[u8]>) -> u64 {
+        tag.map_or(0, |tag| {
+            let mut hasher = self.kept_hasher();
+            hasher.write(tag);
+            hasher.finish().max(1)
+        })
+    }
+
+    /// For hashes that stay the same when a reload changes the secret.
+    pub(crate) fn kept_hasher(&self) -> SipHasher13 {
+        SipHasher13::new_with_keys(self.kept[0], self.kept[1])
+    }
+
+    /// Which of so many shards of a process owns the call of this datagram; `None` for one without a Call-ID: whoever gets
+    /// it may refuse it.
+    pub fn shard_of(&self, datagram: &[u8], shards: usize) -> Option<usize> {
+        Some(shard_of(self.call_key(wire::peek_call_id(datagram)?), shards))
+    }
+
+    /// The key to make tokens with; that before it, if it is still accepted, for a call that is `older` than it.
+    fn key(&self, older: bool) -> &Derived {
+        self.before.as_ref().filter(|_| older).unwrap_or(&self.current)
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Derived> {
+        core::iter::once(&self.current).chain(&self.previous)
+    }
+}
+
+/// A hash of `parts` under `key`. Whoever calls tells the lengths of all but one of them in the first, so that no two
+/// lists run together.
+pub fn keyed_hash(key: [u64; 2], parts: &[&[u8]]) -> u64 {
+    let mut hasher = SipHasher13::new_with_keys(key[0], key[1]);
+    // In one piece, as nearly all fit: the hasher takes as long for the ends of pieces as for what is between them.
+    let (mut whole, mut length) = ([0; 224], 0);
+    for part in parts {
+        if let Some(place) = whole.get_mut(length..length + part.len()) {
+            place.copy_from_slice(part);
+            length += part.len();
+        } else {
+            hasher.write(&whole[..length]);
+            hasher.write(part);
+            length = 0;
+        }
+    }
+    hasher.write(&whole[..length]);
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn pieces_of_any_length_are_hashed_as_one(lengths in prop::collection::vec(0..300_usize, 0..6), fill: u8) {
+            let text: Vec<u8> = (0..lengths.iter().sum::<usize>()).map(|at| fill.wrapping_add(at as u8)).collect();
+            let mut rest = &text[..];
+            let parts: Vec<_> = lengths.iter().map(|&length| rest.split_off(..length).expect("it is as long")).collect();
+            let mut hasher = SipHasher13::new_with_keys(1, 2);
+            hasher.write(&text);
+            prop_assert_eq!(keyed_hash([1, 2], &parts), hasher.finish());
+        }
+    }
+}

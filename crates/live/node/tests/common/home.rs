@@ -1,0 +1,242 @@
+//! A shard with its home domain, its stores, and the requests of its users.
+#![allow(dead_code, reason = "each test file uses its part of it")]
+
+use crate::common::proxy::{LIMITS, PROXY};
+use crate::common::text::Req;
+use crate::common::{KEY, LIFETIME, Sent, addr};
+use base::{Flow, Instant, Outbox, UnixTime};
+use digest_auth::{Algorithm, BanSettings, Judgement, NonceScope, NonceSettings, Secret};
+use location::{MemoryLimits, MemoryStore, Reach};
+use node::{
+    Asked, AuthenticationSettings, HomeSettings, Orphans, PipelineSettings, ProxySettings, Question, Routes,
+    Setup, Shard, ShardEvent, ShardInput, StoreAnswer, Tokens, Topology, UsersUnavailable, WrongPassword,
+};
+use route::{Conditions, Forward, Origin, Rule, Table, Target};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use testkit::value;
+
+pub(crate) const EPOCH: u64 = 1_800_000_000;
+pub(crate) const PASSWORD: &str = "open sesame";
+
+/// A shard with its home domain and stores that answer when they are told to.
+pub(crate) struct Bed {
+    pub(crate) shard: Shard,
+    pub(crate) now: Instant,
+    pub(crate) store: MemoryStore,
+    /// Questions that nobody has answered.
+    pub(crate) asked: Vec<Question>,
+    pub(crate) users_are_up: bool,
+    /// Who has given a wrong password.
+    pub(crate) wrong: Vec<WrongPassword>,
+    /// What is for the other shards.
+    pub(crate) judged: Vec<Judgement>,
+    /// Proxies that have passed a REGISTER on without Path.
+    pub(crate) pathless: Vec<SocketAddr>,
+}
+
+impl Bed {
+    pub(crate) fn new(authenticates: bool, reach: Reach) -> Self {
+        let topology = Topology::new(vec![node::Listener::udp(addr(PROXY))], Vec::new());
+        let settings = PipelineSettings {
+            orphans: Orphans::Reject,
+            epoch_unix: EPOCH,
+            stopping: None,
+            tell_failures: false,
+        };
+        let limits = ProxySettings { timers: proxy::ProxyTimers::default(), limits: LIMITS };
+        let tokens = Tokens::new(KEY, &[], LIFETIME);
+        let mut shard =
+            Shard::proxy(Arc::new(topology.clone()), tokens.clone(), settings, limits, ([9; 16], 77));
+        let conditions = Conditions { origin: Origin::Anyone, ..Conditions::default() };
+        let (name, target) = ("users".to_owned(), Target::Location);
+        let rule = Rule { name, conditions, authenticate: authenticates, target, ..Rule::default() };
+        let registrar = location::Settings {
+            domains: vec![(*b"example.com").into()],
+            reach,
+            ..location::Settings::default()
+        };
+        let authentication = authenticates.then(|| AuthenticationSettings {
+            digest: digest_auth::Settings::new(b"example.com"),
+            nonces: NonceSettings { lifetime: Duration::from_mins(5), scope: NonceScope::Source },
+            bans: BanSettings::default(),
+        });
+        let setup = Setup {
+            nodes: Arc::default(),
+            topology: Arc::new(topology),
+            settings,
+            tokens: Arc::new(tokens),
+            pools: Arc::default(),
+            sessions: balance::SessionSettings::default(),
+            routes: Arc::new(Routes { table: Table::new(vec![rule], &[addr(PROXY)]), access: Vec::new() }),
+            rates: route::RateSettings::default(),
+            home: Some(Arc::new(HomeSettings {
+                registrar,
+                authentication,
+                forward: Forward::Transaction,
+                trusted: ["127.0.8.0/24".parse().expect("a network")].into(),
+            })),
+            distribution: None,
+            dialogs: None,
+            limits: LIMITS,
+        };
+        shard.set_up(&Arc::new(setup), (0, 1));
+        let store = MemoryStore::new(MemoryLimits::default());
+        Self {
+            shard,
+            now: Instant::from_millis(1_000),
+            store,
+            asked: Vec::new(),
+            users_are_up: true,
+            wrong: Vec::new(),
+            judged: Vec::new(),
+            pathless: Vec::new(),
+        }
+    }
+
+    pub(crate) fn open() -> Self {
+        Self::new(false, Reach::Source)
+    }
+
+    pub(crate) fn step(
+        &mut self,
+        run: impl FnOnce(&mut Shard, Instant, &mut Outbox<ShardEvent>),
+    ) -> Vec<Sent> {
+        let mut out = Outbox::default();
+        run(&mut self.shard, self.now, &mut out);
+        for event in out.drain_events() {
+            match event {
+                ShardEvent::Ask(question) => self.asked.push(*question),
+                ShardEvent::WrongPassword(wrong) => self.wrong.push(*wrong),
+                ShardEvent::Judged(judgement) => self.judged.push(*judgement),
+                ShardEvent::NoPath(proxy) => self.pathless.push(proxy),
+                _ => {}
+            }
+        }
+        let sent = |t: &base::Transmit| Sent {
+            listener: t.flow.listener,
+            to: t.flow.peer,
+            bytes: out.message(t).to_vec(),
+        };
+        out.transmits().iter().map(sent).collect()
+    }
+
+    /// A datagram comes in, and stores wait with their answers.
+    pub(crate) fn arrive(&mut self, from: SocketAddr, bytes: &[u8]) -> Vec<Sent> {
+        self.step(|shard, now, out| {
+            shard.handle(now, ShardInput::Message { flow: Flow::udp(0, from), bytes }, out);
+        })
+    }
+
+    /// Stores answer what they have been asked, and what that leads to.
+    pub(crate) fn answer(&mut self) -> Vec<Sent> {
+        let mut sent = Vec::new();
+        while !self.asked.is_empty() {
+            let Question { number, about } = self.asked.remove(0);
+            let date = UnixTime::from_secs(EPOCH) + self.now.saturating_since(Instant::ZERO);
+            let answer = match about {
+                Asked::Location(ask) => StoreAnswer::Location(ask.put_to(&mut self.store, date), date),
+                Asked::User { .. } if !self.users_are_up => StoreAnswer::User(Err(UsersUnavailable)),
+                Asked::User { name, .. } => {
+                    let known = [&b"alice"[..], b"bob"].contains(&&*name);
+                    StoreAnswer::User(Ok(known.then(|| Secret::Clear(PASSWORD.as_bytes().into()))))
+                }
+            };
+            sent.extend(self.step(|shard, now, out| shard.answered(now, number, answer, out)));
+        }
+        sent
+    }
+
+    pub(crate) fn receive(&mut self, from: SocketAddr, bytes: &[u8]) -> Vec<Sent> {
+        let mut sent = self.arrive(from, bytes);
+        sent.extend(self.answer());
+        sent
+    }
+
+    pub(crate) fn one(&mut self, from: SocketAddr, bytes: &[u8]) -> Sent {
+        let mut sent = self.receive(from, bytes);
+        assert_eq!(sent.len(), 1, "{sent:#?}");
+        sent.remove(0)
+    }
+
+    pub(crate) fn wait(&mut self, time: Duration) -> Vec<Sent> {
+        let end = self.now + time;
+        let mut sent = Vec::new();
+        while let Some(due) = self.shard.deadline().filter(|&due| due <= end) {
+            self.now = self.now.max(due);
+            sent.extend(self.step(|shard, now, out| shard.handle(now, ShardInput::Timer, out)));
+        }
+        self.now = end;
+        sent
+    }
+
+    /// A request with the credentials that a challenge asks for, which is the second try.
+    pub(crate) fn with_credentials(&mut self, user: &str, from: SocketAddr, request: &Req) -> Req {
+        let challenged = self.one(from, &request.bytes());
+        assert!([401, 407].contains(&challenged.status()), "{challenged:?}");
+        authorized(&challenged, (user, PASSWORD), request)
+    }
+
+    pub(crate) fn register(&mut self, user: &str, from: SocketAddr, contact: &str) -> u16 {
+        let status = self.one(from, &register(user, from, contact).bytes()).status();
+        assert!(self.asked.is_empty());
+        status
+    }
+}
+
+/// The same request once more, with credentials.
+pub(crate) fn authorized(challenged: &Sent, who: (&str, &str), request: &Req) -> Req {
+    authorized_for(1, challenged, who, request)
+}
+
+/// The same, with this count of requests with the nonce.
+pub(crate) fn authorized_for(
+    count: u32,
+    challenged: &Sent,
+    (user, password): (&str, &str),
+    request: &Req,
+) -> Req {
+    let (challenge, name) = match challenged.status() {
+        401 => ("WWW-Authenticate", "Authorization"),
+        _ => ("Proxy-Authenticate", "Proxy-Authorization"),
+    };
+    let value = value(&challenged.bytes, challenge).expect("a challenge");
+    let nonce = value.split("nonce=\"").nth(1).and_then(|rest| rest.split('"').next()).expect("a nonce");
+    let algorithm =
+        Algorithm::ALL.into_iter().find(|known| value.contains(&format!("algorithm={}", known.name())));
+    let algorithm = algorithm.expect("one of ours");
+    let hash = |text: String| String::from_utf8(algorithm.hash(&[text.as_bytes()]).hex()).expect("digits");
+    let ha1 = hash(format!("{user}:example.com:{password}"));
+    let ha2 = hash(format!("{}:{}", request.method, request.uri));
+    let response = hash(format!("{ha1}:{nonce}:{count:08x}:c:auth:{ha2}"));
+    let credentials = format!(
+        "Digest username=\"{user}\", realm=\"example.com\", nonce=\"{nonce}\", uri=\"{}\", response=\"{response}\", \
+         algorithm={}, cnonce=\"c\", qop=auth, nc={count:08x}",
+        request.uri,
+        algorithm.name()
+    );
+    let cseq = request.cseq + 1;
+    let via = request.via.replace("branch=", "branch=z9hG4bK-again-").replace("-again-z9hG4bK", "-again");
+    Req { cseq, ..request.clone().via(&via) }.with(name, &credentials)
+}
+
+pub(crate) fn register(user: &str, from: SocketAddr, contact: &str) -> Req {
+    let aor = format!("<sip:{user}@example.com>");
+    Req {
+        uri: "sip:example.com".into(),
+        from: aor.clone(),
+        to: aor,
+        contact: contact.into(),
+        ..Req::new("REGISTER", &format!("reg-{user}"), from)
+    }
+}
+
+pub(crate) fn call(call_id: &str, user: &str, from: SocketAddr) -> Req {
+    let uri = format!("sip:{user}@example.com");
+    let (to, caller) = (format!("<{uri}>"), "<sip:alice@example.com>".to_owned());
+    Req { uri, to, from: caller, ..Req::new("INVITE", call_id, from) }
+}
+
+pub(crate) const ALICE: &str = "127.0.9.1:6000";
+pub(crate) const BOB: &str = "127.0.9.2:6000";

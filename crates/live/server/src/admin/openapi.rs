@@ -1,0 +1,526 @@
+//! The description of the admin interface for programs, `docs/openapi.json`: the shapes of its JSON come from the types
+//! that are answered, the rest from the table here. Tests hold it against a running server.
+
+use super::tests::{Site, keys, request};
+use super::view::{
+    CapacityView, ContactsView, ExplanationView, HealthView, MembersView, ProxyView, RegistrarView, Reloaded,
+    Restarting, ScaleView, ScalesView, Session, Sessions, Stopping,
+};
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// What can be asked.
+struct Operation {
+    method: &'static str,
+    path: &'static str,
+    summary: &'static str,
+    parameters: &'static [Parameter],
+    /// What the body of the request is, if it has one.
+    body: Option<&'static str>,
+    answer: Answer,
+    /// A status other than 200 that comes with the same JSON.
+    same_with: Option<u16>,
+    /// Other answers than 200: what they mean.
+    failures: &'static [(u16, &'static str)],
+    /// Whether the token has to be shown, where the server asks for one.
+    needs_token: bool,
+}
+
+struct Parameter {
+    name: &'static str,
+    is_required: bool,
+    meaning: &'static str,
+    values: &'static [&'static str],
+}
+
+/// The body of an answer.
+enum Answer {
+    Text(&'static str),
+    /// JSON of one of these types.
+    Json(&'static [fn(&mut SchemaGenerator) -> Schema]),
+}
+
+fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+    generator.subschema_for::<T>()
+}
+
+const ONE_OF_THEM: Parameter = Parameter {
+    name: "member",
+    is_required: true,
+    meaning: "Its address, or its name in the configuration, which may stand for several; the port is 5060 where none \
+              is given.",
+    values: &[],
+};
+
+/// What most have in common.
+const GET: Operation = Operation {
+    method: "get",
+    path: "",
+    summary: "",
+    parameters: &[],
+    body: None,
+    answer: Answer::Json(&[]),
+    same_with: None,
+    failures: &[],
+    needs_token: true,
+};
+
+const POST: Operation = Operation { method: "post", ..GET };
+const DELETE: Operation = Operation { method: "delete", ..GET };
+
+const USER: Parameter =
+    Parameter { name: "user", is_required: true, meaning: "Whose contacts, as USER@DOMAIN.", values: &[] };
+
+/// Of a request about a user.
+const NO_USER: (u16, &str) = (404, "The user is of no domain that is served here, or there is no registrar.");
+const NO_STORE: (u16, &str) =
+    (503, "The store cannot be asked, or the server has ended its last call and is about to exit.");
+
+/// Of a request about a member.
+const NO_MEMBER: (u16, &str) = (404, "No such member; says which there are.");
+
+const OPERATIONS: [Operation; 20] = [
+    Operation {
+        path: "/healthz",
+        summary: "Whether the process runs, for a liveness probe.",
+        answer: Answer::Text("text/plain; charset=utf-8"),
+        needs_token: false,
+        ..GET
+    },
+    Operation {
+        path: "/readyz",
+        summary: "Whether new calls are taken, for a readiness probe.",
+        answer: Answer::Text("text/plain; charset=utf-8"),
+        failures: &[(503, "No new calls are taken.")],
+        needs_token: false,
+        ..GET
+    },
+    Operation {
+        path: "/api/health",
+        summary: "Whether new calls are taken.",
+        answer: Answer::Json(&[of::<HealthView>]),
+        same_with: Some(503),
+        failures: &[(503, "No new calls are taken: the same JSON. Or the server has ended: a line of text.")],
+        ..GET
+    },
+    Operation {
+        path: "/api/members",
+        summary: "Every member, and former members until they are forgotten.",
+        parameters: &[Parameter {
+            name: "oldest",
+            is_required: false,
+            meaning: "With the age of the oldest call of each: a walk through the session table.",
+            values: &["true", "false"],
+        }],
+        answer: Answer::Json(&[of::<MembersView>]),
+        ..GET
+    },
+    Operation {
+        path: "/api/sessions",
+        summary: "How many sessions there are, or one of them.",
+        parameters: &[Parameter {
+            name: "call_id",
+            is_required: false,
+            meaning: "The session of this call only.",
+            values: &[],
+        }],
+        answer: Answer::Json(&[of::<Sessions>, of::<Session>]),
+        failures: &[(404, "No session has this Call-ID.")],
+        ..GET
+    },
+    Operation {
+        path: "/api/proxy",
+        summary: "Next hops and transactions.",
+        answer: Answer::Json(&[of::<ProxyView>]),
+        failures: &[(404, "It is a balancer.")],
+        ..GET
+    },
+    Operation {
+        path: "/api/capacity",
+        summary: "What monitors beside the members have announced.",
+        answer: Answer::Json(&[of::<CapacityView>]),
+        failures: &[(404, "There is no [capacity].")],
+        ..GET
+    },
+    Operation {
+        path: "/api/registrar",
+        summary: "What became of registrations, log-ins and look-ups of users, and how their stores do.",
+        answer: Answer::Json(&[of::<RegistrarView>]),
+        failures: &[(404, "There is no registrar.")],
+        ..GET
+    },
+    Operation {
+        path: "/api/scale",
+        summary: "Pools whose servers are started and stopped.",
+        answer: Answer::Json(&[of::<ScalesView>]),
+        ..GET
+    },
+    Operation {
+        path: "/api/scale/{pool}",
+        summary: "One of them: how many servers there should be, for who starts them.",
+        parameters: &[Parameter {
+            name: "pool",
+            is_required: true,
+            meaning: "The <name> of [pool.<name>] in the configuration.",
+            values: &[],
+        }],
+        answer: Answer::Json(&[of::<ScaleView>]),
+        failures: &[(404, "No such pool has a `scale`; says which have.")],
+        ..GET
+    },
+    Operation {
+        path: "/api/registrations",
+        summary: "The contacts of a user, those first that are tried first.",
+        parameters: &[USER],
+        answer: Answer::Json(&[of::<ContactsView>]),
+        failures: &[NO_USER, NO_STORE],
+        ..GET
+    },
+    Operation {
+        path: "/api/registrations",
+        summary: "Removes a contact of a user, or all, and says which there were. A REGISTER at the same time is not lost.",
+        parameters: &[
+            USER,
+            Parameter {
+                name: "contact",
+                is_required: false,
+                meaning: "URI of the one to remove; without it, all are.",
+                values: &[],
+            },
+        ],
+        answer: Answer::Json(&[of::<ContactsView>]),
+        failures: &[NO_USER, NO_STORE],
+        ..DELETE
+    },
+    Operation {
+        path: "/api/drain",
+        summary: "No new calls for a member; those that it has go on.",
+        parameters: &[ONE_OF_THEM],
+        answer: Answer::Json(&[of::<MembersView>]),
+        failures: &[NO_MEMBER],
+        ..POST
+    },
+    Operation {
+        path: "/api/undrain",
+        summary: "A member takes new calls again.",
+        parameters: &[ONE_OF_THEM],
+        answer: Answer::Json(&[of::<MembersView>]),
+        failures: &[NO_MEMBER],
+        ..POST
+    },
+    Operation {
+        path: "/api/up",
+        summary: "A member is back: it gets calls again without having answered.",
+        parameters: &[ONE_OF_THEM],
+        answer: Answer::Json(&[of::<MembersView>]),
+        failures: &[NO_MEMBER],
+        ..POST
+    },
+    Operation {
+        path: "/api/reload",
+        summary: "Has the server read its configuration again.",
+        answer: Answer::Json(&[of::<Reloaded>]),
+        ..POST
+    },
+    Operation {
+        path: "/api/restart",
+        summary: "Another process is started, which takes over: no call is refused.",
+        answer: Answer::Json(&[of::<Restarting>]),
+        ..POST
+    },
+    Operation {
+        path: "/api/stop",
+        summary: "No new calls; the process ends with its last one, at the latest after [stop] wait.",
+        answer: Answer::Json(&[of::<Stopping>]),
+        ..POST
+    },
+    Operation {
+        path: "/api/explain",
+        summary: "Where a SIP request would go, and why. Nothing changes by asking.",
+        parameters: &[
+            Parameter {
+                name: "from",
+                is_required: false,
+                meaning: "IP:PORT of its sender; 127.0.0.1:5060 unless given.",
+                values: &[],
+            },
+            Parameter {
+                name: "listener",
+                is_required: false,
+                meaning: "IP:PORT of the listener that it comes to; the first of the sender's address family unless given.",
+                values: &[],
+            },
+        ],
+        body: Some("The SIP request, as it would come in a datagram."),
+        answer: Answer::Json(&[of::<ExplanationView>]),
+        ..POST
+    },
+    Operation {
+        path: "/metrics",
+        summary: "All figures for Prometheus.",
+        answer: Answer::Text("text/plain; version=0.0.4; charset=utf-8"),
+        ..GET
+    },
+];
+
+/// Answers that any question can get.
+const COMMON: [(u16, &str); 3] = [
+    (400, "The question cannot be read, or is refused: says why."),
+    (403, "The page of another origin has asked, or the Host is none of this server's."),
+    (503, "The server has ended its last call and is about to exit."),
+];
+
+/// The token is missing, or is another one.
+const NO_TOKEN: (u16, &str) = (401, "The token is missing, or is another one.");
+
+fn described() -> Value {
+    let settings = SchemaSettings::draft2020_12().for_serialize().with(|settings| {
+        settings.definitions_path = "/components/schemas".into();
+        settings.meta_schema = None;
+    });
+    let mut generator = settings.into_generator();
+    let mut paths = Map::new();
+    for operation in &OPERATIONS {
+        let path = paths.entry(operation.path).or_insert_with(|| json!({}));
+        path[operation.method] = operation.described(&mut generator);
+    }
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Sarabande",
+            "description": "The admin interface of a running server; docs/admin.md is its page for people.",
+            "version": env!("CARGO_PKG_VERSION"),
+            "license": { "name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0" },
+        },
+        "servers": [{ "url": "http://127.0.0.1:8060", "description": "[admin] listen, unless set" }],
+        "paths": paths,
+        "security": [{}, { "token": [] }],
+        "components": {
+            "schemas": generator.take_definitions(true),
+            "securitySchemes": {
+                "token": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "Asked for where [admin] listen is another address than loopback, or [admin] token is set.",
+                },
+            },
+        },
+    })
+}
+
+impl Operation {
+    fn described(&self, generator: &mut SchemaGenerator) -> Value {
+        let name = self.path.trim_start_matches("/api").trim_start_matches('/');
+        // The same path is asked for in two ways; a name is for one of them.
+        let verb = if self.method == "delete" { "remove_" } else { "" };
+        let name = format!("{verb}{}", name.replace("/{", "_").replace('}', ""));
+        let mut responses = Map::new();
+        responses.insert("200".to_owned(), self.answer.described(generator));
+        let text = json!({ "text/plain": { "schema": { "type": "string" } } });
+        let common =
+            COMMON.iter().filter(|(status, _)| self.failures.iter().all(|(other, _)| other != status));
+        for (status, meaning) in
+            self.failures.iter().chain(common).chain(self.needs_token.then_some(&NO_TOKEN))
+        {
+            responses.insert(status.to_string(), json!({ "description": meaning, "content": &text }));
+        }
+        if let Some(status) = self.same_with {
+            let json = self.answer.described(generator)["content"]["application/json"].clone();
+            responses[&status.to_string()]["content"]["application/json"] = json;
+        }
+        responses.sort_keys();
+        let mut all = json!({ "operationId": name, "summary": self.summary });
+        if !self.parameters.is_empty() {
+            all["parameters"] = self.parameters.iter().map(|it| it.described(self.path)).collect();
+        }
+        if let Some(body) = self.body {
+            let content = json!({ "application/sip": { "schema": { "type": "string" } } });
+            all["requestBody"] = json!({ "description": body, "required": true, "content": content });
+        }
+        if !self.needs_token {
+            all["security"] = json!([]);
+        }
+        all["responses"] = Value::Object(responses);
+        all
+    }
+}
+
+impl Parameter {
+    fn described(&self, path: &str) -> Value {
+        let place = if path.contains(&format!("{{{}}}", self.name)) { "path" } else { "query" };
+        let mut schema = json!({ "type": "string" });
+        if !self.values.is_empty() {
+            schema["enum"] = self.values.into();
+        }
+        let (name, description) = (self.name, self.meaning);
+        json!({ "name": name, "in": place, "required": self.is_required, "description": description, "schema": schema })
+    }
+}
+
+impl Answer {
+    fn described(&self, generator: &mut SchemaGenerator) -> Value {
+        match self {
+            Self::Text(kind) => {
+                json!({ "description": "As text.", "content": { *kind: { "schema": { "type": "string" } } } })
+            }
+            Self::Json(types) => {
+                let mut schemas: Vec<_> = types.iter().map(|schema| schema(generator).to_value()).collect();
+                let schema = if schemas.len() == 1 { schemas.remove(0) } else { json!({ "oneOf": schemas }) };
+                json!({ "description": "As JSON.", "content": { "application/json": { "schema": schema } } })
+            }
+        }
+    }
+}
+
+/// `UPDATE_DOCS=1 cargo test -p server openapi` makes the file anew.
+#[test]
+fn the_description_is_up_to_date() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/openapi.json");
+    let made = format!("{:#}\n", described());
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(&file, &made).unwrap();
+    }
+    let committed = std::fs::read_to_string(&file).unwrap_or_default();
+    assert!(committed == made, "make it anew with `UPDATE_DOCS=1 cargo test -p server openapi`");
+}
+
+/// The routes that the server has, those that its answer to a wrong path names, and those described are the same.
+#[tokio::test]
+async fn every_route_is_described() {
+    let described: BTreeSet<_> = OPERATIONS
+        .iter()
+        .map(|operation| (operation.method.to_uppercase(), operation.path.to_owned()))
+        .collect();
+    let routes = include_str!("api.rs").lines().filter_map(|line| {
+        let (path, rest) = line.trim().strip_prefix(".route(\"")?.split_once("\", ")?;
+        Some((rest.split('(').next()?.to_uppercase(), path.to_owned()))
+    });
+    assert_eq!(described, routes.collect());
+    let site = Site::start().await;
+    let told = site.ask("GET", "/nothing").await.body;
+    let (_, list) = told.trim_end().split_once("there are: ").unwrap();
+    let named = list.split("; ").flat_map(|group| {
+        let (method, paths) = group.trim_start().split_once(' ').unwrap();
+        paths.split(", ").map(|path| (method.to_owned(), path.to_owned()))
+    });
+    assert_eq!(described, named.collect());
+}
+
+/// Each answer has the keys, and the types of values, that its description has: no more and no less.
+#[tokio::test]
+async fn answers_are_as_described() {
+    let description = described();
+    let (pool, proxy, home) = (Site::start().await, Site::proxy().await, Site::home().await);
+    let (dialogs, scaled) = (Site::dialogs().await, Site::scaled().await);
+    home.register("sip:bob@127.0.0.1:5099").await;
+    pool.call("described").await;
+    let invite = request(pool.sip, "INVITE", "described");
+    let member = pool.alive;
+    for (site, method, path, query, body) in [
+        (&pool, "get", "/api/health", String::new(), ""),
+        (&proxy, "get", "/api/health", String::new(), ""),
+        (&pool, "get", "/api/members", "?oldest=true".to_owned(), ""),
+        (&pool, "get", "/api/sessions", String::new(), ""),
+        (&pool, "get", "/api/sessions", "?call_id=described".to_owned(), ""),
+        (&proxy, "get", "/api/proxy", String::new(), ""),
+        (&dialogs, "get", "/api/proxy", String::new(), ""),
+        (&home, "get", "/api/health", String::new(), ""),
+        (&scaled, "get", "/api/health", String::new(), ""),
+        (&scaled, "get", "/api/scale", String::new(), ""),
+        (&scaled, "get", "/api/scale/{pool}", String::new(), ""),
+        (&home, "get", "/api/registrar", String::new(), ""),
+        (&home, "get", "/api/registrations", "?user=bob@example.com".to_owned(), ""),
+        (&home, "delete", "/api/registrations", "?user=bob@example.com".to_owned(), ""),
+        (&pool, "post", "/api/drain", format!("?member={member}"), ""),
+        (&pool, "post", "/api/undrain", format!("?member={member}"), ""),
+        (&pool, "post", "/api/up", format!("?member={member}"), ""),
+        (&pool, "post", "/api/explain", String::new(), invite.as_str()),
+        (&pool, "post", "/api/restart", String::new(), ""),
+        (&pool, "post", "/api/stop", String::new(), ""),
+    ] {
+        let operation = &description["paths"][path][method];
+        let given = |name: &str| query.contains(&format!("?{name}="));
+        let parameters = operation["parameters"].as_array().into_iter().flatten();
+        let known: Vec<_> = parameters.map(|parameter| parameter["name"].as_str().unwrap()).collect();
+        assert!(query.is_empty() || known.iter().any(|name| given(name)), "{path}{query}: {known:?}");
+        let reply = site
+            .send(&method.to_uppercase(), &format!("{}{query}", path.replace("{pool}", "servers")), "", body)
+            .await;
+        assert_eq!(reply.status, 200, "{path}: {}", reply.body);
+        let schema = &operation["responses"]["200"]["content"]["application/json"]["schema"];
+        let choices = schema["oneOf"].as_array().cloned().unwrap_or_else(|| vec![schema.clone()]);
+        let fits: Vec<_> = choices.iter().map(|schema| fits(&reply.json(), schema, &description)).collect();
+        assert_eq!(fits.iter().filter(|fits| fits.is_ok()).count(), 1, "{path}{query}: {fits:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_takes_no_calls_says_so_with_the_same_json() {
+    let site = Site::start().await;
+    site.call("last").await;
+    assert_eq!(site.ask("POST", "/api/stop").await.status, 200);
+    let reply = site.ask("GET", "/api/health").await;
+    assert_eq!(reply.status, 503);
+    let root = described();
+    let answers = &root["paths"]["/api/health"]["get"]["responses"];
+    assert_eq!(fits(&reply.json(), &answers["503"]["content"]["application/json"]["schema"], &root), Ok(()));
+}
+
+/// Whether a value is what a schema says, as far as schemas are used here.
+fn fits(value: &Value, schema: &Value, root: &Value) -> Result<(), String> {
+    if let Some(reference) = schema["$ref"].as_str() {
+        return fits(value, root.pointer(reference.trim_start_matches('#')).unwrap(), root);
+    }
+    if let Some(choices) = schema["anyOf"].as_array() {
+        let one = choices.iter().any(|schema| fits(value, schema, root).is_ok());
+        return one.then_some(()).ok_or_else(|| format!("{value} is none of {schema}"));
+    }
+    let kinds = match &schema["type"] {
+        Value::String(kind) => vec![kind.as_str()],
+        Value::Array(kinds) => kinds.iter().filter_map(Value::as_str).collect(),
+        _ => return Err(format!("{schema} has no type")),
+    };
+    let is = |kind: &str| match kind {
+        "null" => value.is_null(),
+        "boolean" => value.is_boolean(),
+        "string" => value.is_string(),
+        "integer" => value.is_u64() || value.is_i64(),
+        "number" => value.is_number(),
+        "array" => value.is_array(),
+        "object" => value.is_object(),
+        _ => false,
+    };
+    if !kinds.into_iter().any(is) {
+        return Err(format!("{value} is no {}", schema["type"]));
+    }
+    for item in value.as_array().into_iter().flatten() {
+        fits(item, &schema["items"], root)?;
+    }
+    let Some(map) = value.as_object() else { return Ok(()) };
+    if let Some(properties) = schema["properties"].as_object() {
+        for (key, value) in map {
+            fits(value, properties.get(key).ok_or_else(|| format!("{key} is not described"))?, root)?;
+        }
+        let missing = properties.keys().find(|key| !map.contains_key(*key));
+        return missing.map_or(Ok(()), |key| Err(format!("{key} is missing")));
+    }
+    map.values().try_for_each(|value| fits(value, &schema["additionalProperties"], root))
+}
+
+/// What the check above is worth.
+#[test]
+fn a_key_too_many_too_few_or_of_another_type_is_seen() {
+    let root = described();
+    let schema = json!({ "$ref": "#/components/schemas/Shard" });
+    let says = |value: Value| fits(&value, &schema, &root).err().unwrap_or_default();
+    assert_eq!(says(json!({ "active": 1, "expired": 2, "transactions": 3 })), "");
+    assert_eq!(says(json!({ "active": 1, "expired": 2 })), "transactions is missing");
+    assert_eq!(says(json!({ "active": 1, "expired": "2", "transactions": 3 })), "\"2\" is no \"integer\"");
+    assert_eq!(says(json!({ "active": 1, "expired": 2, "transactions": 3, "x": 4 })), "x is not described");
+    let mut found = BTreeSet::new();
+    keys(&root, &mut found);
+    assert!(!found.contains("$defs"), "all schemas are where OpenAPI has them");
+}

@@ -1,0 +1,735 @@
+//! The thread of a shard: receives, handles, sends, and takes commands.
+
+use super::alarm::Alarm;
+use super::board::Board;
+use super::handover::{Handed, Receiver, Sender};
+use super::intake::{owner, take};
+use super::listen::MOST;
+use super::wake::Waker;
+use crate::clock::Clock;
+use crate::records::Records;
+use crate::socket::{BATCH, ReceiveBatch, SendBatch, UdpSocket, read_errors};
+use crate::stores::{OnAnswer, Stores};
+use crate::takeover::owned::{Inlet, Predecessor};
+use crate::utilisation::{Meter, ModelProcessor};
+use arrayvec::ArrayVec;
+use balance::{Load, NodeId, NodeStats, PoolId, SessionView, Sign, Slot, TableCounts};
+use base::{Flow, Instant, Ledger, Outbox};
+use digest_auth::Judgement;
+use node::{
+    Explanation, Failure, HomeReport, HopName, ProxyReport, Question, QueueReport, Resolved, Setup, Shard,
+    ShardCounters, ShardEvent, ShardInput, StoreAnswer,
+};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::mpsc;
+use std::sync::{Arc, Once};
+use tokio::sync::{mpsc as async_mpsc, oneshot};
+use tracing::Level;
+
+/// What the control task tells a shard, or asks it.
+pub(crate) enum Command {
+    /// All that is decided for the shards beside the traffic.
+    SetUp(Arc<Setup>),
+    /// Where a name leads that a shard asked for.
+    Name(Arc<(HopName, Resolved)>),
+    /// All figures.
+    Snapshot(oneshot::Sender<ShardSnapshot>),
+    /// How many sessions there are, and each node's load: costs the traffic next to nothing.
+    Counts(oneshot::Sender<ShardCounts>),
+    /// When the oldest call on each node began.
+    OldestCalls(oneshot::Sender<Vec<Option<Instant>>>),
+    /// Of each slot, whether a session or a lease is there.
+    SlotsInUse(oneshot::Sender<Vec<bool>>),
+    /// The session of this Call-ID.
+    Session(Vec<u8>, oneshot::Sender<Option<SessionView>>),
+    /// Where a request would go; only the shard that owns its call knows.
+    Explain(Flow, Vec<u8>, oneshot::Sender<Explained>),
+    /// Of each listener, whether its sockets are left to the process that has taken over; answered when it is so.
+    Quiet(Vec<bool>, oneshot::Sender<()>),
+    /// The calls that are kept here, for the process that takes over.
+    Calls(oneshot::Sender<Vec<u64>>),
+    /// Where datagrams of these calls come from when another process has taken over.
+    Inlet(Option<Inlet>),
+    /// A store has answered the question with this number.
+    Answered(u64, StoreAnswer),
+    /// The stores to be asked from now on.
+    Stores(Option<Arc<Stores>>),
+    /// Where records of calls go from now on.
+    Records(Option<Arc<Records>>),
+    /// The member in this slot can take so many new calls a second, from all shards together.
+    Capacity(Slot, f64),
+    /// A member of this pool has shown to take so many, while another process asked it.
+    Learned(PoolId, NodeId, f64),
+    /// Another shard has found out what a password is worth.
+    Judged(Judgement),
+    /// The process before has ended: its calls are ours.
+    PredecessorGone,
+    /// The thread ends.
+    Stop,
+}
+
+/// What a shard tells the control task.
+#[derive(Debug)]
+pub(crate) enum Report {
+    /// What the traffic says about a node.
+    Sign(Sign),
+    /// A shard wants to know where this name leads.
+    LookUp(HopName),
+    /// So many new calls found no member that takes any.
+    NoServer(u64),
+    /// So many new calls found no room in the session table.
+    NoRoom(u64),
+    /// ICMP: a datagram to this address did not arrive.
+    Unreachable(SocketAddr),
+    /// The thread ended although nobody asked it to.
+    Died,
+}
+
+/// An answer to [`Command::Explain`].
+pub(crate) enum Explained {
+    /// What would happen, or how the request would be refused.
+    Here(Result<Box<Explanation>, String>),
+    /// The call belongs to the shard with this index.
+    Elsewhere(usize),
+}
+
+/// What a shard has to do.
+#[derive(Clone, Debug)]
+pub(crate) struct ShardCounts {
+    pub(crate) table: TableCounts,
+    pub(crate) transactions: usize,
+    /// By slot.
+    pub(crate) loads: Vec<(NodeId, Load)>,
+    /// New requests that each slot was given, but for those that another member of the pool has, too.
+    pub(crate) assigned: Vec<u64>,
+    /// New requests that found nobody in a pool who takes them. Begins anew when pools change.
+    pub(crate) without_takers: BTreeMap<PoolId, u64>,
+    /// Of a proxy.
+    pub(crate) proxy: Option<ProxyReport>,
+    /// Of the home domain.
+    pub(crate) home: Option<HomeReport>,
+    /// Of the queues, by the number of their pool.
+    pub(crate) queues: Vec<Option<QueueReport>>,
+}
+
+impl ShardCounts {
+    /// Calls in progress; of a proxy that keeps no dialogs, requests that wait for their answer.
+    pub(crate) fn open(&self) -> usize {
+        let of_proxy = self
+            .proxy
+            .as_ref()
+            .map_or(0, |proxy| proxy.unanswered + proxy.calls.as_ref().map_or(0, |calls| calls.answered));
+        self.table.active + of_proxy
+    }
+
+    /// Calls that wait in queues.
+    pub(crate) fn queued(&self) -> usize {
+        self.queues.iter().flatten().map(|queue| queue.waiting).sum()
+    }
+
+    /// Entries, with those that are kept for late messages.
+    pub(crate) fn kept(&self) -> usize {
+        let of_proxy = self.proxy.as_ref().map_or(0, |proxy| proxy.transactions);
+        self.table.active + self.table.expired + self.transactions + of_proxy
+    }
+}
+
+/// All figures of a shard.
+#[derive(Clone, Debug)]
+pub(crate) struct ShardSnapshot {
+    pub(crate) counters: ShardCounters,
+    pub(crate) ledger: Ledger,
+    pub(crate) counts: ShardCounts,
+    /// By slot.
+    pub(crate) stats: Vec<NodeStats>,
+    pub(crate) traffic: Traffic,
+}
+
+/// What went through a shard's sockets and rings.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Traffic {
+    pub(crate) received: u64,
+    pub(crate) sent: u64,
+    /// Refused by the kernel on sending.
+    pub(crate) send_failed: u64,
+    /// Thrown away by the kernel because nobody fetched them in time.
+    pub(crate) receive_lost: u64,
+    pub(crate) handed_over: u64,
+    /// The ring to the owner was full.
+    pub(crate) handover_lost: u64,
+}
+
+/// How the control task reaches a shard.
+#[derive(Clone)]
+pub(crate) struct WorkerHandle {
+    commands: mpsc::Sender<Command>,
+    waker: Arc<Waker>,
+}
+
+impl WorkerHandle {
+    pub(crate) fn new(waker: Arc<Waker>) -> (Self, mpsc::Receiver<Command>) {
+        let (commands, receiver) = mpsc::channel();
+        (Self { commands, waker }, receiver)
+    }
+
+    /// Leaves a command; a thread that has ended does not mind.
+    pub(crate) fn send(&self, command: Command) {
+        let _ = self.commands.send(command);
+        self.waker.wake();
+    }
+}
+
+/// What a shard has in common with the others.
+pub(crate) struct Peers {
+    pub(crate) board: Arc<Board>,
+    /// To each other shard, `None` at the own index.
+    pub(crate) senders: Vec<Option<Sender>>,
+    pub(crate) receivers: Vec<Receiver>,
+    pub(crate) wakers: Vec<Arc<Waker>>,
+}
+
+/// One thread: its sockets, its shard, and the way to the others.
+pub(crate) struct Worker {
+    pub(crate) index: usize,
+    pub(crate) clock: Clock,
+    /// Rings when the shard's timers are due.
+    pub(crate) alarm: Alarm,
+    /// One of each listener, in their order; more such sets where a process with more threads was taken over.
+    pub(crate) sockets: Vec<UdpSocket>,
+    pub(crate) listeners: usize,
+    /// The sockets that are read, and what each had at the last wake-up.
+    pub(crate) ready: Vec<(u16, PollFlags)>,
+    /// Of each listener, whether another process reads its sockets; empty: none.
+    pub(crate) quiet: Vec<bool>,
+    pub(crate) inlet: Option<Inlet>,
+    pub(crate) predecessor: Option<Arc<Predecessor>>,
+    pub(crate) shard: Shard,
+    pub(crate) peers: Peers,
+    pub(crate) commands: mpsc::Receiver<Command>,
+    /// How this thread is reached.
+    pub(crate) handle: WorkerHandle,
+    /// How the other threads are.
+    pub(crate) others: Vec<WorkerHandle>,
+    pub(crate) stores: Option<Arc<Stores>>,
+    /// Where records of calls go, if any are kept.
+    pub(crate) records: Option<Arc<Records>>,
+    pub(crate) reports: async_mpsc::UnboundedSender<Report>,
+    pub(crate) receive: ReceiveBatch,
+    pub(crate) send: SendBatch,
+    pub(crate) out: Outbox<ShardEvent>,
+    pub(crate) traffic: Traffic,
+    /// Where the state of calls is shared out with neighbours, they want to know how busy we are.
+    pub(crate) meter: Option<Meter>,
+    /// What they are told of in place of the process's own processors.
+    pub(crate) model: Option<ModelProcessor>,
+}
+
+/// Most sockets of a thread.
+pub(crate) const MOST_SOCKETS: usize = 4 * MOST;
+/// Bytes to be sent that are not left to wait for the end of the batch.
+const MUCH: usize = 1 << 20;
+/// Entries looked at in one go when the oldest calls are asked for.
+const WALK: usize = 4_096;
+
+/// Whether anybody reads what [`Worker::flush`] says of requests that failed.
+pub(crate) fn tells_failures() -> bool {
+    tracing::enabled!(Level::DEBUG)
+}
+
+/// Tells the control task when the thread ends in a panic.
+struct Obituary(async_mpsc::UnboundedSender<Report>);
+
+impl Drop for Obituary {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let _ = self.0.send(Report::Died);
+        }
+    }
+}
+
+impl Worker {
+    /// Says on what its utilisation is measured: the process's processors, or a model.
+    pub(crate) fn measure(&mut self, model: Option<ModelProcessor>) {
+        self.model = model;
+        self.renew_meter();
+    }
+
+    /// Neighbours are told of utilisation, if there are any.
+    fn renew_meter(&mut self) {
+        let (threads, work) = (self.peers.senders.len(), self.shard.ledger());
+        let anew = || Meter::new(self.clock.now(), threads, (self.model, work));
+        self.meter = self.shard.shares_state().then(|| self.meter.take().unwrap_or_else(anew));
+    }
+
+    /// Runs until [`Command::Stop`].
+    pub(crate) fn run(mut self) {
+        let _obituary = Obituary(self.reports.clone());
+        let mut now = self.clock.now();
+        loop {
+            // Before the last look at commands and rings: what is left there from now on wakes us.
+            self.peers.wakers[self.index].going_to_sleep();
+            while let Ok(command) = self.commands.try_recv() {
+                if matches!(command, Command::Stop) {
+                    return;
+                }
+                self.obey(command);
+            }
+            let period = self.meter.as_ref().map(Meter::deadline);
+            self.alarm.set(now, Instant::earliest(self.shard.deadline(), period));
+            let inlet = self.wait();
+            now = self.clock.now();
+            self.read_board();
+            for at in 0..self.ready.len() {
+                let (socket, flags) = self.ready[at];
+                let socket = usize::from(socket);
+                if flags.contains(PollFlags::ERR) {
+                    self.read_errors(now, socket);
+                }
+                if flags.intersects(PollFlags::IN) {
+                    self.read_socket(now, socket);
+                }
+            }
+            self.read_rings(now);
+            self.read_inlet(now, inlet);
+            if self.shard.deadline().is_some_and(|deadline| deadline <= now) {
+                self.shard.handle(now, ShardInput::Timer, &mut self.out);
+            }
+            let Self { meter, shard, .. } = &mut self;
+            if let Some((length, utilisation)) =
+                meter.as_mut().and_then(|meter| meter.period(now, || shard.ledger()))
+            {
+                self.shard.handle(now, ShardInput::Period { length, utilisation }, &mut self.out);
+            }
+            self.flush();
+        }
+    }
+
+    /// Sleeps until there is something to do. What the sockets have is in `ready`, what the inlet has is told.
+    fn wait(&mut self) -> PollFlags {
+        let waker = &self.peers.wakers[self.index];
+        let work = self.peers.receivers.iter().any(|ring| !ring.is_empty());
+        let no_time = Timespec { tv_sec: 0, tv_nsec: 0 };
+        // Its memory is kept.
+        let mut ready = std::mem::take(&mut self.ready);
+        ready.clear();
+        let read = (0..self.sockets.len()).filter(|&socket| !self.is_quiet(socket));
+        ready.extend(read.map(|socket| (socket as u16, PollFlags::empty())));
+        let watched =
+            |&(socket, _): &(u16, PollFlags)| PollFd::new(&self.sockets[usize::from(socket)], PollFlags::IN);
+        // As long as is needed: there are few sockets, and an array for as many as there may be is copied at each wake-up.
+        let mut fds = Vec::with_capacity(ready.len() + 3);
+        fds.extend(ready.iter().map(watched));
+        fds.push(PollFd::new(waker, PollFlags::IN));
+        fds.push(self.alarm.watched());
+        if let Some(inlet) = &self.inlet {
+            fds.push(PollFd::new(inlet, PollFlags::IN));
+        }
+        // Interrupted by a signal: nothing is ready, look again.
+        let _ = poll(&mut fds, work.then_some(&no_time));
+        waker.awake();
+        let inlet = fds.get(ready.len() + 2).map_or(PollFlags::empty(), PollFd::revents);
+        for ((_, flags), fd) in ready.iter_mut().zip(&fds) {
+            *flags = fd.revents();
+        }
+        self.ready = ready;
+        inlet
+    }
+
+    fn is_quiet(&self, socket: usize) -> bool {
+        !self.quiet.is_empty() && self.quiet[socket % self.listeners]
+    }
+
+    fn read_socket(&mut self, now: Instant, socket: usize) {
+        if self.is_quiet(socket) {
+            return;
+        }
+        // One batch a wake-up: the other sockets and the timers get their turn.
+        let Ok(count) = self.receive.receive(&self.sockets[socket]) else { return };
+        debug_assert!(count <= BATCH, "a batch is at most {BATCH}");
+        self.traffic.received += count as u64;
+        let listener = (socket % self.listeners) as u16;
+        for index in self.hand_over(listener, count) {
+            let (bytes, from) = self.receive.get(index);
+            let Self { shard, out, traffic, .. } = self;
+            let handed = Handed::Datagram { listener, from, bytes };
+            take(shard, self.predecessor.as_deref(), traffic, now, &handed, out);
+            self.flush_if_much();
+        }
+    }
+
+    /// Gives the datagrams of a batch that belong to other shards to those, and returns which are left. Before any
+    /// work is done: a shard that is up, since the same burst got it up, takes them before it sleeps again, and most
+    /// need not be woken for them when the work is done.
+    fn hand_over(&mut self, listener: u16, count: usize) -> ArrayVec<usize, BATCH> {
+        if self.peers.receivers.is_empty() {
+            return (0..count).collect();
+        }
+        let mut own = ArrayVec::new();
+        for index in 0..count {
+            let (bytes, from) = self.receive.get(index);
+            let Some(owner) = owner(&self.shard, bytes, self.index, self.peers.senders.len()) else {
+                own.push(index);
+                continue;
+            };
+            let ring = self.peers.senders[owner].as_mut();
+            let handed = Handed::Datagram { listener, from, bytes };
+            let handed = ring.is_some_and(|ring| ring.push(&handed));
+            self.traffic.handed_over += u64::from(handed);
+            self.traffic.handover_lost += u64::from(!handed);
+        }
+        own
+    }
+
+    fn read_rings(&mut self, now: Instant) {
+        for ring in 0..self.peers.receivers.len() {
+            for _ in 0..BATCH {
+                let Self { shard, out, traffic, peers, .. } = self;
+                let Some(handed) = peers.receivers[ring].pop() else { break };
+                take(shard, self.predecessor.as_deref(), traffic, now, &handed, out);
+                self.flush_if_much();
+            }
+        }
+    }
+
+    /// What the process that has taken over hands back, as it belongs to calls of this one.
+    fn read_inlet(&mut self, now: Instant, flags: PollFlags) {
+        if flags.contains(PollFlags::HUP) {
+            // It has ended, or has given this process up since it stood still: what is left may be old, and was sent again.
+            self.inlet = None;
+        }
+        if !flags.contains(PollFlags::IN) {
+            return;
+        }
+        for _ in 0..BATCH {
+            let Self { shard, out, traffic, inlet: Some(inlet), .. } = self else { return };
+            match inlet.take() {
+                Ok(Some(handed)) => take(shard, self.predecessor.as_deref(), traffic, now, &handed, out),
+                Ok(None) => return,
+                // The other process has ended; the control task hears of it, too.
+                Err(_) => self.inlet = None,
+            }
+            self.flush_if_much();
+        }
+    }
+
+    /// A CANCEL that is searched for becomes one datagram a member: a batch of them must not pile up.
+    fn flush_if_much(&mut self) {
+        if self.out.bytes().len() > MUCH {
+            self.flush();
+        }
+    }
+
+    /// What ICMP said about datagrams to nodes and next hops; the rest of the world may be as unreachable as it likes. The
+    /// kernel tells any of the threads, by addresses: a proxy's request belongs to the one that owns its call, which its
+    /// beginning tells, or else each has to look.
+    fn read_errors(&mut self, now: Instant, socket: usize) {
+        let Self { shard, reports, out, peers, index, traffic, .. } = self;
+        let predecessor = self.predecessor.as_deref();
+        let shards = peers.senders.len();
+        let outcome = read_errors(&self.sockets[socket], |address, _, quoted| {
+            if shard.topology().slot_at(address).is_some() {
+                let _ = reports.send(Report::Unreachable(address));
+            }
+            if !shard.has_transactions() {
+                return;
+            }
+            let owner = shard.tokens().shard_of(quoted, shards);
+            let is_for = |other: usize| owner.is_none_or(|owner| owner == other);
+            let handed = Handed::Unreachable { to: address, quoted };
+            for (_, ring) in (0..).zip(&mut peers.senders).filter(|(other, _)| is_for(*other)) {
+                // Lost where the ring is full, as the datagram was: it is sent again.
+                let _ = ring.as_mut().is_some_and(|ring| ring.push(&handed));
+            }
+            if is_for(*index) {
+                take(shard, predecessor, traffic, now, &handed, out);
+            }
+        });
+        if let Err(error) = outcome {
+            tracing::warn!(%error, "reading the error queue failed");
+        }
+    }
+
+    /// Sends what the batch brought, and tells the others. Records of calls are written first: what acknowledges their end is
+    /// among what is sent.
+    fn flush(&mut self) {
+        // Empty where no users are served, and takes no memory then.
+        let (mut asked, mut records) = (Vec::new(), Vec::new());
+        for event in self.out.drain_events() {
+            let _ = self.reports.send(match event {
+                ShardEvent::Ask(question) => {
+                    asked.push(question);
+                    continue;
+                }
+                ShardEvent::Record(record) => {
+                    records.push(*record);
+                    continue;
+                }
+                ShardEvent::Sign(sign) => Report::Sign(sign),
+                ShardEvent::LookUp(name) => Report::LookUp(name),
+                ShardEvent::NoServer(refused) => Report::NoServer(refused),
+                ShardEvent::NoRoom(refused) => Report::NoRoom(refused),
+                ShardEvent::Failed(failure) => {
+                    // Not through the control task: there are as many as strangers please.
+                    let Failure { method, call_id, from, cause } = *failure;
+                    tracing::debug!(method, call_id, %from, "{cause}");
+                    continue;
+                }
+                ShardEvent::NoRecordRoute(member) => {
+                    tell_unrecorded(member);
+                    continue;
+                }
+                ShardEvent::NoPath(proxy) => {
+                    tell_pathless(proxy);
+                    continue;
+                }
+                ShardEvent::WrongPassword(wrong) => {
+                    tracing::warn!(from = %wrong.from, user = &*wrong.user, "wrong password, or no such user");
+                    continue;
+                }
+                ShardEvent::Judged(judgement) => {
+                    self.others.iter().for_each(|other| other.send(Command::Judged(*judgement)));
+                    continue;
+                }
+            });
+        }
+        if let (false, Some(to)) = (records.is_empty(), &self.records) {
+            to.write(&records, self.clock.now());
+        }
+        let transmits = self.out.transmits();
+        if !transmits.is_empty() {
+            for (index, socket) in self.sockets[..self.listeners].iter().enumerate() {
+                let of_socket = transmits.iter().filter(|transmit| transmit.flow.listener as usize == index);
+                let report = self.send.send(
+                    socket,
+                    self.out.bytes(),
+                    of_socket.map(|t| (t.range.clone(), t.flow.peer)),
+                );
+                self.traffic.sent += report.sent as u64;
+                self.traffic.send_failed += report.dropped as u64;
+            }
+        }
+        self.out.clear();
+        for (sender, waker) in self.peers.senders.iter_mut().zip(&self.peers.wakers) {
+            if sender.as_mut().is_some_and(Sender::take_pushed) {
+                waker.wake();
+            }
+        }
+        self.write_board();
+        if !asked.is_empty() {
+            for question in asked {
+                self.ask(*question);
+            }
+            self.flush();
+        }
+    }
+
+    /// Asks a store. What is known at once goes back to the shard at once.
+    fn ask(&mut self, Question { number, about }: Question) {
+        let Some(stores) = &self.stores else { return };
+        let later = || -> OnAnswer {
+            let handle = self.handle.clone();
+            Box::new(move |answer| handle.send(Command::Answered(number, answer)))
+        };
+        if let Some(answer) = stores.ask(about, later) {
+            self.shard.answered(self.clock.now(), number, answer, &mut self.out);
+        }
+    }
+
+    fn read_board(&mut self) {
+        if self.peers.receivers.is_empty() && self.predecessor.is_none() {
+            return;
+        }
+        let balancer = self.shard.balancer_mut();
+        for slot in 0..balancer.nodes().len() {
+            balancer.set_others(Slot(slot as u16), self.peers.board.others(self.index, slot));
+        }
+    }
+
+    fn write_board(&self) {
+        if self.peers.receivers.is_empty() {
+            return;
+        }
+        let balancer = self.shard.balancer();
+        for slot in 0..balancer.nodes().len() {
+            self.peers.board.publish(self.index, slot, balancer.load(Slot(slot as u16)).own);
+        }
+    }
+
+    fn obey(&mut self, command: Command) {
+        match command {
+            Command::SetUp(setup) => {
+                let shards = self.peers.senders.len();
+                self.shard.set_up(&setup, (self.index, shards));
+                self.renew_meter();
+            }
+            Command::Name(answer) => self.shard.learn(self.clock.now(), &answer.0, &answer.1),
+            // Whoever asked may have gone; then nobody misses the answer.
+            Command::Snapshot(reply) => drop(reply.send(self.snapshot())),
+            Command::Counts(reply) => drop(reply.send(self.counts())),
+            Command::OldestCalls(reply) => drop(reply.send(self.oldest_calls())),
+            Command::SlotsInUse(reply) => drop(reply.send(self.slots_in_use())),
+            Command::Session(call_id, reply) => {
+                let _ = reply.send(self.session(&call_id));
+            }
+            Command::Explain(flow, bytes, reply) => {
+                let shards = self.peers.senders.len();
+                let now = self.clock.now();
+                let _ = reply.send(match owner(&self.shard, &bytes, self.index, shards) {
+                    Some(owner) => Explained::Elsewhere(owner),
+                    None => {
+                        Explained::Here(self.shard.explain(now, flow, &bytes, &mut self.out).map(Box::new))
+                    }
+                });
+                // It may have asked for a name.
+                self.flush();
+            }
+            Command::Quiet(quiet, reply) => {
+                self.quiet = if quiet.contains(&true) { quiet } else { Vec::new() };
+                let _ = reply.send(());
+            }
+            Command::Calls(reply) => {
+                while self.peers.receivers.iter().any(|ring| !ring.is_empty()) {
+                    self.read_rings(self.clock.now());
+                    self.flush();
+                }
+                let mut calls = Vec::new();
+                self.shard.calls(|key| calls.push(key.call_id()));
+                let _ = reply.send(calls);
+            }
+            Command::Inlet(inlet) => self.inlet = inlet,
+            Command::Answered(number, answer) => {
+                self.shard.answered(self.clock.now(), number, answer, &mut self.out);
+                self.flush();
+            }
+            Command::Capacity(slot, capacity) => {
+                self.shard.announce(self.clock.now(), slot, capacity, &mut self.out);
+                self.flush();
+            }
+            Command::Learned(pool, node, capacity) => {
+                self.shard.learned(self.clock.now(), pool, node, capacity);
+            }
+            Command::Judged(judgement) => self.shard.hear(judgement),
+            Command::Stores(stores) => self.stores = stores,
+            Command::Records(records) => self.records = records,
+            Command::PredecessorGone => {
+                // What it had is off the board.
+                self.read_board();
+                self.predecessor = None;
+            }
+            Command::Stop => {}
+        }
+    }
+
+    fn counts(&self) -> ShardCounts {
+        let (balancer, proxy) = (self.shard.balancer(), self.shard.proxy_report());
+        let slots = (0..).map(Slot).zip(balancer.nodes());
+        ShardCounts {
+            table: balancer.counts(),
+            transactions: self.shard.open_transactions(),
+            loads: slots.clone().map(|(slot, node)| (node.id, balancer.load(slot).own)).collect(),
+            assigned: slots
+                .map(|(slot, _)| balancer.stats(slot))
+                .map(|stats| stats.assigned - stats.moved)
+                .collect(),
+            without_takers: self.shard.counters().without_takers,
+            proxy,
+            home: self.shard.home_report(),
+            queues: self.shard.queue_reports(),
+        }
+    }
+
+    fn snapshot(&self) -> ShardSnapshot {
+        let balancer = self.shard.balancer();
+        let stats = (0..self.slots()).map(|slot| balancer.stats(Slot(slot as u16)).clone()).collect();
+        let lost = self.sockets.iter().filter_map(|socket| socket.lost_datagrams().ok()).map(u64::from).sum();
+        ShardSnapshot {
+            counters: self.shard.counters(),
+            ledger: self.shard.ledger(),
+            counts: self.counts(),
+            stats,
+            traffic: Traffic { receive_lost: lost, ..self.traffic },
+        }
+    }
+
+    fn oldest_calls(&mut self) -> Vec<Option<Instant>> {
+        let mut oldest: Vec<Option<Instant>> = vec![None; self.slots()];
+        self.walk(|session| {
+            if session.is_call {
+                let oldest = &mut oldest[session.slot.index()];
+                *oldest = Some(oldest.map_or(session.created, |then| then.min(session.created)));
+            }
+        });
+        oldest
+    }
+
+    /// The session with this Call-ID; of several the one that began first.
+    fn session(&mut self, call_id: &[u8]) -> Option<SessionView> {
+        let key = self.shard.tokens().call_key(call_id);
+        let mut first: Option<SessionView> = None;
+        self.walk(|session| {
+            if session.key.call_id() == key.call_id()
+                && first.is_none_or(|first| session.created < first.created)
+            {
+                first = Some(session);
+            }
+        });
+        first
+    }
+
+    fn slots_in_use(&mut self) -> Vec<bool> {
+        let mut used = vec![false; self.slots()];
+        self.walk(|session| used[session.slot.index()] = true);
+        for (used, (_, load)) in used.iter_mut().zip(self.counts().loads) {
+            *used |= load != Load::default();
+        }
+        used
+    }
+
+    fn slots(&self) -> usize {
+        self.shard.balancer().nodes().len()
+    }
+
+    /// Walks the whole table, but stops for the traffic every few thousand entries.
+    fn walk(&mut self, mut visit: impl FnMut(SessionView)) {
+        let mut from = Some(0);
+        while let Some(start) = from {
+            from = self.shard.balancer().sessions(start, WALK, &mut visit);
+            if from.is_some() {
+                let now = self.clock.now();
+                self.read_board();
+                for socket in 0..self.sockets.len() {
+                    self.read_socket(now, socket);
+                }
+                self.read_rings(now);
+                self.flush();
+            }
+        }
+    }
+}
+
+/// Says once, whichever thread hears of it first, that a proxy passes REGISTERs on without Path.
+fn tell_pathless(proxy: SocketAddr) {
+    static TOLD: Once = Once::new();
+    TOLD.call_once(|| {
+        tracing::warn!(
+            %proxy,
+            "REGISTERs come through a proxy that adds no Path (RFC 3327): with [registrar] reach = \"source\" calls to their users go to \
+             the proxy, which has to know the way on. If it is a Sarabande with [proxy], it does not, and sends them back here (404, 482): \
+             reach = \"contact\" sends them to the phones. docs/registrar.md says more"
+        );
+    });
+}
+
+/// Says once, whichever thread hears of it first, that a member answers calls without Record-Route.
+fn tell_unrecorded(member: SocketAddr) {
+    static TOLD: Once = Once::new();
+    TOLD.call_once(|| {
+        tracing::warn!(
+            %member,
+            "member answers calls without the Record-Route of their INVITE (RFC 3261 section 12.1.1): what follows in them finds it as \
+             long as this process knows the call, and after a crash goes elsewhere. `sipp -sn uas` does so: docs/load.md has a remedy"
+        );
+    });
+}

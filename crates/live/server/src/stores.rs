@@ -1,0 +1,397 @@
+//! The stores of the home domain, as the shards ask them: bindings, and the secrets of users.
+
+mod report;
+
+use crate::clock::Clock;
+use crate::state;
+use config::{RegistrarConfig, StorePlace, UsersPlace};
+use digest_auth::{Algorithm, Needs, Offer};
+use location::{Ask, MemoryLimits, MemoryStore, Reply, StoreError};
+use node::{Asked, StoreAnswer, UsersUnavailable};
+use report::Condition;
+pub use report::StoreReport;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Duration;
+use storage::{Embedded, OpenError, Redis, RedisSettings, SubscriberSettings, Subscribers, UserFile};
+
+/// Who is told an answer that was not there at once; called on a thread of a store.
+pub(crate) type OnAnswer = Box<dyn FnOnce(StoreAnswer) + Send + Sync>;
+
+/// How often a file is tried that another process has open: the process before gives it up when it has been taken over.
+const TRY_AGAIN: Duration = Duration::from_millis(20);
+/// Most questions that wait for it: as many as a shard lets wait.
+const WAITING_MAX: usize = 4_096;
+/// What there is to wait for.
+const TAKEN: &str = "another process has its file open";
+/// Why there is no answer where the file has been let go of.
+const TAKEN_OVER: &str = "another process has taken over";
+/// After so many tries somebody hears of it.
+const TRIES_QUIET: u32 = 250;
+
+/// The stores. All that shards ask them for is answered once, at once or later.
+pub(crate) struct Stores {
+    bindings: Arc<Bindings>,
+    users: Arc<Users>,
+}
+
+enum Bindings {
+    Memory(Mutex<MemoryStore>),
+    File(Arc<FileStore>),
+    Redis(Redis),
+}
+
+enum Users {
+    Nobody,
+    File(RwLock<UserFile>),
+    Database(Subscribers),
+}
+
+impl Bindings {
+    fn start(config: &RegistrarConfig, path: Option<&Path>) -> Result<Self, String> {
+        let usual =
+            || path.map_or(StorePlace::Memory, |path| StorePlace::File(state::place(path, "bindings")));
+        Ok(match config.store.clone().unwrap_or_else(usual) {
+            StorePlace::Memory => Self::Memory(Mutex::new(MemoryStore::new(MemoryLimits::default()))),
+            StorePlace::File(path) => Self::File(FileStore::start(path)?),
+            StorePlace::Redis(url) => {
+                Self::Redis(Redis::start(&RedisSettings::new(&url)).map_err(|error| error.to_string())?)
+            }
+        })
+    }
+}
+
+impl Users {
+    fn start(config: &RegistrarConfig) -> Result<Self, String> {
+        Ok(match &config.users {
+            None => Self::Nobody,
+            Some(UsersPlace::File(path)) => {
+                Self::File(RwLock::new(UserFile::read(path).map_err(|error| error.to_string())?))
+            }
+            Some(UsersPlace::Database(url)) => {
+                let settings = SubscriberSettings::new(url);
+                Self::Database(Subscribers::start(&settings).map_err(|error| error.to_string())?)
+            }
+        })
+    }
+}
+
+/// Of the algorithms that every user has a hash for, the strongest first, those that are `wanted`, or the one that most clients
+/// know: the last, which is the oldest. `None`: there is none.
+fn choose(served: &[Algorithm], wanted: Option<&Offer>) -> Option<Offer> {
+    let offered = match wanted {
+        None => served.last().copied().into_iter().collect(),
+        Some(wanted) => {
+            wanted.algorithms().iter().copied().filter(|wanted| served.contains(wanted)).collect()
+        }
+    };
+    Offer::new(offered).ok()
+}
+
+impl Stores {
+    /// Opens them. `path` is the configuration's own, beside which bindings are kept unless it says where. What is where it was
+    /// `before`, with the configuration of then, stays as it is.
+    ///
+    /// # Errors
+    /// What cannot be opened or read, and why.
+    pub(crate) fn start(
+        config: &RegistrarConfig,
+        path: Option<&Path>,
+        before: Option<(&Self, &RegistrarConfig)>,
+    ) -> Result<Self, String> {
+        let same_users = before.filter(|(_, before)| before.users == config.users);
+        let users = match same_users {
+            Some((stores, _)) => Arc::clone(&stores.users),
+            None => Arc::new(Users::start(config)?),
+        };
+        let same_store = before.filter(|(_, before)| before.store == config.store);
+        let bindings = match same_store {
+            Some((stores, _)) => Arc::clone(&stores.bindings),
+            None => Arc::new(Bindings::start(config, path)?),
+        };
+        Ok(Self { bindings, users })
+    }
+
+    /// Reads the users again.
+    ///
+    /// # Errors
+    /// What is wrong with the file; the users that there were stay.
+    pub(crate) fn reload(&self, config: &RegistrarConfig) -> Result<(), String> {
+        match (&*self.users, &config.users) {
+            (Users::File(users), Some(UsersPlace::File(path))) => {
+                let read = UserFile::read(path).map_err(|error| error.to_string())?;
+                *users.write().unwrap_or_else(PoisonError::into_inner) = read;
+            }
+            (Users::Database(subscribers), _) => subscribers.forget(),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// What may be offered of the algorithms that are `wanted`: what every user of the realm has a hash for. Where none is named,
+    /// that is the one that most clients know: many fail at a challenge with two.
+    pub(crate) fn offer(&self, realm: &[u8], wanted: Option<&Offer>) -> Offer {
+        let named = || wanted.cloned().unwrap_or_else(|| Offer::of(Algorithm::Md5));
+        let Users::File(users) = &*self.users else { return named() };
+        let served = users.read().unwrap_or_else(PoisonError::into_inner).algorithms(realm);
+        choose(&served, wanted).unwrap_or_else(|| {
+            let realm = String::from_utf8_lossy(realm);
+            if served.is_empty() {
+                tracing::warn!("[registrar] users: no user of the realm {realm} is in the file, or they have no algorithm in common: \
+                    nobody, or not everybody, can log in");
+            } else {
+                let served: Vec<_> = served.iter().map(|algorithm| algorithm.name()).collect();
+                let served = served.join(", ");
+                tracing::warn!("[registrar] users: the users of {realm} have hashes of {served}, and `algorithms` has none of these: \
+                    nobody can log in");
+            }
+            named()
+        })
+    }
+
+    /// Answers at once, or has `later` make somebody who is told.
+    pub(crate) fn ask(&self, about: Asked, later: impl FnOnce() -> OnAnswer) -> Option<StoreAnswer> {
+        match (about, &*self.bindings, &*self.users) {
+            (Asked::Location(ask), Bindings::Memory(store), _) => {
+                let mut store = store.lock().unwrap_or_else(PoisonError::into_inner);
+                let date = Clock::date();
+                Some(StoreAnswer::Location(ask.put_to(&mut *store, date), date))
+            }
+            (Asked::Location(ask), Bindings::File(file), _) => file.ask(ask, later),
+            (Asked::Location(ask), Bindings::Redis(redis), _) => {
+                let told = later();
+                redis.submit(ask, Box::new(move |reply| told(StoreAnswer::Location(reply, Clock::date()))));
+                None
+            }
+            (Asked::User { .. }, _, Users::Nobody) => Some(StoreAnswer::User(Ok(None))),
+            (Asked::User { name, realm, algorithm }, _, Users::File(users)) => {
+                let users = users.read().unwrap_or_else(PoisonError::into_inner);
+                Some(StoreAnswer::User(Ok(users.secret(Needs { user: &name, realm: &realm, algorithm }))))
+            }
+            (Asked::User { name, realm, algorithm }, _, Users::Database(subscribers)) => {
+                let told = later();
+                let reply =
+                    move |secret: Result<_, _>| told(StoreAnswer::User(secret.map_err(|_| UsersUnavailable)));
+                subscribers.ask(Needs { user: &name, realm: &realm, algorithm }, Box::new(reply));
+                None
+            }
+        }
+    }
+
+    /// How they do: first the one of bindings, then that of users, if there is one.
+    pub(crate) fn reports(&self) -> Vec<StoreReport> {
+        let bindings = match &*self.bindings {
+            Bindings::Memory(_) => StoreReport::sound(StoreReport::BINDINGS, "memory"),
+            Bindings::File(file) => file.report(),
+            Bindings::Redis(redis) => StoreReport::remote(StoreReport::BINDINGS, "redis", redis.status()),
+        };
+        let users = match &*self.users {
+            Users::Nobody => None,
+            Users::File(_) => Some(StoreReport::sound(StoreReport::USERS, "file")),
+            Users::Database(users) => {
+                Some(StoreReport::remote(StoreReport::USERS, "postgresql", users.status()))
+            }
+        };
+        core::iter::once(bindings).chain(users).collect()
+    }
+
+    /// Another process takes the new requests, and needs the file.
+    pub(crate) fn release(&self) {
+        if let Bindings::File(file) = &*self.bindings {
+            file.close(TAKEN_OVER);
+        }
+    }
+
+    /// The new requests are this process's again.
+    pub(crate) fn resume(&self) {
+        if let Bindings::File(file) = &*self.bindings {
+            file.open_when_free();
+        }
+    }
+}
+
+/// The bindings in a file, which one process at a time has open.
+struct FileStore {
+    path: PathBuf,
+    state: RwLock<State>,
+}
+
+enum State {
+    Open(Embedded, Condition),
+    /// Another process has it; what is asked meanwhile waits.
+    Waiting(Vec<(Ask, OnAnswer)>, Condition),
+    Closed(Condition),
+}
+
+impl FileStore {
+    fn start(path: PathBuf) -> Result<Arc<Self>, String> {
+        let opened = Embedded::open(&path, MemoryLimits::default(), Clock::date());
+        let state = match opened {
+            Ok(store) => State::Open(store, Condition::new(None)),
+            Err(OpenError::Taken) => State::Closed(Condition::new(Some(TAKEN))),
+            Err(OpenError::Failed(error)) => return Err(error.to_string()),
+        };
+        let is_taken = matches!(state, State::Closed(_));
+        let store = Arc::new(Self { path, state: RwLock::new(state) });
+        if is_taken {
+            store.open_when_free();
+        }
+        Ok(store)
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, State> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, State> {
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn ask(&self, ask: Ask, later: impl FnOnce() -> OnAnswer) -> Option<StoreAnswer> {
+        if let State::Open(store, condition) = &*self.read() {
+            if let Ask::Read(aor) = ask {
+                return Some(StoreAnswer::Location(Reply::Read(Ok(store.get(&aor))), Clock::date()));
+            }
+            put((store, condition), ask, later());
+            return None;
+        }
+        match &mut *self.write() {
+            State::Open(store, condition) => put((store, condition), ask, later()),
+            State::Waiting(asked, _) if asked.len() < WAITING_MAX => asked.push((ask, later())),
+            State::Waiting(..) => {
+                return Some(StoreAnswer::Location(
+                    refused(&ask, "too many wait for its file"),
+                    Clock::date(),
+                ));
+            }
+            State::Closed(condition) => {
+                let why = condition.trouble().unwrap_or_default();
+                return Some(StoreAnswer::Location(refused(&ask, &why), Clock::date()));
+            }
+        }
+        None
+    }
+
+    /// Lets go of the file, for this reason, once what has been asked is answered.
+    fn close(&self, why: &str) {
+        let closed = State::Closed(Condition::new(Some(why)));
+        let former = core::mem::replace(&mut *self.write(), closed);
+        if let State::Waiting(asked, _) = former {
+            for (ask, told) in asked {
+                told(StoreAnswer::Location(refused(&ask, why), Clock::date()));
+            }
+        }
+    }
+
+    /// Has a thread open the file as soon as nobody else has it.
+    fn open_when_free(self: &Arc<Self>) {
+        *self.write() = State::Waiting(Vec::new(), Condition::new(Some(TAKEN)));
+        let store = Arc::downgrade(self);
+        let run = move || {
+            for tries in 0_u32.. {
+                // Dropped, or closed again: nobody needs the file any more.
+                let Some(store) = store.upgrade() else { return };
+                if !matches!(&*store.read(), State::Waiting(..)) || store.try_open(tries) {
+                    return;
+                }
+                drop(store);
+                std::thread::sleep(TRY_AGAIN);
+            }
+        };
+        if let Err(error) = std::thread::Builder::new().name("bindings-open".to_owned()).spawn(run) {
+            tracing::error!(%error, "the thread that opens the file of bindings does not start");
+            self.close(&error.to_string());
+        }
+    }
+
+    /// Whether it is over: the file is open, or never will be.
+    fn try_open(&self, tries: u32) -> bool {
+        let file = self.path.display();
+        let opened = match Embedded::open(&self.path, MemoryLimits::default(), Clock::date()) {
+            Ok(opened) => opened,
+            Err(OpenError::Taken) => {
+                if tries == TRIES_QUIET {
+                    tracing::warn!(%file, "another process has the bindings open: registrations wait for it; if it is not to end, \
+                        give this one a `store` of its own");
+                }
+                return false;
+            }
+            Err(OpenError::Failed(error)) => {
+                tracing::error!(%file, %error, "the bindings cannot be opened: registrations and calls to users get 503");
+                self.close(&error.to_string());
+                return true;
+            }
+        };
+        let mut state = self.write();
+        let State::Waiting(asked, _) = &mut *state else {
+            // Closed meanwhile: the file is let go of again.
+            return true;
+        };
+        let condition = Condition::new(None);
+        for (ask, told) in core::mem::take(asked) {
+            put((&opened, &condition), ask, told);
+        }
+        *state = State::Open(opened, condition);
+        true
+    }
+
+    fn report(&self) -> StoreReport {
+        match &*self.read() {
+            State::Open(_, condition) => condition.report(true, 0),
+            State::Waiting(asked, condition) => condition.report(false, asked.len()),
+            State::Closed(condition) => condition.report(false, 0),
+        }
+    }
+}
+
+/// Asks a file that is open: reads are answered from memory, changes once they are on the disk.
+fn put((store, condition): (&Embedded, &Condition), ask: Ask, told: OnAnswer) {
+    let date = Clock::date();
+    match ask {
+        Ask::Read(aor) => told(StoreAnswer::Location(Reply::Read(Ok(store.get(&aor))), date)),
+        Ask::Replace { aor, expected, new } => {
+            let condition = condition.clone();
+            let reply = move |replaced: Result<_, StoreError>| {
+                condition.answered(replaced.as_ref().err().map(ToString::to_string));
+                told(StoreAnswer::Location(Reply::Replaced(replaced), Clock::date()));
+            };
+            store.submit(date, aor, expected, new, Box::new(reply));
+        }
+    }
+}
+
+/// What is answered while there is no file.
+fn refused(ask: &Ask, why: &str) -> Reply {
+    let error = StoreError::Unavailable(why.to_owned());
+    match ask {
+        Ask::Read(_) => Reply::Read(Err(error)),
+        Ask::Replace { .. } => Reply::Replaced(Err(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Algorithm::{Md5, Sha256};
+
+    /// RFC 8760: a stock telephone fails at a second challenge, so there is one unless the operator has it so.
+    #[test]
+    fn one_algorithm_is_offered_unless_more_are_named() {
+        let both = [Sha256, Md5];
+        let offered = |served: &[Algorithm], wanted: Option<&[Algorithm]>| {
+            let wanted = wanted.map(|wanted| Offer::new(wanted.to_vec()).expect("none stands there twice"));
+            choose(served, wanted.as_ref()).map(|offer| offer.algorithms().to_vec())
+        };
+        assert_eq!(offered(&both, None), Some(vec![Md5]));
+        assert_eq!(offered(&[Sha256], None), Some(vec![Sha256]), "not every user has one by MD5");
+        assert_eq!(offered(&[], None), None);
+        assert_eq!(offered(&both, Some(&both)), Some(both.to_vec()));
+        assert_eq!(
+            offered(&both, Some(&[Md5, Sha256])),
+            Some(vec![Md5, Sha256]),
+            "in the order that is named"
+        );
+        assert_eq!(offered(&[Md5], Some(&both)), Some(vec![Md5]));
+        assert_eq!(offered(&[Md5], Some(&[Sha256])), None);
+    }
+}

@@ -1,0 +1,253 @@
+//! Users in a file, a line each.
+
+use core::fmt;
+use digest_auth::{Algorithm, Hash, Needs, Secret};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Users as a file has them: read whole, and anew when the process is told to.
+///
+/// ```text
+/// # user:realm:algorithm:H(user:realm:password)
+/// alice:example.com:SHA-256:8a76b8adf2eb7492ff78f57bc361a5c93e2f53c6e93f7ee91f68b5382cfea14f
+/// alice:example.com:MD5:93dfce8dfebfae8af4a726982429d23a
+/// bob:example.com:37593d991414f52c30246c60c7798431
+/// ```
+///
+/// Without an algorithm it is MD5, as Apache's `htdigest` writes it. A realm may have colons, a user name may not: the text
+/// that is hashed has a colon behind it (RFC 7616 §3.4.2). A user has a line for each algorithm that is to be offered.
+/// Empty lines, and lines that begin with `#`, say nothing.
+#[derive(Clone, Debug, Default)]
+pub struct UserFile {
+    users: BTreeMap<Name, Vec<Kept>>,
+}
+
+/// Who it is, to the letter.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Name {
+    user: Box<[u8]>,
+    realm: Box<[u8]>,
+}
+
+/// What a line has for a user.
+#[derive(Clone, Copy, Debug)]
+struct Kept {
+    hash: Hash,
+    line: usize,
+}
+
+impl UserFile {
+    /// Reads a file. Whoever has an older one goes on with it after an error.
+    pub fn read(path: &Path) -> Result<Self, UserFileError> {
+        let fail = |line, problem| UserFileError { path: path.to_owned(), line, problem };
+        let text = std::fs::read(path).map_err(|error| fail(None, error.to_string()))?;
+        Self::parse(&text).map_err(|(line, problem)| fail(Some(line), problem))
+    }
+
+    /// The users of a file's text, or the number of a line with what is wrong there.
+    fn parse(text: &[u8]) -> Result<Self, (usize, String)> {
+        let mut file = Self::default();
+        for (line, text) in (1..).zip(text.split(|byte| *byte == b'\n')) {
+            let text = text.strip_suffix(b"\r").unwrap_or(text);
+            if !text.trim_ascii().is_empty() && !text.starts_with(b"#") {
+                file.add(line, text).map_err(|problem| (line, problem))?;
+            }
+        }
+        Ok(file)
+    }
+
+    fn add(&mut self, line: usize, text: &[u8]) -> Result<(), String> {
+        let Some(Line { user, realm, algorithm, digits }) = Line::of(text) else {
+            return Err("a line has to be user:realm:algorithm:hash, or user:realm:hash for MD5".to_owned());
+        };
+        if user.is_empty() || realm.is_empty() {
+            return Err(format!("the {} is empty", if user.is_empty() { "user" } else { "realm" }));
+        }
+        let hash = Hash::from_hex(algorithm, digits).ok_or_else(|| {
+            let (name, length) = (algorithm.name(), 2 * algorithm.bytes());
+            format!("a hash of {name} has {length} hexadecimal digits; what stands there has not")
+        })?;
+        let kept = self.users.entry(Name { user: user.into(), realm: realm.into() }).or_default();
+        if let Some(same) = kept.iter().find(|kept| kept.hash.algorithm() == algorithm) {
+            let (user, realm) = (user.escape_ascii(), realm.escape_ascii());
+            return Err(format!(
+                "{user} of {realm} has a hash of {} in line {} already: remove one of them",
+                algorithm.name(),
+                same.line
+            ));
+        }
+        kept.push(Kept { hash, line });
+        Ok(())
+    }
+
+    /// What a claim is judged by; `None` for a user who is not in the file. A hash of another algorithm is better than
+    /// none: then the answer says that the settings are wrong, and not the password.
+    pub fn secret(&self, needs: Needs<'_>) -> Option<Secret> {
+        let kept = self.users.get(&Name { user: needs.user.into(), realm: needs.realm.into() })?;
+        let fits = kept.iter().find(|kept| kept.hash.algorithm() == needs.algorithm);
+        fits.or(kept.first()).map(|kept| Secret::Ha1(kept.hash))
+    }
+
+    /// The realms of the users, each once, in their order.
+    pub fn realms(&self) -> Vec<&[u8]> {
+        let mut realms: Vec<_> = self.users.keys().map(|name| &*name.realm).collect();
+        realms.sort_unstable();
+        realms.dedup();
+        realms
+    }
+
+    /// The algorithms of which every user of a realm has a hash: these may be offered.
+    pub fn algorithms(&self, realm: &[u8]) -> Vec<Algorithm> {
+        let mut users =
+            self.users.iter().filter(|(name, _)| *name.realm == *realm).map(|(_, kept)| kept).peekable();
+        if users.peek().is_none() {
+            return Vec::new();
+        }
+        let mut all = Algorithm::ALL.to_vec();
+        for kept in users {
+            all.retain(|algorithm| kept.iter().any(|kept| kept.hash.algorithm() == *algorithm));
+        }
+        all
+    }
+
+    /// How many users there are; one in two realms is two.
+    pub fn len(&self) -> usize {
+        self.users.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.users.is_empty()
+    }
+}
+
+/// The parts of a line.
+struct Line<'a> {
+    user: &'a [u8],
+    realm: &'a [u8],
+    algorithm: Algorithm,
+    digits: &'a [u8],
+}
+
+impl<'a> Line<'a> {
+    /// The hash and the algorithm are taken from the end, since realms may have colons.
+    fn of(text: &'a [u8]) -> Option<Self> {
+        let (user, rest) = at_colon(text, text.iter().position(|byte| *byte == b':')?);
+        let (rest, digits) = at_colon(rest, rest.iter().rposition(|byte| *byte == b':')?);
+        let Some(colon) = rest.iter().rposition(|byte| *byte == b':') else {
+            return Some(Self { user, realm: rest, algorithm: Algorithm::Md5, digits });
+        };
+        // Three parts are htdigest's; where there are more, the last but one names an algorithm.
+        let (realm, name) = at_colon(rest, colon);
+        Some(Self { user, realm, algorithm: Algorithm::of(Some(name))?, digits })
+    }
+}
+
+fn at_colon(text: &[u8], colon: usize) -> (&[u8], &[u8]) {
+    (&text[..colon], &text[colon + 1..])
+}
+
+/// What is wrong with a file of users.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UserFileError {
+    path: PathBuf,
+    /// Counted from 1; `None` when the file cannot be read.
+    line: Option<usize>,
+    problem: String,
+}
+
+impl fmt::Display for UserFileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.path.display())?;
+        if let Some(line) = self.line {
+            write!(f, ":{line}")?;
+        }
+        write!(f, ": {}", self.problem)
+    }
+}
+
+impl core::error::Error for UserFileError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(user: &str, realm: &str, algorithm: Algorithm) -> String {
+        let hash = algorithm.hash(&[user.as_bytes(), realm.as_bytes(), b"secret"]).hex();
+        format!("{user}:{realm}:{}:{}\n", algorithm.name(), String::from_utf8(hash).unwrap())
+    }
+
+    /// The algorithm and the digits of what is kept.
+    fn found(file: &UserFile, user: &str, realm: &str, algorithm: Algorithm) -> Option<(Algorithm, Vec<u8>)> {
+        match file.secret(Needs { user: user.as_bytes(), realm: realm.as_bytes(), algorithm })? {
+            Secret::Ha1(hash) => Some((hash.algorithm(), hash.hex())),
+            Secret::Clear(_) => panic!("a file has no passwords"),
+        }
+    }
+
+    #[test]
+    fn users_are_found_to_the_letter() {
+        let mut text = "# users\r\n\n".to_owned();
+        for algorithm in Algorithm::ALL {
+            text += &line("alice", "example.com", algorithm);
+        }
+        text += &line("bob", "[2001:db8::1]", Algorithm::Md5).replace(":MD5:", ":md5:").replace('\n', "\r\n");
+        // As htdigest writes it; no line end behind the last.
+        text += line("carol", "example.com", Algorithm::Md5).replace(":MD5:", ":").trim_end();
+        let file = UserFile::parse(text.as_bytes()).unwrap();
+        assert_eq!((file.len(), file.is_empty()), (3, false));
+        for algorithm in Algorithm::ALL {
+            let hash = algorithm.hash(&[b"alice", b"example.com", b"secret"]).hex();
+            assert_eq!(found(&file, "alice", "example.com", algorithm), Some((algorithm, hash)));
+        }
+        for (user, realm) in [("bob", "[2001:db8::1]"), ("carol", "example.com")] {
+            let hash = Algorithm::Md5.hash(&[user.as_bytes(), realm.as_bytes(), b"secret"]).hex();
+            let expected = Some((Algorithm::Md5, hash));
+            assert_eq!(found(&file, user, realm, Algorithm::Md5), expected);
+            assert_eq!(found(&file, user, realm, Algorithm::Sha256), expected, "better than none");
+        }
+        for (user, realm) in [("Alice", "example.com"), ("alice", "Example.com"), ("bob", "example.com")] {
+            assert!(found(&file, user, realm, Algorithm::Md5).is_none(), "{user} of {realm}");
+        }
+        assert_eq!(file.algorithms(b"example.com"), [Algorithm::Md5]);
+        assert_eq!(file.algorithms(b"other.example"), []);
+    }
+
+    #[test]
+    fn what_every_user_has_may_be_offered() {
+        let text = Algorithm::ALL.map(|algorithm| line("alice", "a", algorithm)).concat()
+            + &line("bob", "a", Algorithm::Sha256)
+            + &line("bob", "a", Algorithm::Md5);
+        let file = UserFile::parse(text.as_bytes()).unwrap();
+        assert_eq!(file.algorithms(b"a"), [Algorithm::Sha256, Algorithm::Md5]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_line() {
+        let good = line("alice", "example.com", Algorithm::Sha256);
+        let short = good.replace(":SHA-256:", ":MD5:");
+        let cases = [
+            (format!("{good}\n{good}"), 3, "in line 1 already"),
+            (format!("{good}alice"), 2, "has to be user:realm:algorithm:hash"),
+            (good.replace("SHA-256", "SHA-1"), 1, "has to be user:realm:algorithm:hash"),
+            (short, 1, "MD5 has 32 hexadecimal digits"),
+            (format!("# x\n{}", good.replacen("alice", "", 1)), 2, "the user is empty"),
+            (good.replacen("example.com", "", 1), 1, "the realm is empty"),
+            (format!("{} ", good.trim_end()), 1, "SHA-256 has 64 hexadecimal digits"),
+        ];
+        for (text, line, problem) in cases {
+            let (at, why) = UserFile::parse(text.as_bytes()).expect_err(&text);
+            assert_eq!(at, line, "{text}");
+            assert!(why.contains(problem), "{why}");
+            // A hash is as good as a password, and errors go to logs.
+            assert!(!why.contains(&text[text.len() - 20..]), "{why}");
+        }
+        let error = UserFile::read(Path::new("/nowhere/users")).unwrap_err().to_string();
+        assert!(error.starts_with("/nowhere/users: "), "{error}");
+        let path = std::env::temp_dir().join(format!("sarabande-users-{}", std::process::id()));
+        std::fs::write(&path, "\n\nbob").unwrap();
+        let error = UserFile::read(&path).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("{}:3: ", path.display())), "{error}");
+        std::fs::remove_file(path).unwrap();
+    }
+}

@@ -1,0 +1,320 @@
+//! Users in a real PostgreSQL database: Kamailio's table, the cache, and a server that dies, hangs, or is another one.
+
+use digest_auth::{Algorithm, Needs, Secret};
+use sarabande_tests::{PostgresServer, TestSite, until};
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+use storage::{LookUpError, SubscriberSettings, Subscribers};
+
+const REALM: &str = "example.com";
+
+/// As `kamdbctl create` makes it.
+const TABLE: &str = "CREATE TABLE subscriber (id SERIAL PRIMARY KEY NOT NULL,
+    username VARCHAR(64) DEFAULT '' NOT NULL, domain VARCHAR(64) DEFAULT '' NOT NULL,
+    password VARCHAR(64) DEFAULT '' NOT NULL, ha1 VARCHAR(128) DEFAULT '' NOT NULL,
+    ha1b VARCHAR(128) DEFAULT '' NOT NULL,
+    CONSTRAINT subscriber_account_idx UNIQUE (username, domain));
+    CREATE INDEX subscriber_username_idx ON subscriber (username)";
+
+fn hash(algorithm: Algorithm, user: &str) -> String {
+    let digits = algorithm.hash(&[user.as_bytes(), REALM.as_bytes(), b"secret"]).hex();
+    String::from_utf8(digits).expect("digits")
+}
+
+/// A server with the table and two users in it: alice with her password, bob with hashes.
+fn server(site: &TestSite) -> PostgresServer {
+    let server = PostgresServer::start(site, 1);
+    server.execute(TABLE);
+    let (ha1, ha1b) = (hash(Algorithm::Md5, "bob"), hash(Algorithm::Md5, "bob@example.com"));
+    server.execute(&format!(
+        "INSERT INTO subscriber (username, domain, password, ha1, ha1b) VALUES
+         ('alice', '{REALM}', 'secret', '', ''), ('bob', '{REALM}', '', '{ha1}', '{ha1b}')"
+    ));
+    server
+}
+
+fn connect(settings: &SubscriberSettings) -> Subscribers {
+    let users = Subscribers::start(settings).expect("users");
+    until("all connections stand", || (users.status().connections == settings.connections).then_some(()));
+    users
+}
+
+/// Nothing is kept but for an outage. Patient, since a machine that runs tests may be slow.
+fn without_cache(server: &PostgresServer) -> SubscriberSettings {
+    let (cache_lifetime, absent_lifetime) = (Duration::ZERO, Duration::ZERO);
+    let timeout = Duration::from_secs(20);
+    SubscriberSettings { cache_lifetime, absent_lifetime, timeout, ..SubscriberSettings::new(&server.url()) }
+}
+
+fn secret(users: &Subscribers, user: &str) -> Result<Option<Secret>, LookUpError> {
+    let (sender, result) = channel();
+    let needs = Needs { user: user.as_bytes(), realm: REALM.as_bytes(), algorithm: Algorithm::Md5 };
+    users.ask(needs, Box::new(move |result| drop(sender.send(result))));
+    result.recv_timeout(Duration::from_secs(30)).expect("an answer")
+}
+
+/// A password, or a hash, or `none`.
+fn shown(users: &Subscribers, user: &str) -> String {
+    match secret(users, user) {
+        Ok(Some(Secret::Clear(password))) => String::from_utf8(password.into()).expect("text"),
+        Ok(Some(Secret::Ha1(hash))) => {
+            format!("{} {}", hash.algorithm().name(), String::from_utf8(hash.hex()).expect("digits"))
+        }
+        Ok(None) => "none".to_owned(),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn users_of_kamailios_table_have_their_secrets() {
+    let site = TestSite::new("users");
+    let server = server(&site);
+    let settings = without_cache(&server);
+    let users = connect(&settings);
+    assert_eq!(shown(&users, "alice"), "secret");
+    assert_eq!(shown(&users, "bob"), format!("MD5 {}", hash(Algorithm::Md5, "bob")));
+    let long = format!("MD5 {}", hash(Algorithm::Md5, "bob@example.com"));
+    assert_eq!(shown(&users, "bob@example.com"), long);
+    let odd = [
+        "carol",
+        "Alice",
+        "alice ",
+        "bob@other.example",
+        "a'; DROP TABLE subscriber; --",
+        "%",
+        "\u{1F600}",
+        "",
+    ];
+    for nobody in odd {
+        assert_eq!(shown(&users, nobody), "none", "{nobody}");
+    }
+    // 64 digits.
+    let (sha, of_sha) = (hash(Algorithm::Sha256, "bob"), Algorithm::Sha512_256);
+    server.execute(&format!("UPDATE subscriber SET ha1 = '{sha}' WHERE username = 'bob'"));
+    assert_eq!(shown(&users, "bob"), format!("SHA-256 {sha}"));
+    let other = connect(&SubscriberSettings { long_algorithm: of_sha, ..settings });
+    assert_eq!(shown(&other, "bob"), format!("SHA-512-256 {sha}"));
+    assert_eq!((users.status().failed_total, users.status().lost_total), (0, 0));
+}
+
+#[test]
+fn table_and_columns_have_other_names() {
+    let site = TestSite::new("users-columns");
+    let server = server(&site);
+    server.execute(
+        "CREATE SCHEMA sip; CREATE EXTENSION citext; CREATE TABLE sip.\"Users\" (\"Name\" citext, pw text);
+         INSERT INTO sip.\"Users\" VALUES ('alice', 'hers'), ('twice', 'a'), ('twice', 'b'), ('null', NULL)",
+    );
+    let mut settings = without_cache(&server);
+    let columns = &mut settings.columns;
+    (columns.table, columns.username) = ("sip.Users".to_owned(), "Name".to_owned());
+    (columns.domain, columns.ha1, columns.ha1b) = (None, None, None);
+    columns.password = Some("pw".to_owned());
+    let users = connect(&settings);
+    assert_eq!(shown(&users, "alice"), "hers");
+    assert_eq!(shown(&users, "alice@example.com"), "hers");
+    // The database takes it for alice.
+    assert_eq!(shown(&users, "ALICE"), "none");
+    assert_eq!(shown(&users, "twice"), "none", "nobody knows which");
+    assert_eq!(shown(&users, "null"), "none");
+}
+
+#[test]
+fn an_answer_is_kept_for_its_time_or_until_all_is_forgotten() {
+    let site = TestSite::new("users-cache");
+    let server = server(&site);
+    let users = connect(&SubscriberSettings {
+        absent_lifetime: Duration::from_hours(1),
+        cache_lifetime: Duration::from_hours(1),
+        ..without_cache(&server)
+    });
+    assert_eq!((shown(&users, "alice"), shown(&users, "carol")), ("secret".to_owned(), "none".to_owned()));
+    server.execute("UPDATE subscriber SET password = 'other' WHERE username = 'alice'");
+    server.execute(&format!(
+        "INSERT INTO subscriber (username, domain, password) VALUES ('carol', '{REALM}', 'hers')"
+    ));
+    assert_eq!((shown(&users, "alice"), shown(&users, "carol")), ("secret".to_owned(), "none".to_owned()));
+    users.forget();
+    assert_eq!((shown(&users, "alice"), shown(&users, "carol")), ("other".to_owned(), "hers".to_owned()));
+}
+
+/// Users who are kept go on, everybody else is refused at once; when the server is back, all is good again.
+#[test]
+fn a_database_that_is_killed_is_used_again_when_it_is_back() {
+    let site = TestSite::new("users-kill");
+    let mut server = server(&site);
+    let users = connect(&without_cache(&server));
+    assert_eq!(shown(&users, "alice"), "secret");
+    server.kill();
+    until("it is noticed without a question", || (!users.status().is_up()).then_some(()));
+    assert_eq!(shown(&users, "alice"), "secret", "kept for an outage");
+    for _ in 0..100 {
+        let (sender, result) = channel();
+        let needs = Needs { user: b"bob", realm: REALM.as_bytes(), algorithm: Algorithm::Md5 };
+        users.ask(needs, Box::new(move |result| drop(sender.send(result))));
+        let Ok(Err(error)) = result.try_recv() else { panic!("it is answered when the call returns") };
+        assert!(error.to_string().starts_with("the database of users cannot be asked: "), "{error}");
+    }
+    assert_eq!(shown(&users, "nobody@other.example"), "none", "that needs no database");
+    let status = users.status();
+    assert!(
+        status.failed_total >= 100 && status.lost_total == 4 && status.last_error.is_some(),
+        "{status:?}"
+    );
+    server.restart();
+    until("it is used again", || secret(&users, "bob").is_ok().then_some(()));
+    server.execute("UPDATE subscriber SET password = 'other' WHERE username = 'alice'");
+    assert_eq!(shown(&users, "alice"), "other");
+}
+
+/// A look-up that the database does not answer, here because the table is locked, is given up on both sides: no connection
+/// is left behind for each of them.
+#[test]
+fn a_look_up_that_hangs_is_given_up() {
+    let site = TestSite::new("users-hang");
+    let server = server(&site);
+    let mut settings = without_cache(&server);
+    (settings.timeout, settings.connections) = (Duration::from_millis(200), 2);
+    let users = connect(&settings);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let locked = "BEGIN; LOCK TABLE subscriber IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep(60)";
+            // Ends with an error when the test has seen enough.
+            server.try_execute(locked).expect_err("it is ended");
+        });
+        let locks = "SELECT count(*) FROM pg_locks WHERE mode = 'AccessExclusiveLock' AND granted";
+        until("the table is locked", || (server.execute(locks) != "0").then_some(()));
+        for _ in 0..10 {
+            let error = secret(&users, "bob").expect_err("the table is locked").to_string();
+            assert!(error.contains("no answer within") || error.contains("57014"), "{error}");
+        }
+        let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
+        until("nobody but us waits for the table", || {
+            let waiting: usize = server.execute(waiting).parse().expect("a number");
+            (waiting <= settings.connections).then_some(())
+        });
+        let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%pg_sleep%' AND pid <> pg_backend_pid()";
+        server.execute(end);
+    });
+    until("it is used again", || secret(&users, "bob").is_ok().then_some(()));
+}
+
+/// The rest of a limit of connections is other programs'.
+#[test]
+fn no_more_connections_are_made_than_allowed() {
+    let site = TestSite::new("users-limit");
+    let server = server(&site);
+    let mut settings = without_cache(&server);
+    settings.connections = 3;
+    let users = connect(&settings);
+    let (sender, results) = channel();
+    for n in 0..1000 {
+        let sender = sender.clone();
+        let user = format!("user{n}");
+        let needs = Needs { user: user.as_bytes(), realm: REALM.as_bytes(), algorithm: Algorithm::Md5 };
+        users.ask(needs, Box::new(move |result| drop(sender.send(result))));
+    }
+    for _ in 0..1000 {
+        let result = results.recv_timeout(Duration::from_secs(30)).expect("an answer");
+        assert!(matches!(result, Ok(None)), "{result:?}");
+    }
+    let others = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()";
+    assert_eq!(server.execute(others), "3");
+    drop(users);
+    until("all are closed", || (server.execute(others) == "0").then_some(()));
+}
+
+/// What a stranger sends as a user name must not cost connections.
+#[test]
+fn a_name_that_the_database_cannot_hold_disturbs_nobody() {
+    let site = TestSite::new("users-latin");
+    let server = server(&site);
+    server.execute("CREATE DATABASE latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0");
+    let settings = without_cache(&server);
+    let url = settings.url.replace("/postgres", "/latin");
+    server.execute_in("latin", TABLE);
+    let users = connect(&SubscriberSettings { url, ..settings });
+    for name in ["\u{1F600}", "\u{20AC}uro", "\0", &"x".repeat(256)] {
+        assert_eq!(shown(&users, name), "none", "{name}");
+    }
+    assert_eq!((users.status().lost_total, users.status().failed_total), (0, 0));
+}
+
+#[test]
+fn what_is_wrong_is_said_without_the_password() {
+    let site = TestSite::new("users-errors");
+    let server = server(&site);
+    let good = without_cache(&server);
+    let mut table = good.clone();
+    table.columns.table = "subscribers".to_owned();
+    let mut column = good.clone();
+    column.columns.ha1b = Some("ha2".to_owned());
+    let password = SubscriberSettings { url: good.url.replace("top%20secret", "t0p-s3cret"), ..good.clone() };
+    for (settings, why) in
+        [(table, "\"subscribers\" does not exist"), (column, "\"ha2\" does not exist"), (password, "28P01")]
+    {
+        let users = Subscribers::start(&settings).expect("users");
+        let error = secret(&users, "alice").expect_err("nothing is known").to_string();
+        assert!(error.contains(why), "{error}");
+        let shown = format!("{error} {settings:?} {:?}", users.status());
+        assert!(!shown.contains("s3cret") && !shown.contains("top"), "{shown}");
+    }
+}
+
+/// Whoever passes for the server, or reads along, asks for the password in clear text.
+#[test]
+fn a_password_goes_nowhere_in_clear_text_unless_that_is_allowed() {
+    for (parameter, is_told) in [("", false), ("?require_auth=password", true)] {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("it is bound");
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("it connects");
+            let mut buffer = [0; 4096];
+            assert!(stream.read(&mut buffer).expect("the startup message") > 0);
+            stream.write_all(b"R\0\0\0\x08\0\0\0\x03").expect("it reads");
+            let length = stream.read(&mut buffer).unwrap_or_default();
+            String::from_utf8_lossy(&buffer[..length]).into_owned()
+        });
+        let url = format!("postgres://owner:s3cret@{address}/postgres{parameter}");
+        let settings = SubscriberSettings { connections: 1, ..SubscriberSettings::new(&url) };
+        let users = Subscribers::start(&settings).expect("users");
+        let error = secret(&users, "alice").expect_err("nothing is known").to_string();
+        let got = server.join().expect("no panic");
+        assert_eq!(got.contains("s3cret"), is_told, "{got}");
+        assert_eq!(error.contains("clear text"), !is_told, "{error}");
+    }
+}
+
+#[test]
+fn settings_that_can_never_work_are_refused() {
+    let url = "postgres://owner:s3cret@127.0.0.1/postgres";
+    let change = |change: fn(&mut SubscriberSettings)| {
+        let mut settings = SubscriberSettings::new(url);
+        change(&mut settings);
+        settings
+    };
+    let cases = [
+        (change(|settings| settings.url = "http://s3cret".to_owned()), "postgres://user:password@host"),
+        (change(|settings| settings.url = "user=owner password=s3cret".to_owned()), "names no host"),
+        (change(|settings| settings.url += "?sslmode=s3cret"), "postgres://user:password@host"),
+        (change(|settings| settings.url += "?sslmode=require"), "TLS"),
+        (change(|settings| settings.url += "?host=/run/postgresql"), "Unix sockets"),
+        (change(|settings| settings.connections = 0), "0 are allowed"),
+        (change(|settings| settings.timeout = Duration::ZERO), "timeout"),
+        (change(|settings| settings.long_algorithm = Algorithm::Md5), "SHA-256"),
+        (
+            change(|settings| {
+                let columns = &mut settings.columns;
+                (columns.password, columns.ha1, columns.ha1b) = (None, None, None);
+            }),
+            "no secret",
+        ),
+    ];
+    for (settings, why) in cases {
+        let Err(error) = Subscribers::start(&settings) else { panic!("taken, without {why}") };
+        assert!(error.to_string().contains(why), "{error}");
+        assert!(!error.to_string().contains("s3cret"), "{error}");
+    }
+}

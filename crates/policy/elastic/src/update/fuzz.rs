@@ -1,0 +1,199 @@
+//! What must hold whatever somebody on the way does with connections, as a function that fuzzers and property tests call: it
+//! panics when it does not.
+
+use super::{Announcements, Key, Lines, Receiver, Refusal, Sender, Server, Update};
+use base::Instant;
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+/// What both ends have in all runs.
+const KEY: [u8; 16] = *b"0123456789abcdef";
+/// Updates that each sender makes at most.
+const UPDATES: usize = 64;
+
+/// Reads `data` as what senders send, and what somebody does with it who has all lines of all connections but not the key.
+///
+/// # Panics
+/// When an update is accepted that was not the next one of its connection.
+pub fn updates(data: &[u8]) {
+    run(data);
+    // Of these nothing is kept, they only must not fail.
+    let sender = Sender::greeted(Key::new(&KEY), data);
+    if let Ok(sender) = sender {
+        let _ = sender.answer(data);
+    }
+    let _ = core::str::from_utf8(data).map(str::parse::<Server>);
+}
+
+/// What was accepted, and what was refused.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Outcome {
+    accepted: usize,
+    refused: BTreeMap<Refusal, usize>,
+}
+
+/// A connection with both ends, and what has passed.
+struct Connection {
+    sender: Sender,
+    receiver: Receiver,
+    lines: Lines,
+    /// What its sender has made, and each as a line.
+    made: Vec<(Server, f64, String)>,
+    accepted: usize,
+    is_closed: bool,
+}
+
+impl Connection {
+    fn new(number: usize) -> Self {
+        let mut nonce = [7; super::NONCE_BYTES];
+        nonce[..8].copy_from_slice(&(number as u64).to_be_bytes());
+        let receiver = Receiver::new(Key::new(&KEY), nonce);
+        let greeting = receiver.greeting();
+        let sender = Sender::greeted(Key::new(&KEY), greeting.trim_end().as_bytes()).expect("a greeting");
+        Self { sender, receiver, lines: Lines::default(), made: Vec::new(), accepted: 0, is_closed: false }
+    }
+
+    fn make(&mut self, which: u8) {
+        if self.made.len() < UPDATES {
+            let server: Server = ["10.0.0.1", "10.0.0.2", "sip.example.com"][usize::from(which % 3)]
+                .parse()
+                .expect("the constants are servers");
+            let capacity = f64::from(which) / 8.0;
+            let line = self.sender.update(&server, capacity);
+            self.made.push((server, capacity, line));
+        }
+    }
+
+    /// Gives the receiver these bytes; what it accepts goes to `take`, whose refusals close the connection, too.
+    fn deliver(
+        &mut self,
+        mut bytes: &[u8],
+        outcome: &mut Outcome,
+        mut take: impl FnMut(&Update) -> Result<(), Refusal>,
+    ) {
+        while !self.is_closed && !bytes.is_empty() {
+            let room = self.lines.room();
+            let count = room.len().min(bytes.len());
+            room[..count].copy_from_slice(&bytes[..count]);
+            bytes = &bytes[count..];
+            self.lines.filled(count);
+            loop {
+                let line = match self.lines.next() {
+                    Ok(None) => break,
+                    Ok(Some(line)) => self.receiver.line(line),
+                    Err(refusal) => Err(refusal),
+                };
+                let refused = match line {
+                    Ok(update) => {
+                        let (server, capacity, _) = &self.made[self.accepted];
+                        self.accepted += 1;
+                        let number = self.accepted as u64;
+                        let made = Update { number, server: server.clone(), capacity: *capacity };
+                        assert_eq!(update, made, "not what the sender has made next");
+                        take(&update).err()
+                    }
+                    Err(refusal) => Some(refusal),
+                };
+                if let Some(refusal) = refused {
+                    *outcome.refused.entry(refusal).or_default() += 1;
+                    self.is_closed = true;
+                    assert!(self.receiver.line(b"").is_err());
+                    break;
+                }
+                outcome.accepted += 1;
+            }
+        }
+    }
+}
+
+/// Each four bytes are a step: what is done, on which connections, with which line, and where in it.
+fn run(data: &[u8]) -> Outcome {
+    let mut outcome = Outcome::default();
+    let mut connections: Vec<_> = (0..2).map(Connection::new).collect();
+    let mut known = Announcements::default();
+    // By which connection the last update of a server came: what `known` has to agree with.
+    let mut newest: BTreeMap<Server, usize> = BTreeMap::new();
+    let mut now = Instant::ZERO;
+    let (steps, _) = data.as_chunks::<4>();
+    for &[what, ways, which, place] in steps {
+        now += Duration::from_millis(u64::from(place));
+        let (to, of) =
+            (usize::from(ways & 15) % connections.len(), usize::from(ways >> 4) % connections.len());
+        let made = &connections[of].made;
+        let line = made.get(usize::from(which) % made.len().max(1)).map(|made| made.2.clone().into_bytes());
+        let line = line.unwrap_or_default();
+        let at = usize::from(place) % line.len().max(1);
+        let bytes = match what % 8 {
+            0 | 1 => {
+                connections[to].make(which);
+                continue;
+            }
+            2 if connections.len() < 8 => {
+                connections.push(Connection::new(connections.len()));
+                continue;
+            }
+            // The next line of its own connection: what happens where nobody interferes.
+            3 | 4 => {
+                let own = &connections[to];
+                own.made.get(own.accepted).map(|made| made.2.clone().into_bytes()).unwrap_or_default()
+            }
+            5 => line
+                .iter()
+                .enumerate()
+                .map(|(i, byte)| if i == at { byte ^ (what >> 3) } else { *byte })
+                .collect(),
+            6 => [&line[..at], &data[..data.len().min(usize::from(what >> 3))], b"\n"].concat(),
+            _ => line,
+        };
+        let connection = &mut connections[to];
+        connection.deliver(&bytes, &mut outcome, |update| {
+            let is_late = newest.get(&update.server).is_some_and(|newest| *newest > to);
+            let taken = known.take(now, to as u64, update.server.clone(), update.capacity);
+            assert_eq!(taken.is_err(), is_late, "{update:?}");
+            if taken.is_ok() {
+                newest.insert(update.server.clone(), to);
+            }
+            taken
+        });
+    }
+    outcome
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_seeds_of_the_fuzz_target_reach_their_subjects() {
+        for (name, accepted, refused) in [
+            ("honest", 3, None),
+            ("replayed", 1, Some(Refusal::WrongNumber)),
+            ("other-connection", 0, Some(Refusal::WrongCode)),
+            ("altered", 1, Some(Refusal::WrongCode)),
+            ("cut", 0, Some(Refusal::Malformed)),
+            ("late", 1, Some(Refusal::Superseded)),
+        ] {
+            let path = format!("{}/../../../fuzz/seeds/updates/{name}", env!("CARGO_MANIFEST_DIR"));
+            let outcome = run(&std::fs::read(&path).expect(&path));
+            let refused = refused.map(|refusal| (refusal, 1)).into_iter().collect();
+            assert_eq!(outcome, Outcome { accepted, refused }, "{name}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_is_accepted_but_what_is_next(data in prop::collection::vec(any::<u8>(), 0..800)) {
+            updates(&data);
+        }
+
+        /// Mostly honest, so that much is accepted before something is not.
+        #[test]
+        fn nor_after_much_was(steps in prop::collection::vec((0..40_u8, any::<[u8; 3]>()), 0..200)) {
+            let step = |(what, [ways, which, place]): (u8, [u8; 3])| {
+                [if what < 32 { [0, 3][usize::from(what % 2)] } else { what }, ways, which, place]
+            };
+            updates(&steps.into_iter().flat_map(step).collect::<Vec<_>>());
+        }
+    }
+}

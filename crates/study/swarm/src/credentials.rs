@@ -1,0 +1,177 @@
+//! Digest authentication, the client's side, and an observer's (RFC 3261 §22, RFC 7616): who knows the password has the response.
+
+use crate::plan::{DOMAIN, password};
+use digest_auth::Algorithm;
+use std::collections::BTreeMap;
+use wire::build::RequestBuilder;
+use wire::{AuthText, Challenge, Credentials, Message, Method};
+
+/// The client's part of what is hashed; its value is of no matter here.
+const CNONCE: &[u8] = b"c";
+/// Each nonce is used once.
+const COUNT: &[u8] = b"00000001";
+/// The branch of a request with credentials is that of the one without, and this.
+const AGAIN: &str = "c";
+
+/// The response that proves to know a password (RFC 7616 §3.4.1, with `qop=auth`).
+fn response(
+    algorithm: Algorithm,
+    (name, secret): (&[u8], &[u8]),
+    nonce: &[u8],
+    request: &[&[u8]],
+) -> Vec<u8> {
+    let user = algorithm.hash(&[name, DOMAIN.as_bytes(), secret]).hex();
+    let request = algorithm.hash(request).hex();
+    algorithm.hash(&[&user, nonce, COUNT, CNONCE, b"auth", &request]).hex()
+}
+
+/// What a user answers a challenge with; the field's name is that of the challenge's kind.
+pub(crate) fn answer(
+    challenged: &Message<'_>,
+    name: &[u8],
+    secret: &[u8],
+    uri: &[u8],
+) -> Option<(&'static str, Vec<u8>)> {
+    let (challenges, field) = match challenged.status()? {
+        401 => ("WWW-Authenticate", "Authorization"),
+        407 => ("Proxy-Authenticate", "Proxy-Authorization"),
+        _ => return None,
+    };
+    let challenge = Challenge::parse(challenged.headers(challenges).next()?).ok()?;
+    let algorithm = Algorithm::of(challenge.algorithm.as_ref().map(|text| text.text()).as_deref())?;
+    let nonce = challenge.nonce.text();
+    let method = challenged.cseq().method.name().as_bytes();
+    let response = response(algorithm, (name, secret), &nonce, &[method, uri]);
+    let credentials = Credentials {
+        username: AuthText::quote(name),
+        realm: AuthText::quote(DOMAIN.as_bytes()),
+        nonce: AuthText::quote(&nonce),
+        uri: AuthText::quote(uri),
+        response: AuthText::quote(&response),
+        algorithm: Some(AuthText::quote(algorithm.name().as_bytes())),
+        cnonce: Some(AuthText::quote(CNONCE)),
+        opaque: None,
+        qop: Some(AuthText::quote(b"auth")),
+        nc: Some(AuthText::quote(COUNT)),
+        userhash: false,
+    };
+    let mut value = Vec::new();
+    credentials.write(&mut value);
+    Some((field, value))
+}
+
+/// Who has proved to send this request: the observer's own calculation.
+pub(crate) fn prover(request: &Message<'_>) -> Option<Vec<u8>> {
+    let method = request.cseq().method_name.of(request.bytes());
+    let field = if method == b"REGISTER" { "Authorization" } else { "Proxy-Authorization" };
+    let proves = |value| {
+        let it = Credentials::parse(value).ok()?;
+        let algorithm = Algorithm::of(it.algorithm.as_ref().map(|text| text.text()).as_deref())?;
+        let (name, uri) = (it.username.text().into_owned(), it.uri.text());
+        let right = response(algorithm, (&name, &password(&name)), &it.nonce.text(), &[method, &uri]);
+        (*it.realm.text() == *DOMAIN.as_bytes() && *it.response.text() == right[..]).then_some(name)
+    };
+    request.headers(field).find_map(proves)
+}
+
+/// Stands between a caller, which knows nothing of passwords, and its proxy: what is challenged is sent again with credentials.
+pub(crate) struct Chaperon {
+    name: Vec<u8>,
+    secret: Vec<u8>,
+    /// INVITEs by the caller's branch.
+    asked: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// Those that went again with credentials.
+    again: BTreeMap<Vec<u8>, Vec<u8>>,
+}
+
+/// What becomes of a response.
+pub(crate) enum Heard {
+    /// The caller gets it.
+    Told(Vec<u8>),
+    /// This is sent in its place.
+    Answered(Vec<Vec<u8>>),
+}
+
+impl Chaperon {
+    /// Of who has this name, and knows the password or not.
+    pub(crate) fn new(name: &[u8], knows_password: bool) -> Self {
+        let secret = if knows_password { password(name) } else { b"guessed".to_vec() };
+        Self { name: name.to_vec(), secret, asked: BTreeMap::new(), again: BTreeMap::new() }
+    }
+
+    /// What is sent in the place of what the caller sends.
+    pub(crate) fn says(&mut self, bytes: &[u8]) -> Vec<u8> {
+        let Ok(message) = wire::scan(bytes) else { return bytes.to_vec() };
+        let Some(branch) = message.top_via().branch.filter(|_| message.method().is_some()) else {
+            return bytes.to_vec();
+        };
+        let again = self.again.get(branch);
+        match message.method() {
+            Some(Method::Invite) if again.is_none() => {
+                self.asked.insert(branch.to_vec(), bytes.to_vec());
+                bytes.to_vec()
+            }
+            Some(Method::Invite) => again.cloned().unwrap_or_default(),
+            _ if again.is_some() => rebranched(bytes, branch),
+            _ => bytes.to_vec(),
+        }
+    }
+
+    /// What becomes of what comes for the caller.
+    pub(crate) fn hears(&mut self, bytes: &[u8]) -> Heard {
+        let Ok(message) = wire::scan(bytes) else { return Heard::Told(bytes.to_vec()) };
+        let branch = message.top_via().branch.filter(|_| message.status().is_some()).unwrap_or_default();
+        let first = branch.strip_suffix(AGAIN.as_bytes()).filter(|first| self.again.contains_key(*first));
+        if let Some(first) = first {
+            return Heard::Told(replaced(bytes, branch, first));
+        }
+        let asked = self.asked.get(branch).filter(|_| message.status() == Some(407));
+        let Some(asked) = asked else { return Heard::Told(bytes.to_vec()) };
+        let invite = wire::scan(asked).expect("it was read when it was sent");
+        let mut sent = vec![ack(&invite, &message)];
+        if !self.again.contains_key(branch) {
+            let uri = invite.uri().unwrap_or_default();
+            let Some((field, value)) = answer(&message, &self.name, &self.secret, uri) else {
+                return Heard::Told(bytes.to_vec());
+            };
+            let request = with_field(&rebranched(asked, branch), field, &value);
+            self.again.insert(branch.to_vec(), request.clone());
+            sent.push(request);
+        }
+        Heard::Answered(sent)
+    }
+}
+
+/// The ACK to a failure (RFC 3261 §17.1.1.3).
+fn ack(invite: &Message<'_>, response: &Message<'_>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    RequestBuilder::new(&mut bytes, "ACK", invite.uri().unwrap_or_default())
+        .header("Via", invite.top_via().value.of(invite.bytes()))
+        .header("Max-Forwards", "70")
+        .header("From", invite.from())
+        .header("To", response.to())
+        .header("Call-ID", invite.call_id())
+        .header("CSeq", format!("{} ACK", invite.cseq().number))
+        .finish(b"");
+    bytes
+}
+
+/// A field before the first Max-Forwards.
+pub(crate) fn with_field(bytes: &[u8], name: &str, value: &[u8]) -> Vec<u8> {
+    let at = find(bytes, b"\r\nMax-Forwards:").expect("requests of ours have one");
+    [&bytes[..at], b"\r\n", name.as_bytes(), b": ", value, &bytes[at..]].concat()
+}
+
+fn rebranched(bytes: &[u8], branch: &[u8]) -> Vec<u8> {
+    replaced(bytes, branch, &[branch, AGAIN.as_bytes()].concat())
+}
+
+/// With another text for the first of these.
+fn replaced(bytes: &[u8], old: &[u8], new: &[u8]) -> Vec<u8> {
+    let Some(at) = find(bytes, old) else { return bytes.to_vec() };
+    [&bytes[..at], new, &bytes[at + old.len()..]].concat()
+}
+
+fn find(bytes: &[u8], text: &[u8]) -> Option<usize> {
+    bytes.windows(text.len()).position(|part| part == text)
+}

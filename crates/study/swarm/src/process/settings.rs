@@ -1,0 +1,165 @@
+//! What the configuration of a site says to its control plane.
+
+use super::{EPOCH_UNIX, TOKEN_LIFETIME, tokens};
+use crate::plan::{DOMAIN, FilePlan, HomePlan, PoolPlan, RoutePlan, SITES, SiteRole, When, user_behind};
+use ::node::{
+    AuthenticationSettings, DialogSettings, Distribution, HomeSettings, Orphans, ProxyLimits, Routes,
+};
+use balance::{PoolId, SessionSettings};
+use control::{Address, ControlSettings, MemberSettings, PoolSettings};
+use core::time::Duration;
+use digest_auth::{BanSettings, Limit, NonceScope, NonceSettings};
+use route::{
+    Choice, Conditions, Failover, Field, Forward, Network, Origin, Part, Pattern, Place, Pools, RateSettings,
+    Rule, Table, Target,
+};
+use std::sync::Arc;
+
+/// All callers have one address, and some guess: nobody is kept out for that, so that every guess is judged.
+const GUESSES: Limit = Limit { failures: 32_000, every: Duration::from_secs(1), at_once: 60_000 };
+
+/// Minutes, as usual.
+const NONCE_LIFETIME: Duration = Duration::from_mins(5);
+
+pub(super) fn settings(role: &SiteRole, site: u16, key: u8) -> ControlSettings {
+    // Proxies that share out state share no keys: who has another's would take its answers for its own. What shares keys is
+    // of the first group.
+    let of_its_own = site + 1;
+    match role {
+        SiteRole::Balancer(file) => of_file(file, Orphans::Reject, 0, key),
+        SiteRole::Proxy(file) if file.forwards(Forward::Distributed) => {
+            of_file(file, Orphans::Balance, of_its_own, key)
+        }
+        SiteRole::Proxy(file) => of_file(file, Orphans::Balance, 0, key),
+        SiteRole::Mixed(file) => of_file(file, Orphans::Reject, of_its_own, key),
+        SiteRole::Home(plan) => of_home(plan, key),
+    }
+}
+
+/// What `[registrar]` alone makes: a route to users, for users only where they have passwords.
+fn of_home(plan: &HomePlan, key: u8) -> ControlSettings {
+    let rule = Rule {
+        name: "users".to_owned(),
+        conditions: Conditions { origin: Origin::Anyone, ..Conditions::default() },
+        authenticate: plan.authenticates,
+        target: Target::Location,
+        ..Rule::default()
+    };
+    let registrar = location::Settings {
+        domains: vec![DOMAIN.as_bytes().into()],
+        // Plans last for minutes.
+        expires_min: 1,
+        ..location::Settings::default()
+    };
+    let authentication = plan.authenticates.then(|| AuthenticationSettings {
+        digest: digest_auth::Settings::new(DOMAIN.as_bytes()),
+        nonces: NonceSettings { lifetime: NONCE_LIFETIME, scope: NonceScope::Source },
+        bans: BanSettings { pair: GUESSES, source: GUESSES, network: GUESSES, user: GUESSES, known: GUESSES },
+    });
+    ControlSettings {
+        routes: Arc::new(Routes { table: Table::new(vec![rule], &[]), access: Vec::new() }),
+        home: Some(Arc::new(HomeSettings {
+            registrar,
+            authentication,
+            forward: Forward::Transaction,
+            trusted: Box::default(),
+        })),
+        ..common(key)
+    }
+}
+
+/// `[pool.<name>]`s and next hops as pools, and `[[route]]`s.
+fn of_file(file: &FilePlan, orphans: Orphans, group: u16, key: u8) -> ControlSettings {
+    let member = |(pool, max_calls): (PoolId, u32), member: &crate::PlannedMember| MemberSettings {
+        address: Address::Socket(member.destination.address()),
+        capacity: member.capacity,
+        max_calls,
+        pool,
+    };
+    let members = (0..)
+        .map(PoolId)
+        .zip(&file.pools)
+        .flat_map(|(number, pool)| pool.members.iter().map(move |one| member((number, pool.max_calls), one)));
+    let pool = |pool: &PoolPlan| PoolSettings {
+        name: pool.name.clone(),
+        mode: pool.mode,
+        policy: pool.policy,
+        health: pool.health,
+        probes: pool.probes,
+        queue: pool.queue.clone(),
+    };
+    // Each shard keeps as many sessions as the plan says.
+    let max_sessions = file.sessions.max_sessions.saturating_mul(file.shards.into());
+    let dialogs = || {
+        let pools = file.pools.iter().map(|pool| pool.name.clone()).collect();
+        Arc::new(DialogSettings { calls: file.calls.clone(), pools, ..DialogSettings::default() })
+    };
+    let distribution = || Distribution {
+        neighbours: vec![sites()],
+        settings: distribute::Settings { law: file.law, ..Distribution::default().settings },
+    };
+    let rules = file.routes.iter().map(|route| rule(file, route)).collect();
+    ControlSettings {
+        pools: file.pools.iter().map(pool).collect(),
+        members: members.collect(),
+        sessions: SessionSettings { max_sessions, ..file.sessions.clone() },
+        routes: Arc::new(Routes { table: Table::new(rules, &[]), access: Vec::new() }),
+        tokens: Arc::new(tokens(key, group)),
+        orphans,
+        limits: file.limits,
+        dialogs: file.forwards(Forward::Dialog).then(dialogs),
+        distribution: file.forwards(Forward::Distributed).then(distribution),
+        ..common(key)
+    }
+}
+
+fn rule(file: &FilePlan, route: &RoutePlan) -> Rule {
+    let choice = |(place, name): (u16, &String)| {
+        let priority = if route.spreads { 1 } else { place };
+        file.pool(name).map(|(pool, _)| Choice { pool, priority, weight: 1.0 })
+    };
+    let choices = (1..).zip(&route.pools).filter_map(choice).collect();
+    let conditions = match route.when {
+        None => Conditions::default(),
+        Some(When::FromSite) => {
+            Conditions { origin: Origin::Anyone, sources: vec![sites()], ..Conditions::default() }
+        }
+        Some(When::Behind(number)) => {
+            let user = Field::Uri(Place::RequestUri, Part::User);
+            let is = Pattern::Exact(user_behind(number).into_bytes());
+            let texts = vec![(user, vec![is])];
+            Conditions { origin: Origin::Anyone, texts, ..Conditions::default() }
+        }
+    };
+    let target = Target::Pools(Pools { choices, failover: Failover::default() });
+    Rule { name: format!("{:?}", route.when), conditions, target, ..Rule::default() }
+}
+
+/// Where the other sites are.
+fn sites() -> Network {
+    let [a, b, c, d] = SITES;
+    format!("{a}.{b}.{c}.{d}/32").parse().expect("a network")
+}
+
+fn common(key: u8) -> ControlSettings {
+    ControlSettings {
+        pools: Vec::new(),
+        members: Vec::new(),
+        sessions: SessionSettings::default(),
+        routes: Arc::new(Routes { table: Table::new(Vec::new(), &[]), access: Vec::new() }),
+        rates: RateSettings::default(),
+        home: None,
+        orphans: Orphans::Reject,
+        limits: ProxyLimits::default(),
+        distribution: None,
+        dialogs: None,
+        own_names: Vec::new(),
+        tokens: Arc::new(tokens(key, 0)),
+        token_lifetime: TOKEN_LIFETIME,
+        epoch_unix: EPOCH_UNIX,
+        tell_failures: false,
+        // Everybody in here is known by address.
+        refresh: Duration::MAX,
+        stop_wait: Duration::MAX,
+    }
+}

@@ -1,0 +1,74 @@
+//! The stores of a registrar: bindings, and the secrets of users.
+
+use crate::plan::{HomePlan, StoreState, password};
+use crate::process::EPOCH_UNIX;
+use base::{Instant, Rng, UnixTime};
+use core::time::Duration;
+use digest_auth::Secret;
+use location::{MemoryLimits, MemoryStore, StoreError};
+use node::{Asked, StoreAnswer, UsersUnavailable};
+use rand::Rng as _;
+
+/// A store that does not know what became of a change has made it as often as not.
+const CHANGED: f64 = 0.5;
+/// Of the questions to a store that takes its time, so many are answered when nobody waits any more.
+const TOO_LATE: f64 = 0.01;
+const LATE: Duration = Duration::from_secs(6);
+
+pub(super) struct Stores {
+    plan: HomePlan,
+    bindings: MemoryStore,
+    pub(super) state: StoreState,
+    rng: Rng,
+}
+
+pub(super) fn date(now: Instant) -> UnixTime {
+    UnixTime::from_secs(EPOCH_UNIX) + now.saturating_since(Instant::ZERO)
+}
+
+impl Stores {
+    pub(super) fn new(plan: &HomePlan, rng: Rng) -> Self {
+        let bindings = MemoryStore::new(MemoryLimits::default());
+        Self { plan: plan.clone(), bindings, state: StoreState::Up, rng }
+    }
+
+    /// The process has ended.
+    pub(super) fn process_ended(&mut self) {
+        if !self.plan.is_durable {
+            self.bindings = MemoryStore::new(MemoryLimits::default());
+        }
+    }
+
+    /// What is answered, and after what time; what is to be changed is changed now.
+    pub(super) fn ask(&mut self, now: Instant, about: Asked) -> Option<(Duration, StoreAnswer)> {
+        let time = match self.plan.answers_within {
+            None => Duration::ZERO,
+            Some(_) if now < self.plan.late_until && self.rng.random_bool(TOO_LATE) => LATE,
+            Some(within) => within.mul_f64(self.rng.random()),
+        };
+        let answer = match (about, self.state) {
+            (Asked::Location(ask), StoreState::Up) => {
+                StoreAnswer::Location(ask.put_to(&mut self.bindings, date(now)), date(now))
+            }
+            (Asked::Location(ask), state) => {
+                if self.rng.random_bool(CHANGED) {
+                    ask.put_to(&mut self.bindings, date(now));
+                }
+                if state == StoreState::Silent {
+                    return None;
+                }
+                StoreAnswer::Location(
+                    ask.failed(StoreError::Unavailable("it is said so".to_owned())),
+                    date(now),
+                )
+            }
+            (Asked::User { .. }, StoreState::Silent) => return None,
+            (Asked::User { .. }, StoreState::Failing) => StoreAnswer::User(Err(UsersUnavailable)),
+            (Asked::User { name, .. }, StoreState::Up) => {
+                let is_known = name.starts_with(b"user-") || name.starts_with(b"caller-");
+                StoreAnswer::User(Ok(is_known.then(|| Secret::Clear(password(&name).into()))))
+            }
+        };
+        Some((time, answer))
+    }
+}

@@ -1,0 +1,197 @@
+//! Pages of rules (`docs/rfc/`) against the marks in code and tests: every rule has both, every mark has its rule, and the
+//! page names the places where they are.
+//!
+//! A rule has a section and a number of our own; its mark is both in brackets, with a hyphen between, in a comment.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+const UPDATE: &str = "UPDATE_DOCS";
+
+/// Rule to the places that bear its mark.
+type Marks = BTreeMap<String, BTreeSet<String>>;
+
+/// Where the marks of a page are looked for: folders of crates (`node/src`), each with what its files are called by in the page.
+#[derive(Clone, Copy, Debug)]
+pub struct Places<'a> {
+    /// Folders of code.
+    pub code: &'a [(&'a str, &'a str)],
+    /// Folders of tests, and of code with unit tests in it. A test is named with its function.
+    pub tests: &'a [(&'a str, &'a str)],
+}
+
+/// Compares pages of `docs/rfc/` with the marks of their rules. `UPDATE_DOCS=1` writes the places into the pages. Gives
+/// the number of rules.
+///
+/// # Panics
+/// When a rule has no mark in code or tests, a mark in these places has no rule in any page, or a page is old.
+pub fn compare(pages: &[&str], places: Places<'_>) -> usize {
+    let (mut code, mut tests) = (Marks::new(), Marks::new());
+    for (folder, prefix) in places.code {
+        collect(&folder_of(folder), prefix, false, &mut code);
+    }
+    for (folder, prefix) in places.tests {
+        collect(&folder_of(folder), prefix, true, &mut tests);
+    }
+    let none: [String; 0] = [];
+    let mut count = 0;
+    for page in pages {
+        let path = docs().join(page);
+        let text = std::fs::read_to_string(&path).expect("the page is part of the repository");
+        let (expected, rules) = filled(&text, &code, &tests);
+        let missing = |marks: &Marks| {
+            rules.iter().filter(|rule| !marks.contains_key(*rule)).cloned().collect::<Vec<_>>()
+        };
+        assert_eq!(missing(&code), none, "{page}: rules without a mark in the code");
+        assert_eq!(missing(&tests), none, "{page}: rules without a mark in a test");
+        if std::env::var_os(UPDATE).is_some() {
+            std::fs::write(&path, &expected).expect("the repository can be written to");
+        } else {
+            assert!(text == expected, "{} is old: run with {UPDATE}=1", path.display());
+        }
+        count += rules.len();
+    }
+    let all = all_rules();
+    let unknown =
+        |marks: &Marks| marks.keys().filter(|rule| !all.contains(*rule)).cloned().collect::<Vec<_>>();
+    assert_eq!(unknown(&code), none, "marks in the code without a rule");
+    assert_eq!(unknown(&tests), none, "marks in tests without a rule");
+    count
+}
+
+fn crates() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// A path that begins with the name of a crate, as `node/src`, in the group of crates that has it.
+///
+/// # Panics
+/// When no group has the crate.
+pub fn folder_of(path: &str) -> PathBuf {
+    let name = path.split('/').next().unwrap_or(path);
+    let mut groups = [".", "sip", "policy", "live", "study"].iter().map(|group| crates().join(group));
+    let group = groups.find(|group| group.join(name).join("Cargo.toml").exists());
+    group.unwrap_or_else(|| panic!("no crate is called {name}")).join(path)
+}
+
+fn docs() -> PathBuf {
+    crates().join("../docs/rfc")
+}
+
+/// The rules of all pages.
+fn all_rules() -> BTreeSet<String> {
+    let mut rules = BTreeSet::new();
+    for entry in std::fs::read_dir(docs()).expect("docs/rfc") {
+        let page = std::fs::read_to_string(entry.expect("an entry").path()).expect("text");
+        rules.extend(page.lines().filter_map(rule).map(str::to_owned));
+    }
+    rules
+}
+
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).expect("a folder of the repository") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            files.extend(sources(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+    files.sort();
+    files
+}
+
+fn is_mark(text: &str) -> bool {
+    let digits = |text: &str, also: &str| {
+        text.starts_with(|c: char| c.is_ascii_digit())
+            && text.chars().all(|c| c.is_ascii_digit() || also.contains(c))
+    };
+    text.split_once('-').is_some_and(|(section, number)| digits(section, ".") && digits(number, ""))
+}
+
+/// The rules marked on a line.
+fn marks(line: &str) -> impl Iterator<Item = &str> {
+    line.split('[')
+        .skip(1)
+        .filter_map(|rest| rest.split_once(']'))
+        .map(|(mark, _)| mark)
+        .filter(|mark| is_mark(mark))
+}
+
+/// The rule of a row of a page.
+fn rule(row: &str) -> Option<&str> {
+    let cells: Vec<_> = row.split(" | ").collect();
+    let rule = cells[0].trim_start_matches("| ");
+    (cells.len() == 4 && is_mark(rule)).then_some(rule)
+}
+
+/// The marks in the comments of `folder`, by file, or by test where `functions` is set: those in the function, and those
+/// in the comment above it.
+fn collect(folder: &Path, prefix: &str, functions: bool, found: &mut Marks) {
+    for file in sources(folder) {
+        let name = file.strip_prefix(folder).expect("below it").to_string_lossy().into_owned();
+        let module = name.trim_end_matches(".rs");
+        let text = std::fs::read_to_string(&file).expect("text");
+        let tests = text.find("#[cfg(test)]").unwrap_or(text.len());
+        // Unit tests may have a file of their own.
+        let is_unit_test = file.file_name().is_some_and(|name| name == "tests.rs");
+        let is_test_file = folder.ends_with("tests") || is_unit_test;
+        if is_unit_test && !functions {
+            continue;
+        }
+        // Unit tests are tests, and what stands before them is code.
+        let part = match (functions, is_test_file) {
+            (true, false) => &text[tests..],
+            (false, false) => &text[..tests],
+            (_, true) => &text[..],
+        };
+        let mut place = format!("`{prefix}{name}`");
+        let mut above = Vec::new();
+        for line in part.lines() {
+            let line = line.trim_start();
+            if functions
+                && let Some((function, _)) = line.strip_prefix("fn ").and_then(|rest| rest.split_once('('))
+            {
+                place = format!("`{prefix}{module}::{function}`");
+                above.drain(..).for_each(|mark: String| {
+                    found.entry(mark).or_default().insert(place.clone());
+                });
+            }
+            let Some((before, comment)) = line.split_once("//") else { continue };
+            for mark in marks(comment) {
+                // A comment of documentation is about the function that follows.
+                if functions && before.is_empty() && comment.starts_with('/') {
+                    above.push(mark.to_owned());
+                } else {
+                    found.entry(mark.to_owned()).or_default().insert(place.clone());
+                }
+            }
+        }
+    }
+}
+
+/// The page with the places of each rule filled in, and its rules.
+fn filled(page: &str, code: &Marks, tests: &Marks) -> (String, BTreeSet<String>) {
+    let (mut out, mut rules) = (String::new(), BTreeSet::new());
+    for line in page.lines() {
+        if let Some(rule) = rule(line) {
+            let text = line.split(" | ").nth(1).unwrap_or_default();
+            let places = |marks: &Marks| {
+                let places = marks.get(rule).map(|places| places.iter().cloned().collect::<Vec<_>>());
+                places.unwrap_or_default().join(", ")
+            };
+            for cell in [rule, text, &places(code), &places(tests)] {
+                out += "| ";
+                out += cell;
+                out.push(' ');
+            }
+            out += "|\n";
+            assert!(rules.insert(rule.to_owned()), "{rule} is there twice");
+        } else {
+            out += line;
+            out.push('\n');
+        }
+    }
+    (out, rules)
+}
