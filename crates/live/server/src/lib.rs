@@ -15,6 +15,7 @@ mod key;
 pub mod latency;
 pub mod log;
 mod opened;
+mod proc;
 mod records;
 mod registrations;
 mod report;

@@ -1,12 +1,12 @@
 //! How busy the process is: its processor time, as part of what it may use. That is a processor for each thread of a shard, and no
 //! more than there are, and than the quota of its control groups. Or how busy it would be on a processor that is a model.
 
+use crate::proc::{ControlGroup, Mount};
 use base::{Instant, Ledger, Operation};
 use core::time::Duration;
-use procfs::process::{MountInfos, Process};
-use procfs::{ProcResult, ProcessCGroups};
 use rustix::time::{ClockId, clock_gettime};
 use std::fs::read_to_string;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// How often the figure is taken: [`distribute`'s](node::Distribution) period.
@@ -41,7 +41,7 @@ impl Meter {
     /// From now on, for a process with so many shards; or for the shard that has done this work, on a model.
     pub(crate) fn new(now: Instant, threads: usize, (model, work): (Option<ModelProcessor>, Ledger)) -> Self {
         let there = std::thread::available_parallelism().map_or(threads, usize::from);
-        let spent = model.map_or_else(spent, |model| model.time(work));
+        let spent = model.map_or_else(processor_time, |model| model.time(work));
         Self { threads: threads.min(there) as f64, model, since: now, spent }
     }
 
@@ -57,7 +57,7 @@ impl Meter {
             return None;
         }
         let (length, before) = (now.saturating_since(self.since), self.spent);
-        let spent = self.model.map_or_else(spent, |model| model.time(work()));
+        let spent = self.model.map_or_else(processor_time, |model| model.time(work()));
         (self.since, self.spent) = (now, spent);
         let used = self.spent.saturating_sub(before).as_secs_f64();
         let processors = self.model.map_or_else(|| self.processors(), |_| 1.0);
@@ -72,8 +72,8 @@ impl Meter {
     }
 }
 
-/// The processor time of all threads so far.
-fn spent() -> Duration {
+/// The processor time of all threads so far, the kernel's included.
+pub(crate) fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
@@ -111,27 +111,26 @@ fn first_version(quota: &str, period: &str) -> Option<f64> {
 }
 
 /// The control groups of this process and those around them.
-fn quotas() -> ProcResult<Vec<Quota>> {
-    let process = Process::myself()?;
-    Ok(of(&process.cgroups()?, &process.mountinfo()?))
+fn quotas() -> io::Result<Vec<Quota>> {
+    Ok(of(&ControlGroup::all()?, &Mount::all()?))
 }
 
-fn of(groups: &ProcessCGroups, mounts: &MountInfos) -> Vec<Quota> {
+fn of(groups: &[ControlGroup], mounts: &[Mount]) -> Vec<Quota> {
     let mut quotas = Vec::new();
-    for mount in &mounts.0 {
-        let (is_second, has_cpu) = (mount.fs_type == "cgroup2", mount.super_options.contains_key("cpu"));
-        let is_here = |group: &&procfs::ProcessCGroup| {
+    for mount in mounts {
+        let (is_second, has_cpu) = (mount.kind == "cgroup2", mount.options.iter().any(|it| it == "cpu"));
+        let is_here = |group: &&ControlGroup| {
             if is_second {
-                return group.hierarchy == 0;
+                return group.controllers.is_empty();
             }
-            mount.fs_type == "cgroup" && has_cpu && group.controllers.iter().any(|it| it == "cpu")
+            mount.kind == "cgroup" && has_cpu && group.controllers.iter().any(|it| it == "cpu")
         };
-        let group = groups.0.iter().find(is_here);
+        let group = groups.iter().find(is_here);
         let Some(group) = group else { continue };
         // In a namespace of its own a process may not see where it is; what is mounted there is what it may know.
-        let below = Path::new(&group.pathname).strip_prefix(&mount.root).unwrap_or(Path::new(""));
-        let directory = mount.mount_point.join(below);
-        for directory in directory.ancestors().take_while(|it| it.starts_with(&mount.mount_point)) {
+        let below = group.path.strip_prefix(&mount.root).unwrap_or(Path::new(""));
+        let directory = mount.point.join(below);
+        for directory in directory.ancestors().take_while(|it| it.starts_with(&mount.point)) {
             let directory = directory.to_owned();
             quotas.push(if is_second { Quota::Second(directory) } else { Quota::First(directory) });
         }
@@ -142,11 +141,9 @@ fn of(groups: &ProcessCGroups, mounts: &MountInfos) -> Vec<Quota> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use procfs::FromBufRead;
 
     fn found(groups: &str, mounts: &str) -> Vec<Quota> {
-        let groups = ProcessCGroups::from_buf_read(groups.as_bytes()).expect("groups");
-        of(&groups, &MountInfos::from_buf_read(mounts.as_bytes()).expect("mounts"))
+        of(&ControlGroup::parse(groups), &Mount::parse(mounts))
     }
 
     #[test]

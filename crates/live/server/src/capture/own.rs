@@ -1,7 +1,7 @@
 //! The addresses at which a server on this host listens, by its port.
 
+use crate::proc::Socket;
 use crate::socket::local_addresses;
-use procfs::net::{TcpState, tcp, tcp6, udp, udp6};
 use std::collections::BTreeSet;
 use std::io;
 use std::net::SocketAddr;
@@ -14,13 +14,11 @@ use std::net::SocketAddr;
 pub(crate) fn listening(port: u16) -> io::Result<Vec<SocketAddr>> {
     let mut bound = Vec::new();
     // A host without IPv6 has no table of it.
-    for table in [udp(), udp6()].into_iter().flatten() {
-        let sockets = table.into_iter().filter(|socket| socket.remote_address.port() == 0);
-        bound.extend(sockets.map(|socket| socket.local_address));
+    for table in ["udp", "udp6"].map(Socket::table).into_iter().flatten() {
+        bound.extend(table.iter().filter(|socket| socket.remote.port() == 0).map(|socket| socket.local));
     }
-    for table in [tcp(), tcp6()].into_iter().flatten() {
-        let sockets = table.into_iter().filter(|socket| socket.state == TcpState::Listen);
-        bound.extend(sockets.map(|socket| socket.local_address));
+    for table in ["tcp", "tcp6"].map(Socket::table).into_iter().flatten() {
+        bound.extend(table.iter().filter(|socket| socket.is_listening).map(|socket| socket.local));
     }
     bound.retain(|address| address.port() == port);
     spread(&bound)

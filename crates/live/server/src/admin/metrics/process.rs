@@ -1,8 +1,10 @@
 //! What the process takes of the machine, under the names that Prometheus's client libraries give it.
 
 use super::text::Page;
-use procfs::process::{LimitValue, Process};
-use procfs::{ProcResult, page_size, ticks_per_second};
+use crate::proc::{self, Status};
+use crate::utilisation::processor_time;
+use rustix::process::{Resource, getrlimit};
+use std::io;
 use std::sync::OnceLock;
 use std::time::SystemTime;
 
@@ -26,28 +28,19 @@ fn start_time(uptime_seconds: f64) -> f64 {
 
 struct Usage {
     processor_seconds: f64,
-    resident_bytes: u64,
-    virtual_bytes: u64,
-    threads: i64,
+    status: Status,
     open_files: usize,
     /// `None` for no limit.
     most_files: Option<u64>,
 }
 
 impl Usage {
-    fn now() -> ProcResult<Self> {
-        let process = Process::myself()?;
-        let stat = process.stat()?;
+    fn now() -> io::Result<Self> {
         Ok(Self {
-            processor_seconds: (stat.utime + stat.stime) as f64 / ticks_per_second() as f64,
-            resident_bytes: stat.rss * page_size(),
-            virtual_bytes: stat.vsize,
-            threads: stat.num_threads,
-            open_files: process.fd_count()?,
-            most_files: match process.limits()?.max_open_files.soft_limit {
-                LimitValue::Value(most) => Some(most),
-                LimitValue::Unlimited => None,
-            },
+            processor_seconds: processor_time().as_secs_f64(),
+            status: Status::now()?,
+            open_files: proc::open_files()?,
+            most_files: getrlimit(Resource::Nofile).current,
         })
     }
 
@@ -55,10 +48,10 @@ impl Usage {
         page.counter("process_cpu_seconds_total", "Processor time of all threads, the kernel's included.")
             .sample(&[], self.processor_seconds);
         page.gauge("process_resident_memory_bytes", "Memory that is in use.")
-            .sample(&[], self.resident_bytes);
+            .sample(&[], self.status.resident_bytes);
         page.gauge("process_virtual_memory_bytes", "Addresses that are in use.")
-            .sample(&[], self.virtual_bytes);
-        page.gauge("process_threads", "Threads.").sample(&[], self.threads);
+            .sample(&[], self.status.virtual_bytes);
+        page.gauge("process_threads", "Threads.").sample(&[], self.status.threads);
         page.gauge("process_open_fds", "Open file descriptors.").sample(&[], self.open_files);
         let mut most = page.gauge("process_max_fds", "Most open file descriptors.");
         match self.most_files {

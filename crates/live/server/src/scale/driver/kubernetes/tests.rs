@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
-use tokio_rustls::rustls::crypto::aws_lc_rs;
+use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
@@ -97,7 +97,7 @@ impl Recorded {
         let chain = CertificateDer::pem_file_iter(folder.join("server.pem")).expect("it is there");
         let chain = chain.collect::<Result<Vec<_>, _>>().expect("PEM");
         let key = PrivateKeyDer::from_pem_file(folder.join("server.key")).expect("PEM");
-        let settings = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+        let settings = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
             .expect("TLS 1.2 and 1.3")
             .with_no_client_auth()

@@ -1,0 +1,235 @@
+//! Reads the files of `/proc` that the server needs, in the formats that proc(5) gives.
+
+use std::fs;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
+
+/// Memory and threads of this process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Status {
+    /// Memory in use, in bytes.
+    pub(crate) resident_bytes: u64,
+    /// Addresses in use, in bytes.
+    pub(crate) virtual_bytes: u64,
+    /// Number of threads.
+    pub(crate) threads: u64,
+}
+
+impl Status {
+    /// This process's, from `/proc/self/status`.
+    pub(crate) fn now() -> io::Result<Self> {
+        Self::parse(&fs::read_to_string("/proc/self/status")?)
+            .ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
+
+    fn parse(file: &str) -> Option<Self> {
+        let number = |name: &str| -> Option<u64> {
+            let value = file.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+            value.split_whitespace().next()?.parse().ok()
+        };
+        // The unit is always kB, and stands for 1024 bytes.
+        Some(Self {
+            resident_bytes: 1024 * number("VmRSS")?,
+            virtual_bytes: 1024 * number("VmSize")?,
+            threads: number("Threads")?,
+        })
+    }
+}
+
+/// Number of file descriptors that this process has open.
+pub(crate) fn open_files() -> io::Result<usize> {
+    // Reading the directory takes one more.
+    Ok(fs::read_dir("/proc/self/fd")?.count().saturating_sub(1))
+}
+
+/// A socket of this network namespace.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Socket {
+    pub(crate) local: SocketAddr,
+    /// Port 0 where the socket is not connected.
+    pub(crate) remote: SocketAddr,
+    /// Whether it is a TCP socket that accepts connections.
+    pub(crate) is_listening: bool,
+}
+
+impl Socket {
+    /// The sockets in a table of `/proc/net`: `tcp`, `tcp6`, `udp` or `udp6`.
+    pub(crate) fn table(name: &str) -> io::Result<Vec<Self>> {
+        let file = fs::read_to_string(format!("/proc/net/{name}"))?;
+        // The first line names the columns.
+        Ok(file.lines().skip(1).filter_map(Self::parse).collect())
+    }
+
+    fn parse(line: &str) -> Option<Self> {
+        /// `TCP_LISTEN` of the kernel.
+        const LISTEN: &str = "0A";
+        let mut fields = line.split_whitespace().skip(1);
+        let (local, remote) = (address(fields.next()?)?, address(fields.next()?)?);
+        Some(Self { local, remote, is_listening: fields.next()? == LISTEN })
+    }
+}
+
+/// An address as four-byte words of the host's byte order, each as eight digits, and a port: `0100007F:13C4`.
+fn address(text: &str) -> Option<SocketAddr> {
+    let (ip, port) = text.split_once(':')?;
+    let word = |at: usize| Some(u32::from_str_radix(ip.get(at..at + 8)?, 16).ok()?.to_ne_bytes());
+    let ip = match ip.len() {
+        8 => IpAddr::from(Ipv4Addr::from(word(0)?)),
+        32 => {
+            let words = [word(0)?, word(8)?, word(16)?, word(24)?];
+            IpAddr::from(Ipv6Addr::from(<[u8; 16]>::try_from(words.as_flattened()).ok()?))
+        }
+        _ => return None,
+    };
+    Some(SocketAddr::new(ip, u16::from_str_radix(port, 16).ok()?))
+}
+
+/// A control group of this process: see cgroups(7).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct ControlGroup {
+    /// Empty for version 2.
+    pub(crate) controllers: Vec<String>,
+    /// Path below the root of its hierarchy.
+    pub(crate) path: PathBuf,
+}
+
+impl ControlGroup {
+    /// All of this process, from `/proc/self/cgroup`.
+    pub(crate) fn all() -> io::Result<Vec<Self>> {
+        Ok(Self::parse(&fs::read_to_string("/proc/self/cgroup")?))
+    }
+
+    /// Lines such as `4:cpu,cpuacct:/site/proxy`, and `0::/site` for version 2.
+    pub(crate) fn parse(file: &str) -> Vec<Self> {
+        let group = |line: &str| {
+            let mut fields = line.splitn(3, ':').skip(1);
+            let (controllers, path) = (fields.next()?, fields.next()?);
+            let controllers = controllers.split(',').filter(|name| !name.is_empty()).map(str::to_owned);
+            Some(Self { controllers: controllers.collect(), path: path.into() })
+        };
+        file.lines().filter_map(group).collect()
+    }
+}
+
+/// A file system that this process sees.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Mount {
+    /// The folder of the file system that stands at `point`.
+    pub(crate) root: PathBuf,
+    /// Where it stands.
+    pub(crate) point: PathBuf,
+    /// Its type, such as `cgroup2`.
+    pub(crate) kind: String,
+    /// Options of the file system, such as `rw` and, of control groups in version 1, the controllers.
+    pub(crate) options: Vec<String>,
+}
+
+impl Mount {
+    /// All of this process, from `/proc/self/mountinfo`.
+    pub(crate) fn all() -> io::Result<Vec<Self>> {
+        Ok(Self::parse(&fs::read_to_string("/proc/self/mountinfo")?))
+    }
+
+    /// Lines such as `25 24 0:21 / /sys/fs/cgroup/cpu rw,relatime shared:9 - cgroup cgroup rw,cpu,cpuacct`.
+    pub(crate) fn parse(file: &str) -> Vec<Self> {
+        let mount = |line: &str| {
+            // Optional fields stand before the dash, any number of them.
+            let (place, system) = line.split_once(" - ")?;
+            let (mut place, mut system) = (place.split(' ').skip(3), system.split(' '));
+            Some(Self {
+                root: unescaped(place.next()?).into(),
+                point: unescaped(place.next()?).into(),
+                kind: system.next()?.to_owned(),
+                options: system.nth(1)?.split(',').map(str::to_owned).collect(),
+            })
+        };
+        file.lines().filter_map(mount).collect()
+    }
+}
+
+/// A path in which the kernel has written space, tab, line end and backslash as octal numbers.
+fn unescaped(path: &str) -> String {
+    let escapes = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
+    // The backslash comes last, so that what it gives is not read again.
+    escapes.iter().fold(path.to_owned(), |path, (from, to)| path.replace(from, to))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_is_read_by_the_names_of_its_lines() {
+        let file =
+            "Name:\tVmRSS: 1\nVmPeak:\t  99 kB\nVmSize:\t    2048 kB\nVmRSS:\t     512 kB\nThreads:\t7\n";
+        let expected = Status { resident_bytes: 524_288, virtual_bytes: 2_097_152, threads: 7 };
+        assert_eq!(Status::parse(file), Some(expected));
+        // A kernel thread has no memory.
+        assert_eq!(Status::parse("Name:\tkthreadd\nThreads:\t1\n"), None);
+        let own = Status::now().unwrap();
+        assert!(own.resident_bytes > 0 && own.virtual_bytes >= own.resident_bytes && own.threads >= 1);
+    }
+
+    #[test]
+    fn an_open_file_is_counted() {
+        let most = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+        let files: Vec<_> = (0..100).map(|_| fs::File::open("/dev/null").unwrap()).collect();
+        let open = open_files().unwrap();
+        assert!(open >= files.len() && most.is_none_or(|most| open as u64 <= most), "{open} of {most:?}");
+    }
+
+    #[cfg(target_endian = "little")]
+    #[test]
+    fn sockets_are_read_with_their_addresses() {
+        let line = "   1: 0100007F:13C4 00000000:0000 0A 00000000:00000000 00:00000000 00000000  0  0 99 1 0";
+        let expected = Socket {
+            local: "127.0.0.1:5060".parse().unwrap(),
+            remote: "0.0.0.0:0".parse().unwrap(),
+            is_listening: true,
+        };
+        assert_eq!(Socket::parse(line), Some(expected));
+        let line =
+            "  22: B80D0120000000000000000001000000:13C5 B80D0120000000000000000002000000:C001 01 0:0 0";
+        let expected = Socket {
+            local: "[2001:db8::1]:5061".parse().unwrap(),
+            remote: "[2001:db8::2]:49153".parse().unwrap(),
+            is_listening: false,
+        };
+        assert_eq!(Socket::parse(line), Some(expected));
+        for broken in
+            ["", "1:", "1: 0100007F 0:0 0A", "1: 0100007:13C4 00000000:0000 0A", "1: é000007:1 0:0 0A"]
+        {
+            assert_eq!(Socket::parse(broken), None, "{broken:?}");
+        }
+    }
+
+    #[test]
+    fn groups_of_both_versions_are_read() {
+        let found = ControlGroup::parse("4:cpu,cpuacct:/site:1/proxy\n0::/site\nno group\n");
+        let group = |controllers: &[&str], path: &str| ControlGroup {
+            controllers: controllers.iter().map(ToString::to_string).collect(),
+            path: path.into(),
+        };
+        assert_eq!(found, [group(&["cpu", "cpuacct"], "/site:1/proxy"), group(&[], "/site")]);
+    }
+
+    #[test]
+    fn a_mount_is_read_with_optional_fields_or_none() {
+        let file = "30 24 0:30 /a\\040b /mnt\\134040 rw shared:9 master:1 - cgroup2 none rw,nsdelegate\n\
+                    31 24 0:31 / /sys ro - sysfs sysfs ro\n\
+                    32 24 0:32 / /cut ro\n";
+        let mount = |root: &str, point: &str, kind: &str, options: &[&str]| Mount {
+            root: root.into(),
+            point: point.into(),
+            kind: kind.into(),
+            options: options.iter().map(ToString::to_string).collect(),
+        };
+        let expected = [
+            mount("/a b", "/mnt\\040", "cgroup2", &["rw", "nsdelegate"]),
+            mount("/", "/sys", "sysfs", &["ro"]),
+        ];
+        assert_eq!(Mount::parse(file), expected);
+        assert!(Mount::all().unwrap().iter().any(|mount| mount.kind == "proc"));
+    }
+}
