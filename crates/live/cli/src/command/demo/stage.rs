@@ -1,177 +1,163 @@
-//! The servers, the balancer and the callers of the demo.
+//! The stage of all demos: the server in its roles, callers and answerers beside it, and how a demo is shown.
 
+use crate::picture::{self, Key};
 use anyhow::{Context, Result, anyhow};
 use base::Rng;
+use config::Config;
 use load::{
-    AnswererConfig, AnswererResults, ArrivalPlan, ArrivalProcess, CallResults, CallerConfig, RandomTime,
-    ServiceModel, Timers,
+    AnswererConfig, AnswererResults, ArrivalPlan, CallResults, CallerConfig, RandomTime, ServiceModel, Timers,
 };
-use server::admin::view::MemberView;
+use ratatui::Frame;
 use server::agents::{self, Running};
-use server::{Handle, Server, StartError};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::time::Duration;
-use tokio::task::JoinHandle;
+use server::{Handle, ModelProcessor, Server, StartError};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::task::Poll;
+use std::time::{Duration, Instant};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::task::{JoinHandle, LocalSet};
+use tokio::time::{Interval, MissedTickBehavior};
 
-/// A server behind the balancer.
-pub(super) struct Part {
-    pub(super) name: &'static str,
-    /// Factor on its service times.
-    pub(super) slowdown: f64,
+/// Where callers and answerers are, on ports that the kernel picks.
+pub(super) const ANY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
+/// How often a demo is shown.
+const FRAME: Duration = Duration::from_millis(200);
+/// How often figures are printed where there is no terminal.
+const LINE_EVERY: Duration = Duration::from_secs(1);
+
+/// Plays a demo. A server stays on the thread that it was started on.
+pub(super) fn play<T>(played: impl Future<Output = Result<T>>) -> Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    LocalSet::new().block_on(&runtime, played)
 }
 
-/// Of unequal speed, and the configuration does not say so.
-pub(super) const CAST: [Part; 4] = [
-    Part { name: "fast-1", slowdown: 1.0 },
-    Part { name: "fast-2", slowdown: 1.0 },
-    Part { name: "medium", slowdown: 1.3 },
-    Part { name: "slow", slowdown: 1.6 },
-];
+/// A moment of a demo.
+pub(super) trait Scene {
+    /// What its lines have told so far.
+    type Told: Default;
 
-/// Service time of a BYE on a server without slowdown; exponentially distributed, as is everything here.
-const SERVICE: Duration = Duration::from_millis(2);
-/// Work of a call, INVITE and BYE, in BYEs.
-const CALL_WORK: f64 = 2.75;
-/// Requests that a server holds: at most 0.45 s of work, less than T1, so that nobody repeats what only waits.
-const QUEUE_MAX: usize = 100;
-/// Mean time that calls last. Short, so that an act has an end soon after its last call has started.
-const HOLD: Duration = Duration::from_millis(400);
+    /// Draws it in the terminal.
+    fn draw(&self, frame: &mut Frame<'_>);
 
-/// Calls a second at this share of all servers' capacity.
-pub(super) fn rate(load: f64) -> f64 {
-    let speed: f64 = CAST.iter().map(|part| 1.0 / part.slowdown).sum();
-    load * speed / (SERVICE.as_secs_f64() * CALL_WORK)
+    /// Prints what is new where there is no terminal.
+    fn print(&self, told: &mut Self::Told, clock: &mut LineClock) -> Result<()>;
 }
 
-/// Everything that runs during an act.
-pub(super) struct Stage {
-    rng: Rng,
-    servers: Vec<Option<Running<AnswererResults>>>,
-    addresses: Vec<SocketAddr>,
-    pub(super) caller: Running<CallResults>,
-    handle: Handle,
-    server: JoinHandle<Result<(), String>>,
+/// Says when figures are to be printed again.
+pub(super) struct LineClock(Instant);
+
+impl LineClock {
+    /// The next ones are due after the whole interval.
+    pub(super) fn restart(&mut self) {
+        self.0 = Instant::now() + LINE_EVERY;
+    }
+
+    /// Whether they are due. If so, the next ones are an interval later.
+    pub(super) fn is_due(&mut self) -> bool {
+        let is_due = Instant::now() >= self.0;
+        if is_due {
+            self.0 += LINE_EVERY;
+        }
+        is_due
+    }
 }
 
-impl Stage {
-    /// Starts the servers, the balancer before them, and calls at `rate` a second for `seconds`.
-    pub(super) async fn open(policy: &str, rate: f64, seconds: f64, seed: u64) -> Result<Self> {
-        let rng = Rng::from_seed(seed);
-        let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let servers = (0..CAST.len()).map(|index| Ok(Some(answerer(index, any, &rng)?)));
-        let servers = servers.collect::<Result<Vec<_>>>()?;
-        let addresses: Vec<_> = servers.iter().flatten().map(Running::address).collect();
-        let (target, server) = balancer(policy, &addresses).await?;
-        let handle = server.handle();
-        let server = tokio::task::spawn_local(server.run());
-        let socket = agents::bind(any)?;
-        let config = CallerConfig {
-            listener: 0,
-            local: socket.local_addr()?,
-            target,
-            outbound: false,
-            uri: format!("sip:service@{target}"),
-            arrivals: ArrivalPlan {
-                duration: Some(Duration::from_secs_f64(seconds)),
-                ..ArrivalPlan::steady(ArrivalProcess::Poisson, rate)
-            },
-            holding: RandomTime::Exponential(HOLD),
-            answer_wait: Duration::from_mins(1),
-            timers: Timers::default(),
+/// Where scenes are shown: the terminal, or lines.
+pub(super) struct Screen<T> {
+    terminal: Option<picture::Screen>,
+    told: T,
+    clock: LineClock,
+    frames: Interval,
+    ends: Vec<Signal>,
+}
+
+impl<T: Default> Screen<T> {
+    /// The terminal, unless there is none or `plain` lines are wanted. The signals `ends` ask to quit, as a key of the terminal does.
+    pub(super) fn open(plain: bool, ends: &[SignalKind]) -> Result<Self> {
+        let mut frames = tokio::time::interval(FRAME);
+        frames.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        Ok(Self {
+            terminal: if plain { None } else { picture::Screen::open()? },
+            told: T::default(),
+            clock: LineClock(Instant::now() + LINE_EVERY),
+            frames,
+            ends: ends.iter().map(|&kind| signal(kind)).collect::<Result<_, _>>()?,
+        })
+    }
+
+    pub(super) fn show(&mut self, scene: &impl Scene<Told = T>) -> Result<()> {
+        match &mut self.terminal {
+            Some(terminal) => terminal.draw(|frame| scene.draw(frame)),
+            None => scene.print(&mut self.told, &mut self.clock),
+        }
+    }
+
+    /// Waits until the next scene is to be shown. Returns whether to quit was asked for.
+    pub(super) async fn has_quit(&mut self) -> Result<bool> {
+        let asked = std::future::poll_fn(|context| {
+            let is_asked = self.ends.iter_mut().any(|end| end.poll_recv(context).is_ready());
+            if is_asked { Poll::Ready(()) } else { Poll::Pending }
+        });
+        let is_asked = tokio::select! {
+            _ = self.frames.tick() => false,
+            () = asked => true,
         };
-        let caller = agents::start_caller(socket, config, rng.fork("caller"))?;
-        Ok(Self { rng, servers, addresses, caller, handle, server })
-    }
-
-    /// Kills a server: its port is closed, what it knew is forgotten.
-    pub(super) fn crash(&mut self, index: usize) -> Result<()> {
-        if let Some(running) = self.servers[index].take() {
-            running.stop()?;
+        let Some(terminal) = self.terminal.as_mut().filter(|_| !is_asked) else { return Ok(is_asked) };
+        while let Some(key) = terminal.key(Duration::ZERO)? {
+            if key == Key::Quit {
+                return Ok(true);
+            }
         }
-        Ok(())
+        Ok(false)
+    }
+}
+
+/// The server, in this process.
+pub(super) struct Element {
+    pub(super) address: SocketAddr,
+    pub(super) handle: Handle,
+    running: JoinHandle<Result<(), String>>,
+}
+
+impl Element {
+    /// Starts it with these tables at a free port of this address, on a `model` of a processor where one is given.
+    pub(super) async fn start(ip: IpAddr, tables: &str, model: Option<ModelProcessor>) -> Result<Self> {
+        const TRIES: usize = 5;
+        let mut tries = 0;
+        loop {
+            let address = free_port(ip)?;
+            let config = configuration(address, tables)?;
+            let started = match model {
+                Some(model) => Server::start_modelled(config, model).await,
+                None => Server::start(config, None).await,
+            };
+            tries += 1;
+            match started {
+                Ok(server) => {
+                    let handle = server.handle();
+                    return Ok(Self { address, handle, running: tokio::task::spawn_local(server.run()) });
+                }
+                // Somebody else was faster.
+                Err(StartError::Io(_)) if tries < TRIES => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
     }
 
-    /// Starts it again.
-    pub(super) fn restart(&mut self, index: usize) -> Result<()> {
-        self.servers[index] = Some(answerer(index, self.addresses[index], &self.rng)?);
-        Ok(())
-    }
-
-    pub(super) async fn drain(&self, index: usize, draining: bool) -> Result<()> {
-        let drained = self.handle.drain(&self.addresses[index].to_string(), draining).await;
-        drained.map(drop).map_err(|error| anyhow!(error))
-    }
-
-    /// What the balancer knows of each server, in the order of the cast.
-    pub(super) async fn members(&self) -> Result<Vec<MemberView>> {
-        let reports = self.handle.figures(false).await.map_err(|error| anyhow!(error))?.members;
-        let mut members: Vec<_> = reports.into_iter().map(|report| report.shown).collect();
-        members.sort_by_key(|member| self.addresses.iter().position(|&at| at == member.address));
-        Ok(members)
-    }
-
-    /// Ends everything; what the callers measured.
-    pub(super) async fn close(self) -> Result<CallResults> {
-        let results = self.caller.stop()?.results;
+    pub(super) async fn close(self) -> Result<()> {
         self.handle.stop();
-        self.server.await?.map_err(|error| anyhow!(error))?;
-        Ok(results)
+        self.running.await?.map_err(|error| anyhow!(error))
     }
 }
 
-fn answerer(index: usize, address: SocketAddr, rng: &Rng) -> Result<Running<AnswererResults>> {
-    let part = &CAST[index];
-    let socket = agents::bind(address)?;
-    let config = AnswererConfig {
-        listener: 0,
-        local: socket.local_addr()?,
-        name: part.name.to_owned(),
-        ring: RandomTime::Fixed(Duration::ZERO),
-        trying: false,
-        service: ServiceModel {
-            service_per_work: SERVICE,
-            exponential: true,
-            slowdown: part.slowdown,
-            queue_max: Some(QUEUE_MAX),
-        },
-        timers: Timers::default(),
-    };
-    Ok(agents::start_answerer(socket, config, rng.fork(part.name))?)
+/// A port of this address that is free now.
+pub(super) fn free_port(ip: IpAddr) -> Result<SocketAddr> {
+    Ok(UdpSocket::bind((ip, 0)).context("no free port")?.local_addr()?)
 }
 
-/// The server, on a port that was free a moment ago.
-async fn balancer(policy: &str, members: &[SocketAddr]) -> Result<(SocketAddr, Server)> {
-    start(Ipv4Addr::LOCALHOST.into(), async |address| {
-        let text = configuration(policy, address, members);
-        let config = config::parse(&text, "demo").map_err(|errors| anyhow!("{errors}"))?;
-        Ok(Server::start(config, None).await)
-    })
-    .await
-}
-
-/// Starts a server at this address, on a port that was free a moment ago; on another one when somebody was faster.
-pub(super) async fn start(
-    ip: IpAddr,
-    server_at: impl AsyncFn(SocketAddr) -> Result<Result<Server, StartError>>,
-) -> Result<(SocketAddr, Server)> {
-    const TRIES: usize = 5;
-    let mut tries = 0;
-    loop {
-        let port = std::net::UdpSocket::bind((ip, 0)).context("no free port")?;
-        let address = port.local_addr()?;
-        drop(port);
-        tries += 1;
-        match server_at(address).await? {
-            Ok(server) => return Ok((address, server)),
-            Err(StartError::Io(_)) if tries < TRIES => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-}
-
-fn configuration(policy: &str, address: SocketAddr, members: &[SocketAddr]) -> String {
-    let members: Vec<_> = members.iter().map(ToString::to_string).collect();
-    format!(
+/// What an element at this address is started with.
+pub(super) fn configuration(address: SocketAddr, tables: &str) -> Result<Config> {
+    let text = format!(
         r#"
         [listen]
         udp = ["{address}"]
@@ -180,32 +166,51 @@ fn configuration(policy: &str, address: SocketAddr, members: &[SocketAddr]) -> S
         listen = false
         [stop]
         wait = "0s"
-        [pool.demo]
-        policy = "{policy}"
-        members = {members:?}
-        slow_start = "2s"
-        probe = {{ interval = "500ms", timeout = "500ms", fall = 4 }}
+        {tables}
         "#
-    )
+    );
+    config::parse(&text, "demo").map_err(|errors| anyhow!("{errors}"))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// Starts callers of `uri` by way of `target`, whose calls last for `hold` in the mean.
+pub(super) fn call(
+    target: SocketAddr,
+    uri: String,
+    arrivals: ArrivalPlan,
+    hold: Duration,
+    rng: Rng,
+) -> Result<Running<CallResults>> {
+    let socket = agents::bind(ANY)?;
+    let config = CallerConfig {
+        listener: 0,
+        local: socket.local_addr()?,
+        target,
+        outbound: false,
+        uri,
+        arrivals,
+        holding: RandomTime::Exponential(hold),
+        answer_wait: Duration::from_mins(1),
+        timers: Timers::default(),
+    };
+    Ok(agents::start_caller(socket, config, rng)?)
+}
 
-    #[test]
-    fn every_policy_makes_a_right_configuration() {
-        for policy in super::super::KNOWN {
-            let members = ["127.0.0.1:5071".parse().unwrap()];
-            let text = configuration(policy, "127.0.0.1:5070".parse().unwrap(), &members);
-            assert_eq!(config::parse(&text, "demo").unwrap().members().len(), 1);
-        }
-    }
-
-    #[test]
-    fn an_equal_share_of_the_calls_nearly_fills_the_slow_server() {
-        let work = rate(super::super::LOAD) / CAST.len() as f64 * CALL_WORK * SERVICE.as_secs_f64();
-        let slowest = CAST.iter().map(|part| work * part.slowdown).fold(0.0, f64::max);
-        assert!((0.93..0.99).contains(&slowest), "{slowest}");
-    }
+/// Starts an answerer at this address, whose phone does not ring.
+pub(super) fn answer(
+    address: SocketAddr,
+    name: &str,
+    service: ServiceModel,
+    rng: &Rng,
+) -> Result<Running<AnswererResults>> {
+    let socket = agents::bind(address)?;
+    let config = AnswererConfig {
+        listener: 0,
+        local: socket.local_addr()?,
+        name: name.to_owned(),
+        ring: RandomTime::Fixed(Duration::ZERO),
+        trying: false,
+        service,
+        timers: Timers::default(),
+    };
+    Ok(agents::start_answerer(socket, config, rng.fork(name))?)
 }

@@ -1,136 +1,95 @@
-//! The live view: what the servers do now, what the callers see, and what the policies before have come to.
+//! What the live views of all demos are made of.
 
-use super::act::{Outcome, Plot, Scene};
-use super::stage::rate;
-use crate::command::load::table::{milliseconds, percentile};
-use crate::picture::{Columns, DIM, Top, area, block, draw_keys, draw_members, draw_progress};
+use crate::command::load::table::percentile;
+use crate::picture::{DIM, block, draw_progress};
+use load::Times;
 use ratatui::Frame;
-use ratatui::layout::{Constraint, Layout, Rect};
-use ratatui::style::{Color, Modifier, Style, Stylize as _};
+use ratatui::layout::{Alignment, Constraint, Layout, Rect};
+use ratatui::style::{Color, Stylize as _};
 use ratatui::text::{Line as Text, Span};
-use ratatui::widgets::Paragraph;
+use ratatui::widgets::{Cell, Paragraph, Row, Table};
+use std::ops::RangeInclusive;
 
-/// Most rows of the lowest part, frame included.
-const BELOW_MAX: u16 = 8;
-
-const SERVERS: Columns = Columns {
-    title: "servers, as the balancer sees them",
-    name: "server",
-    number: Some("speed"),
-    // As much as 0.2 s of a fast server.
-    top: Top::Fixed(100.0),
-};
-
-pub(super) fn draw(frame: &mut Frame<'_>, scene: &Scene<'_>) {
-    let area = area(frame);
-    let fixed = [4, scene.lines.len() as u16 + 3, 5, 1];
-    let below = area.height.saturating_sub(fixed.iter().sum()).min(BELOW_MAX);
-    let rows = Constraint::from_lengths([fixed[0], fixed[1], fixed[2], below, fixed[3]]);
-    let [head, servers, callers, below, foot] = Layout::vertical(rows).areas(area);
-    draw_head(frame, head, scene);
-    draw_members(frame, servers, &SERVERS, &scene.lines);
-    draw_callers(frame, callers, scene);
-    match scene.act.plot {
-        Plot::Compare => draw_outcomes(frame, below, scene),
-        Plot::Crash => draw_news(frame, below, scene),
-    }
-    draw_keys(frame, foot, " q quits ");
-}
-
-fn draw_head(frame: &mut Frame<'_>, area: Rect, scene: &Scene<'_>) {
+/// What is played now, and how much of it is over.
+pub(super) fn draw_head(frame: &mut Frame<'_>, area: Rect, now: Vec<Span<'_>>, (seconds, total): (f64, f64)) {
     let block = block("Sarabande");
     let [first, second] = Layout::vertical([Constraint::Length(1); 2]).areas(block.inner(area));
     frame.render_widget(block, area);
-    let what = match scene.act.plot {
-        Plot::Compare => "the same calls with each policy",
-        Plot::Crash => "while servers come and go",
-    };
-    let line = vec![
-        Span::from(format!("act {}  ", scene.number)),
-        Span::from("policy ").style(DIM),
-        Span::from(scene.act.policy.as_str()).fg(Color::Yellow).bold(),
-        Span::from(format!("  {:.0} calls/s  ", rate(scene.act.load))),
-        Span::from(what).style(DIM),
-    ];
-    frame.render_widget(Text::from(line), first);
-    draw_progress(frame, second, scene.seconds, scene.act.seconds);
+    frame.render_widget(Text::from(now), first);
+    draw_progress(frame, second, seconds, total);
 }
 
-fn draw_callers(frame: &mut Frame<'_>, area: Rect, scene: &Scene<'_>) {
-    let results = &scene.results;
-    let lost = results.calls_refused.values().sum::<u64>()
-        + results.invite_timeouts
-        + results.calls_abandoned
-        + results.calls_answered_late;
-    let alarm = |count: u64| {
-        let style = if count == 0 { Style::new().fg(Color::Green) } else { Style::new().fg(Color::Red) };
-        Span::from(count.to_string()).style(style.add_modifier(Modifier::BOLD))
-    };
-    let mut counts = vec![
-        Span::from(results.calls_started.to_string()).bold(),
-        Span::from(" calls  ").style(DIM),
-        Span::from(results.calls_in_progress.to_string()).bold(),
-        Span::from(" in progress  ").style(DIM),
-        Span::from(results.retransmissions_sent.to_string()).bold(),
-        Span::from(" repeated  ").style(DIM),
-        alarm(lost),
-        Span::from(" lost  ").style(DIM),
-        alarm(results.wrong_server),
-        Span::from(" at wrong server").style(DIM),
-    ];
-    let broken = results.bye_refused.values().sum::<u64>() + results.bye_timeouts;
-    if broken > 0 {
-        counts.push(Span::from(format!("  {broken}")).bold());
-        counts.push(Span::from(" died in crash").style(DIM));
+/// A row an element, the columns `rights` to the right.
+pub(super) fn draw_rows<'a, const N: usize>(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    title: &str,
+    (header, rights, widths): ([&'a str; N], RangeInclusive<usize>, [u16; N]),
+    rows: impl Iterator<Item = Row<'a>>,
+) {
+    let header = header.into_iter().enumerate();
+    let header = header.map(|(at, name)| if rights.contains(&at) { right(&name) } else { Cell::from(name) });
+    let table = Table::new(rows, Constraint::from_lengths(widths)).header(Row::new(header).style(DIM));
+    frame.render_widget(table.column_spacing(1).block(block(title)), area);
+}
+
+pub(super) fn draw_text(frame: &mut Frame<'_>, area: Rect, title: &str, text: Vec<Text<'_>>) {
+    frame.render_widget(Paragraph::new(text).block(block(title)), area);
+}
+
+/// The last news that there is room for.
+pub(super) fn draw_news(frame: &mut Frame<'_>, area: Rect, news: &[String]) {
+    let room = usize::from(area.height.saturating_sub(2));
+    let shown = &news[news.len().saturating_sub(room)..];
+    draw_text(frame, area, "what happens", shown.iter().map(|news| Text::from(news.as_str())).collect());
+}
+
+pub(super) fn right(text: &impl ToString) -> Cell<'static> {
+    Cell::from(Text::from(text.to_string()).alignment(Alignment::Right))
+}
+
+/// A bar of so many cells, and what is left of it.
+pub(super) fn bar(full: usize, left: usize, color: Color) -> Text<'static> {
+    Text::from(vec![Span::from("█".repeat(full)).fg(color), Span::from("░".repeat(left)).style(DIM)])
+}
+
+pub(super) fn count(number: &impl ToString, what: &'static str) -> [Span<'static>; 2] {
+    [Span::from(number.to_string()).bold(), Span::from(what).style(DIM)]
+}
+
+/// A number that is to be zero.
+pub(super) fn alarm(number: u64, what: &'static str) -> [Span<'static>; 2] {
+    let color = if number == 0 { Color::Green } else { Color::Red };
+    [Span::from(number.to_string()).fg(color).bold(), Span::from(what).style(DIM)]
+}
+
+/// Response times of a method.
+pub(super) fn times(method: &'static str, times: &Times) -> Text<'static> {
+    let each = [50.0, 95.0, 99.0].map(|percent| {
+        let value = format!("{:>8} ms    ", percentile(times, percent));
+        [Span::from(format!("p{percent:<3}")).style(DIM), Span::from(value)]
+    });
+    let name = Span::from(format!("{method:<8}")).style(DIM);
+    [name].into_iter().chain(each.into_iter().flatten()).collect()
+}
+
+/// The rows of a terminal of 80 columns and 24 rows. All of it is framed but the last row.
+#[cfg(test)]
+pub(super) fn rows(draw: impl FnOnce(&mut Frame<'_>)) -> Vec<String> {
+    let mut terminal = ratatui::Terminal::new(ratatui::backend::TestBackend::new(80, 24)).unwrap();
+    terminal.draw(draw).unwrap();
+    let buffer = terminal.backend().buffer();
+    let row = |y| (0..80).map(|x| buffer[(x, y)].symbol()).collect::<String>();
+    let rows: Vec<String> = (0..24).map(row).collect();
+    for row in &rows[..23] {
+        assert!(row.ends_with(['╮', '│', '╯']), "{row:?}");
     }
-    let times = |name: &'static str, times| {
-        let mut line = vec![Span::from(format!("{name:<8}")).style(DIM)];
-        for percent in [50.0, 95.0, 99.0] {
-            line.push(Span::from(format!("p{percent:<3}")).style(DIM));
-            line.push(Span::from(format!("{:>8} ms    ", percentile(times, percent))));
-        }
-        Text::from(line)
-    };
-    let text = vec![
-        Text::from(counts),
-        times("INVITE", &results.invite_response),
-        times("BYE", &results.bye_response),
-    ];
-    frame.render_widget(
-        Paragraph::new(text).block(block("callers, timed from when a call should start")),
-        area,
-    );
+    rows
 }
 
-/// A bar a policy: the slowest percent of its calls.
-fn draw_outcomes(frame: &mut Frame<'_>, area: Rect, scene: &Scene<'_>) {
-    let compared: Vec<_> = scene.outcomes.iter().filter(|outcome| outcome.plot == Plot::Compare).collect();
-    let p99 = |outcome: &Outcome| outcome.results.invite_response.percentile_us(99.0);
-    let now = scene.results.invite_response.percentile_us(99.0);
-    let longest = compared.iter().map(|outcome| p99(outcome)).chain([now]).max().unwrap_or(1).max(1);
-    let mut bars: Vec<_> =
-        compared.iter().map(|outcome| (&outcome.policy, p99(outcome), Color::Gray)).collect();
-    bars.push((&scene.act.policy, now, Color::Yellow));
-    let text: Vec<_> = bars
-        .into_iter()
-        .map(|(policy, micros, color)| bar(policy, micros, longest, area.width, color))
-        .collect();
-    frame.render_widget(Paragraph::new(text).block(block("99 % of the calls are answered within")), area);
-}
-
-fn bar(policy: &str, micros: u64, longest: u64, width: u16, color: Color) -> Text<'static> {
-    // Frame, name and figure.
-    const BESIDES: u16 = 4 + 14 + 10;
-    let cells = u64::from(width.saturating_sub(BESIDES));
-    let cells = (micros * cells).div_ceil(longest) as usize;
-    Text::from(vec![
-        Span::from(format!("{policy:<14}")),
-        Span::from("█".repeat(cells)).fg(color),
-        Span::from(format!(" {} ms", milliseconds(micros))).bold(),
-    ])
-}
-
-fn draw_news(frame: &mut Frame<'_>, area: Rect, scene: &Scene<'_>) {
-    let text: Vec<_> = scene.news.iter().map(|news| Text::from(news.as_str())).collect();
-    frame.render_widget(Paragraph::new(text).block(block("what happens")), area);
+#[cfg(test)]
+pub(super) fn assert_shown(rows: &[String], texts: &[&str]) {
+    for what in texts {
+        assert!(rows.iter().any(|row| row.contains(what)), "{what:?} in {rows:#?}");
+    }
 }

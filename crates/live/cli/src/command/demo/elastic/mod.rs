@@ -1,17 +1,16 @@
 //! `sarabande demo elastic`: servers that are started and stopped as callers come and go, and one of them beside a busy neighbour.
 
+mod cluster;
 mod neighbour;
 mod news;
 mod play;
 mod scene;
-mod screen;
-mod stage;
 mod story;
 mod summary;
 mod tracks;
 mod view;
 
-use super::screen::Screen;
+use super::stage;
 use crate::print;
 use anyhow::{Result, bail};
 use scene::Outcome;
@@ -34,14 +33,8 @@ pub(crate) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let story = if arguments.quick { Story::quick() } else { Story::of(arguments.seconds) };
-    let mut screen = Screen::open(arguments.no_tui, screen::Lines::new())?;
-    // A server stays on the thread that it was started on.
-    let played = play::play(&story, arguments.seed, &mut screen);
-    let outcome = tokio::task::LocalSet::new().block_on(&runtime, played);
-    drop(screen);
-    let outcome = outcome?;
+    let outcome = stage::play(play::play(&story, arguments.seed, arguments.no_tui))?;
     print::line(summary::text(&outcome))?;
     verdict(&outcome)
 }

@@ -1,6 +1,6 @@
 //! The busy neighbour of a server: work that takes a part of its processor, past the balancer.
 
-use super::stage::SERVICE;
+use super::cluster::SERVICE;
 use anyhow::Result;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};

@@ -1,8 +1,8 @@
 //! What happens, in words: what servers do, and what becomes of the one with a neighbour.
 
+use super::cluster::{DISTURBED, name};
 use super::neighbour::SHARE;
 use super::scene::{Line, STOPPED};
-use super::stage::{DISTURBED, name};
 
 /// Below this part of what it was before is a capacity that has fallen, by a cut at least, and above that one that is back.
 const FALLEN: f64 = 0.9;

@@ -1,7 +1,7 @@
 //! What the demo has shown, in words.
 
+use super::cluster::{DISTURBED, name};
 use super::scene::Outcome;
-use super::stage::{DISTURBED, name};
 use crate::command::load::table::{self, milliseconds};
 use std::fmt::Write as _;
 

@@ -1,8 +1,8 @@
 //! What was seen a moment ago, for rates, curves and what each phase has come to.
 
+use super::cluster::{DISTURBED, name};
 use super::news::News;
 use super::scene::{Ended, Line, Moment, Sample, Scene, Usage, shown};
-use super::stage::{DISTURBED, name};
 use super::story::{PHASES, Story};
 use crate::picture::Rate;
 use load::CallResults;

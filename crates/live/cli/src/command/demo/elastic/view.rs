@@ -1,16 +1,16 @@
 //! The live view: the servers with what they can take and what they get, all of them over time, and what happens.
 
-use super::scene::{Line, STOPPED, Sample, Scene};
-use super::screen::shortened;
-use super::stage::THRESHOLD;
+use super::cluster::THRESHOLD;
+use super::scene::{Line, STOPPED, Sample, Scene, shortened};
 use super::story::PHASES;
+use crate::command::demo::view::{alarm, bar, count, draw_head, draw_news, draw_rows, draw_text, right};
 use crate::command::load::table::milliseconds;
-use crate::picture::{ACCENT, DIM, area, block, draw_keys, draw_progress};
+use crate::picture::{ACCENT, DIM, area, draw_keys};
 use ratatui::Frame;
-use ratatui::layout::{Alignment, Constraint, Layout, Rect};
+use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Style, Stylize as _};
 use ratatui::text::{Line as Text, Span};
-use ratatui::widgets::{Cell, Paragraph, Row, Table};
+use ratatui::widgets::{Cell, Row};
 
 /// Widths of the columns; that of the bar is what is left.
 const WIDTHS: [u16; 8] = [6, 10, 0, 7, 4, 5, 7, 9];
@@ -26,25 +26,20 @@ pub(super) fn draw(frame: &mut Frame<'_>, scene: &Scene<'_>) {
     let below = area.height.saturating_sub(fixed.iter().sum());
     let rows = Constraint::from_lengths([fixed[0], fixed[1], fixed[2], below, fixed[3]]);
     let [head, servers, all, below, foot] = Layout::vertical(rows).areas(area);
-    draw_head(frame, head, scene);
+    draw_head(frame, head, now(scene), (scene.seconds, scene.story.total));
     draw_servers(frame, servers, scene);
     draw_all(frame, all, scene);
-    draw_news(frame, below, scene);
+    draw_news(frame, below, scene.news);
     draw_keys(frame, foot, &format!("{}   q quits ", shortened(&scene.story.pace)));
 }
 
-fn draw_head(frame: &mut Frame<'_>, area: Rect, scene: &Scene<'_>) {
-    let block = block("Sarabande");
-    let [first, second] = Layout::vertical([Constraint::Length(1); 2]).areas(block.inner(area));
-    frame.render_widget(block, area);
+fn now<'a>(scene: &Scene<'a>) -> Vec<Span<'a>> {
     let phase = scene.phase();
-    let line = vec![
+    vec![
         Span::from(format!("phase {}/{}  ", scene.index + 1, PHASES.len())),
         Span::from(phase.name).fg(Color::Yellow).bold(),
         Span::from(format!("  {}", phase.shows)).style(DIM),
-    ];
-    frame.render_widget(Text::from(line), first);
-    draw_progress(frame, second, scene.seconds, scene.story.total);
+    ]
 }
 
 fn draw_servers(frame: &mut Frame<'_>, area: Rect, scene: &Scene<'_>) {
@@ -52,20 +47,9 @@ fn draw_servers(frame: &mut Frame<'_>, area: Rect, scene: &Scene<'_>) {
     // Frame and padding are 4 cells, and one is between any two columns.
     let others = widths.iter().sum::<u16>() + widths.len() as u16 - 1 + 4;
     widths[BAR] = area.width.saturating_sub(others);
-
     let header = ["server", "state", "gets █, could take ░", "calls/s", "of", "calls", "p95 ms", ""];
-    let header = header.iter().enumerate().map(|(index, name)| match index {
-        3..=6 => right(name),
-        _ => Cell::from(*name),
-    });
     let rows = scene.lines.iter().map(|line| row(line, widths[BAR].into()));
-    let table = Table::new(rows, Constraint::from_lengths(widths)).header(Row::new(header).style(DIM));
-    let title = "servers, by how fast they answer";
-    frame.render_widget(table.column_spacing(1).block(block(title)), area);
-}
-
-fn right(text: &str) -> Cell<'static> {
-    Cell::from(Text::from(text.to_owned()).alignment(Alignment::Right))
+    draw_rows(frame, area, "servers, by how fast they answer", (header, 3..=6, widths), rows);
 }
 
 fn row(line: &Line, bar_cells: usize) -> Row<'static> {
@@ -84,36 +68,31 @@ fn row(line: &Line, bar_cells: usize) -> Row<'static> {
     Row::new([
         Cell::from(line.name.clone()).bold(),
         Cell::from(Span::from(format!("● {}", line.state)).style(state)),
-        Cell::from(bar(line, bar_cells)),
+        Cell::from(load_bar(line, bar_cells)),
         right(&format!("{:.0}", line.calls_per_second)),
         right(&line.capacity.map_or("-".to_owned(), |capacity| format!("{capacity:.0}"))),
-        right(&line.calls.to_string()),
+        right(&line.calls),
         if late { p95.fg(Color::Red) } else { p95 },
         Cell::from(neighbour),
     ])
 }
 
 /// What a server gets, and what it could take beyond that.
-fn bar(line: &Line, cells: usize) -> Text<'static> {
+fn load_bar(line: &Line, cells: usize) -> Text<'static> {
     let length = |rate: f64| ((rate / BAR_FULL).clamp(0.0, 1.0) * cells as f64).round() as usize;
     let full = length(line.calls_per_second);
     let open = length(line.capacity.unwrap_or(0.0)).saturating_sub(full);
-    Text::from(vec![Span::from("█".repeat(full)).fg(ACCENT), Span::from("░".repeat(open)).style(DIM)])
+    bar(full, open, ACCENT)
 }
 
 fn draw_all(frame: &mut Frame<'_>, area: Rect, scene: &Scene<'_>) {
-    let count = |number: String, what: &'static str| [Span::from(number).bold(), Span::from(what).style(DIM)];
     let (calls, now) = (scene.calls, scene.now());
-    let alarm = |number: u64, what: &'static str| {
-        let color = if number == 0 { Color::Green } else { Color::Red };
-        [Span::from(number.to_string()).fg(color).bold(), Span::from(what).style(DIM)]
-    };
     let made = [
-        count(calls.calls_started.to_string(), " calls  "),
-        count(calls.calls_in_progress.to_string(), " in progress  "),
-        count(scene.waiting.to_string(), " waiting  "),
+        count(&calls.calls_started, " calls  "),
+        count(&calls.calls_in_progress, " in progress  "),
+        count(&scene.waiting, " waiting  "),
         alarm(calls.calls_failed(), " lost  "),
-        count(format!("{:.0}", scene.usage.server_seconds), " server-seconds"),
+        count(&format!("{:.0}", scene.usage.server_seconds), " server-seconds"),
     ];
     let cells = usize::from(area.width.saturating_sub(CURVE_FROM + 4));
     let most = scene.samples.iter().map(|sample| sample.offered.max(sample.capacity)).fold(1.0, f64::max);
@@ -140,7 +119,7 @@ fn draw_all(frame: &mut Frame<'_>, area: Rect, scene: &Scene<'_>) {
         ),
         curve(format!("servers   {there}"), |sample| sample.running as f64, servers, ACCENT),
     ];
-    frame.render_widget(Paragraph::new(text).block(block("all of them, over the time of the demo")), area);
+    draw_text(frame, area, "all of them, over the time of the demo", text);
 }
 
 /// What was seen, over as many cells as the whole story has.
@@ -159,23 +138,14 @@ fn curve(scene: &Scene<'_>, cells: usize, of: fn(&Sample) -> f64, top: f64) -> S
     text
 }
 
-/// The last that there is room for.
-fn draw_news(frame: &mut Frame<'_>, area: Rect, scene: &Scene<'_>) {
-    let room = usize::from(area.height.saturating_sub(2));
-    let shown = &scene.news[scene.news.len().saturating_sub(room)..];
-    let text: Vec<_> = shown.iter().map(|news| Text::from(news.as_str())).collect();
-    frame.render_widget(Paragraph::new(text).block(block("what happens")), area);
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::cluster::{COUNT, name};
     use super::super::scene::Usage;
-    use super::super::stage::{COUNT, name};
     use super::super::story::Story;
     use super::*;
+    use crate::command::demo::view::{assert_shown, rows};
     use load::CallResults;
-    use ratatui::Terminal;
-    use ratatui::backend::TestBackend;
 
     fn line(index: usize, state: &str) -> Line {
         let is_ready = state == "ready";
@@ -216,13 +186,7 @@ mod tests {
             usage: Usage { server_seconds: 412.3, most: 6, seconds: 60.0 },
             news: &news,
         };
-        let mut terminal = Terminal::new(TestBackend::new(80, 24)).unwrap();
-        terminal.draw(|frame| draw(frame, &scene)).unwrap();
-        let buffer = terminal.backend().buffer();
-        let row = |y| (0..80).map(|x| buffer[(x, y)].symbol()).collect::<String>();
-        let rows: Vec<_> = (0..24).map(row).collect();
-        let find = |what: &str| assert!(rows.iter().any(|row| row.contains(what)), "{what:?} in {rows:#?}");
-        for what in [
+        let shown = [
             "phase 3/5  busy neighbour  pbx-1 gets what it can still do",
             "pbx-1  ● ready    ████████████░░░░  ",
             "     45   61   123    1235 neighbour",
@@ -234,16 +198,13 @@ mod tests {
             "the third",
             "stop after 3 s   q quits ",
             "gets █, could take ░",
-        ] {
-            find(what);
-        }
+        ];
+        let rows = rows(|frame| draw(frame, &scene));
+        assert_shown(&rows, &shown);
         assert!(
             rows.iter().all(|row| !row.contains("the first")),
             "there is room for the last two: {rows:#?}"
         );
-        for row in &rows[..23] {
-            assert!(row.ends_with(['╮', '│', '╯']), "{row:?}");
-        }
         for phase in PHASES {
             let before = format!("phase 1/5  {}  ", phase.name);
             assert!(before.len() + phase.shows.len() <= 76, "{}", phase.shows);

@@ -1,16 +1,15 @@
 //! `sarabande demo proxy`: phones that register and call each other through proxies in a row, which share out who keeps the
 //! state of the calls.
 
+mod chain;
 mod phones;
 mod play;
 mod registration;
 mod scene;
-mod screen;
-mod stage;
 mod summary;
 mod view;
 
-use super::screen::Screen;
+use super::stage;
 use crate::print;
 use anyhow::{Result, bail};
 use scene::Outcome;
@@ -63,14 +62,7 @@ impl Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let (phases, seconds) = arguments.phases();
-    let mut screen = Screen::open(arguments.no_tui, screen::Lines::new())?;
-    // A server stays on the thread that it was started on.
-    let played = play::play(&phases, seconds, arguments.seed, &mut screen);
-    let outcome = tokio::task::LocalSet::new().block_on(&runtime, played);
-    drop(screen);
-    let outcome = outcome?;
+    let outcome = stage::play(play::play(arguments))?;
     print::line(summary::text(&outcome))?;
     verdict(&outcome)
 }

@@ -1,13 +1,12 @@
 //! The two phones: each registers, takes calls, and calls the other one.
 
 use super::registration::{Account, Registration};
+use crate::command::demo::stage::{ANY, answer, call};
 use anyhow::Result;
 use base::Rng;
-use load::{
-    AnswererConfig, AnswererResults, ArrivalPlan, CallResults, CallerConfig, RandomTime, ServiceModel, Timers,
-};
-use server::agents::{self, Running};
-use std::net::{Ipv4Addr, SocketAddr};
+use load::{AnswererResults, ArrivalPlan, CallResults, ServiceModel};
+use server::agents::Running;
+use std::net::SocketAddr;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -50,19 +49,7 @@ pub(super) struct Ringing {
 impl Ringing {
     pub(super) fn start(seed: u64) -> Result<Self> {
         let rng = Rng::from_seed(seed);
-        let answerers = USERS.iter().map(|user| {
-            let socket = agents::bind(any())?;
-            let config = AnswererConfig {
-                listener: 0,
-                local: socket.local_addr()?,
-                name: (*user).to_owned(),
-                ring: RandomTime::Fixed(Duration::ZERO),
-                trying: false,
-                service: ServiceModel::default(),
-                timers: Timers::default(),
-            };
-            Ok(agents::start_answerer(socket, config, rng.fork(user))?)
-        });
+        let answerers = USERS.iter().map(|user| answer(ANY, user, ServiceModel::default(), &rng));
         Ok(Self { answerers: answerers.collect::<Result<_>>()?, rng })
     }
 
@@ -97,19 +84,8 @@ impl Ringing {
             }
         })?;
         let caller = |(user, callee): (&&str, &&str)| {
-            let socket = agents::bind(any())?;
-            let config = CallerConfig {
-                listener: 0,
-                local: socket.local_addr()?,
-                target: entry,
-                outbound: false,
-                uri: format!("sip:{callee}@{DOMAIN}"),
-                arrivals: plan.clone(),
-                holding: RandomTime::Exponential(HOLD),
-                answer_wait: Duration::from_mins(1),
-                timers: Timers::default(),
-            };
-            Ok(agents::start_caller(socket, config, rng.fork(&format!("{user} calls")))?)
+            let rng = rng.fork(&format!("{user} calls"));
+            call(entry, format!("sip:{callee}@{DOMAIN}"), plan.clone(), HOLD, rng)
         };
         let callers = USERS.iter().zip(USERS.iter().rev()).map(caller).collect::<Result<_>>()?;
         Ok(Phones {
@@ -152,8 +128,4 @@ impl Drop for Phones {
             let _ = thread.join();
         }
     }
-}
-
-fn any() -> SocketAddr {
-    SocketAddr::from((Ipv4Addr::LOCALHOST, 0))
 }

@@ -1,36 +1,30 @@
 //! Has the phones call by way of the proxies, phase by phase, and shows it.
 
-use super::Phase;
+use super::chain::{Chain, rate};
 use super::phones::{Phones, Ringing};
 use super::scene::{Ended, Outcome, Scene, Tracks};
-use super::screen::Lines;
-use super::stage::{Stage, rate};
-use crate::command::demo::screen::Screen;
+use super::{Arguments, Phase};
+use crate::command::demo::stage::Screen;
 use crate::command::load::random;
 use anyhow::Result;
 use load::{ArrivalPlan, ArrivalProcess, RateStep};
 use std::time::{Duration, Instant};
-use tokio::time::MissedTickBehavior;
+use tokio::signal::unix::SignalKind;
 
-/// How often it is shown.
-const FRAME: Duration = Duration::from_millis(200);
 /// How long the last calls may take to end: that is repeated once or twice, if need be.
 const PATIENCE: f64 = 5.0;
 
 /// Plays all phases, or until somebody has seen enough.
-pub(super) async fn play(
-    phases: &[Phase],
-    seconds: f64,
-    seed: u64,
-    screen: &mut Screen<Lines>,
-) -> Result<Outcome> {
+pub(super) async fn play(arguments: &Arguments) -> Result<Outcome> {
+    let (phases, seconds) = arguments.phases();
     let password = format!("{:016x}", random());
-    let ringing = Ringing::start(seed)?;
-    let stage = Stage::open(&password).await?;
-    let phones = ringing.register_and_call(stage.ends(), &password, &plan(phases, seconds))?;
-    let outcome = show(phases, seconds, (&stage, &phones), screen).await;
+    let mut screen = Screen::open(arguments.no_tui, &[SignalKind::interrupt()])?;
+    let ringing = Ringing::start(arguments.seed)?;
+    let chain = Chain::open(&password).await?;
+    let phones = ringing.register_and_call(chain.ends(), &password, &plan(&phases, seconds))?;
+    let outcome = show(&phases, seconds, (&chain, &phones), &mut screen).await;
     drop(phones);
-    stage.close().await?;
+    chain.close().await?;
     outcome
 }
 
@@ -53,13 +47,11 @@ fn plan(phases: &[Phase], seconds: f64) -> ArrivalPlan {
 async fn show(
     phases: &[Phase],
     seconds: f64,
-    (stage, phones): (&Stage, &Phones),
-    screen: &mut Screen<Lines>,
+    (chain, phones): (&Chain, &Phones),
+    screen: &mut Screen<Option<usize>>,
 ) -> Result<Outcome> {
     let (start, total) = (Instant::now(), seconds * phases.len() as f64);
     let (mut tracks, mut ended) = (Tracks::new(), Vec::new());
-    let mut frames = tokio::time::interval(FRAME);
-    frames.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut last = Vec::new();
     let mut quit = None;
     while !phones.are_finished() {
@@ -73,7 +65,7 @@ async fn show(
             ended.push(Ended { phase: phases[ended.len()], lines: std::mem::take(&mut last) });
         }
         let index = ended.len().min(phases.len() - 1);
-        let lines = tracks.sample(now, &stage.standings().await?);
+        let lines = tracks.sample(now, &chain.standings().await?);
         if ended.len() < phases.len() {
             last.clone_from(&lines);
         }
@@ -88,11 +80,7 @@ async fn show(
             calls,
             ended: &ended,
         })?;
-        let interrupted = tokio::select! {
-            _ = frames.tick() => false,
-            _ = tokio::signal::ctrl_c() => true,
-        };
-        if interrupted || screen.quit_asked()? {
+        if screen.has_quit().await? {
             let phase = phases[index].name;
             quit = Some(format!(
                 "Left in phase {}/{}, {phase}: it is not counted here.",

@@ -1,7 +1,7 @@
 //! What the demo has shown, in words.
 
+use super::chain::CAST;
 use super::scene::{Outcome, known_percent, percent};
-use super::stage::CAST;
 use crate::command::load::table;
 use std::fmt::Write as _;
 

@@ -1,16 +1,15 @@
 //! The proxies of the demo: three in a row, each on a processor that is a model.
 
 use super::phones::{DOMAIN, USERS};
-use crate::command::demo::stage::start;
+use crate::command::demo::stage::Element;
 use crate::command::load::random;
-use anyhow::{Context, Result, anyhow};
-use server::{Handle, ModelProcessor, Server, Standing};
+use anyhow::{Context as _, Result, anyhow};
+use server::{ModelProcessor, Standing};
 use std::fmt::Write as _;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use tokio::task::JoinHandle;
 
 /// A proxy of the row.
 pub(super) struct Part {
@@ -43,29 +42,20 @@ pub(super) fn rate(load: f64) -> f64 {
 const NETWORK: &str = "127.0.83.0/24";
 
 /// The proxies at work.
-pub(super) struct Stage {
-    proxies: Vec<Proxy>,
+pub(super) struct Chain {
+    proxies: Vec<Element>,
 }
 
-struct Proxy {
-    address: SocketAddr,
-    handle: Handle,
-    server: JoinHandle<Result<(), String>>,
-}
-
-impl Stage {
+impl Chain {
     /// Starts the last one first: each sends to the one behind it.
     pub(super) async fn open(password: &str) -> Result<Self> {
         let users = UsersFile::write(password)?;
-        let mut proxies = Vec::new();
-        let mut next = None;
+        let mut proxies: Vec<Element> = Vec::new();
         for (index, part) in CAST.iter().enumerate().rev() {
-            let role = next.map_or_else(|| home(&users.0), onward);
+            let role = proxies.last().map_or_else(|| home(&users.0), |next| onward(next.address));
             let ip = IpAddr::V4(Ipv4Addr::new(127, 0, 83, index as u8 + 1));
-            let (address, server) = proxy(ip, part, &role).await?;
-            let handle = server.handle();
-            proxies.push(Proxy { address, handle, server: tokio::task::spawn_local(server.run()) });
-            next = Some(address);
+            let model = ModelProcessor { steps_per_second: STEPS * part.speed };
+            proxies.push(Element::start(ip, &role, Some(model)).await?);
         }
         proxies.reverse();
         Ok(Self { proxies })
@@ -79,58 +69,32 @@ impl Stage {
     /// What each says of itself, in their order.
     pub(super) async fn standings(&self) -> Result<Vec<Standing>> {
         let mut standings = Vec::new();
-        for Proxy { handle, .. } in &self.proxies {
+        for Element { handle, .. } in &self.proxies {
             standings.push(handle.standing().await.map_err(|error| anyhow!(error))?);
         }
         Ok(standings)
     }
 
     pub(super) async fn close(self) -> Result<()> {
-        for Proxy { handle, server, .. } in self.proxies {
-            handle.stop();
-            server.await?.map_err(|error| anyhow!(error))?;
+        for proxy in self.proxies {
+            proxy.close().await?;
         }
         Ok(())
     }
 }
 
-async fn proxy(ip: IpAddr, part: &Part, role: &str) -> Result<(SocketAddr, Server)> {
-    let model = ModelProcessor { steps_per_second: STEPS * part.speed };
-    start(ip, async |address| {
-        let text = configuration(address, role);
-        let config = config::parse(&text, part.name).map_err(|errors| anyhow!("{errors}"))?;
-        Ok(Server::start_modelled(config, model).await)
-    })
-    .await
-}
-
-fn configuration(address: SocketAddr, role: &str) -> String {
-    format!(
-        r#"
-        [listen]
-        udp = ["{address}"]
-        threads = 1
-        [admin]
-        listen = false
-        [stop]
-        wait = "0s"
-        [distribution]
-        neighbours = ["{NETWORK}"]
-        {role}
-        "#
-    )
-}
-
 /// One that sends on, and shares out state.
 fn onward(next: SocketAddr) -> String {
-    format!("[proxy]\nnext = [\"{next}\"]\nforward = \"distributed\"\n")
+    format!(
+        "[distribution]\nneighbours = [\"{NETWORK}\"]\n[proxy]\nnext = [\"{next}\"]\nforward = \"distributed\"\n"
+    )
 }
 
 /// The last one: who has registered there is called, and by anybody.
 fn home(users: &Path) -> String {
     let users = users.display().to_string();
     format!(
-        "[registrar]\ndomains = [\"{DOMAIN}\"]\nusers = {users:?}\nstore = \"memory\"\nreach = \"contact\"\n\
+        "[distribution]\nneighbours = [\"{NETWORK}\"]\n[registrar]\ndomains = [\"{DOMAIN}\"]\nusers = {users:?}\nstore = \"memory\"\nreach = \"contact\"\n\
          [[route]]\nhost = \"{DOMAIN}\"\nfrom = \"anyone\"\nlocation = true\n"
     )
 }
@@ -166,6 +130,7 @@ impl Drop for UsersFile {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::command::demo::stage::configuration;
 
     #[test]
     fn the_configurations_are_right() {
@@ -173,9 +138,7 @@ mod tests {
             ["127.0.83.1:5060", "127.0.83.2:5060"].map(|text| text.parse().expect("an address"));
         let file = UsersFile::write("x").expect("a file");
         for role in [onward(next), home(&file.0)] {
-            let config = config::parse(&configuration(address, &role), "demo");
-            let config = config.unwrap_or_else(|errors| panic!("{errors}"));
-            assert!(config.distribution.is_some());
+            assert!(configuration(address, &role).unwrap().distribution.is_some());
         }
         let path = file.0.clone();
         drop(file);

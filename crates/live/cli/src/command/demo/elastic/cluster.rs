@@ -2,15 +2,13 @@
 
 use super::scene::{Moment, Seen};
 use super::story::{Pace, Story};
-use crate::command::demo::stage::start;
+use crate::command::demo::stage::{ANY, Element, call, free_port};
 use anyhow::{Context, Result, anyhow};
 use base::Rng;
-use load::{CallResults, CallerConfig, RandomTime, Timers};
-use server::agents::{self, Running};
-use server::{Handle, Server};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use load::CallResults;
+use server::agents::Running;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
-use tokio::task::JoinHandle;
 
 /// Servers that there may be.
 pub(super) const COUNT: usize = 6;
@@ -32,47 +30,28 @@ pub(super) fn name(index: usize) -> String {
     format!("pbx-{}", index + 1)
 }
 
-/// Everything that runs.
-pub(super) struct Stage {
+/// The balancer, and the servers that it starts.
+pub(super) struct Cluster {
     servers: Vec<SocketAddr>,
-    balancer: SocketAddr,
-    handle: Handle,
-    server: JoinHandle<Result<(), String>>,
+    balancer: Element,
 }
 
-impl Stage {
+impl Cluster {
     /// Starts the balancer, which starts the servers.
     pub(super) async fn open(story: &Story) -> Result<Self> {
         let servers = addresses()?;
         let program =
             std::env::current_exe().context("this program cannot be found to be run as a server")?;
-        let program = program.to_str().context("the path of this program is no UTF-8")?.to_owned();
+        let program = program.to_str().context("the path of this program is no UTF-8")?;
         let life = Duration::from_secs_f64(story.total) + BEYOND;
-        let (balancer, server) = start(IpAddr::V4(Ipv4Addr::LOCALHOST), async |address| {
-            let text = configuration(address, &servers, &command(&program, &story.pace, life), &story.pace);
-            let config = config::parse(&text, "demo").map_err(|errors| anyhow!("{errors}"))?;
-            Ok(Server::start(config, None).await)
-        })
-        .await?;
-        let handle = server.handle();
-        Ok(Self { servers, balancer, handle, server: tokio::task::spawn_local(server.run()) })
+        let tables = pool(&servers, &command(program, &story.pace, life), &story.pace);
+        Ok(Self { servers, balancer: Element::start(ANY.ip(), &tables, None).await? })
     }
 
     /// Starts the callers.
     pub(super) fn call(&self, story: &Story, seed: u64) -> Result<Running<CallResults>> {
-        let socket = agents::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
-        let config = CallerConfig {
-            listener: 0,
-            local: socket.local_addr()?,
-            target: self.balancer,
-            outbound: false,
-            uri: format!("sip:service@{}", self.balancer),
-            arrivals: story.plan(),
-            holding: RandomTime::Exponential(HOLD),
-            answer_wait: Duration::from_mins(1),
-            timers: Timers::default(),
-        };
-        Ok(agents::start_caller(socket, config, Rng::from_seed(seed).fork("caller"))?)
+        let (target, rng) = (self.balancer.address, Rng::from_seed(seed).fork("caller"));
+        call(target, format!("sip:service@{target}"), story.plan(), HOLD, rng)
     }
 
     pub(super) fn disturbed(&self) -> SocketAddr {
@@ -81,7 +60,7 @@ impl Stage {
 
     /// What the balancer knows now.
     pub(super) async fn look(&self) -> Result<Moment> {
-        let figures = self.handle.figures(false).await.map_err(|error| anyhow!(error))?;
+        let figures = self.balancer.handle.figures(false).await.map_err(|error| anyhow!(error))?;
         let scale = figures.totals.scales.first().context("the pool is scaled")?;
         let queue = figures.totals.queues.first().context("the pool has a queue")?;
         let seen = |(index, &address): (usize, &SocketAddr)| {
@@ -108,17 +87,13 @@ impl Stage {
 
     /// Ends everything.
     pub(super) async fn close(self) -> Result<()> {
-        self.handle.stop();
-        self.server.await?.map_err(|error| anyhow!(error))
+        self.balancer.close().await
     }
 }
 
 /// One for each server, on an address of its own, with a port that was free a moment ago.
 fn addresses() -> Result<Vec<SocketAddr>> {
-    let address = |index: usize| {
-        let ip = Ipv4Addr::new(127, 0, 84, index as u8 + 1);
-        Ok(UdpSocket::bind((ip, 0)).context("no free port")?.local_addr()?)
-    };
+    let address = |index: usize| free_port(IpAddr::from([127, 0, 84, index as u8 + 1]));
     (0..COUNT).map(address).collect()
 }
 
@@ -133,19 +108,13 @@ fn command(program: &str, pace: &Pace, life: Duration) -> Vec<String> {
     ["sh", "-c", &boot, program].map(str::to_owned).into_iter().chain(answer).collect()
 }
 
-fn configuration(balancer: SocketAddr, servers: &[SocketAddr], start: &[String], pace: &Pace) -> String {
+/// The table of the balancer.
+fn pool(servers: &[SocketAddr], start: &[String], pace: &Pace) -> String {
     let members: Vec<_> = servers.iter().map(ToString::to_string).collect();
     let [boot, calm, idle] = [pace.boot, pace.calm, pace.idle].map(|time| time.as_millis());
     let (capacity, threshold) = (MOST / 2.0, THRESHOLD.as_millis());
     format!(
         r#"
-        [listen]
-        udp = ["{balancer}"]
-        threads = 1
-        [admin]
-        listen = false
-        [stop]
-        wait = "0s"
         [pool.pbx]
         members = {members:?}
         forward = "transaction"
@@ -175,14 +144,16 @@ fn configuration(balancer: SocketAddr, servers: &[SocketAddr], start: &[String],
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::command::demo::stage::configuration;
 
     #[test]
     fn the_configuration_is_right() {
         let servers = addresses().expect("addresses");
         for story in [Story::of(85.0), Story::quick()] {
             let start = command("/usr/bin/sarabande", &story.pace, BEYOND);
-            let text = configuration("127.0.0.1:5060".parse().unwrap(), &servers, &start, &story.pace);
-            let config = config::parse(&text, "demo").unwrap_or_else(|errors| panic!("{errors}"));
+            let config =
+                configuration("127.0.0.1:5060".parse().unwrap(), &pool(&servers, &start, &story.pace))
+                    .unwrap();
             assert_eq!(config.members().len(), COUNT);
         }
     }

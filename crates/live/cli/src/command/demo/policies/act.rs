@@ -1,14 +1,14 @@
 //! The acts of the demo: what happens in each, and how it goes.
 
-use super::plain::Lines;
-use super::screen::Screen;
-use super::stage::{CAST, Part, Stage, rate};
+use super::cast::{CAST, Cast, Part, rate};
+use super::view;
+use crate::command::demo::stage::{self, LineClock, Screen};
 use crate::picture::{Line, Past, Tracks};
 use anyhow::Result;
 use load::CallResults;
+use ratatui::Frame;
 use server::admin::view::MemberView;
-use std::time::{Duration, Instant};
-use tokio::time::MissedTickBehavior;
+use std::time::Instant;
 
 /// What happens in an act.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -37,21 +37,20 @@ pub(super) struct Outcome {
     pub(super) results: CallResults,
 }
 
+/// Calls that were not set up.
+pub(super) fn calls_lost(results: &CallResults) -> u64 {
+    results.calls_refused.values().sum::<u64>()
+        + results.invite_timeouts
+        + results.calls_abandoned
+        + results.calls_answered_late
+}
+
+/// Answered calls that could not be ended: their server had forgotten them.
+pub(super) fn calls_broken(results: &CallResults) -> u64 {
+    results.bye_refused.values().sum::<u64>() + results.bye_timeouts
+}
+
 impl Outcome {
-    /// Calls that were not set up.
-    pub(super) fn calls_lost(&self) -> u64 {
-        let results = &self.results;
-        results.calls_refused.values().sum::<u64>()
-            + results.invite_timeouts
-            + results.calls_abandoned
-            + results.calls_answered_late
-    }
-
-    /// Answered calls that could not be ended: their server had forgotten them.
-    pub(super) fn calls_broken(&self) -> u64 {
-        self.results.bye_refused.values().sum::<u64>() + self.results.bye_timeouts
-    }
-
     /// Load of the busiest server over the mean of all.
     pub(super) fn imbalance(&self) -> f64 {
         let load = CAST.iter().map(|part| {
@@ -78,8 +77,37 @@ pub(super) struct Scene<'a> {
     pub(super) outcomes: &'a [Outcome],
 }
 
-/// How often the scene is shown.
-const FRAME: Duration = Duration::from_millis(200);
+/// What lines have told of an act.
+#[derive(Default)]
+pub(super) struct Told {
+    act: String,
+    news: usize,
+}
+
+impl stage::Scene for Scene<'_> {
+    type Told = Told;
+
+    fn draw(&self, frame: &mut Frame<'_>) {
+        view::draw(frame, self);
+    }
+
+    fn print(&self, told: &mut Told, clock: &mut LineClock) -> Result<()> {
+        let (number, policy) = (self.number, &self.act.policy);
+        if told.act != number {
+            *told = Told { act: number.to_owned(), news: 0 };
+            clock.restart();
+        }
+        for news in &self.news[told.news..] {
+            print_line!("{number} {policy:<12} {news}")?;
+        }
+        told.news = self.news.len();
+        if clock.is_due() {
+            print_line!("{number} {policy:<12} {:4.1} s  {}", self.seconds, self.results.progress())?;
+        }
+        Ok(())
+    }
+}
+
 /// How long the last calls of an act may take to end: that is repeated once or twice, if need be.
 const PATIENCE: f64 = 3.0;
 
@@ -88,36 +116,30 @@ pub(super) async fn play(
     act: &Act,
     number: &str,
     seed: u64,
-    screen: &mut Screen<Lines>,
+    screen: &mut Screen<Told>,
     outcomes: &[Outcome],
 ) -> Result<Option<Outcome>> {
     let rate = rate(act.load);
-    let mut stage = Stage::open(&act.policy, rate, act.seconds, seed).await?;
+    let mut cast = Cast::open(&act.policy, rate, act.seconds, seed).await?;
     let start = Instant::now();
     let mut script = Script::new(act);
     let mut tracks = Tracks::default();
-    let mut frames = tokio::time::interval(FRAME);
-    frames.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    while !stage.caller.is_finished() {
+    while !cast.caller.is_finished() {
         let seconds = start.elapsed().as_secs_f64();
         if seconds > act.seconds + PATIENCE {
             break;
         }
-        script.follow(seconds, &mut stage).await?;
-        let members = stage.members().await?;
+        script.follow(seconds, &mut cast).await?;
+        let members = cast.members().await?;
         let lines = lines(&members, tracks.sample(seconds, &members));
-        let results = stage.caller.snapshot().results;
+        let results = cast.caller.snapshot().results;
         screen.show(&Scene { number, act, seconds, lines, results, news: &script.news, outcomes })?;
-        let interrupted = tokio::select! {
-            _ = frames.tick() => false,
-            _ = tokio::signal::ctrl_c() => true,
-        };
-        if interrupted || screen.quit_asked()? {
-            stage.close().await?;
+        if screen.has_quit().await? {
+            cast.close().await?;
             return Ok(None);
         }
     }
-    let results = stage.close().await?;
+    let results = cast.close().await?;
     Ok(Some(Outcome { plot: act.plot, policy: act.policy.clone(), rate, results }))
 }
 
@@ -160,7 +182,7 @@ impl Script {
         Self { events, news: Vec::new() }
     }
 
-    async fn follow(&mut self, seconds: f64, stage: &mut Stage) -> Result<()> {
+    async fn follow(&mut self, seconds: f64, cast: &mut Cast) -> Result<()> {
         let Some(&(at, event)) = self.events.first() else { return Ok(()) };
         if seconds < at {
             return Ok(());
@@ -169,19 +191,19 @@ impl Script {
         let (crashing, drained) = (CAST[CRASHING].name, CAST[DRAINED].name);
         let news = match event {
             Event::Crash => {
-                stage.crash(CRASHING)?;
+                cast.crash(CRASHING)?;
                 format!("{crashing} is killed, with the calls that it has")
             }
             Event::Restart => {
-                stage.restart(CRASHING)?;
+                cast.restart(CRASHING)?;
                 format!("{crashing} is started again and knows nothing; the balancer eases it in")
             }
             Event::Drain => {
-                stage.drain(DRAINED, true).await?;
+                cast.drain(DRAINED, true).await?;
                 format!("{drained} is drained: its calls go on, new ones go elsewhere")
             }
             Event::Undrain => {
-                stage.drain(DRAINED, false).await?;
+                cast.drain(DRAINED, false).await?;
                 format!("{drained} takes calls again")
             }
         };

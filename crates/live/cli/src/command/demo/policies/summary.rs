@@ -1,6 +1,6 @@
 //! What the demo has shown, in words.
 
-use super::act::{Outcome, Plot};
+use super::act::{Outcome, Plot, calls_broken, calls_lost};
 use crate::command::load::table;
 use std::fmt::Write as _;
 
@@ -22,8 +22,8 @@ pub(super) fn text(outcomes: &[Outcome]) -> String {
             results.calls_started,
             outcome.rate,
             outcome.policy,
-            outcome.calls_lost(),
-            outcome.calls_broken(),
+            calls_lost(results),
+            calls_broken(results),
             results.wrong_server
         )
         .expect("a String takes any text");
@@ -45,7 +45,7 @@ fn comparison(outcomes: &[&Outcome]) -> String {
         table.add_row([
             outcome.policy.clone(),
             results.calls_started.to_string(),
-            outcome.calls_lost().to_string(),
+            calls_lost(results).to_string(),
             invite(50.0),
             invite(95.0),
             invite(99.0),

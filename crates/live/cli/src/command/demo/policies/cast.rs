@@ -1,0 +1,149 @@
+//! The servers, the balancer and the callers of an act.
+
+use crate::command::demo::stage::{ANY, Element, answer, call};
+use anyhow::{Result, anyhow};
+use base::Rng;
+use load::{AnswererResults, ArrivalPlan, ArrivalProcess, CallResults, ServiceModel};
+use server::admin::view::MemberView;
+use server::agents::Running;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// A server behind the balancer.
+pub(super) struct Part {
+    pub(super) name: &'static str,
+    /// Factor on its service times.
+    pub(super) slowdown: f64,
+}
+
+/// Of unequal speed, and the configuration does not say so.
+pub(super) const CAST: [Part; 4] = [
+    Part { name: "fast-1", slowdown: 1.0 },
+    Part { name: "fast-2", slowdown: 1.0 },
+    Part { name: "medium", slowdown: 1.3 },
+    Part { name: "slow", slowdown: 1.6 },
+];
+
+/// Service time of a BYE on a server without slowdown; exponentially distributed, as is everything here.
+const SERVICE: Duration = Duration::from_millis(2);
+/// Work of a call, INVITE and BYE, in BYEs.
+const CALL_WORK: f64 = 2.75;
+/// Requests that a server holds: at most 0.45 s of work, less than T1, so that nobody repeats what only waits.
+const QUEUE_MAX: usize = 100;
+/// Mean time that calls last. Short, so that an act has an end soon after its last call has started.
+const HOLD: Duration = Duration::from_millis(400);
+
+/// Calls a second at this share of all servers' capacity.
+pub(super) fn rate(load: f64) -> f64 {
+    let speed: f64 = CAST.iter().map(|part| 1.0 / part.slowdown).sum();
+    load * speed / (SERVICE.as_secs_f64() * CALL_WORK)
+}
+
+/// Everything that runs during an act.
+pub(super) struct Cast {
+    rng: Rng,
+    servers: Vec<Option<Running<AnswererResults>>>,
+    addresses: Vec<SocketAddr>,
+    pub(super) caller: Running<CallResults>,
+    balancer: Element,
+}
+
+impl Cast {
+    /// Starts the servers, the balancer before them, and calls at `rate` a second for `seconds`.
+    pub(super) async fn open(policy: &str, rate: f64, seconds: f64, seed: u64) -> Result<Self> {
+        let rng = Rng::from_seed(seed);
+        let servers = CAST.iter().map(|part| Ok(Some(part.start(ANY, &rng)?)));
+        let servers = servers.collect::<Result<Vec<_>>>()?;
+        let addresses: Vec<_> = servers.iter().flatten().map(Running::address).collect();
+        let balancer = Element::start(ANY.ip(), &pool(policy, &addresses), None).await?;
+        let arrivals = ArrivalPlan {
+            duration: Some(Duration::from_secs_f64(seconds)),
+            ..ArrivalPlan::steady(ArrivalProcess::Poisson, rate)
+        };
+        let uri = format!("sip:service@{}", balancer.address);
+        let caller = call(balancer.address, uri, arrivals, HOLD, rng.fork("caller"))?;
+        Ok(Self { rng, servers, addresses, caller, balancer })
+    }
+
+    /// Kills a server: its port is closed, what it knew is forgotten.
+    pub(super) fn crash(&mut self, index: usize) -> Result<()> {
+        if let Some(running) = self.servers[index].take() {
+            running.stop()?;
+        }
+        Ok(())
+    }
+
+    /// Starts it again.
+    pub(super) fn restart(&mut self, index: usize) -> Result<()> {
+        self.servers[index] = Some(CAST[index].start(self.addresses[index], &self.rng)?);
+        Ok(())
+    }
+
+    pub(super) async fn drain(&self, index: usize, draining: bool) -> Result<()> {
+        let drained = self.balancer.handle.drain(&self.addresses[index].to_string(), draining).await;
+        drained.map(drop).map_err(|error| anyhow!(error))
+    }
+
+    /// What the balancer knows of each server, in the order of the cast.
+    pub(super) async fn members(&self) -> Result<Vec<MemberView>> {
+        let reports = self.balancer.handle.figures(false).await.map_err(|error| anyhow!(error))?.members;
+        let mut members: Vec<_> = reports.into_iter().map(|report| report.shown).collect();
+        members.sort_by_key(|member| self.addresses.iter().position(|&at| at == member.address));
+        Ok(members)
+    }
+
+    /// Ends everything; what the callers measured.
+    pub(super) async fn close(self) -> Result<CallResults> {
+        let results = self.caller.stop()?.results;
+        self.balancer.close().await?;
+        Ok(results)
+    }
+}
+
+impl Part {
+    fn start(&self, address: SocketAddr, rng: &Rng) -> Result<Running<AnswererResults>> {
+        let service = ServiceModel {
+            service_per_work: SERVICE,
+            exponential: true,
+            slowdown: self.slowdown,
+            queue_max: Some(QUEUE_MAX),
+        };
+        answer(address, self.name, service, rng)
+    }
+}
+
+/// The table of the balancer.
+fn pool(policy: &str, members: &[SocketAddr]) -> String {
+    let members: Vec<_> = members.iter().map(ToString::to_string).collect();
+    format!(
+        r#"
+        [pool.demo]
+        policy = "{policy}"
+        members = {members:?}
+        slow_start = "2s"
+        probe = {{ interval = "500ms", timeout = "500ms", fall = 4 }}
+        "#
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::demo::stage::configuration;
+
+    #[test]
+    fn every_policy_makes_a_right_configuration() {
+        for policy in super::super::KNOWN {
+            let members = ["127.0.0.1:5071".parse().unwrap()];
+            let config = configuration("127.0.0.1:5070".parse().unwrap(), &pool(policy, &members));
+            assert_eq!(config.unwrap().members().len(), 1);
+        }
+    }
+
+    #[test]
+    fn an_equal_share_of_the_calls_nearly_fills_the_slow_server() {
+        let work = rate(super::super::LOAD) / CAST.len() as f64 * CALL_WORK * SERVICE.as_secs_f64();
+        let slowest = CAST.iter().map(|part| work * part.slowdown).fold(0.0, f64::max);
+        assert!((0.93..0.99).contains(&slowest), "{slowest}");
+    }
+}

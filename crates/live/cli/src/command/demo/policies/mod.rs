@@ -1,0 +1,98 @@
+//! `sarabande demo`: the same calls with one policy of the balancer after the other, and a server that crashes.
+
+mod act;
+mod cast;
+mod summary;
+mod view;
+
+use super::stage::{self, Screen};
+use crate::print;
+use act::{Act, Outcome, Plot, Told};
+use anyhow::{Result, bail};
+use tokio::signal::unix::SignalKind;
+
+#[derive(clap::Args)]
+pub(crate) struct PolicyArguments {
+    /// How long calls are made with each policy.
+    #[arg(long, default_value_t = 7.0, value_parser = super::seconds)]
+    seconds: f64,
+    /// Show this policy only; may be given several times. By default five of them, and a crash.
+    #[arg(long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(KNOWN))]
+    policy: Vec<String>,
+    /// Decides when calls come and how long they last, alike for every policy.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Two policies for 1.5 s each and a crash: some ten seconds in all.
+    #[arg(long, conflicts_with = "seconds")]
+    quick: bool,
+    /// Print lines instead of the live view; so it is whenever the output is no terminal.
+    #[arg(long)]
+    no_tui: bool,
+}
+
+/// All that can be asked for.
+const KNOWN: [&str; 8] = ["round-robin", "hash", "fnv-hash", "cjsq", "tjsq", "tlwl", "tlwl-2", "rwma"];
+/// From the paper's worst to its best.
+const POLICIES: [&str; 5] = ["round-robin", "hash", "cjsq", "tjsq", "tlwl"];
+const QUICK_POLICIES: [&str; 2] = ["round-robin", "tlwl"];
+const QUICK_SECONDS: f64 = 1.5;
+
+/// Share of all servers' capacity that the calls of a comparison take. A server that gets its share by number and not
+/// by speed is close to its limit then.
+const LOAD: f64 = 0.7;
+/// The same in the act with the crash: the rest of the servers can bear it.
+const CRASH_LOAD: f64 = 0.5;
+
+pub(super) fn run(arguments: &PolicyArguments) -> Result<()> {
+    let (outcomes, quit) = stage::play(play(arguments))?;
+    print::line(summary::text(&outcomes))?;
+    if let Some(quit) = quit {
+        print_line!("\n{quit}")?;
+    }
+    verdict(&outcomes)
+}
+
+/// Plays the acts; fewer when somebody has seen enough, and then says what is missing.
+async fn play(arguments: &PolicyArguments) -> Result<(Vec<Outcome>, Option<String>)> {
+    let mut screen = Screen::<Told>::open(arguments.no_tui, &[SignalKind::interrupt()])?;
+    let acts = acts(arguments);
+    let mut outcomes = Vec::new();
+    for (index, act) in acts.iter().enumerate() {
+        let number = format!("{}/{}", index + 1, acts.len());
+        let played = act::play(act, &number, arguments.seed, &mut screen, &outcomes).await?;
+        let Some(outcome) = played else {
+            let quit = format!("Left in act {number}: neither that nor what comes after it is counted here.");
+            return Ok((outcomes, Some(quit)));
+        };
+        outcomes.push(outcome);
+    }
+    Ok((outcomes, None))
+}
+
+fn acts(arguments: &PolicyArguments) -> Vec<Act> {
+    let seconds = if arguments.quick { QUICK_SECONDS } else { arguments.seconds };
+    let chosen: Vec<_> = arguments.policy.iter().map(String::as_str).collect();
+    let policies: &[&str] = match (&*chosen, arguments.quick) {
+        ([], false) => &POLICIES,
+        ([], true) => &QUICK_POLICIES,
+        (chosen, _) => chosen,
+    };
+    let compare =
+        |policy: &&str| Act { plot: Plot::Compare, policy: (*policy).to_owned(), load: LOAD, seconds };
+    let mut acts: Vec<_> = policies.iter().map(compare).collect();
+    if chosen.is_empty() {
+        let policy = "tlwl".to_owned();
+        acts.push(Act { plot: Plot::Crash, policy, load: CRASH_LOAD, seconds: 2.0 * seconds });
+    }
+    acts
+}
+
+/// What must not happen, whatever the machine.
+fn verdict(outcomes: &[Outcome]) -> Result<()> {
+    let wrong: u64 = outcomes.iter().map(|outcome| outcome.results.wrong_server).sum();
+    let lost: u64 = outcomes.iter().map(|outcome| act::calls_lost(&outcome.results)).sum();
+    match (lost, wrong) {
+        (0, 0) => Ok(()),
+        _ => bail!("{lost} new calls lost, {wrong} messages met a wrong server"),
+    }
+}
