@@ -48,8 +48,7 @@ unit() { cargo test --workspace --exclude sarabande-tests --locked; }
 
 # The whole node in virtual time under random faults. That its checkers see something is shown by canaries in `unit`.
 swarm() {
-    cargo build --release --locked --package sarabande-cli
-    target/release/sarabande sim swarm --seeds "$SWARM_SEEDS"
+    cargo run --release --locked --package swarm -- --seeds "$SWARM_SEEDS"
 }
 
 # The program under test is a release build. The tests would make it themselves, but then in the middle of one.
@@ -101,6 +100,7 @@ nightly() {
     swarm
     # What every statement of the papers comes to; the shortest figures are part of `unit`.
     cargo test --release --locked --package papers --test verdicts -- --ignored
+    cargo build --release --locked --package sarabande-cli
     target/release/sarabande sim figures --out target/figures
 }
 

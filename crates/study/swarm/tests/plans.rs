@@ -4,7 +4,7 @@ use sim::stats::sweep::{all_cores, sweep};
 use swarm::{Care, Counts, Honest, Plan, SitePlan, SiteRole, World};
 use swarm::{draw, replay, run, total};
 
-/// A few in every test run; `sarabande sim swarm` takes hundreds.
+/// A few in every test run; `cargo run --release -p swarm` takes hundreds.
 const SEEDS: usize = 12;
 
 #[test]

@@ -2,7 +2,6 @@
 
 mod figures;
 mod run;
-mod swarm;
 mod vary;
 mod wire;
 
@@ -28,11 +27,6 @@ enum What {
     Figures(figures::All),
     /// Lists the figures.
     List,
-    /// Puts the whole node through random faults, and checks from outside that no rule is broken.
-    ///
-    /// Each seed draws balancers, servers, callers, and what goes wrong: lost messages, partitions, restarts, deaths,
-    /// drains, reloads. A seed that fails is printed and can be replayed.
-    Swarm(swarm::Arguments),
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
@@ -40,7 +34,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         What::Figure(arguments) => figures::one(arguments),
         What::Figures(arguments) => figures::all(arguments),
         What::Run(arguments) => run::run(arguments),
-        What::Swarm(arguments) => swarm::run(arguments),
         What::List => figures::list(),
     }
 }
