@@ -37,7 +37,7 @@ fn asserted(figure: &str) -> Vec<Verdict> {
 fn found(entry: &Entry) -> Vec<Verdict> {
     let options =
         Options { seed: 1, effort: Effort::Quick, threads: NonZero::new(2).expect("two is not zero") };
-    let figure = (entry.run)(&options, &|_| {});
+    let figure = entry.make(&options, &|_| {});
     let verdict = |verdict: &ClaimVerdict| match verdict {
         ClaimVerdict::Holds => "holds",
         ClaimVerdict::Fails => "fails",

@@ -4,14 +4,13 @@
 
 use super::tlwl::{POLICIES, SERVER_CAPACITY, costs, groups};
 use super::topology::at;
-use super::{Entry, Options, Progress, series};
+use super::{Entry, Options, Work, series};
 use crate::report::{Axis, Claim, Figure, Plot, PlotSeries, Style};
 use config::scenario::{HostFault, HostRole, RunSettings, Scenario, Stream, What};
 use core::time::Duration;
 use load::RandomTime;
 use proxy::ProxyTimers;
 use sim::model::{RunResults, run};
-use sim::stats::sweep;
 
 pub(super) const FAILING: Entry = Entry {
     name: "policy-failing",
@@ -106,19 +105,18 @@ fn refused(results: &RunResults) -> f64 {
 struct Runs(Vec<(Case, RunResults)>);
 
 impl Runs {
-    fn make(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Self {
+    fn make(work: &Work<'_>) -> Self {
         let mut cases = Vec::new();
         for outlier in [false, true] {
-            let case = |policy, who, share| Case { policy, who, share, outlier, after: after(options) };
+            let case = |policy, who, share| Case { policy, who, share, outlier, after: after(work) };
             cases.extend(POLICIES.map(|policy| case(policy, Who::One, 1.0)));
             // The last is there already.
             cases.extend(SHARES[..SHARES.len() - 1].iter().map(|&share| case(ONE, Who::One, share)));
             cases.push(case(ONE, Who::All, 1.0));
             cases.push(case(ONE, Who::All, 0.4));
         }
-        let done = |done| progress(Progress { done, of: cases.len(), what: "servers that fail" });
-        let results = sweep::replicate(&cases, 1, options.seed, options.threads, Case::run, done);
-        Self(cases.into_iter().zip(results.into_iter().flatten()).collect())
+        let results = work.each("servers that fail", &cases, Case::run);
+        Self(cases.into_iter().zip(results).collect())
     }
 
     fn of(&self, policy: &str, who: Who, share: f64, outlier: bool) -> &RunResults {
@@ -141,11 +139,8 @@ impl Runs {
 
     fn plots(&self) -> Vec<Plot> {
         let label = "calls refused (%)";
-        let mut policies = Plot::new(
-            "It fails all calls that it gets",
-            Axis::names("policy", POLICIES),
-            Axis::linear(label).from_to(0.0, 100.0),
-        );
+        let y = Axis::linear(label).from_to(0.0, 100.0);
+        let mut policies = Plot::new("It fails all calls that it gets", Axis::names("policy", POLICIES), y);
         let title = format!("It fails a part of its calls ({ONE})");
         let mut shares = Plot::new(title, Axis::linear("share that it fails (%)"), Axis::linear(label));
         let mut course = series::plot(
@@ -156,10 +151,9 @@ impl Runs {
         let offered = &self.of(ONE, Who::One, 1.0, true).streams[0].offered;
         course.series(PlotSeries::new("offered", Style::Step, series::sum([offered].into_iter())));
         for (outlier, name) in [(false, "without detection"), (true, "with detection")] {
-            let bars = (0..).zip(POLICIES).map(|(at, policy)| (f64::from(at), self.lost(policy, outlier)));
-            policies.series(PlotSeries::new(name, Style::Line, bars));
+            policies.series(PlotSeries::bars(name, POLICIES.map(|policy| self.lost(policy, outlier))));
             let points = SHARES.map(|share| (100.0 * share, refused(self.of(ONE, Who::One, share, outlier))));
-            shares.series(PlotSeries::new(name, Style::Line, points));
+            shares.series(PlotSeries::line(name, points));
             let answered = &self.of(ONE, Who::One, 1.0, outlier).streams[0].answered[0];
             course.series(PlotSeries::new(name, Style::Step, series::sum([answered].into_iter())));
         }
@@ -177,59 +171,28 @@ impl Runs {
         };
         let part = |outlier| refused(self.of(ONE, Who::One, 0.6, outlier));
         let alike = |share, outlier| refused(self.of(ONE, Who::All, share, outlier));
-        vec![
-            Claim::check(
-                source,
-                "Without detection the policies of least work send the server that fails far more than its share.",
-                format!(
-                    "{} of all calls are refused; an even split is {even:.0} %.",
-                    self.listed(&LEAST, false)
-                ),
-                LEAST.iter().all(|policy| self.lost(policy, false) > 2.0 * even),
-            ),
-            Claim::check(
-                source,
-                "With it every policy loses a few calls at first, and then a few after each ejection.",
-                format!(
-                    "{} within {after} s. The check asks for less than 2 % of each.",
-                    self.listed(&POLICIES, true)
-                ),
-                POLICIES.iter().all(|policy| self.lost(policy, true) < 2.0),
-            ),
-            Claim::check(
-                source,
-                "It acts within seconds.",
-                format!(
-                    "Of the calls of the first {FIRST} s {:.0} a second are answered with it and {:.0} without, of \
-                     {LOAD:.0}. The check asks for 95 %.",
-                    course(true),
-                    course(false)
-                ),
-                course(true) > 0.95 * LOAD && course(false) < 0.95 * LOAD,
-            ),
-            Claim::check(
-                source,
-                "A server that fails more than half of its calls is found by its share.",
-                format!(
-                    "One that fails 60 %: {:.2} % of all calls are refused with it, {:.2} % without.",
-                    part(true),
-                    part(false)
-                ),
-                part(true) < part(false) / 3.0,
-            ),
-            Claim::check(
-                source,
-                "What every server fails is no sign: nobody is ejected, and what the servers answer stays answered.",
-                format!(
-                    "All fail 40 %: {:.2} % are refused with it, {:.2} % without. All fail all: {:.0} and {:.0} %.",
-                    alike(0.4, true),
-                    alike(0.4, false),
-                    alike(1.0, true),
-                    alike(1.0, false)
-                ),
-                (alike(0.4, true) - alike(0.4, false)).abs() < 2.0 && alike(1.0, true) > 99.9,
-            ),
-        ]
+        claims! {
+            source, "Without detection the policies of least work send the server that fails far more than its \
+             share.",
+                ["{} of all calls are refused; an even split is {even:.0} %.", self.listed(&LEAST, false)],
+                LEAST.iter().all(|policy| self.lost(policy, false) > 2.0 * even);
+            source, "With it every policy loses a few calls at first, and then a few after each ejection.",
+                ["{} within {after} s. The check asks for less than 2 % of each.", self.listed(&POLICIES, true)],
+                POLICIES.iter().all(|policy| self.lost(policy, true) < 2.0);
+            source, "It acts within seconds.",
+                ["Of the calls of the first {FIRST} s {:.0} a second are answered with it and {:.0} without, of \
+                 {LOAD:.0}. The check asks for 95 %.", course(true), course(false)],
+                course(true) > 0.95 * LOAD && course(false) < 0.95 * LOAD;
+            source, "A server that fails more than half of its calls is found by its share.",
+                ["One that fails 60 %: {:.2} % of all calls are refused with it, {:.2} % without.", part(true),
+                 part(false)],
+                part(true) < part(false) / 3.0;
+            source, "What every server fails is no sign: nobody is ejected, and what the servers answer stays \
+             answered.",
+                ["All fail 40 %: {:.2} % are refused with it, {:.2} % without. All fail all: {:.0} and {:.0} %.",
+                 alike(0.4, true), alike(0.4, false), alike(1.0, true), alike(1.0, false)],
+                (alike(0.4, true) - alike(0.4, false)).abs() < 2.0 && alike(1.0, true) > 99.9;
+        }
     }
 }
 
@@ -238,10 +201,10 @@ fn after(options: &Options) -> u64 {
     options.scale(120, 60, 15)
 }
 
-fn failing(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
-    let runs = Runs::make(options, progress);
-    let mut figure = options.figure(&FAILING, runs.plots());
-    figure.claims = runs.claims(after(options));
+fn failing(work: &Work<'_>) -> Figure {
+    let runs = Runs::make(work);
+    let mut figure = work.figure(&FAILING, runs.plots());
+    figure.claims = runs.claims(after(work));
     figure.assumptions = vec![
         format!(
             "{SERVERS} servers of {SERVER_CAPACITY} calls/s each, as in the figures of the TLWL paper, and {LOAD:.0} \

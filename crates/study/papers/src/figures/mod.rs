@@ -1,5 +1,19 @@
 //! The figures that can be made, one file a subject: scenarios, sweeps, and the paper's statements as checks.
 
+/// What papers state, a table: where, what, the numbers that were measured, and whether they agree; then which plot it is about, if not the
+/// first, and why it differs. `=>` stands before a claim that is made elsewhere.
+macro_rules! claims {
+    ($(
+        $($source:expr, $statement:expr, [$($measured:tt)*], $holds:expr $(, $more:ident($argument:expr))*)?
+        $(=> $claim:expr)?;
+    )*) => {
+        vec![$(
+            $($crate::report::Claim::check($source, $statement, format!($($measured)*), $holds)$(.$more($argument))*)?
+            $($claim)?
+        ),*]
+    };
+}
+
 mod failing;
 mod overload_10;
 mod overload_11;
@@ -19,6 +33,8 @@ mod topology;
 
 use crate::report::{Figure, Plot};
 use core::num::NonZero;
+use sim::cloud::{CloudPlan, CloudResults};
+use sim::stats::sweep;
 
 /// How much is run for a figure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -87,8 +103,49 @@ pub struct Progress<'a> {
     pub what: &'a str,
 }
 
-/// Makes a figure. The callback is told of every run that ends, on the calling thread.
-pub type MakeFigure = fn(&Options, &dyn Fn(Progress<'_>)) -> Figure;
+/// A figure that is being made: under which options, and who is told of every run that ends, on the calling thread.
+#[derive(Clone, Copy)]
+pub struct Work<'a> {
+    options: Options,
+    progress: &'a (dyn Fn(Progress<'_>) + Sync),
+}
+
+impl core::ops::Deref for Work<'_> {
+    type Target = Options;
+
+    fn deref(&self) -> &Options {
+        &self.options
+    }
+}
+
+impl Work<'_> {
+    /// Makes runs 0 to `of` - 1.
+    fn sweep<T: Send>(&self, what: &str, of: usize, run: impl Fn(usize) -> T + Sync) -> Vec<T> {
+        sweep::sweep(of, self.threads, run, |done| (self.progress)(Progress { done, of, what }))
+    }
+
+    /// Makes so many runs of each case: their results, by case.
+    fn replicate<C: Sync, T: Send>(
+        &self,
+        what: &str,
+        cases: &[C],
+        runs: usize,
+        run: impl Fn(&C, u64) -> T + Sync,
+    ) -> Vec<Vec<T>> {
+        let done = |done| (self.progress)(Progress { done, of: runs * cases.len(), what });
+        sweep::replicate(cases, runs, self.seed, self.threads, run, done)
+    }
+
+    /// Runs these clusters.
+    fn clouds(&self, what: &str, plans: &[CloudPlan]) -> Vec<CloudResults> {
+        self.sweep(what, plans.len(), |index| sim::cloud::run(&plans[index], self.seed))
+    }
+
+    /// Makes one run of each case.
+    fn each<C: Sync, T: Send>(&self, what: &str, cases: &[C], run: impl Fn(&C, u64) -> T + Sync) -> Vec<T> {
+        self.replicate(what, cases, 1, run).into_iter().flatten().collect()
+    }
+}
 
 /// A figure that can be made.
 #[derive(Clone, Copy, Debug)]
@@ -99,8 +156,14 @@ pub struct Entry {
     pub title: &'static str,
     /// Where it comes from.
     pub source: &'static str,
-    /// Makes it.
-    pub run: MakeFigure,
+    run: fn(&Work<'_>) -> Figure,
+}
+
+impl Entry {
+    /// Makes it. The callback is told of every run that ends, on the calling thread.
+    pub fn make(&self, options: &Options, progress: &(dyn Fn(Progress<'_>) + Sync)) -> Figure {
+        (self.run)(&Work { options: *options, progress })
+    }
 }
 
 /// All figures, in the order of the report.

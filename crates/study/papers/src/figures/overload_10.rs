@@ -1,9 +1,9 @@
 //! UDP, TCP, and a mix of both without overload control.
 
-use super::sweeps::{Curve, RISE_ASSUMED, Variant, curves, holding_assumed, late, note};
+use super::sweeps::{Curve, RISE_ASSUMED, Variant, curves, goodputs, holding_assumed, late, note};
 use super::topology::core;
-use super::{Entry, Options, Progress};
-use crate::report::{Axis, Claim, Figure, Plot};
+use super::{Entry, Work};
+use crate::report::{Claim, Figure};
 use base::Transport;
 use config::scenario::{Discard, Scenario};
 
@@ -37,17 +37,10 @@ const VARIANTS: [Variant; 3] = [
     Variant { name: "TCP", network: |seconds| network(seconds, Transport::Tcp, Transport::Tcp) },
 ];
 
-fn run(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
-    let curves = curves(options, &VARIANTS, &LOADS, progress);
-    let mut plot = Plot::new(
-        "Goodput by transport",
-        Axis::linear("offered load (calls/s)"),
-        Axis::linear("goodput (calls/s)"),
-    );
-    for curve in &curves {
-        plot.series(curve.goodput_line());
-    }
-    let mut figure = options.figure(&OVERLOAD_10, vec![plot]);
+fn run(work: &Work<'_>) -> Figure {
+    let curves = curves(work, &VARIANTS, &LOADS);
+    let plot = goodputs("Goodput by transport", &curves);
+    let mut figure = work.figure(&OVERLOAD_10, vec![plot]);
     figure.tables = vec![late(&curves)];
     figure.claims = claims(&curves);
     figure.assumptions = vec![
@@ -55,10 +48,10 @@ fn run(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
         "A server that is full goes on reading from its connections and of that drops new INVITEs only, as the paper's \
          does; all else waits beyond the limit. Of what comes by UDP it drops whatever meets a full buffer."
             .into(),
-        holding_assumed(options),
+        holding_assumed(work),
         RISE_ASSUMED.into(),
     ];
-    figure.notes = vec![note(options, &curves)];
+    figure.notes = vec![note(work, &curves)];
     figure
 }
 
@@ -67,35 +60,21 @@ fn claims(curves: &[Curve]) -> Vec<Claim> {
     let mean =
         |curve: &Curve| ABOVE.iter().map(|&load| curve.goodput(load)).sum::<f64>() / ABOVE.len() as f64;
     let most = tcp.peak();
-    vec![
-        Claim::check(
-            "section V-D",
-            "The goodput under overload is higher with TCP than with UDP.",
-            format!("TCP: {}. UDP: {}.", tcp.goodputs(&ABOVE), udp.goodputs(&ABOVE)),
-            ABOVE.iter().all(|&load| tcp.goodput(load) > udp.goodput(load)),
-        ),
-        Claim::check(
-            "section V-D",
-            "The goodput progresses as more and more TCP links are used: UDP, mixed, TCP.",
-            format!(
-                "Mixed: {}. Mean over these loads: UDP {:.0}, mixed {:.0}, TCP {:.0} calls/s. The check asks for {STEP} \
-                 calls/s more at each load and with each step.",
-                mixed.goodputs(&ABOVE),
-                mean(udp),
-                mean(mixed),
-                mean(tcp)
-            ),
+    claims! {
+        "section V-D", "The goodput under overload is higher with TCP than with UDP.",
+            ["TCP: {}. UDP: {}.", tcp.goodputs(&ABOVE), udp.goodputs(&ABOVE)],
+            ABOVE.iter().all(|&load| tcp.goodput(load) > udp.goodput(load));
+        "section V-D", "The goodput progresses as more and more TCP links are used: UDP, mixed, TCP.",
+            ["Mixed: {}. Mean over these loads: UDP {:.0}, mixed {:.0}, TCP {:.0} calls/s. The check asks for {STEP} \
+             calls/s more at each load and with each step.", mixed.goodputs(&ABOVE), mean(udp), mean(mixed),
+             mean(tcp)],
             ABOVE.iter().all(|&load| {
                 mixed.goodput(load) >= udp.goodput(load) + STEP
                     && tcp.goodput(load) >= mixed.goodput(load) + STEP
-            }),
-        ),
-        Claim::check(
-            "section V-D",
-            "Even with TCP the goodput drops significantly once the capacity is reached.",
-            format!("At most {:.0} calls/s, at {:.0} offered; {}.", most.0, most.1, tcp.goodputs(&ABOVE)),
+            });
+        "section V-D", "Even with TCP the goodput drops significantly once the capacity is reached.",
+            ["At most {:.0} calls/s, at {:.0} offered; {}.", most.0, most.1, tcp.goodputs(&ABOVE)],
             // At all loads above, not only far above.
-            ABOVE.iter().all(|&load| tcp.goodput(load) < 0.6 * most.0),
-        ),
-    ]
+            ABOVE.iter().all(|&load| tcp.goodput(load) < 0.6 * most.0);
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::sweeps::{Curve, RISE_ASSUMED, Variant, curves, holding_assumed, note};
 use super::topology::core;
-use super::{Effort, Entry, Options, Progress};
+use super::{Effort, Entry, Options, Work};
 use crate::report::{Axis, Claim, ClaimVerdict, Figure, Plot, PlotSeries};
 use config::scenario::{Scenario, ScenarioLocal, Service};
 use overload::RejectAt;
@@ -141,10 +141,10 @@ thread_local! {
 }
 
 /// The four cases, run unless they have just been.
-fn cases(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Rc<Vec<Curve>> {
-    let Options { seed, effort, .. } = *options;
+fn cases(work: &Work<'_>) -> Rc<Vec<Curve>> {
+    let Options { seed, effort, .. } = **work;
     let last = LAST.take().filter(|last| (last.seed, last.effort) == (seed, effort));
-    let curves = last.map_or_else(|| Rc::new(curves(options, &CASES, &LOADS, progress)), |last| last.curves);
+    let curves = last.map_or_else(|| Rc::new(curves(work, &CASES, &LOADS)), |last| last.curves);
     LAST.set(Some(Runs { seed, effort, curves: Rc::clone(&curves) }));
     curves
 }
@@ -167,17 +167,14 @@ fn assumptions(options: &Options) -> Vec<String> {
 }
 
 fn plot(title: &str, y: Axis, curves: &[Curve], line: fn(&Curve) -> PlotSeries) -> Plot {
-    let mut plot = Plot::new(title, Axis::linear("offered load (calls/s)").from_to(0.0, 1_000.0), y);
-    for curve in curves {
-        plot.series(line(curve));
-    }
-    plot
+    let x = Axis::linear("offered load (calls/s)").from_to(0.0, 1_000.0);
+    Plot::of(title, x, y, curves.iter().map(line))
 }
 
-fn goodput(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
-    let curves = cases(options, progress);
-    let beside = super::sweeps::curves(options, &BESIDE, &TEXT, progress);
-    let mut figure = options.figure(
+fn goodput(work: &Work<'_>) -> Figure {
+    let curves = cases(work);
+    let beside = super::sweeps::curves(work, &BESIDE, &TEXT);
+    let mut figure = work.figure(
         &OVERLOAD_11,
         vec![plot("Goodput", Axis::linear("goodput (calls/s)"), &curves, Curve::goodput_line)],
     );
@@ -185,9 +182,9 @@ fn goodput(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
     figure.claims = goodput_claims(&curves);
     figure.claims.extend(range_claims(&curves));
     figure.claims.extend(text_claims(&curves, &beside));
-    figure.assumptions = assumptions(options);
+    figure.assumptions = assumptions(work);
     figure.notes = vec![
-        note(options, &[curves.as_slice(), &beside].concat()),
+        note(work, &[curves.as_slice(), &beside].concat()),
         format!(
             "The table goes on to {FAR} calls/s. A core server takes in 7 messages a call, so the network carries \
              {CARRIED:.0}."
@@ -203,104 +200,53 @@ fn goodput_claims(curves: &[Curve]) -> Vec<Claim> {
         |curve: &Curve| ABOVE.iter().map(|&load| curve.goodput(load)).sum::<f64>() / ABOVE.len() as f64;
     let deviation = deviation(occupancy, &[340.0, 400.0, 600.0, 1000.0]);
     let source = "section VI-C";
-    vec![
-        Claim::check(
-            source,
-            "Case 1: the goodput increases up to the capacity, then rapidly drops to zero with a collapse at around \
-             300 calls/s.",
-            format!("{} calls/s.", none.goodputs(&[200.0, 260.0, 280.0, 300.0, 340.0, 400.0, 600.0])),
+    claims! {
+        source, "Case 1: the goodput increases up to the capacity, then rapidly drops to zero with a collapse at \
+         around 300 calls/s.",
+            ["{} calls/s.", none.goodputs(&[200.0, 260.0, 280.0, 300.0, 340.0, 400.0, 600.0])],
             none.peak().0 > 0.85 * CARRIED
                 && none.goodput(300.0) < 0.5 * none.peak().0
                 && none.goodput(340.0) < 0.1 * CARRIED
-                && none.goodput(600.0) < 0.01 * CARRIED,
-        ),
-        Claim::check(
-            source,
-            "Case 2: at first the goodput reaches close to the capacity, then drops rather suddenly.",
-            format!(
-                "At most {:.0}, at {:.0} offered; {} calls/s.",
-                bang_peak.0,
-                bang_peak.1,
-                bang.goodputs(&ABOVE)
-            ),
-            bang_peak.0 > 0.85 * CARRIED && bang.goodput(340.0) < 0.6 * bang_peak.0,
-        ),
-        Claim::check(
-            source,
-            "Case 3: retrying at an alternate server decreases the goodput during overload.",
-            format!(
-                "Case 3: {} calls/s. Case 2: {}. Mean over these loads: {:.0} and {:.0}.",
-                retry.goodputs(&ABOVE),
-                bang.goodputs(&ABOVE),
-                mean(retry),
-                mean(bang)
-            ),
-            mean(retry) < mean(bang),
-        ),
-        Claim::check(
-            source,
-            "Case 4: the goodput degrades approximately linearly as the load increases.",
-            format!(
-                "{} calls/s; off the straight line through 340, 400, 600 and 1000 by at most {deviation:.0}.",
-                occupancy.goodputs(&[340.0, 400.0, 600.0, 1000.0, FAR])
-            ),
-            deviation < 0.1 * occupancy_peak.0 && occupancy.goodput(1000.0) < occupancy.goodput(340.0),
-        ),
-        Claim::check(
-            source,
-            "Case 4 does not fully reach the capacity, since it reduces requests from a utilisation of 0.9 on.",
-            format!("At most {:.0} calls/s; case 1 reaches {:.0}.", occupancy_peak.0, none.peak().0),
-            occupancy_peak.0 < none.peak().0 && occupancy_peak.0 > 0.8 * none.peak().0,
-        ),
-    ]
+                && none.goodput(600.0) < 0.01 * CARRIED;
+        source, "Case 2: at first the goodput reaches close to the capacity, then drops rather suddenly.",
+            ["At most {:.0}, at {:.0} offered; {} calls/s.", bang_peak.0, bang_peak.1, bang.goodputs(&ABOVE)],
+            bang_peak.0 > 0.85 * CARRIED && bang.goodput(340.0) < 0.6 * bang_peak.0;
+        source, "Case 3: retrying at an alternate server decreases the goodput during overload.",
+            ["Case 3: {} calls/s. Case 2: {}. Mean over these loads: {:.0} and {:.0}.", retry.goodputs(&ABOVE),
+             bang.goodputs(&ABOVE), mean(retry), mean(bang)],
+            mean(retry) < mean(bang);
+        source, "Case 4: the goodput degrades approximately linearly as the load increases.",
+            ["{} calls/s; off the straight line through 340, 400, 600 and 1000 by at most {deviation:.0}.",
+             occupancy.goodputs(&[340.0, 400.0, 600.0, 1000.0, FAR])],
+            deviation < 0.1 * occupancy_peak.0 && occupancy.goodput(1000.0) < occupancy.goodput(340.0);
+        source, "Case 4 does not fully reach the capacity, since it reduces requests from a utilisation of 0.9 on.",
+            ["At most {:.0} calls/s; case 1 reaches {:.0}.", occupancy_peak.0, none.peak().0],
+            occupancy_peak.0 < none.peak().0 && occupancy_peak.0 > 0.8 * none.peak().0;
+    }
 }
 
 fn range_claims(curves: &[Curve]) -> Vec<Claim> {
     let [none, bang, _, occupancy] = curves else { unreachable!("there are four cases") };
     let worse = |a: &Curve, b: &Curve| ABOVE.iter().all(|&load| a.goodput(load) < b.goodput(load));
     let source = "section VI-C";
-    vec![
-        Claim::check(
-            source,
-            "With an appropriate algorithm local control outperforms a system without control.",
-            format!(
-                "At 400 calls/s: none {:.0}, bang-bang {:.0}, occupancy {:.0}.",
-                none.goodput(400.0),
-                bang.goodput(400.0),
-                occupancy.goodput(400.0)
-            ),
-            worse(none, occupancy) && worse(bang, occupancy),
-        ),
-        Claim::check(
-            source,
-            "No algorithm's goodput drops to zero at once when the load reaches the rejection capacity.",
-            format!(
-                "At 1000 calls/s: bang-bang {:.1}, occupancy {:.1}. At {FAR}: {:.1}, {:.1}.",
-                bang.goodput(1000.0),
-                occupancy.goodput(1000.0),
-                bang.goodput(FAR),
-                occupancy.goodput(FAR)
-            ),
+    claims! {
+        source, "With an appropriate algorithm local control outperforms a system without control.",
+            ["At 400 calls/s: none {:.0}, bang-bang {:.0}, occupancy {:.0}.", none.goodput(400.0),
+             bang.goodput(400.0), occupancy.goodput(400.0)],
+            worse(none, occupancy) && worse(bang, occupancy);
+        source, "No algorithm's goodput drops to zero at once when the load reaches the rejection capacity.",
+            ["At 1000 calls/s: bang-bang {:.1}, occupancy {:.1}. At {FAR}: {:.1}, {:.1}.", bang.goodput(1000.0),
+             occupancy.goodput(1000.0), bang.goodput(FAR), occupancy.goodput(FAR)],
             // One call in a minute would not be zero either.
             [bang, occupancy].iter().all(|curve| curve.goodput(1000.0) > 0.05 * CARRIED)
-                && [bang, occupancy].iter().all(|curve| curve.goodput(FAR) > 0.0),
-        )
-        .differs_by(LEAST_F),
-        Claim::check(
-            source,
-            "Local control extends the range, but does not prevent a collapse.",
-            format!(
-                "At 340 calls/s: none {:.0}, occupancy {:.0}. At {FAR}: bang-bang {:.1}, occupancy {:.1}.",
-                none.goodput(340.0),
-                occupancy.goodput(340.0),
-                bang.goodput(FAR),
-                occupancy.goodput(FAR)
-            ),
+                && [bang, occupancy].iter().all(|curve| curve.goodput(FAR) > 0.0), differs_by(LEAST_F);
+        source, "Local control extends the range, but does not prevent a collapse.",
+            ["At 340 calls/s: none {:.0}, occupancy {:.0}. At {FAR}: bang-bang {:.1}, occupancy {:.1}.",
+             none.goodput(340.0), occupancy.goodput(340.0), bang.goodput(FAR), occupancy.goodput(FAR)],
             none.goodput(340.0) < 0.1 * CARRIED
                 && occupancy.goodput(340.0) > 0.5 * CARRIED
-                && [bang, occupancy].iter().all(|curve| curve.goodput(FAR) < 0.1 * curve.peak().0),
-        ),
-    ]
+                && [bang, occupancy].iter().all(|curve| curve.goodput(FAR) < 0.1 * curve.peak().0);
+    }
 }
 
 /// The largest distance of a goodput from the straight line of least squares through it at these loads.
@@ -336,71 +282,40 @@ fn text_claims(cases: &[Curve], beside: &[Curve]) -> Vec<Claim> {
         .map(|load| best.is_above_curve(stateful, load))
         .into_iter()
         .fold(ClaimVerdict::Holds, ClaimVerdict::and);
-    vec![
-        Claim::check(
-            "section VI-A",
-            "Stateful and stateless rejection show no qualitative difference.",
-            format!(
-                "Stateless: {}. Stateful: {}. Stateless, where a repeated INVITE is looked up and so never refused beside \
-                 its 200: {}.",
-                best.goodputs(&TEXT),
-                stateful.goodputs(&TEXT),
-                looked_up.goodputs(&TEXT)
-            ),
-            near(stateful, best) && near(looked_up, best),
-        ),
-        Claim::check(
-            "section VI-A",
-            "Stateless rejection is marginally better than stateful.",
-            format!(
-                "Stateless: {}. Stateful: {}. Stateful at the price of any message, 1 ms: {}.",
-                best.goodputs(&TEXT),
-                stateful.goodputs(&TEXT),
-                dear.goodputs(&TEXT)
-            ),
-            gain,
-        )
-        .differs_by(ONE_PRICE),
-        Claim::check(
-            "section VI-A",
-            "Early and stateless rejection together perform best.",
-            format!(
-                "Early, stateless: {}. Late, stateless: {}. Late, stateful: {}.",
-                best.goodputs(&TEXT),
-                late.goodputs(&TEXT),
-                late_stateful.goodputs(&TEXT)
-            ),
+    claims! {
+        "section VI-A", "Stateful and stateless rejection show no qualitative difference.",
+            ["Stateless: {}. Stateful: {}. Stateless, where a repeated INVITE is looked up and so never refused \
+             beside its 200: {}.", best.goodputs(&TEXT), stateful.goodputs(&TEXT), looked_up.goodputs(&TEXT)],
+            near(stateful, best) && near(looked_up, best);
+        "section VI-A", "Stateless rejection is marginally better than stateful.",
+            ["Stateless: {}. Stateful: {}. Stateful at the price of any message, 1 ms: {}.", best.goodputs(&TEXT),
+             stateful.goodputs(&TEXT), dear.goodputs(&TEXT)],
+            gain, differs_by(ONE_PRICE);
+        "section VI-A", "Early and stateless rejection together perform best.",
+            ["Early, stateless: {}. Late, stateless: {}. Late, stateful: {}.", best.goodputs(&TEXT),
+             late.goodputs(&TEXT), late_stateful.goodputs(&TEXT)],
             // Ties within 2 % are ties.
             [stateful, late, late_stateful]
                 .iter()
-                .all(|other| TEXT.iter().all(|&load| other.goodput(load) <= 1.02 * best.goodput(load))),
-        ),
-        Claim::check(
-            "section IV-A",
-            "Exponential service times show no qualitative difference.",
-            format!(
-                "Occupancy: {} instead of {}. None: {} instead of {}.",
-                exponential.goodputs(&TEXT),
-                best.goodputs(&TEXT),
-                none_exponential.goodputs(&TEXT),
-                none.goodputs(&TEXT)
-            ),
-            near(exponential, best) && collapsed(none) && collapsed(none_exponential),
-        ),
-    ]
+                .all(|other| TEXT.iter().all(|&load| other.goodput(load) <= 1.02 * best.goodput(load)));
+        "section IV-A", "Exponential service times show no qualitative difference.",
+            ["Occupancy: {} instead of {}. None: {} instead of {}.", exponential.goodputs(&TEXT),
+             best.goodputs(&TEXT), none_exponential.goodputs(&TEXT), none.goodputs(&TEXT)],
+            near(exponential, best) && collapsed(none) && collapsed(none_exponential);
+    }
 }
 
-fn delay(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
-    let curves = cases(options, progress);
-    let mut figure = options.figure(
+fn delay(work: &Work<'_>) -> Figure {
+    let curves = cases(work);
+    let mut figure = work.figure(
         &OVERLOAD_12,
         vec![plot("Mean setup delay", Axis::log("from INVITE to ACK (ms)"), &curves, Curve::delay_line)],
     );
     figure.tables = vec![super::sweeps::late(&curves)];
     figure.claims = delay_claims(&curves);
-    figure.assumptions = assumptions(options);
+    figure.assumptions = assumptions(work);
     figure.notes = vec![
-        note(options, &curves),
+        note(work, &curves),
         "The delay is that of calls which were established, from the caller's INVITE to the ACK at the callee; a call \
          that is answered after its caller gave up, at 10 s, is none. Same runs as figure 11."
             .into(),
@@ -419,40 +334,25 @@ fn delay_claims(curves: &[Curve]) -> Vec<Claim> {
     let over: Vec<f64> = ABOVE[1..].to_vec();
     let low = [200.0, 280.0, 340.0, 400.0];
     let source = "section VI-C";
-    vec![
-        Claim::check(
-            source,
-            "Case 1 has a delay up to about 300 calls/s only, as no calls get through beyond.",
-            format!(
-                "Delay {} ms; goodput {} calls/s.",
-                none.delays(&[200.0, 260.0, 280.0, 300.0]),
-                none.goodputs(&[340.0, 400.0, 600.0])
-            ),
-            [400.0, 600.0, 1000.0].iter().all(|&load| none.goodput(load) < 10.0),
-        ),
-        Claim::check(
-            source,
-            "Case 2: the delay increases near the capacity, but levels off due to finite buffering.",
-            format!("{} ms.", bang.delays(&[200.0, 260.0, 280.0, 300.0, 340.0, 400.0, 600.0, 1000.0])),
+    claims! {
+        source, "Case 1 has a delay up to about 300 calls/s only, as no calls get through beyond.",
+            ["Delay {} ms; goodput {} calls/s.", none.delays(&[200.0, 260.0, 280.0, 300.0]),
+             none.goodputs(&[340.0, 400.0, 600.0])],
+            [400.0, 600.0, 1000.0].iter().all(|&load| none.goodput(load) < 10.0);
+        source, "Case 2: the delay increases near the capacity, but levels off due to finite buffering.",
+            ["{} ms.", bang.delays(&[200.0, 260.0, 280.0, 300.0, 340.0, 400.0, 600.0, 1000.0])],
             // Level: beyond the capacity three times the load does not double it.
             bang.delay(340.0) > 5.0 * bang.delay(200.0)
                 && [400.0, 600.0, 1000.0].iter().all(|&load| bang.delay(load) < 2.0 * bang.delay(340.0)),
-        )
-        .differs_by(NOT_LEVEL),
-        Claim::check(
-            source,
-            "Case 3: retrying at an alternate server increases the delay during overload.",
-            format!("Case 3: {} ms. Case 2: {} ms.", retry.delays(&over), bang.delays(&over)),
-            over.iter().all(|&load| retry.delay(load) > bang.delay(load)),
-        ),
-        Claim::check(
-            source,
-            "Case 4 keeps a low delay as long as the load stays below the rejection rate.",
-            format!("{} ms.", occupancy.delays(&low)),
-            low.iter().all(|&load| occupancy.delay(load) < 200.0),
-        ),
-        far_claim(occupancy),
-    ]
+            differs_by(NOT_LEVEL);
+        source, "Case 3: retrying at an alternate server increases the delay during overload.",
+            ["Case 3: {} ms. Case 2: {} ms.", retry.delays(&over), bang.delays(&over)],
+            over.iter().all(|&load| retry.delay(load) > bang.delay(load));
+        source, "Case 4 keeps a low delay as long as the load stays below the rejection rate.",
+            ["{} ms.", occupancy.delays(&low)],
+            low.iter().all(|&load| occupancy.delay(load) < 200.0);
+        => far_claim(occupancy);
+    }
 }
 
 /// Why hardly a call gets through where rejecting takes up the servers.

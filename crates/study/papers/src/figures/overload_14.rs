@@ -1,9 +1,9 @@
 //! Local, hop-by-hop and end-to-end overload control.
 
-use super::sweeps::{Curve, RISE_ASSUMED, Variant, curves, holding_assumed, late, note};
+use super::sweeps::{Curve, RISE_ASSUMED, Variant, curves, goodputs, holding_assumed, late, note};
 use super::topology::{core, domains};
-use super::{Entry, Options, Progress};
-use crate::report::{Axis, Claim, ClaimVerdict, Figure, Plot};
+use super::{Entry, Work};
+use crate::report::{Claim, ClaimVerdict, Figure};
 use config::scenario::{Scenario, ScenarioFeedback, ScenarioLocal};
 
 /// Goodput against load by the mechanism, with the occupancy algorithm in each.
@@ -60,18 +60,11 @@ fn one_hop(seconds: u64) -> Scenario {
     scenario
 }
 
-fn run(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
-    let long = curves(options, &VARIANTS, &LOADS, progress);
-    let short = curves(options, &ONE_HOP, &SHORT, progress);
-    let mut plot = Plot::new(
-        "Goodput by mechanism, topology 4",
-        Axis::linear("offered load (calls/s)"),
-        Axis::linear("goodput (calls/s)"),
-    );
-    for curve in &long {
-        plot.series(curve.goodput_line());
-    }
-    let mut figure = options.figure(&OVERLOAD_14, vec![plot]);
+fn run(work: &Work<'_>) -> Figure {
+    let long = curves(work, &VARIANTS, &LOADS);
+    let short = curves(work, &ONE_HOP, &SHORT);
+    let plot = goodputs("Goodput by mechanism, topology 4", &long);
+    let mut figure = work.figure(&OVERLOAD_14, vec![plot]);
     figure.tables = vec![late(&long)];
     figure.claims = claims(&long, &short);
     figure.assumptions = vec![
@@ -84,10 +77,10 @@ fn run(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
         "The ACK to a rejection is a message like any other, 1 ms.".into(),
         "A server that is told upstream what to send rejects nothing itself, unless calls enter the network at \
          it.".into(),
-        holding_assumed(options),
+        holding_assumed(work),
         RISE_ASSUMED.into(),
     ];
-    figure.notes = vec![note(options, &[long, short].concat())];
+    figure.notes = vec![note(work, &[long, short].concat())];
     figure
 }
 
@@ -95,39 +88,23 @@ fn claims(long: &[Curve], short: &[Curve]) -> Vec<Claim> {
     let [local, hop, end] = long else { unreachable!("there are three mechanisms") };
     let [hop_short, end_short] = short else { unreachable!("two are compared") };
     let (hop_peak, end_peak) = (hop.peak(), end.peak());
-    vec![
-        Claim::check(
-            "section VII-B",
-            "Hop-by-hop significantly outperforms local control.",
-            format!("Hop-by-hop: {}. Local: {} calls/s.", hop.goodputs(&ABOVE), local.goodputs(&ABOVE)),
-            [600.0, 1000.0, 2000.0].iter().all(|&load| hop.goodput(load) > 1.2 * local.goodput(load)),
-        ),
-        Claim::check(
-            "section VII-B",
-            "Hop-by-hop still loses some goodput as the load becomes very high.",
-            format!("At most {:.0} calls/s; {:.0} at 2000 offered.", hop_peak.0, hop.goodput(2000.0)),
-            hop.goodput(2000.0) < 0.95 * hop_peak.0,
-        ),
-        Claim::check(
-            "section VII-B",
-            "End-to-end maintains a high goodput throughout.",
-            format!("At most {:.0} calls/s; {} calls/s.", end_peak.0, end.goodputs(&ABOVE)),
+    claims! {
+        "section VII-B", "Hop-by-hop significantly outperforms local control.",
+            ["Hop-by-hop: {}. Local: {} calls/s.", hop.goodputs(&ABOVE), local.goodputs(&ABOVE)],
+            [600.0, 1000.0, 2000.0].iter().all(|&load| hop.goodput(load) > 1.2 * local.goodput(load));
+        "section VII-B", "Hop-by-hop still loses some goodput as the load becomes very high.",
+            ["At most {:.0} calls/s; {:.0} at 2000 offered.", hop_peak.0, hop.goodput(2000.0)],
+            hop.goodput(2000.0) < 0.95 * hop_peak.0;
+        "section VII-B", "End-to-end maintains a high goodput throughout.",
+            ["At most {:.0} calls/s; {} calls/s.", end_peak.0, end.goodputs(&ABOVE)],
             ABOVE
                 .map(|load| end.is_above(load, 0.9 * end_peak.0))
                 .into_iter()
-                .fold(ClaimVerdict::Holds, ClaimVerdict::and),
-        ),
-        Claim::check(
-            "section VII-B",
-            "End-to-end has no advantage over hop-by-hop where the overloaded server is one hop from the ingress, as \
-             in topology 3.",
-            format!(
-                "Hop-by-hop: {}. End-to-end: {} calls/s.",
-                hop_short.goodputs(&SHORT),
-                end_short.goodputs(&SHORT)
-            ),
+                .fold(ClaimVerdict::Holds, ClaimVerdict::and);
+        "section VII-B", "End-to-end has no advantage over hop-by-hop where the overloaded server is one hop from \
+         the ingress, as in topology 3.",
+            ["Hop-by-hop: {}. End-to-end: {} calls/s.", hop_short.goodputs(&SHORT), end_short.goodputs(&SHORT)],
             // Neither better nor worse: all that end-to-end feedback knows more is the same value.
-            SHORT.iter().all(|&load| (end_short.goodput(load) / hop_short.goodput(load) - 1.0).abs() < ALIKE),
-        ),
-    ]
+            SHORT.iter().all(|&load| (end_short.goodput(load) / hop_short.goodput(load) - 1.0).abs() < ALIKE);
+    }
 }

@@ -1,7 +1,7 @@
 //! One server that collapses under a small overload and does not recover when it is over.
 
 use super::topology::{at, hold, one, steps};
-use super::{Entry, Options, Progress, series};
+use super::{Entry, Work, series};
 use crate::report::{Claim, Figure, Plot, PlotSeries, Style};
 use sim::model::{self, RunResults};
 use sim::stats::sweep;
@@ -52,15 +52,14 @@ impl Phases {
     }
 }
 
-fn run(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
-    let (phase, holding) = options.scale((1_000, 100), (500, 100), (40, 10));
-    let runs = options.pick(3, 1);
-    let done = |done| progress(Progress { done, of: runs, what: "collapse" });
-    let one = |run| simulate(phase, holding, sweep::replication_seed(options.seed, run));
-    let results = sweep::sweep(runs, options.threads, one, done);
+fn run(work: &Work<'_>) -> Figure {
+    let (phase, holding) = work.scale((1_000, 100), (500, 100), (40, 10));
+    let runs = work.pick(3, 1);
+    let one = |run| simulate(phase, holding, sweep::replication_seed(work.seed, run));
+    let results = work.sweep("collapse", runs, one);
     let phases: Vec<_> = results.iter().map(|results| Phases::of(results, phase)).collect();
 
-    let mut figure = options.figure(&OVERLOAD_7, plots(&results[0], phase));
+    let mut figure = work.figure(&OVERLOAD_7, plots(&results[0], phase));
     figure.claims = goodput_claims(&phases, phase);
     figure.claims.extend(load_claims(&phases));
     figure.assumptions = vec![
@@ -109,90 +108,46 @@ fn list(phases: &[Phases], value: impl Fn(&Phases) -> f64) -> String {
 
 fn goodput_claims(runs: &[Phases], phase: u64) -> Vec<Claim> {
     let all = |test: &dyn Fn(&Phases) -> bool| runs.iter().all(test);
-    vec![
-        Claim::check(
-            "section V-A",
-            "After a delay due to the holding time the goodput tracks the offered load of about 150 calls/s.",
-            format!("Goodput {} calls/s.", list(runs, |run| run.goodput[0])),
-            all(&|run| (run.goodput[0] - 150.0).abs() < 7.5),
-        ),
-        Claim::check(
-            "section V-A",
-            "As the offered load exceeds the capacity of about 160 calls/s (at 1000 s there) the system collapses, and \
-             the goodput drops significantly.",
-            format!("From {phase} s on, with 200 calls/s: {} calls/s.", list(runs, |run| run.goodput[1])),
-            all(&|run| run.goodput[1] < 40.0),
-        ),
-        Claim::check(
-            "section V-A",
-            "When the load is back at 150 calls/s (at 2000 s there) the collapse persists and the goodput remains low.",
-            format!("From {} s on: {} calls/s.", 2 * phase, list(runs, |run| run.goodput[2])),
-            all(&|run| run.goodput[2] < 40.0),
-        ),
-        Claim::check(
-            "section V-A",
-            "Only after the load is reduced sufficiently (at 3000 s there) the server recovers.",
-            format!(
-                "From {} s on, with 50 calls/s: {} calls/s.",
-                3 * phase,
-                list(runs, |run| run.goodput[3])
-            ),
-            all(&|run| (run.goodput[3] - 50.0).abs() < 5.0),
-        ),
-    ]
+    claims! {
+        "section V-A", "After a delay due to the holding time the goodput tracks the offered load of about 150 \
+         calls/s.",
+            ["Goodput {} calls/s.", list(runs, |run| run.goodput[0])],
+            all(&|run| (run.goodput[0] - 150.0).abs() < 7.5);
+        "section V-A", "As the offered load exceeds the capacity of about 160 calls/s (at 1000 s there) the system \
+         collapses, and the goodput drops significantly.",
+            ["From {phase} s on, with 200 calls/s: {} calls/s.", list(runs, |run| run.goodput[1])],
+            all(&|run| run.goodput[1] < 40.0);
+        "section V-A", "When the load is back at 150 calls/s (at 2000 s there) the collapse persists and the goodput \
+         remains low.",
+            ["From {} s on: {} calls/s.", 2 * phase, list(runs, |run| run.goodput[2])],
+            all(&|run| run.goodput[2] < 40.0);
+        "section V-A", "Only after the load is reduced sufficiently (at 3000 s there) the server recovers.",
+            ["From {} s on, with 50 calls/s: {} calls/s.", 3 * phase, list(runs, |run| run.goodput[3])],
+            all(&|run| (run.goodput[3] - 50.0).abs() < 5.0);
+    }
 }
 
 fn load_claims(runs: &[Phases]) -> Vec<Claim> {
     let all = |test: &dyn Fn(&Phases) -> bool| runs.iter().all(test);
-    vec![
-        Claim::check(
-            "section V-A",
-            "The server starts to drop messages, which are sent again by their senders.",
-            format!(
-                "Messages dropped a second: {} before the overload, {} in it.",
-                list(runs, |run| run.dropped[0]),
-                list(runs, |run| run.dropped[1])
-            ),
-            all(&|run| run.dropped[0] == 0.0 && run.dropped[1] > 50.0),
-        )
-        .about(1),
-        Claim::check(
-            "section V-A",
-            "Although fewer new calls arrive, retransmissions by timers remain high.",
-            format!(
-                "Timers A, E and G fire {} times a second before the overload, {} in it, and {} with the load back at \
-                 150 calls/s.",
-                list(runs, |run| run.resends[0]),
-                list(runs, |run| run.resends[1]),
-                list(runs, |run| run.resends[2])
-            ),
-            all(&|run| run.resends[2] > 0.5 * run.resends[1] && run.resends[2] > 10.0 * run.resends[0]),
-        )
-        .about(1),
-        Claim::check(
-            "section V-A",
-            "Timers B and F fire at a much lower rate than A and E.",
-            format!("B, F and H: {} a second in the overload.", list(runs, |run| run.give_ups[1])),
-            all(&|run| run.give_ups[1] < 0.25 * run.resends[1]),
-        )
-        .about(1),
-        Claim::check(
-            "section V-A",
-            "The utilisation remains close to 1 even after the reduction of the load to 150 calls/s.",
-            format!("Utilisation {}.", list(runs, |run| run.utilisation[2])),
-            all(&|run| run.utilisation[2] > 0.95),
-        )
-        .about(2),
-        Claim::check(
-            "section V-A",
-            "After 3000 s the retransmissions are cleared.",
-            format!(
-                "Timers A, E and G fire {} times a second, and the utilisation is {}.",
-                list(runs, |run| run.resends[3]),
-                list(runs, |run| run.utilisation[3])
-            ),
-            all(&|run| run.resends[3] < 1.0 && run.utilisation[3] < 0.5),
-        )
-        .about(2),
-    ]
+    claims! {
+        "section V-A", "The server starts to drop messages, which are sent again by their senders.",
+            ["Messages dropped a second: {} before the overload, {} in it.", list(runs, |run| run.dropped[0]),
+             list(runs, |run| run.dropped[1])],
+            all(&|run| run.dropped[0] == 0.0 && run.dropped[1] > 50.0), about(1);
+        "section V-A", "Although fewer new calls arrive, retransmissions by timers remain high.",
+            ["Timers A, E and G fire {} times a second before the overload, {} in it, and {} with the load back at \
+             150 calls/s.", list(runs, |run| run.resends[0]), list(runs, |run| run.resends[1]),
+             list(runs, |run| run.resends[2])],
+            all(&|run| run.resends[2] > 0.5 * run.resends[1] && run.resends[2] > 10.0 * run.resends[0]), about(1);
+        "section V-A", "Timers B and F fire at a much lower rate than A and E.",
+            ["B, F and H: {} a second in the overload.", list(runs, |run| run.give_ups[1])],
+            all(&|run| run.give_ups[1] < 0.25 * run.resends[1]), about(1);
+        "section V-A", "The utilisation remains close to 1 even after the reduction of the load to 150 calls/s.",
+            ["Utilisation {}.", list(runs, |run| run.utilisation[2])],
+            all(&|run| run.utilisation[2] > 0.95), about(2);
+        "section V-A", "After 3000 s the retransmissions are cleared.",
+            ["Timers A, E and G fire {} times a second, and the utilisation is {}.", list(runs, |run| run.resends[3]),
+             list(runs, |run| run.utilisation[3])],
+            all(&|run| run.resends[3] < 1.0 && run.utilisation[3] < 0.5), about(2);
+    }
 }

@@ -1,7 +1,7 @@
 //! A collapse that spreads from one core server to the edge, and from there to the other core server.
 
 use super::topology::{EDGES, gateways, steps};
-use super::{Entry, Options, Progress, series};
+use super::{Entry, Work, series};
 use crate::report::{Claim, Figure, Plot, PlotSeries, Style};
 use core::ops::Range;
 use sim::model::{self, HostResults, RunResults};
@@ -46,14 +46,13 @@ fn simulate(phase: u64, seed: u64) -> RunResults {
     model::run(&scenario, seed)
 }
 
-fn run(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
-    let phase = options.scale(1_000, 600, 40);
-    let runs = options.pick(2, 1);
-    let done = |done| progress(Progress { done, of: runs, what: "cascade" });
-    let one = |run| simulate(phase, sweep::replication_seed(options.seed, run));
-    let results = sweep::sweep(runs, options.threads, one, done);
+fn run(work: &Work<'_>) -> Figure {
+    let phase = work.scale(1_000, 600, 40);
+    let runs = work.pick(2, 1);
+    let one = |run| simulate(phase, sweep::replication_seed(work.seed, run));
+    let results = work.sweep("cascade", runs, one);
 
-    let mut figure = options.figure(&OVERLOAD_8, plots(&results[0], phase));
+    let mut figure = work.figure(&OVERLOAD_8, plots(&results[0], phase));
     figure.claims = goodput_claims(&results, phase);
     figure.claims.extend(server_claims(&results, phase));
     figure.assumptions = vec![
@@ -128,26 +127,18 @@ fn goodput_claims(runs: &[RunResults], phase: u64) -> Vec<Claim> {
         |run: &RunResults, stream: usize, load: f64| (goodput(run, stream, 0) / load - 1.0).abs() < COMPLETE;
     let whole = |run: &RunResults| is_whole(run, 0, FIRST[0]) && is_whole(run, 1, SECOND);
     let source = "section V-B";
-    vec![
-        Claim::check(
-            source,
-            "At first calls are successfully set up: both core servers have ample capacity.",
-            both(0),
-            runs.iter().all(whole),
-        ),
-        Claim::check(
-            source,
-            "When the first load exceeds the capacity of core server 1, the goodput of the other path is impacted.",
-            both(1),
-            low(1),
-        ),
-        Claim::check(
-            source,
-            "Even after the first load is reduced, the servers remain in congestion collapse.",
-            both(2),
-            low(2),
-        ),
-    ]
+    claims! {
+        source, "At first calls are successfully set up: both core servers have ample capacity.",
+            ["{}", both(0)],
+            runs.iter().all(whole);
+        source, "When the first load exceeds the capacity of core server 1, the goodput of the other path is \
+         impacted.",
+            ["{}", both(1)],
+            low(1);
+        source, "Even after the first load is reduced, the servers remain in congestion collapse.",
+            ["{}", both(2)],
+            low(2);
+    }
 }
 
 fn server_claims(runs: &[RunResults], phase: u64) -> Vec<Claim> {
@@ -159,45 +150,20 @@ fn server_claims(runs: &[RunResults], phase: u64) -> Vec<Claim> {
     let full = |run: &RunResults, line| overloaded(&run.hosts[hosts(line)]);
     let resends = |run: &RunResults, line| resending(&run.hosts[hosts(line)], 10.0);
     let source = "section V-B";
-    vec![
-        Claim::check(
-            source,
-            "The edge servers start to retransmit many of their messages; core server 2 retransmits later.",
-            format!(
-                "More than 10 messages a second sent again by an edge server from {} s on, by core server 2 from {} s \
-                 on.",
-                list(runs, 0, |run| resends(run, 0)),
-                list(runs, 0, |run| resends(run, 2))
-            ),
-            all(&|run| resends(run, 0) < resends(run, 2) && resends(run, 2).is_finite()),
-        )
-        .about(1),
-        Claim::check(
-            source,
-            "Core server 1 already operates at a high utilisation while the others are moderately loaded.",
-            format!(
-                "Before the step: core server 1 {}, edge servers {}, core server 2 {}.",
-                list(runs, 2, |run| busy(run, 1)),
-                list(runs, 2, |run| busy(run, 0)),
-                list(runs, 2, |run| busy(run, 2))
-            ),
-            all(&|run| busy(run, 1) > 0.75 && busy(run, 0) < 0.7 && busy(run, 2) < 0.7),
-        )
-        .about(2),
-        Claim::check(
-            source,
-            "Core server 1 is overloaded first, then the edge servers collapse, and eventually core server 2.",
-            format!(
-                "Above {FULL} of their time for three bins from: core server 1 {} s, edge servers {} s, core server 2 \
-                 {} s.",
-                list(runs, 0, |run| full(run, 1)),
-                list(runs, 0, |run| full(run, 0)),
-                list(runs, 0, |run| full(run, 2))
-            ),
-            all(&|run| {
-                full(run, 1) < full(run, 0) && full(run, 0) < full(run, 2) && full(run, 2).is_finite()
-            }),
-        )
-        .about(2),
-    ]
+    claims! {
+        source, "The edge servers start to retransmit many of their messages; core server 2 retransmits later.",
+            ["More than 10 messages a second sent again by an edge server from {} s on, by core server 2 from {} s \
+             on.", list(runs, 0, |run| resends(run, 0)), list(runs, 0, |run| resends(run, 2))],
+            all(&|run| resends(run, 0) < resends(run, 2) && resends(run, 2).is_finite()), about(1);
+        source, "Core server 1 already operates at a high utilisation while the others are moderately loaded.",
+            ["Before the step: core server 1 {}, edge servers {}, core server 2 {}.",
+             list(runs, 2, |run| busy(run, 1)), list(runs, 2, |run| busy(run, 0)), list(runs, 2, |run| busy(run, 2))],
+            all(&|run| busy(run, 1) > 0.75 && busy(run, 0) < 0.7 && busy(run, 2) < 0.7), about(2);
+        source, "Core server 1 is overloaded first, then the edge servers collapse, and eventually core server 2.",
+            ["Above {FULL} of their time for three bins from: core server 1 {} s, edge servers {} s, core server 2 \
+             {} s.", list(runs, 0, |run| full(run, 1)), list(runs, 0, |run| full(run, 0)),
+             list(runs, 0, |run| full(run, 2))],
+            all(&|run| { full(run, 1) < full(run, 0) && full(run, 0) < full(run, 2) && full(run, 2).is_finite() }),
+            about(2);
+    }
 }

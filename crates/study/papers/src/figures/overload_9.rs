@@ -1,7 +1,7 @@
 //! 503 with Retry-After: an on/off switch that oscillates.
 
 use super::topology::{CORES, EDGES, core, steps};
-use super::{Entry, Options, Progress, series};
+use super::{Entry, Work, series};
 use crate::report::{Axis, Claim, Figure, PlotSeries, Style};
 use config::scenario::{Group, ScenarioLocal};
 use core::time::Duration;
@@ -62,14 +62,13 @@ fn simulate(times: Times, pause: Duration, seed: u64) -> RunResults {
     model::run(&scenario, seed)
 }
 
-fn run(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
-    let (overload, relief, end) = options.scale((500, 1_000, 1_500), (300, 600, 700), (20, 50, 60));
+fn run(work: &Work<'_>) -> Figure {
+    let (overload, relief, end) = work.scale((500, 1_000, 1_500), (300, 600, 700), (20, 50, 60));
     let times = Times { overload, relief, end };
     let pauses = [10, 1].map(Duration::from_secs);
-    let done = |done| progress(Progress { done, of: 2, what: "Retry-After" });
-    let seed = sweep::replication_seed(options.seed, 0);
+    let seed = sweep::replication_seed(work.seed, 0);
     let one = |run: usize| simulate(times, pauses[run], seed);
-    let results = sweep::sweep(pauses.len(), options.threads, one, done);
+    let results = work.sweep("Retry-After", pauses.len(), one);
     let (ten, short) = (&results[0], &results[1]);
 
     let labels = [(overload, "overload begins"), (relief, "it ends")];
@@ -87,7 +86,7 @@ fn run(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
         let within = points.into_iter().filter(|point| (from..=from + 100.0).contains(&point.0));
         utilisation.series(PlotSeries::new(name, Style::Step, within));
     }
-    let mut figure = options.figure(&OVERLOAD_9, vec![goodput, utilisation]);
+    let mut figure = work.figure(&OVERLOAD_9, vec![goodput, utilisation]);
     figure.claims = goodput_claims(ten, short, times);
     figure.claims.extend(core_claims(ten, times));
     figure.assumptions = assumptions();
@@ -179,30 +178,20 @@ fn goodput_claims(ten: &RunResults, short: &RunResults, times: Times) -> Vec<Cla
     let before = series::goodput(&ten.streams, times.overload / 2, times.overload);
     let [during, shortest] = [ten, short].map(|run| series::goodput(&run.streams, from, to));
     let (low, high) = ends(&seconds(short, 1, times));
-    vec![
-        Claim::check(
-            "section V-C",
-            "This technique results in congestion collapse during overload: the goodput drops significantly.",
-            format!("{before:.0} calls/s with 200 offered, {during:.0} with 320."),
-            during < 0.5 * before,
-        ),
-        Claim::check(
-            "section V-C",
-            "The effects are the same with the shortest Retry-After, 1 s: congestion collapse.",
-            format!("{shortest:.0} calls/s with 320 offered."),
-            shortest < 0.5 * before,
-        ),
-        Claim::check(
-            "section V-C",
-            "The effects are the same with the shortest Retry-After, 1 s: core server 2 oscillates.",
-            format!("Its utilisation goes between {low:.2} and {high:.2}."),
+    claims! {
+        "section V-C", "This technique results in congestion collapse during overload: the goodput drops \
+         significantly.",
+            ["{before:.0} calls/s with 200 offered, {during:.0} with 320."],
+            during < 0.5 * before;
+        "section V-C", "The effects are the same with the shortest Retry-After, 1 s: congestion collapse.",
+            ["{shortest:.0} calls/s with 320 offered."],
+            shortest < 0.5 * before;
+        "section V-C", "The effects are the same with the shortest Retry-After, 1 s: core server 2 oscillates.",
+            ["Its utilisation goes between {low:.2} and {high:.2}."],
             high - low > 0.5,
-        )
-        .differs_by(
-            "A full buffer of 1000 messages is a second's work, as long as the pause: the server is never idle, so that \
-             it has no ups and downs that a utilisation could show.",
-        ),
-    ]
+            differs_by("A full buffer of 1000 messages is a second's work, as long as the pause: the server is never \
+             idle, so that it has no ups and downs that a utilisation could show.");
+    }
 }
 
 fn core_claims(ten: &RunResults, times: Times) -> Vec<Claim> {
@@ -223,20 +212,15 @@ fn core_claims(ten: &RunResults, times: Times) -> Vec<Claim> {
         mean(&shorts),
         longest(&shorts)
     );
-    vec![
-        Claim::check(
-            "section V-C",
-            "Core server 2 oscillates at a period of about 10 s.",
-            format!(
-                "Its utilisation goes between {low:.2} and {high:.2}, and is like itself again {lag} s later \
-                 (autocorrelation {likeness:.2})."
-            ),
-            (9..=11).contains(&lag) && likeness > 0.5 && high - low > 0.5,
-        )
-        .differs_by(LONGER)
-        .about(1),
-        Claim::check("section V-C", overloaded, measured, mean(&first) > 0.9).differs_by(WHY).about(1),
-    ]
+    claims! {
+        "section V-C", "Core server 2 oscillates at a period of about 10 s.",
+            ["Its utilisation goes between {low:.2} and {high:.2}, and is like itself again {lag} s later \
+             (autocorrelation {likeness:.2})."],
+            (9..=11).contains(&lag) && likeness > 0.5 && high - low > 0.5, differs_by(LONGER), about(1);
+        "section V-C", overloaded,
+            ["{}", measured],
+            mean(&first) > 0.9, differs_by(WHY), about(1);
+    }
 }
 
 /// Why the period is longer.

@@ -1,12 +1,12 @@
 //! Validation: queues whose mean waiting time is known exactly, run on the engine's processor.
 
-use super::{Entry, Options, Progress};
+use super::{Entry, Work};
 use crate::report::{Axis, Claim, Figure, Plot, PlotSeries, Style};
 use base::{Instant, Rng};
 use core::time::Duration;
 use rand_distr::{Distribution, Exp};
 use sim::engine::{Cpu, CpuConfig, EventQueue, Finish, Priority, Spread, Ticket};
-use sim::stats::{Confidence, Interval, Moments, sweep};
+use sim::stats::{Confidence, Interval, Moments};
 
 /// Mean waits of M/M/1, M/D/1 and the two priorities of the Overload paper against load.
 pub(super) const MM1: Entry = Entry {
@@ -162,14 +162,12 @@ impl Measured {
     }
 }
 
-fn mm1(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
+fn mm1(work: &Work<'_>) -> Figure {
     let models = [Model::Exponential, Model::Fixed, Model::Priorities];
     let cases: Vec<Case> = models.iter().flat_map(|&model| LOADS.map(|load| Case { model, load })).collect();
-    let (replications, messages) = options.pick((20, 100_000.0), (10, 40_000.0));
-    let of = cases.len() * replications;
+    let (replications, messages) = work.pick((20, 100_000.0), (10, 40_000.0));
     let one = |case: &Case, seed| run(*case, messages, seed);
-    let done = |done| progress(Progress { done, of, what: "queues" });
-    let waits = sweep::replicate(&cases, replications, options.seed, options.threads, one, done);
+    let waits = work.replicate("queues", &cases, replications, one);
 
     let measured = |model, class: Priority| {
         let cases = cases.iter().zip(&waits).filter(|(case, _)| case.model == model);
@@ -189,7 +187,7 @@ fn mm1(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
             [("external messages", &external), ("timer messages", &timers)],
         ),
     ];
-    let mut figure = options.figure(&MM1, plots);
+    let mut figure = work.figure(&MM1, plots);
     figure.claims = vec![
         exponential.check("With exponential service of mean S, the mean wait is S · load / (1 − load).", "M/M/1"),
         fixed.check("With fixed service it is half as long.", "M/D/1, Pollaczek and Khinchine"),
@@ -227,21 +225,21 @@ fn mm1(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
 }
 
 fn plot(title: &str, queues: [(&str, &Measured); 2]) -> Plot {
-    let mut plot = Plot::new(title, Axis::linear("load").from_to(0.0, 1.0), Axis::log("mean wait (ms)"));
-    for (colour, (name, measured)) in queues.into_iter().enumerate() {
-        plot.series(PlotSeries::intervals(name, Style::Points, measured.points()).colour(colour));
-        plot.series(PlotSeries::new(format!("{name}, exact"), Style::Law, measured.law()).colour(colour));
-    }
-    plot
+    let series = queues.into_iter().enumerate().flat_map(|(colour, (name, measured))| {
+        let points = PlotSeries::intervals(name, Style::Points, measured.points());
+        let law = PlotSeries::new(format!("{name}, exact"), Style::Law, measured.law());
+        [points, law].map(|series| series.colour(colour))
+    });
+    Plot::of(title, Axis::linear("load").from_to(0.0, 1.0), Axis::log("mean wait (ms)"), series)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::figures::Effort;
+    use crate::figures::{Effort, Options};
     use crate::report::ClaimVerdict;
     use core::num::NonZero;
-    use std::cell::Cell;
+    use core::sync::atomic::{AtomicUsize, Ordering};
 
     fn options(threads: usize) -> Options {
         Options { seed: 1, effort: Effort::Quick, threads: NonZero::new(threads).unwrap() }
@@ -249,10 +247,11 @@ mod tests {
 
     #[test]
     fn the_engine_agrees_with_queueing_theory() {
-        let told = Cell::new(0);
-        let figure =
-            mm1(&options(2), &|progress| told.set(told.get() + usize::from(progress.done <= progress.of)));
-        assert_eq!(told.get(), 270);
+        let told = AtomicUsize::new(0);
+        let figure = MM1.make(&options(2), &|progress| {
+            told.fetch_add(usize::from(progress.done <= progress.of), Ordering::Relaxed);
+        });
+        assert_eq!(told.into_inner(), 270);
         for claim in &figure.claims {
             assert_eq!(claim.verdict, ClaimVerdict::Holds, "{claim:?}");
         }

@@ -1,13 +1,13 @@
 //! Goodput and delay against load: variants of a network that meet the same arrivals.
 
 use super::topology::{at, hold, rise};
-use super::{Options, Progress};
-use crate::report::{ClaimVerdict, PlotSeries, ReportTable, Style};
+use super::{Options, Work};
+use crate::report::{Axis, ClaimVerdict, Plot, PlotSeries, ReportTable, Style};
 use base::Instant;
 use config::scenario::Scenario;
 use core::time::Duration;
 use sim::model::{self, StreamResults};
-use sim::stats::{Confidence, Interval, Moments, Series, Settling, sweep};
+use sim::stats::{Confidence, Interval, Moments, Series, Settling};
 
 /// Mean holding time in seconds: the paper's in full runs. What goes on once a load has settled does not depend on it, but
 /// with a short one that is soon.
@@ -105,19 +105,12 @@ fn simulate(variant: &Variant, load: f64, length: Length, seed: u64) -> Shown {
 }
 
 /// Runs each variant under each load; replication i meets the same arrivals with every variant.
-pub(super) fn curves(
-    options: &Options,
-    variants: &[Variant],
-    loads: &[f64],
-    progress: &dyn Fn(Progress<'_>),
-) -> Vec<Curve> {
-    let (replications, length) = extent(options);
+pub(super) fn curves(work: &Work<'_>, variants: &[Variant], loads: &[f64]) -> Vec<Curve> {
+    let (replications, length) = extent(work);
     let cases: Vec<(usize, f64)> =
         (0..variants.len()).flat_map(|variant| loads.iter().map(move |&load| (variant, load))).collect();
-    let of = cases.len() * replications;
-    let done = |done| progress(Progress { done, of, what: "loads" });
     let one = |&(variant, load): &(usize, f64), seed| simulate(&variants[variant], load, length, seed);
-    let shown = sweep::replicate(&cases, replications, options.seed, options.threads, one, done);
+    let shown = work.replicate("loads", &cases, replications, one);
     let mut points = cases.iter().map(|case| case.1).zip(shown);
     let curve =
         |variant: &Variant| Curve { name: variant.name, points: points.by_ref().take(loads.len()).collect() };
@@ -150,6 +143,13 @@ pub(super) fn note(options: &Options, curves: &[Curve]) -> String {
          arrivals in every variant. A delay is drawn only where {ENOUGH} calls were set up in the time that counts.",
         Settling::SLOWEST * least as f64
     )
+}
+
+/// Goodput against load.
+pub(super) fn goodputs(title: &str, curves: &[Curve]) -> Plot {
+    let axes = ["offered load (calls/s)", "goodput (calls/s)"].map(Axis::linear);
+    let [x, y] = axes;
+    Plot::of(title, x, y, curves.iter().map(Curve::goodput_line))
 }
 
 /// Calls answered late, by load and variant: they are no goodput. It says also which points never became stationary.

@@ -115,6 +115,16 @@ impl Plot {
         Self { title: title.into(), x, y, series: Vec::new(), references: Vec::new(), is_stacked: false }
     }
 
+    /// A plot of these.
+    pub fn of(
+        title: impl Into<String>,
+        x: Axis,
+        y: Axis,
+        series: impl IntoIterator<Item = PlotSeries>,
+    ) -> Self {
+        Self { series: series.into_iter().collect(), ..Self::new(title, x, y) }
+    }
+
     /// The same with the bars of a name on each other.
     #[must_use]
     pub fn stacked(self) -> Self {
@@ -201,6 +211,16 @@ impl PlotSeries {
     pub fn new(name: impl Into<String>, style: Style, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
         let points = points.into_iter().map(|(x, y)| Point { x, y, half_width: None }).collect();
         Self { name: name.into(), points, style, colour: None }
+    }
+
+    /// Straight lines between points `(x, y)`.
+    pub fn line(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
+        Self::new(name, Style::Line, points)
+    }
+
+    /// A bar of this height for each name of the axis.
+    pub fn bars(name: impl Into<String>, heights: impl IntoIterator<Item = f64>) -> Self {
+        Self::line(name, (0..).map(f64::from).zip(heights))
     }
 
     /// A series of points `(x, interval)`, with a bar for the interval.

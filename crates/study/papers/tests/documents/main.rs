@@ -68,7 +68,7 @@ fn the_page_of_figures_is_up_to_date() {
         let section = |entry: &Entry| {
             if wanted == "all" || wanted.split(',').any(|name| name == entry.name) {
                 eprintln!("{}", entry.name);
-                return page::section(&(entry.run)(&options, &|_| {}));
+                return page::section(&entry.make(&options, &|_| {}));
             }
             let kept = page::kept(&old, entry.name);
             kept.unwrap_or_else(|| panic!("there is no {} yet; use {UPDATE}=all", entry.name)).to_owned()

@@ -9,7 +9,7 @@ use std::fmt::Write;
 pub(crate) fn tables(figures: &[&str]) -> String {
     let options =
         Options { seed: 1, effort: Effort::Least, threads: NonZero::new(2).expect("two is not zero") };
-    let figure = |name: &&str| table(&(find(name).expect("it is listed").run)(&options, &|_| {}));
+    let figure = |name: &&str| table(&find(name).expect("it is listed").make(&options, &|_| {}));
     figures.iter().map(figure).collect::<Vec<_>>().join("\n")
 }
 

@@ -93,7 +93,7 @@ fn made(entry: &Entry, place: &str, options: &Options, bars: &MultiProgress) -> 
     // Drawn on standard error, and only if that is a terminal.
     let bar = ProgressBar::no_length().with_style(style).with_prefix(format!("{place:>5} {}", entry.name));
     let bar = bars.add(bar);
-    let figure = (entry.run)(options, &|Progress { done, of, what }| {
+    let figure = entry.make(options, &|Progress { done, of, what }| {
         bar.set_length(of as u64);
         bar.set_message(what.to_owned());
         bar.set_position(done as u64);

@@ -81,64 +81,33 @@ pub(super) fn claims(rows: &[Row]) -> Vec<Claim> {
     let own = rows.iter().filter(|row| row.law.decides());
     let first = own.min_by(|a, b| a.order(b)).expect("there are laws");
     let kept = [best.at(0, 10.0), best.at(1, 10.0)];
-    vec![
-        Claim::check(
-            "aim of this project",
-            format!("\"{RECOMMENDED}\" keeps at least {ENOUGH} % of the capacity at ten times the capacity."),
-            format!("{:.1} % with the ACK to a rejection priced, {:.1} % with it free.", kept[0], kept[1]),
-            kept.iter().all(|&kept| kept >= ENOUGH),
-        )
-        .about(1),
-        Claim::check(
-            "aim of this project",
-            format!("\"{RECOMMENDED}\" reacts to a step from 140 to 400 calls/s within an epoch of {EPOCH} s."),
-            format!(
-                "Settled after {} s, 99 of 100 answers within {} ms, goodput {:.1} %.",
-                best.step.settled(),
-                best.step.worst.as_millis(),
-                best.step.percent
-            ),
-            best.step.settled() <= EPOCH,
-        )
-        .about(7),
-        Claim::check(
-            "section VI-B, equation 2",
-            "The occupancy algorithm reacts slowly to a step: utilisation ends at 1, so f falls by a tenth an epoch at \
-             most.",
-            format!("Settled after {} s.", occupancy.step.settled_text()),
-            occupancy.step.settled() >= 5 * EPOCH,
-        )
-        .about(5),
-        Claim::check(
-            "section VI-C",
-            "Local control does not prevent a collapse: rejecting takes up the server as well.",
-            format!(
-                "\"delay\" keeps {:.0} % at 10 times the capacity with ACKs priced, {:.0} % with them free.",
-                delay.at(0, 10.0),
-                delay.at(1, 10.0)
-            ),
-            delay.at(0, 10.0) < 50.0 && delay.at(0, 10.0) < delay.at(1, 10.0),
-        ),
-        Claim::check(
-            "section V-A",
-            "Without control the collapse outlasts the overload; with the recommended control it does not come to \
-             that.",
-            format!(
-                "Recovered after {} s without, after {} s with \"{RECOMMENDED}\".",
-                none.step.recovered_text(),
-                best.step.recovered()
-            ),
-            none.step.stays_down() && best.step.recovered() <= EPOCH,
-        )
-        .about(6),
-        Claim::check(
-            "docs/overload",
-            "The best by measurement is the one that is recommended: of all that keep enough goodput at any load, also of \
-             many neighbours, and decide for themselves too because some neighbours take no feedback, the one with \
-             the shortest delays.",
-            format!("It is \"{}\". Of all laws, best first: {}", first.law.name, ranking(rows)),
-            first.law.name == RECOMMENDED,
-        )
-        .about(7),
-    ]
+    claims! {
+        "aim of this project",
+        format!("\"{RECOMMENDED}\" keeps at least {ENOUGH} % of the capacity at ten times the capacity."),
+            ["{:.1} % with the ACK to a rejection priced, {:.1} % with it free.", kept[0], kept[1]],
+            kept.iter().all(|&kept| kept >= ENOUGH), about(1);
+        "aim of this project",
+        format!("\"{RECOMMENDED}\" reacts to a step from 140 to 400 calls/s within an epoch of {EPOCH} s."),
+            ["Settled after {} s, 99 of 100 answers within {} ms, goodput {:.1} %.", best.step.settled(),
+             best.step.worst.as_millis(), best.step.percent],
+            best.step.settled() <= EPOCH, about(7);
+        "section VI-B, equation 2", "The occupancy algorithm reacts slowly to a step: utilisation ends at 1, so f \
+         falls by a tenth an epoch at most.",
+            ["Settled after {} s.", occupancy.step.settled_text()],
+            occupancy.step.settled() >= 5 * EPOCH, about(5);
+        "section VI-C", "Local control does not prevent a collapse: rejecting takes up the server as well.",
+            ["\"delay\" keeps {:.0} % at 10 times the capacity with ACKs priced, {:.0} % with them free.",
+             delay.at(0, 10.0), delay.at(1, 10.0)],
+            delay.at(0, 10.0) < 50.0 && delay.at(0, 10.0) < delay.at(1, 10.0);
+        "section V-A", "Without control the collapse outlasts the overload; with the recommended control it does not \
+         come to that.",
+            ["Recovered after {} s without, after {} s with \"{RECOMMENDED}\".", none.step.recovered_text(),
+             best.step.recovered()],
+            none.step.stays_down() && best.step.recovered() <= EPOCH, about(6);
+        "docs/overload", "The best by measurement is the one that is recommended: of all that keep enough goodput at \
+         any load, also of many neighbours, and decide for themselves too because some neighbours take no feedback, \
+         the one with the shortest delays.",
+            ["It is \"{}\". Of all laws, best first: {}", first.law.name, ranking(rows)],
+            first.law.name == RECOMMENDED, about(7);
+    }
 }

@@ -4,7 +4,7 @@ mod claims;
 mod network;
 
 use self::network::{ALL, CARRIED, LOADS, Law, MANY, MANY_TIMES, NEIGHBOURS, Shown, Times, Trial, show};
-use super::{Entry, Options, Progress, series};
+use super::{Entry, Work, series};
 use crate::report::{Axis, Figure, Plot, PlotSeries, Style};
 use core::time::Duration;
 use sim::stats::sweep;
@@ -30,10 +30,10 @@ struct Row {
     step: Shown,
 }
 
-fn run(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
-    let times = Times::of(options);
-    let rows = rows(options, times, progress);
-    let mut figure = options.figure(&OVERLOAD_CONTROL, plots(&rows, times));
+fn run(work: &Work<'_>) -> Figure {
+    let times = Times::of(work);
+    let rows = rows(work, times);
+    let mut figure = work.figure(&OVERLOAD_CONTROL, plots(&rows, times));
     figure.tables = vec![claims::table(&rows)];
     figure.claims = claims::claims(&rows);
     figure.assumptions = assumptions();
@@ -54,7 +54,7 @@ fn run(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
     figure
 }
 
-fn rows(options: &Options, times: Times, progress: &dyn Fn(Progress<'_>)) -> Vec<Row> {
+fn rows(work: &Work<'_>, times: Times) -> Vec<Row> {
     let mut trials = Vec::new();
     for law in &ALL {
         for ack_priced in [true, false] {
@@ -65,15 +65,14 @@ fn rows(options: &Options, times: Times, progress: &dyn Fn(Progress<'_>)) -> Vec
         trials.push((law, Trial::Step));
     }
     let of = trials.len();
-    let done = |done| progress(Progress { done, of, what: "controllers" });
     // Two samples of every law, as the price of an ACK makes no difference to those that hardly reject at the server.
-    let seeds = [0, 1].map(|run| sweep::replication_seed(options.seed, run));
+    let seeds = [0, 1].map(|run| sweep::replication_seed(work.seed, run));
     let one = |index: usize| {
         let (law, trial) = trials[index];
         let is_free = matches!(trial, Trial::Steady { ack_priced: false, .. });
         show(times, law, trial, seeds[usize::from(is_free)])
     };
-    let mut shown = sweep::sweep(of, options.threads, one, done).into_iter();
+    let mut shown = work.sweep("controllers", of, one).into_iter();
     let row = |law| {
         let mut worst = Duration::ZERO;
         let steady = [(); 2].map(|()| {
@@ -110,15 +109,9 @@ fn plots(rows: &[Row], times: Times) -> Vec<Plot> {
     let mut plots = Vec::new();
     for (ack, price) in [(0, "ACK to a rejection 1 ms"), (1, "ACK to a rejection free")] {
         for (rows, who) in [(&local, "Decided at the server"), (&told, "Decided by its neighbours")] {
-            let mut plot = Plot::new(
-                format!("{who}, {price}"),
-                Axis::log("offered load / capacity"),
-                Axis::linear("goodput (% of capacity)").from_to(0.0, 105.0),
-            );
-            for row in rows {
-                plot.series(PlotSeries::new(row.law.name, Style::Line, row.steady[ack].iter().copied()));
-            }
-            plots.push(plot);
+            let (x, y) = (Axis::log("offered load / capacity"), Axis::linear("goodput (% of capacity)"));
+            let line = |row: &&Row| PlotSeries::line(row.law.name, row.steady[ack].iter().copied());
+            plots.push(Plot::of(format!("{who}, {price}"), x, y.from_to(0.0, 105.0), rows.iter().map(line)));
         }
     }
     for (rows, who) in [(&local, "at the server"), (&told, "by its neighbours")] {

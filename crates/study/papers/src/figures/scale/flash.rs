@@ -1,7 +1,7 @@
 //! A flash crowd: three times the calls from one minute to the next, unannounced.
 
-use super::super::{Entry, Options, Progress};
-use super::{Rule, START, assumptions, plan, plots, simulate_all, table};
+use super::super::{Entry, Work};
+use super::{Rule, START, assumptions, plan, plots, table};
 use crate::report::{Claim, Figure};
 use sim::cloud::CloudResults;
 
@@ -18,9 +18,9 @@ const RULES: [Rule; 5] = [Rule::Fixed(9), Rule::Plain, Rule::Spare, Rule::Trend,
 const BEFORE: f64 = 40.0;
 const CROWD: f64 = 130.0;
 
-fn run(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
+fn run(work: &Work<'_>) -> Figure {
     // Seconds of the crowd, which comes in the second period; the first one had none.
-    let unit = options.scale(1_200, 600, 60);
+    let unit = work.scale(1_200, 600, 60);
     let begin = 2 * unit;
     let points = [
         (0, BEFORE),
@@ -30,8 +30,8 @@ fn run(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
         (begin + 2 * unit + 20, BEFORE),
     ];
     let plans = RULES.map(|rule| plan(rule, 3, &points, begin, begin + 4 * unit, begin));
-    let results = simulate_all(options, &plans, progress);
-    let mut figure = options.figure(&FLASH, plots(&RULES, &results, begin));
+    let results = work.clouds("rules", &plans);
+    let mut figure = work.figure(&FLASH, plots(&RULES, &results, begin));
     for plot in &mut figure.plots[..1] {
         plot.mark("crowd comes", (begin + unit) as f64);
     }
@@ -51,50 +51,23 @@ fn claims(results: &[CloudResults], comes: u64) -> Vec<Claim> {
     let lost_late = |of: &CloudResults| -> u64 {
         of.seconds.iter().filter(|second| second.at > late as f64).map(|second| second.lost).sum()
     };
-    vec![
-        Claim::check(
-            "section I",
-            "Event-based traffic is what a fixed number has to be bought for in advance.",
-            format!(
-                "9 servers lose {} calls, for {:.1} server hours; the 80 % rule takes {:.1}.",
-                fixed.lost, fixed.server_hours, plain.server_hours
-            ),
-            fixed.lost_part() < 1e-3 && plain.server_hours < fixed.server_hours,
-        )
-        .about(2),
-        Claim::check(
-            "section IV-D",
-            "The bigger problem is the start-up time: until servers are up calls are lost.",
-            format!("The 80 % rule loses {:.1} % of all.", 100.0 * plain.lost_part()),
-            plain.lost_part() > 0.01,
-        )
-        .about(1),
-        Claim::check(
-            "section IV-D",
-            "A spare offsets it.",
-            format!("{} calls lost in place of {}.", spare.lost, plain.lost),
-            spare.lost < plain.lost,
-        )
-        .about(1),
-        Claim::check(
-            "ours",
-            "Two start-up times after the crowd has come no rule loses calls any more.",
-            format!(
-                "Lost after that: {}, {}, {}, {}.",
-                lost_late(plain),
-                lost_late(spare),
-                lost_late(trend),
-                lost_late(forecast)
-            ),
-            [plain, spare, trend, forecast].iter().all(|of| lost_late(of) <= of.offered / 10_000),
-        )
-        .about(0),
-        Claim::check(
-            "ours",
-            "Past days are no help against what they did not have, and no harm.",
-            format!("Forecast: {} lost, the 80 % rule {}.", forecast.lost, plain.lost),
-            forecast.lost.abs_diff(plain.lost) * 20 <= plain.lost,
-        )
-        .about(1),
-    ]
+    claims! {
+        "section I", "Event-based traffic is what a fixed number has to be bought for in advance.",
+            ["9 servers lose {} calls, for {:.1} server hours; the 80 % rule takes {:.1}.", fixed.lost,
+             fixed.server_hours, plain.server_hours],
+            fixed.lost_part() < 1e-3 && plain.server_hours < fixed.server_hours, about(2);
+        "section IV-D", "The bigger problem is the start-up time: until servers are up calls are lost.",
+            ["The 80 % rule loses {:.1} % of all.", 100.0 * plain.lost_part()],
+            plain.lost_part() > 0.01, about(1);
+        "section IV-D", "A spare offsets it.",
+            ["{} calls lost in place of {}.", spare.lost, plain.lost],
+            spare.lost < plain.lost, about(1);
+        "ours", "Two start-up times after the crowd has come no rule loses calls any more.",
+            ["Lost after that: {}, {}, {}, {}.", lost_late(plain), lost_late(spare), lost_late(trend),
+             lost_late(forecast)],
+            [plain, spare, trend, forecast].iter().all(|of| lost_late(of) <= of.offered / 10_000), about(0);
+        "ours", "Past days are no help against what they did not have, and no harm.",
+            ["Forecast: {} lost, the 80 % rule {}.", forecast.lost, plain.lost],
+            forecast.lost.abs_diff(plain.lost) * 20 <= plain.lost, about(1);
+    }
 }

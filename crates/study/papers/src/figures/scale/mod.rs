@@ -9,7 +9,6 @@ pub(super) use day::DAY;
 pub(super) use flash::FLASH;
 pub(super) use pauses::PAUSES;
 
-use super::{Options, Progress};
 use crate::report::{Axis, Plot, PlotSeries, ReportTable, Style};
 use core::time::Duration;
 use elastic::queue::{Choice, LengthSettings, QueueSettings};
@@ -17,10 +16,8 @@ use elastic::scale::{ForecastSettings, ScaleSettings};
 use load::{ArrivalPlan, ArrivalProcess, RateStep};
 use sim::cloud::{
     Announcing, CallTimes, CloudHost, CloudPlan, CloudResults, CloudServers, Front, PROXY, StartTimes,
-    run as simulate,
 };
 use sim::engine::Spread;
-use sim::stats::sweep;
 
 /// Calls a second that a server announces, and that it can process.
 const CAPACITY: f64 = 20.0;
@@ -111,15 +108,6 @@ fn plan(rule: Rule, first: usize, points: &[(u64, f64)], from: u64, to: u64, per
     }
 }
 
-fn simulate_all(
-    options: &Options,
-    plans: &[CloudPlan],
-    progress: &dyn Fn(Progress<'_>),
-) -> Vec<CloudResults> {
-    let done = |done| progress(Progress { done, of: plans.len(), what: "rules" });
-    sweep::sweep(plans.len(), options.threads, |index| simulate(&plans[index], options.seed), done)
-}
-
 fn p95(results: &CloudResults) -> f64 {
     results.set_up.percentile(95.0).as_secs_f64() * 1e3
 }
@@ -151,28 +139,23 @@ fn table(rules: &[Rule], results: &[CloudResults]) -> ReportTable {
 fn plots(rules: &[Rule], results: &[CloudResults], from: u64) -> Vec<Plot> {
     let bin = (results[0].seconds.len() as u64).saturating_sub(from).div_ceil(300).max(1) as usize;
     let after = |results: &CloudResults| results.seconds[from as usize..].to_vec();
-    let mut servers = Plot::new(
-        "Arrivals, and capacity of the servers that take calls",
-        Axis::linear("time (s)"),
-        Axis::linear("calls/s"),
-    );
     let offered = after(&results[0]);
     let rates = offered.chunks(bin).map(|bin| {
         let calls: u64 = bin.iter().map(|second| second.offered).sum();
         (bin[0].at, calls as f64 / bin.len() as f64)
     });
-    servers.series(PlotSeries::new("arrivals", Style::Line, rates));
-    for (rule, results) in rules.iter().zip(results) {
+    let of_rule = |(rule, results): (&Rule, &CloudResults)| {
         let seconds = after(results);
         let points = seconds.chunks(bin).map(|bin| (bin[0].at, bin[0].ready as f64 * CAPACITY));
-        servers.series(PlotSeries::new(rule.name(), Style::Step, points));
-    }
+        PlotSeries::new(rule.name(), Style::Step, points)
+    };
+    let title = "Arrivals, and capacity of the servers that take calls";
+    let lines =
+        [PlotSeries::line("arrivals", rates)].into_iter().chain(rules.iter().zip(results).map(of_rule));
+    let servers = Plot::of(title, Axis::linear("time (s)"), Axis::linear("calls/s"), lines);
     let names = || Axis::names("rule", rules.iter().map(|rule| rule.name()));
     let bars = |title: &str, y: &str, value: fn(&CloudResults) -> f64| {
-        let mut plot = Plot::new(title, names(), Axis::linear(y));
-        let points = results.iter().enumerate().map(|(place, results)| (place as f64, value(results)));
-        plot.series(PlotSeries::new(y, Style::Line, points));
-        plot
+        Plot::of(title, names(), Axis::linear(y), [PlotSeries::bars(y, results.iter().map(value))])
     };
     vec![
         servers,

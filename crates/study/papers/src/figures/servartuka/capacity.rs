@@ -1,12 +1,11 @@
 //! Figure 3: what networks carry with state kept by hand, shared out by each law, and at most.
 
-use super::super::{Entry, Options, Progress};
+use super::super::{Entry, Options, Work};
 use super::network::{Mode, Network};
 use super::stairs::{Stairs, Step, capacity};
 use super::{assumptions, claims};
-use crate::report::{Axis, Figure, Plot, PlotSeries, ReportTable, Style};
+use crate::report::{Axis, Figure, Plot, PlotSeries, ReportTable};
 use distribute::Law;
-use sim::stats::sweep;
 
 /// Static against dynamic state.
 pub(in super::super) const CAPACITY: Entry = Entry {
@@ -78,22 +77,21 @@ fn jump(options: &Options, network: &Network) -> Stairs {
     Stairs { from, to, step: to - from, hold, count, ..stairs }
 }
 
-fn run(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
+fn run(work: &Work<'_>) -> Figure {
     let networks = networks();
     let tried = MODES.len() + LAWS.len();
     let of = networks.len() * tried;
-    let done = |done| progress(Progress { done, of, what: "networks" });
     let one = |index: usize| {
         let (network, which) = (&networks[index / tried], index % tried);
-        let climb = |stairs: Stairs, mode| stairs.climb(network, mode, false, options.seed);
+        let climb = |stairs: Stairs, mode| stairs.climb(network, mode, false, work.seed);
         if let Some(law) = which.checked_sub(MODES.len()) {
-            let steps = climb(jump(options, network), modes(network)[LAWS[law]]);
+            let steps = climb(jump(work, network), modes(network)[LAWS[law]]);
             return steps.last().map_or(0.0, Step::share_answered);
         }
         let mode = modes(network)[which];
-        capacity(&climb(stairs(options, network, mode), mode))
+        capacity(&climb(stairs(work, network, mode), mode))
     };
-    let shown = sweep::sweep(of, options.threads, one, done);
+    let shown = work.sweep("networks", of, one);
     let row = |(network, shown): (&Network, &[f64])| Row {
         network: network.clone(),
         optimum: network.optimum(),
@@ -101,16 +99,16 @@ fn run(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
         jumped: shown[MODES.len()..].to_vec(),
     };
     let rows: Vec<Row> = networks.iter().zip(shown.chunks(tried)).map(row).collect();
-    let mut figure = options.figure(&CAPACITY, vec![plot(&rows), jumps(&rows)]);
+    let mut figure = work.figure(&CAPACITY, vec![plot(&rows), jumps(&rows)]);
     figure.tables = vec![table(&rows)];
     figure.claims = claims::of_capacity(&rows);
-    let Stairs { hold, count, scale, .. } = stairs(options, &networks[0], Mode::Stateful);
+    let Stairs { hold, count, scale, .. } = stairs(work, &networks[0], Mode::Stateful);
     figure.assumptions = assumptions(scale);
     figure.assumptions.push(
         "No server answers with 100: the linear program of the paper has no such message. Figure 4 has it."
             .to_owned(),
     );
-    let jump = jump(options, &networks[0]);
+    let jump = jump(work, &networks[0]);
     figure.notes = vec![
         format!(
             "Where the load jumps, the last {} s of {} s after it count.",
@@ -120,7 +118,7 @@ fn run(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
             "One run a bar, and the axis does not begin at 0. The load goes up in steps of {hold} s, by {} % of the optimum. It is carried as long as \
              99 % of the calls of the last {count} s of a step are answered in them: a step or so above what servers can \
              work off, buffers still take that in.",
-            options.scale(0.5, 1.0, 10.0)
+            work.scale(0.5, 1.0, 10.0)
         ),
         "\"stateful or stateless\" is the best that can be set by hand where a server keeps all state or none; \"halves\" \
          lets each server keep the half of what comes without state, and the last one the rest."
@@ -133,34 +131,26 @@ fn run(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
 }
 
 fn plot(rows: &[Row]) -> Plot {
-    let mut plot = Plot::new(
-        "Capacity",
-        Axis::names("network", rows.iter().map(|row| row.network.name.clone())),
-        Axis::linear("calls/s").from_to(4000.0, 5800.0),
-    );
-    let xs = || (0..).map(f64::from);
-    for (mode, name) in MODES.iter().enumerate() {
-        let bars = xs().zip(rows.iter().map(|row| row.carried[mode]));
-        plot.series(PlotSeries::new(*name, Style::Line, bars));
-    }
-    let optimum = xs().zip(rows.iter().map(|row| row.optimum));
-    plot.series(PlotSeries::new("optimum", Style::Line, optimum));
-    plot
+    let of_mode =
+        |(mode, name): (usize, &&str)| PlotSeries::bars(*name, rows.iter().map(|row| row.carried[mode]));
+    let optimum = PlotSeries::bars("optimum", rows.iter().map(|row| row.optimum));
+    let series = MODES.iter().enumerate().map(of_mode).chain([optimum]);
+    Plot::of("Capacity", names(rows), Axis::linear("calls/s").from_to(4000.0, 5800.0), series)
+}
+
+fn names(rows: &[Row]) -> Axis {
+    Axis::names("network", rows.iter().map(|row| row.network.name.clone()))
 }
 
 fn jumps(rows: &[Row]) -> Plot {
     let [from, to] = JUMP.map(|part| 100.0 * part);
-    let mut plot = Plot::new(
-        format!("After a jump from {from:.0} to {to:.0} % of the optimum"),
-        Axis::names("network", rows.iter().map(|row| row.network.name.clone())),
-        Axis::linear("calls answered (%)").from_to(0.0, 105.0),
-    );
-    for (law, mode) in LAWS.iter().enumerate() {
-        let bars = (0..).map(f64::from).zip(rows.iter().map(|row| 100.0 * row.jumped[law]));
+    let title = format!("After a jump from {from:.0} to {to:.0} % of the optimum");
+    let of_law = |(law, mode): (usize, &usize)| {
         // As in the other plot.
-        plot.series(PlotSeries::new(MODES[*mode], Style::Line, bars).colour(*mode));
-    }
-    plot
+        PlotSeries::bars(MODES[*mode], rows.iter().map(|row| 100.0 * row.jumped[law])).colour(*mode)
+    };
+    let y = Axis::linear("calls answered (%)").from_to(0.0, 105.0);
+    Plot::of(title, names(rows), y, LAWS.iter().enumerate().map(of_law))
 }
 
 fn table(rows: &[Row]) -> ReportTable {

@@ -90,20 +90,14 @@ fn bands(name: &str, parts: &[&str], costs: &[&Cost]) -> Vec<Claim> {
     let growth = growing.iter().map(|(part, band)| {
         format!("{part} from {:.1} to {:.1}", band[0], band.last().copied().unwrap_or_default())
     });
-    vec![
-        Claim::check(
-            "section 2.1",
-            format!("{name}: the look-up is a thin band of any mode's costs."),
-            format!("It is at most {:.1} % of a mode.", 100.0 * share),
-            share < 0.1,
-        ),
-        Claim::check(
-            "section 2.1",
-            format!("{name}: parsing, memory and state grow significantly with the services."),
-            format!("Thousand instructions: {}.", growth.collect::<Vec<_>>().join(", ")),
-            growing.iter().all(|(_, band)| band.last().is_some_and(|last| *last > 1.2 * band[0])),
-        ),
-    ]
+    claims! {
+        "section 2.1", format!("{name}: the look-up is a thin band of any mode's costs."),
+            ["It is at most {:.1} % of a mode.", 100.0 * share],
+            share < 0.1;
+        "section 2.1", format!("{name}: parsing, memory and state grow significantly with the services."),
+            ["Thousand instructions: {}.", growth.collect::<Vec<_>>().join(", ")],
+            growing.iter().all(|(_, band)| band.last().is_some_and(|last| *last > 1.2 * band[0]));
+    }
 }
 
 /// The same call through both programs.
@@ -132,22 +126,14 @@ pub(super) fn of_utilisation(climbed: &[Vec<Step>], [stateful, stateless]: [f64;
     let pairs = || climbed[0].iter().zip(&climbed[1]).filter(|(with, _)| with.load < STATEFUL);
     let least = pairs().map(|(with, without)| with.utilisation / without.utilisation);
     let least = least.fold(f64::INFINITY, f64::min);
-    vec![
-        Claim::check(
-            "section 2.2",
-            "The stateful server saturates at about 4700 calls/s, the stateless one at 5700.",
-            format!("All calls are answered up to {stateful:.0} and {stateless:.0} calls/s."),
-            near(stateful, STATEFUL) && near(stateless, STATELESS),
-        ),
-        Claim::check(
-            "section 2.2",
-            "The utilisation of the stateful server increases faster.",
-            format!(
-                "It is at least {least:.2} times that of the stateless one at the same load, below saturation."
-            ),
-            least > 1.1,
-        ),
-    ]
+    claims! {
+        "section 2.2", "The stateful server saturates at about 4700 calls/s, the stateless one at 5700.",
+            ["All calls are answered up to {stateful:.0} and {stateless:.0} calls/s."],
+            near(stateful, STATEFUL) && near(stateless, STATELESS);
+        "section 2.2", "The utilisation of the stateful server increases faster.",
+            ["It is at least {least:.2} times that of the stateless one at the same load, below saturation."],
+            least > 1.1;
+    }
 }
 
 fn row<'a>(rows: &'a [Row], name: &str) -> &'a Row {
@@ -163,33 +149,19 @@ pub(super) fn of_capacity(rows: &[Row]) -> Vec<Claim> {
 
 fn by_hand(rows: &[Row]) -> Vec<Claim> {
     let two = row(rows, "series 2");
-    vec![
-        Claim::check(
-            "section 2.3.1",
-            "Two in series, both stateful or one of them: the maximum is around 4700 calls/s.",
-            format!("{:.0} and {:.0} calls/s.", two.carried[EVERY], two.carried[BY_HAND]),
-            near(two.carried[EVERY], STATEFUL) && near(two.carried[BY_HAND], STATEFUL),
-        ),
-        Claim::check(
-            "section 2.3.1, figure 3(b)",
-            "With state for half of the calls at each of the two, the throughput is 5200 calls/s.",
-            format!("{:.0} calls/s; the linear program has {:.2}.", two.carried[HALVES], two.optimum),
-            near(two.carried[HALVES], two.optimum) && near(two.optimum, 5200.0),
-        ),
-        Claim::check(
-            "section 2.3",
-            "An algorithm can be measured against the program: for 2, 3 and 4 in series it has 5151.92, 5322.52 and \
-             5412.12 calls/s (docs/plan.md).",
-            format!(
-                "Here the most that was carried is {:.1} % of the optimum; loads end near it.",
-                most(rows)
-            ),
-            [5151.92, 5322.52, 5412.12]
-                .iter()
-                .zip(rows)
-                .all(|(stated, row)| (row.optimum - stated).abs() < 0.01),
-        ),
-    ]
+    claims! {
+        "section 2.3.1", "Two in series, both stateful or one of them: the maximum is around 4700 calls/s.",
+            ["{:.0} and {:.0} calls/s.", two.carried[EVERY], two.carried[BY_HAND]],
+            near(two.carried[EVERY], STATEFUL) && near(two.carried[BY_HAND], STATEFUL);
+        "section 2.3.1, figure 3(b)", "With state for half of the calls at each of the two, the throughput is 5200 \
+         calls/s.",
+            ["{:.0} calls/s; the linear program has {:.2}.", two.carried[HALVES], two.optimum],
+            near(two.carried[HALVES], two.optimum) && near(two.optimum, 5200.0);
+        "section 2.3", "An algorithm can be measured against the program: for 2, 3 and 4 in series it has 5151.92, \
+         5322.52 and 5412.12 calls/s (docs/plan.md).",
+            ["Here the most that was carried is {:.1} % of the optimum; loads end near it.", most(rows)],
+            [5151.92, 5322.52, 5412.12].iter().zip(rows).all(|(stated, row)| (row.optimum - stated).abs() < 0.01);
+    }
 }
 
 fn by_law(rows: &[Row]) -> Vec<Claim> {
@@ -202,54 +174,34 @@ fn by_law(rows: &[Row]) -> Vec<Claim> {
     let ordered: Vec<&Row> = rows.iter().filter(|row| row.network.name != WITHOUT_ORDER).collect();
     let gain = |row: &Row, mode: usize| 100.0 * (row.carried[mode] / row.carried[BY_HAND] - 1.0);
     let close = |mode: usize, rows: &[&Row]| rows.iter().all(|row| row.percent(mode) >= CLOSE);
-    vec![
-        Claim::check(
-            "section 3",
-            format!("The paper's algorithm comes close to the optimum (above {CLOSE} % of it) in two in series."),
-            each(PAPER, &[two]),
-            close(PAPER, &[two]),
-        ),
-        Claim::check(
-            "section 3",
-            format!("It does so (above {CLOSE} %) wherever servers are in a strict order."),
-            each(PAPER, &ordered),
+    claims! {
+        "section 3",
+        format!("The paper's algorithm comes close to the optimum (above {CLOSE} % of it) in two in series."),
+            ["{}", each(PAPER, &[two])],
+            close(PAPER, &[two]);
+        "section 3", format!("It does so (above {CLOSE} %) wherever servers are in a strict order."),
+            ["{}", each(PAPER, &ordered)],
             close(PAPER, &ordered),
-        )
-        .differs_by(
-            "A server stops giving state away as soon as all behind it are at U_high, wherever that leaves its own load.",
-        ),
-        Claim::check(
-            "section 1",
-            "Since realistic deployments will have many proxies, the benefits will be much higher than with two.",
-            format!(
-                "Over the best static choice the paper's law gains {:.1} % in two in series and {:.1} % in six, ours \
-                 {:.1} and {:.1} %; the optimum of any number is at most {:.1} % above.",
-                gain(two, PAPER),
-                gain(six, PAPER),
-                gain(two, LEVEL),
-                gain(six, LEVEL),
-                100.0 * (STATELESS / STATEFUL - 1.0)
-            ),
+            differs_by("A server stops giving state away as soon as all behind it are at U_high, wherever that \
+             leaves its own load.");
+        "section 1", "Since realistic deployments will have many proxies, the benefits will be much higher than with \
+         two.",
+            ["Over the best static choice the paper's law gains {:.1} % in two in series and {:.1} % in six, ours \
+             {:.1} and {:.1} %; the optimum of any number is at most {:.1} % above.", gain(two, PAPER),
+             gain(six, PAPER), gain(two, LEVEL), gain(six, LEVEL), 100.0 * (STATELESS / STATEFUL - 1.0)],
             gain(six, PAPER) > 1.5 * gain(two, PAPER),
-        )
-        .differs_by(
-            "The program itself gives six in series 1.8 times the gain of two. The paper's law does not find these \
-             shares, see above.",
-        ),
-        Claim::check(
-            "section 5",
-            "The algorithm will not work for networks of core and edge servers, which have no strict order.",
-            each(PAPER, &[edges]),
+            differs_by("The program itself gives six in series 1.8 times the gain of two. The paper's law does not \
+             find these shares, see above.");
+        "section 5", "The algorithm will not work for networks of core and edge servers, which have no strict order.",
+            ["{}", each(PAPER, &[edges])],
             edges.carried[PAPER] <= edges.carried[BY_HAND],
-        )
-        .differs_by("The mark of each call and notices for each neighbour, docs/state-distribution.md, do without an order."),
-        Claim::check(
-            "docs/state-distribution.md",
-            format!("Our law comes close to the optimum (above {CLOSE} %) in every network."),
-            each(LEVEL, &all),
-            close(LEVEL, &all),
-        ),
-    ]
+            differs_by("The mark of each call and notices for each neighbour, docs/state-distribution.md, do without \
+             an order.");
+        "docs/state-distribution.md",
+        format!("Our law comes close to the optimum (above {CLOSE} %) in every network."),
+            ["{}", each(LEVEL, &all)],
+            close(LEVEL, &all);
+    }
 }
 
 fn jump(rows: &[Row]) -> Claim {
@@ -287,62 +239,26 @@ pub(super) fn of_goodput(without: &[Vec<Step>], with: &[Vec<Step>], optimum: f64
     let carried = |lines: &[Vec<Step>], mode: usize| capacity(&lines[mode]);
     let gain = |mode: usize| 100.0 * (carried(with, mode) / carried(with, both) - 1.0);
     let falls = |mode: usize| with[mode].last().map_or(0.0, |step| step.goodput) / peak(&with[mode]);
-    vec![
-        Claim::check(
-            "section 2.3.1",
-            "Both stateful, the maximum is around 4700 calls/s; with shares of the program 5200.",
-            format!(
-                "Carried up to {:.0} and, halves, {:.0} calls/s; the program has {optimum:.2}.",
-                carried(without, both),
-                carried(without, goodput::HALVES)
-            ),
-            near(carried(without, both), STATEFUL) && near(carried(without, goodput::HALVES), optimum),
-        ),
-        Claim::check(
-            "section 3",
-            "The dynamic algorithm comes close to the optimum.",
-            format!(
-                "Law paper {:.0}, law level {:.0} calls/s.",
-                carried(without, paper),
-                carried(without, level)
-            ),
-            [paper, level].iter().all(|&mode| carried(without, mode) >= optimum * CLOSE / 100.0),
-        ),
-        Claim::check(
-            "section 4",
-            "The static configuration carries 4000 calls/s, less than a single stateful server (4700).",
-            format!(
-                "{:.0} calls/s. The paper gives no reason; here it is the 100 of the second server, a seventh message for \
-                 the first one: without it two carry as much as one, and {:.0} with state at the first one alone.",
-                carried(with, both),
-                carried(with, goodput::FIRST)
-            ),
-            (carried(with, both) / 4000.0 - 1.0).abs() < 0.06,
-        )
-        .about(1),
-        Claim::check(
-            "section 4",
-            "SERvartuka carries 4600 calls/s, 15 % more than the static configuration.",
-            format!(
-                "Law paper {:.0} calls/s, {:.0} % more; law level {:.0}, {:.0} % more.",
-                carried(with, paper),
-                gain(paper),
-                carried(with, level),
-                gain(level)
-            ),
-            (10.0..=20.0).contains(&gain(paper)),
-        )
-        .about(1),
-        Claim::check(
-            "section 4",
-            "There is a significant drop of the throughput of either at some load.",
-            format!(
-                "At 6000 calls/s goodput is {:.0} % of its maximum with both stateful, {:.0} % with the paper's law.",
-                100.0 * falls(both),
-                100.0 * falls(paper)
-            ),
-            falls(both) < 0.5 && falls(paper) < 0.5,
-        )
-        .about(1),
-    ]
+    claims! {
+        "section 2.3.1", "Both stateful, the maximum is around 4700 calls/s; with shares of the program 5200.",
+            ["Carried up to {:.0} and, halves, {:.0} calls/s; the program has {optimum:.2}.", carried(without, both),
+             carried(without, goodput::HALVES)],
+            near(carried(without, both), STATEFUL) && near(carried(without, goodput::HALVES), optimum);
+        "section 3", "The dynamic algorithm comes close to the optimum.",
+            ["Law paper {:.0}, law level {:.0} calls/s.", carried(without, paper), carried(without, level)],
+            [paper, level].iter().all(|&mode| carried(without, mode) >= optimum * CLOSE / 100.0);
+        "section 4", "The static configuration carries 4000 calls/s, less than a single stateful server (4700).",
+            ["{:.0} calls/s. The paper gives no reason; here it is the 100 of the second server, a seventh message \
+             for the first one: without it two carry as much as one, and {:.0} with state at the first one alone.",
+             carried(with, both), carried(with, goodput::FIRST)],
+            (carried(with, both) / 4000.0 - 1.0).abs() < 0.06, about(1);
+        "section 4", "SERvartuka carries 4600 calls/s, 15 % more than the static configuration.",
+            ["Law paper {:.0} calls/s, {:.0} % more; law level {:.0}, {:.0} % more.", carried(with, paper),
+             gain(paper), carried(with, level), gain(level)],
+            (10.0..=20.0).contains(&gain(paper)), about(1);
+        "section 4", "There is a significant drop of the throughput of either at some load.",
+            ["At 6000 calls/s goodput is {:.0} % of its maximum with both stateful, {:.0} % with the paper's law.",
+             100.0 * falls(both), 100.0 * falls(paper)],
+            falls(both) < 0.5 && falls(paper) < 0.5, about(1);
+    }
 }

@@ -1,8 +1,8 @@
 //! Figure 1: what a call costs in each mode of a proxy, by part. Measured, not simulated: `bench_modes --record` writes the data.
 
-use super::super::{Entry, Options, Progress};
+use super::super::{Entry, Work};
 use super::claims;
-use crate::report::{Axis, Figure, Plot, PlotSeries, ReportTable, Style};
+use crate::report::{Axis, Figure, Plot, PlotSeries, ReportTable};
 
 /// What functions cost a server.
 pub(in super::super) const COSTS: Entry = Entry {
@@ -49,11 +49,11 @@ pub(super) fn of<'a>(costs: &'a [Cost], program: &str) -> Vec<&'a Cost> {
 pub(super) const OURS: &str = "sarabande";
 pub(super) const THEIRS: &str = "kamailio";
 
-fn run(options: &Options, _: &dyn Fn(Progress<'_>)) -> Figure {
+fn run(work: &Work<'_>) -> Figure {
     let (parts, costs) = measured();
     let plots = [(OURS, "Sarabande"), (THEIRS, "Kamailio")];
     let plots = plots.map(|(program, title)| plot(title, &parts, &of(&costs, program)));
-    let mut figure = options.figure(&COSTS, plots.into());
+    let mut figure = work.figure(&COSTS, plots.into());
     figure.tables = vec![table(&parts, &costs)];
     figure.claims = claims::of_costs(&parts, &costs);
     figure.assumptions = vec![
@@ -73,16 +73,11 @@ fn run(options: &Options, _: &dyn Fn(Progress<'_>)) -> Figure {
 }
 
 fn plot(program: &str, parts: &[&str], costs: &[&Cost]) -> Plot {
-    let mut plot = Plot::new(
-        program,
-        Axis::names("mode", costs.iter().map(|cost| cost.mode)),
-        Axis::linear("thousand instructions a call"),
-    );
-    for (index, part) in parts.iter().enumerate() {
-        let bars = (0..).map(f64::from).zip(costs.iter().map(|cost| cost.parts[index]));
-        plot.series(PlotSeries::new(*part, Style::Line, bars));
-    }
-    plot.stacked()
+    let names = Axis::names("mode", costs.iter().map(|cost| cost.mode));
+    let of_part =
+        |(index, part): (usize, &&str)| PlotSeries::bars(*part, costs.iter().map(|cost| cost.parts[index]));
+    let series = parts.iter().enumerate().map(of_part);
+    Plot::of(program, names, Axis::linear("thousand instructions a call"), series).stacked()
 }
 
 fn table(parts: &[&str], costs: &[Cost]) -> ReportTable {

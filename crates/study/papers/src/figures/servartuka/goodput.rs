@@ -1,12 +1,11 @@
 //! Figure 4: goodput of two servers in series against the offered load.
 
-use super::super::{Entry, Options, Progress};
+use super::super::{Entry, Options, Work};
 use super::network::{Mode, Network};
 use super::stairs::{Stairs, Step};
 use super::{assumptions, claims};
-use crate::report::{Axis, Figure, Plot, PlotSeries, Style};
+use crate::report::{Axis, Figure, Plot, PlotSeries};
 use distribute::Law;
-use sim::stats::sweep;
 
 /// Goodput against load.
 pub(in super::super) const GOODPUT: Entry = Entry {
@@ -41,23 +40,22 @@ fn stairs(options: &Options) -> Stairs {
     options.scale(full, quick, Stairs { step: 600.0, rise: 2, hold: 2, count: 1, scale: 20.0, ..full })
 }
 
-fn run(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
-    let stairs = stairs(options);
+fn run(work: &Work<'_>) -> Figure {
+    let stairs = stairs(work);
     let two = Network::series(2);
     let of = 2 * MODES.len();
-    let done = |done| progress(Progress { done, of, what: "lines" });
     let one = |index: usize| {
         let (trying, mode) = (index >= MODES.len(), MODES[index % MODES.len()].1);
-        stairs.climb(&two, mode, trying, options.seed)
+        stairs.climb(&two, mode, trying, work.seed)
     };
-    let climbed = sweep::sweep(of, options.threads, one, done);
+    let climbed = work.sweep("lines", of, one);
     let (without, with) = climbed.split_at(MODES.len());
     let optimum = two.optimum();
     let plots = vec![
         plot("Without 100 Trying, as the linear program has it", without, Some(optimum)),
         plot("With the 100 that a server with state sends", with, None),
     ];
-    let mut figure = options.figure(&GOODPUT, plots);
+    let mut figure = work.figure(&GOODPUT, plots);
     figure.claims = claims::of_goodput(without, with, optimum);
     figure.assumptions = assumptions(stairs.scale);
     figure.assumptions.push(
@@ -72,15 +70,12 @@ fn run(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
 }
 
 fn plot(title: &str, climbed: &[Vec<Step>], optimum: Option<f64>) -> Plot {
-    let mut plot = Plot::new(
-        format!("Goodput of two in series. {title}"),
-        Axis::linear("offered load (calls/s)").from_to(FROM, TO),
-        Axis::linear("goodput (calls/s)"),
-    );
-    for ((name, _), steps) in MODES.iter().zip(climbed) {
-        let point = |step: &Step| (step.load, step.goodput);
-        plot.series(PlotSeries::new(*name, Style::Line, steps.iter().map(point)));
-    }
+    let line = |((name, _), steps): (&(&str, Mode), &Vec<Step>)| {
+        PlotSeries::line(*name, steps.iter().map(|step| (step.load, step.goodput)))
+    };
+    let x = Axis::linear("offered load (calls/s)").from_to(FROM, TO);
+    let (title, y) = (format!("Goodput of two in series. {title}"), Axis::linear("goodput (calls/s)"));
+    let mut plot = Plot::of(title, x, y, MODES.iter().zip(climbed).map(line));
     if let Some(optimum) = optimum {
         plot.level("optimum", optimum);
     }

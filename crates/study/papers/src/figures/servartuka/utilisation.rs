@@ -1,11 +1,10 @@
 //! Figure 2: utilisation of one server against the offered load, with state and without.
 
-use super::super::{Entry, Options, Progress};
+use super::super::{Entry, Options, Work};
 use super::network::{Mode, Network, STATEFUL, STATELESS};
 use super::stairs::{Stairs, Step, capacity};
 use super::{assumptions, claims};
-use crate::report::{Axis, Figure, Plot, PlotSeries, Style};
-use sim::stats::sweep;
+use crate::report::{Axis, Figure, Plot, PlotSeries};
 
 /// Utilisation against load.
 pub(in super::super) const UTILISATION: Entry = Entry {
@@ -21,25 +20,20 @@ fn stairs(options: &Options) -> Stairs {
     options.scale(full, quick, Stairs { step: 600.0, rise: 2, hold: 2, count: 1, scale: 20.0, ..full })
 }
 
-fn run(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
-    let stairs = stairs(options);
+fn run(work: &Work<'_>) -> Figure {
+    let stairs = stairs(work);
     let server = Network::series(1);
     let modes = [("with state", Mode::Stateful), ("without state", Mode::Stateless)];
-    let done = |done| progress(Progress { done, of: modes.len(), what: "modes" });
-    let one = |index: usize| stairs.climb(&server, modes[index].1, false, options.seed);
-    let climbed = sweep::sweep(modes.len(), options.threads, one, done);
-    let mut plot = Plot::new(
-        "Utilisation of one server",
-        Axis::linear("offered load (calls/s)"),
-        Axis::linear("utilisation").from_to(0.0, 1.05),
-    );
-    for ((name, _), steps) in modes.iter().zip(&climbed) {
-        let point = |step: &Step| (step.load, step.utilisation);
-        plot.series(PlotSeries::new(*name, Style::Line, steps.iter().map(point)));
-    }
+    let one = |index: usize| stairs.climb(&server, modes[index].1, false, work.seed);
+    let climbed = work.sweep("modes", modes.len(), one);
+    let line = |((name, _), steps): (&(&str, Mode), &Vec<Step>)| {
+        PlotSeries::line(*name, steps.iter().map(|step| (step.load, step.utilisation)))
+    };
+    let (x, y) = (Axis::linear("offered load (calls/s)"), Axis::linear("utilisation").from_to(0.0, 1.05));
+    let mut plot = Plot::of("Utilisation of one server", x, y, modes.iter().zip(&climbed).map(line));
     plot.mark("T_SF", STATEFUL);
     plot.mark("T_SL", STATELESS);
-    let mut figure = options.figure(&UTILISATION, vec![plot]);
+    let mut figure = work.figure(&UTILISATION, vec![plot]);
     figure.claims = claims::of_utilisation(&climbed, [0, 1].map(|mode| capacity(&climbed[mode])));
     figure.assumptions = assumptions(stairs.scale);
     figure

@@ -1,10 +1,9 @@
 //! Figure 5: the same server at the same load, alone on its host and with neighbours.
 
-use super::super::{Entry, Options, Progress};
+use super::super::{Entry, Work};
 use super::{assumptions, deviation, mean, micros, neighbours, seconds, server, settled};
-use crate::report::{Axis, Claim, Figure, Plot, PlotSeries, Style};
-use sim::cloud::{Bursts, CloudSecond, run as simulate};
-use sim::stats::sweep;
+use crate::report::{Axis, Claim, Figure, Plot, PlotSeries};
+use sim::cloud::{Bursts, CloudResults, CloudSecond};
 
 /// Calm and contended.
 pub(in super::super) const CONTENTION: Entry = Entry {
@@ -16,9 +15,9 @@ pub(in super::super) const CONTENTION: Entry = Entry {
 
 const LOAD: f64 = 300.0;
 
-fn run(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
+fn run(work: &Work<'_>) -> Figure {
     // The paper's 600 s, of which 300 to 400 are worse.
-    let unit = options.scale(100, 60, 5);
+    let unit = work.scale(100, 60, 5);
     let plans = [false, true].map(|contended| {
         let mut plan = server(LOAD, 2, 6 * unit);
         if contended {
@@ -30,22 +29,18 @@ fn run(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
         }
         plan
     });
-    let done = |done| progress(Progress { done, of: plans.len(), what: "servers" });
-    let results =
-        sweep::sweep(plans.len(), options.threads, |index| simulate(&plans[index], options.seed), done);
-    let mut plot = Plot::new(
-        format!("One server at {LOAD:.0} calls/s"),
-        Axis::linear("time (s)"),
-        Axis::linear("95th percentile of latency (microseconds)"),
-    );
-    for (name, results) in ["with neighbours", "alone"].into_iter().zip(results.iter().rev()) {
-        let points = results.seconds.iter().map(|second| (second.at, micros(second.p95)));
-        plot.series(PlotSeries::new(name, Style::Line, points));
-    }
+    let results = work.clouds("servers", &plans);
+    let line = |(name, results): (&str, &CloudResults)| {
+        PlotSeries::line(name, results.seconds.iter().map(|second| (second.at, micros(second.p95))))
+    };
+    let lines = ["with neighbours", "alone"].into_iter().zip(results.iter().rev()).map(line);
+    let axes = ["time (s)", "95th percentile of latency (microseconds)"].map(Axis::linear);
+    let ([x, y], title) = (axes, format!("One server at {LOAD:.0} calls/s"));
+    let mut plot = Plot::of(title, x, y, lines);
     plot.mark("neighbours begin", (3 * unit) as f64);
     plot.mark("and end", (4 * unit) as f64);
     let values = |place: usize| settled(&results[place], &plans[place]);
-    let mut figure = options.figure(&CONTENTION, vec![plot]);
+    let mut figure = work.figure(&CONTENTION, vec![plot]);
     figure.claims = claims(&values(0), &values(1), unit as f64);
     figure.assumptions = assumptions();
     figure.assumptions.push(
@@ -64,27 +59,16 @@ fn claims(alone: &[&CloudSecond], contended: &[&CloudSecond], unit: f64) -> Vec<
     let inside = mean(contended.iter().filter(within).map(|second| micros(second.p95)));
     let outside = mean(contended.iter().filter(|second| !within(second)).map(|second| micros(second.p95)));
     let most = p95(alone).into_iter().fold(0.0, f64::max);
-    vec![
-        Claim::check(
-            "section VI-B",
-            "There is much more variation with neighbours, at the same low load.",
-            format!("Standard deviation {busy:.0} microseconds, alone {calm:.0}."),
-            busy > 3.0 * calm,
-        ),
-        Claim::check(
-            "section VI-B",
-            "For some 100 s latency is higher, although the server has no more to do.",
-            format!("{inside:.0} microseconds in the mean of the 95th percentiles, {outside:.0} otherwise."),
-            inside > 1.5 * outside,
-        ),
-        Claim::check(
-            "section II",
-            "Balancers that count on latency being fine as long as no server is overloaded are wrong here.",
-            format!(
-                "At {LOAD:.0} calls/s the server has {inside:.0} microseconds with neighbours, over the threshold of 1,000; alone \
-                 {most:.0} at most."
-            ),
-            inside > 1_000.0 && most < 1_000.0,
-        ),
-    ]
+    claims! {
+        "section VI-B", "There is much more variation with neighbours, at the same low load.",
+            ["Standard deviation {busy:.0} microseconds, alone {calm:.0}."],
+            busy > 3.0 * calm;
+        "section VI-B", "For some 100 s latency is higher, although the server has no more to do.",
+            ["{inside:.0} microseconds in the mean of the 95th percentiles, {outside:.0} otherwise."],
+            inside > 1.5 * outside;
+        "section II", "Balancers that count on latency being fine as long as no server is overloaded are wrong here.",
+            ["At {LOAD:.0} calls/s the server has {inside:.0} microseconds with neighbours, over the threshold of \
+             1,000; alone {most:.0} at most."],
+            inside > 1_000.0 && most < 1_000.0;
+    }
 }

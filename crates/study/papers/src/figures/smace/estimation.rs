@@ -1,12 +1,11 @@
 //! Figure 6: requested and actual load when latency goes over the threshold, with the paper's law and with ours.
 
-use super::super::{Entry, Options, Progress};
+use super::super::{Entry, Work};
 use super::{THRESHOLD, assumptions, micros, neighbours, seconds, server, settled};
-use crate::report::{Axis, Claim, Figure, Plot, PlotSeries, Style};
+use crate::report::{Axis, Claim, Figure, Plot, PlotSeries};
 use elastic::estimate::{Law, Settings, SmaceSettings};
 use elastic::queue::{Choice, Overflow, QueueSettings};
-use sim::cloud::{Announcing, Bursts, CloudPlan, CloudResults, CloudSecond, Front, run as simulate};
-use sim::stats::sweep;
+use sim::cloud::{Announcing, Bursts, CloudPlan, CloudResults, CloudSecond, Front};
 
 /// Load follows latency.
 pub(in super::super) const ESTIMATION: Entry = Entry {
@@ -45,30 +44,28 @@ fn plan(law: Option<Law>, length: u64) -> CloudPlan {
     plan
 }
 
-fn run(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
-    let length = options.scale(900, 300, 30);
+fn run(work: &Work<'_>) -> Figure {
+    let length = work.scale(900, 300, 30);
     let plans = CASES.map(|(_, law)| plan(law, length));
-    let done = |done| progress(Progress { done, of: plans.len(), what: "laws" });
-    let results =
-        sweep::sweep(plans.len(), options.threads, |index| simulate(&plans[index], options.seed), done);
+    let results = work.clouds("laws", &plans);
     let mut plots = Vec::new();
     for ((name, _), results) in CASES.iter().zip(&results).skip(1) {
-        let mut loads = Plot::new(format!("Load, {name}"), Axis::linear("time (s)"), Axis::linear("calls/s"));
-        let requested = results.seconds.iter().map(|second| (second.at, second.requested));
-        let actual = results.seconds.iter().map(|second| (second.at, second.goodput as f64));
-        loads.series(PlotSeries::new("actual load", Style::Line, actual));
-        loads.series(PlotSeries::new("requested load", Style::Line, requested));
-        let mut latency = Plot::new(
-            format!("Latency, {name}"),
-            Axis::linear("time (s)"),
-            Axis::log("95th percentile (microseconds)"),
-        );
-        let points = results.seconds.iter().map(|second| (second.at, micros(second.p95)));
-        latency.series(PlotSeries::new("95th percentile", Style::Line, points));
+        let line = |name: &str, of: fn(&CloudSecond) -> f64| {
+            PlotSeries::line(name, results.seconds.iter().map(|second| (second.at, of(second))))
+        };
+        let lines = [
+            line("actual load", |second| second.goodput as f64),
+            line("requested load", |second| second.requested),
+        ];
+        let (time, title) = (|| Axis::linear("time (s)"), format!("Load, {name}"));
+        let loads = Plot::of(title, time(), Axis::linear("calls/s"), lines);
+        let (y, p95) =
+            ("95th percentile (microseconds)", line("95th percentile", |second| micros(second.p95)));
+        let mut latency = Plot::of(format!("Latency, {name}"), time(), Axis::log(y), [p95]);
         latency.level("threshold", 1_000.0);
         plots.extend([loads, latency]);
     }
-    let mut figure = options.figure(&ESTIMATION, plots);
+    let mut figure = work.figure(&ESTIMATION, plots);
     figure.claims = claims(&plans, &results, length);
     figure.assumptions = assumptions();
     figure.assumptions.push(format!(
@@ -133,55 +130,28 @@ fn claims(plans: &[CloudPlan], results: &[CloudResults], length: u64) -> Vec<Cla
         grown.map(|(second, next)| next / second.requested - 1.0).fold(0.0, f64::max)
     };
     let (small, large) = (growth(0.0, 0.33), growth(0.33, 1.0));
-    vec![
-        Claim::check(
-            "section VI-C",
-            "If the latency spikes above the threshold, the load is reduced to 90 % of the current goodput.",
-            format!("{exact} of {} reductions.", cuts.len()),
-            exact == cuts.len() && exact > 0,
-        ),
-        Claim::check(
-            "section VI-C",
-            "The requested load only changes every 10 seconds.",
-            format!("{} changes, {gap:.0} s between two at least.", changed.len()),
-            gap >= 10.0,
-        ),
-        Claim::check(
-            "section VI-C",
-            "So it stays the same at times even though the latency spikes well above the threshold.",
-            format!("In {ignored} seconds above the threshold."),
-            ignored > 0,
-        )
-        .about(1),
-        Claim::check(
-            "section VI-C",
-            "Growth is small if latency is close to the threshold, and big if it is safely under it.",
-            format!("{:.0} % at most with less than a third to spare, {:.0} % with more.", 100.0 * small, 100.0 * large),
-            small > 0.0 && large > small,
-        ),
-        Claim::check(
-            "abstract",
-            "The system manages to lower latency by reducing the load to the server.",
-            format!(
-                "Above the threshold in {:.0} % of the seconds at {:.0} calls/s; without an estimate {:.0} % at {:.0}.",
-                paper.0, paper.1, fixed.0, fixed.1
-            ),
-            paper.0 < fixed.0 / 1.5,
-        )
-        .about(1),
-        Claim::check(
-            "ours",
-            "The law proven is above the threshold less often, and asks for 90 % of what it did before the neighbours sooner \
-             after they are gone.",
-            format!(
-                "In {:.0} % of the seconds, at {:.0} calls/s; back after {:.0} s, the paper's after {:.0}.",
-                ours.0,
-                ours.1,
-                back(&results[2], length),
-                back(smace, length)
-            ),
-            ours.0 < paper.0 && back(&results[2], length) < back(smace, length),
-        )
-        .about(3),
-    ]
+    claims! {
+        "section VI-C", "If the latency spikes above the threshold, the load is reduced to 90 % of the current \
+         goodput.",
+            ["{exact} of {} reductions.", cuts.len()],
+            exact == cuts.len() && exact > 0;
+        "section VI-C", "The requested load only changes every 10 seconds.",
+            ["{} changes, {gap:.0} s between two at least.", changed.len()],
+            gap >= 10.0;
+        "section VI-C", "So it stays the same at times even though the latency spikes well above the threshold.",
+            ["In {ignored} seconds above the threshold."],
+            ignored > 0, about(1);
+        "section VI-C", "Growth is small if latency is close to the threshold, and big if it is safely under it.",
+            ["{:.0} % at most with less than a third to spare, {:.0} % with more.", 100.0 * small, 100.0 * large],
+            small > 0.0 && large > small;
+        "abstract", "The system manages to lower latency by reducing the load to the server.",
+            ["Above the threshold in {:.0} % of the seconds at {:.0} calls/s; without an estimate {:.0} % at {:.0}.",
+             paper.0, paper.1, fixed.0, fixed.1],
+            paper.0 < fixed.0 / 1.5, about(1);
+        "ours", "The law proven is above the threshold less often, and asks for 90 % of what it did before the \
+         neighbours sooner after they are gone.",
+            ["In {:.0} % of the seconds, at {:.0} calls/s; back after {:.0} s, the paper's after {:.0}.", ours.0,
+             ours.1, back(&results[2], length), back(smace, length)],
+            ours.0 < paper.0 && back(&results[2], length) < back(smace, length), about(3);
+    }
 }

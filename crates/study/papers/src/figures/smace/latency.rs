@@ -1,10 +1,9 @@
 //! Figure 3: minimum, 95th percentile and maximum of latency against load.
 
-use super::super::{Entry, Options, Progress};
+use super::super::{Entry, Work};
 use super::{assumptions, micros, server, settled};
-use crate::report::{Axis, Claim, Figure, Plot, PlotSeries, Style};
+use crate::report::{Axis, Claim, Figure, Plot, PlotSeries};
 use sim::cloud::run as simulate;
-use sim::stats::sweep;
 
 /// Latency against load.
 pub(in super::super) const LATENCY: Entry = Entry {
@@ -24,12 +23,11 @@ struct Point {
     most: f64,
 }
 
-fn run(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
-    let length = options.scale(400, 120, 4);
-    let done = |done| progress(Progress { done, of: LOADS.len(), what: "loads" });
+fn run(work: &Work<'_>) -> Figure {
+    let length = work.scale(400, 120, 4);
     let one = |index: usize| {
         let plan = server(LOADS[index], length / 4, length);
-        let results = simulate(&plan, options.seed);
+        let results = simulate(&plan, work.seed);
         let seconds = settled(&results, &plan);
         Point {
             least: seconds.iter().map(|second| micros(second.least)).fold(f64::INFINITY, f64::min),
@@ -37,20 +35,19 @@ fn run(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
             most: seconds.iter().map(|second| micros(second.most)).fold(0.0, f64::max),
         }
     };
-    let points = sweep::sweep(LOADS.len(), options.threads, one, done);
-    let mut plot = Plot::new(
-        "Latency of one server",
-        Axis::linear("load (calls/s)"),
-        Axis::log("latency (microseconds)"),
-    );
-    let mut line = |name, value: fn(&Point) -> f64| {
-        plot.series(PlotSeries::new(name, Style::Line, LOADS.into_iter().zip(points.iter().map(value))));
+    let points = work.sweep("loads", LOADS.len(), one);
+    let line = |name, value: fn(&Point) -> f64| {
+        PlotSeries::line(name, LOADS.into_iter().zip(points.iter().map(value)))
     };
-    line("minimum", |point| point.least);
-    line("95th percentile", |point| point.p95);
-    line("maximum", |point| point.most);
+    let lines = [
+        line("minimum", |point| point.least),
+        line("95th percentile", |point| point.p95),
+        line("maximum", |point| point.most),
+    ];
+    let (x, y) = (Axis::linear("load (calls/s)"), Axis::log("latency (microseconds)"));
+    let mut plot = Plot::of("Latency of one server", x, y, lines);
     plot.level("threshold of figure 6", 1_000.0);
-    let mut figure = options.figure(&LATENCY, vec![plot]);
+    let mut figure = work.figure(&LATENCY, vec![plot]);
     figure.claims = claims(&points);
     figure.assumptions = assumptions();
     figure
@@ -62,40 +59,19 @@ fn claims(points: &[Point]) -> Vec<Claim> {
     let half = &points[LOADS.iter().position(|load| *load >= 300.0).unwrap_or(0)];
     let rises = points.windows(2).filter(|pair| pair[1].p95 > pair[0].p95).count();
     let most_times = points.iter().map(|point| point.most / point.p95).fold(f64::INFINITY, f64::min);
-    vec![
-        Claim::check(
-            "section IV-B",
-            "The minimum value remains constant across all loads.",
-            format!("{:.0} microseconds at {:.0} calls/s, {most_least:.0} at most.", first.least, LOADS[0]),
-            most_least < 1.1 * first.least,
-        ),
-        Claim::check(
-            "section IV-B",
-            "By controlling load on the server, the 95th percentile can be controlled.",
-            format!(
-                "From {:.0} to {:.0} microseconds; it rises in {rises} of {} steps.",
-                first.p95,
-                last.p95,
-                LOADS.len() - 1
-            ),
-            rises == LOADS.len() - 1,
-        ),
-        Claim::check(
-            "section IV-B",
-            "If the load is overestimated, latency degrades very quickly.",
-            format!(
-                "300 calls/s: {:.0} microseconds; {:.0} calls/s: {:.0}.",
-                half.p95,
-                LOADS[LOADS.len() - 1],
-                last.p95
-            ),
-            last.p95 > 4.0 * half.p95,
-        ),
-        Claim::check(
-            "section IV-B",
-            "The maximum is another matter: scheduling, faults and contention make it.",
-            format!("It is {most_times:.1} times the 95th percentile at least."),
-            most_times > 2.0,
-        ),
-    ]
+    claims! {
+        "section IV-B", "The minimum value remains constant across all loads.",
+            ["{:.0} microseconds at {:.0} calls/s, {most_least:.0} at most.", first.least, LOADS[0]],
+            most_least < 1.1 * first.least;
+        "section IV-B", "By controlling load on the server, the 95th percentile can be controlled.",
+            ["From {:.0} to {:.0} microseconds; it rises in {rises} of {} steps.", first.p95, last.p95,
+             LOADS.len() - 1],
+            rises == LOADS.len() - 1;
+        "section IV-B", "If the load is overestimated, latency degrades very quickly.",
+            ["300 calls/s: {:.0} microseconds; {:.0} calls/s: {:.0}.", half.p95, LOADS[LOADS.len() - 1], last.p95],
+            last.p95 > 4.0 * half.p95;
+        "section IV-B", "The maximum is another matter: scheduling, faults and contention make it.",
+            ["It is {most_times:.1} times the 95th percentile at least."],
+            most_times > 2.0;
+    }
 }

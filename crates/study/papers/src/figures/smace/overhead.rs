@@ -1,7 +1,7 @@
 //! Figures 7 and 8: goodput of a server and time to ring, with a monitor beside it and without. Measured, not simulated:
 //! `bench_elastic --record` writes the data.
 
-use super::super::{Entry, Options, Progress};
+use super::super::{Entry, Options, Work};
 use crate::report::{Axis, Claim, Figure, Plot, PlotSeries, ReportTable, Style};
 
 /// Goodput.
@@ -57,7 +57,7 @@ fn pairs(steps: &[Step]) -> Vec<(&Step, &Step)> {
     without.filter_map(|step| with(step).map(|with| (step, with))).collect()
 }
 
-fn goodput(options: &Options, _: &dyn Fn(Progress<'_>)) -> Figure {
+fn goodput(work: &Work<'_>) -> Figure {
     let steps = measured();
     let mut plot = plot(&steps, "Goodput", "goodput (calls/s)", |step| step.goodput);
     let most = f64::from(steps.iter().map(|step| step.rate).max().unwrap_or_default());
@@ -70,7 +70,7 @@ fn goodput(options: &Options, _: &dyn Fn(Progress<'_>)) -> Figure {
     let cost = cost
         .map(|step| share(&step))
         .fold((f64::MAX, 0.0), |(low, high): (f64, f64), cost| (low.min(cost), high.max(cost)));
-    let mut figure = figure(options, &GOODPUT, plot, &steps);
+    let mut figure = figure(work, &GOODPUT, plot, &steps);
     figure.claims = vec![Claim::check(
         "section VI-D, figure 7",
         "Goodput is not affected by the monitor, up to 900 calls/s.",
@@ -86,13 +86,13 @@ fn goodput(options: &Options, _: &dyn Fn(Progress<'_>)) -> Figure {
     figure
 }
 
-fn ringing(options: &Options, _: &dyn Fn(Progress<'_>)) -> Figure {
+fn ringing(work: &Work<'_>) -> Figure {
     let steps = measured();
     let plot = plot(&steps, "Time to ring", "95th percentile from INVITE to 180 (ms)", |step| step.p95_ms);
     let longest = steps.iter().filter(|step| step.is_monitored).map(|step| step.p95_ms).fold(0.0, f64::max);
     let more = |(without, with): &(&Step, &Step)| with.p50_ms - without.p50_ms;
     let more = pairs(&steps).iter().map(more).fold(f64::MIN, f64::max);
-    let mut figure = figure(options, &RINGING, plot, &steps);
+    let mut figure = figure(work, &RINGING, plot, &steps);
     figure.claims = vec![Claim::check(
         "section VI-D, figure 8",
         "With 250 ms around the globe and back a call still rings in less than a second, at 900 calls/s.",
@@ -106,12 +106,11 @@ fn ringing(options: &Options, _: &dyn Fn(Progress<'_>)) -> Figure {
 }
 
 fn plot(steps: &[Step], title: &str, label: &str, of: fn(&Step) -> f64) -> Plot {
-    let mut plot = Plot::new(title, Axis::linear("offered load (calls/s)"), Axis::linear(label));
-    for (name, is_monitored) in [("without monitor", false), ("with monitor", true)] {
+    let lines = [("without monitor", false), ("with monitor", true)].map(|(name, is_monitored)| {
         let points = steps.iter().filter(|step| step.is_monitored == is_monitored);
-        plot.series(PlotSeries::new(name, Style::Line, points.map(|step| (f64::from(step.rate), of(step)))));
-    }
-    plot
+        PlotSeries::line(name, points.map(|step| (f64::from(step.rate), of(step))))
+    });
+    Plot::of(title, Axis::linear("offered load (calls/s)"), Axis::linear(label), lines)
 }
 
 fn figure(options: &Options, entry: &Entry, plot: Plot, steps: &[Step]) -> Figure {

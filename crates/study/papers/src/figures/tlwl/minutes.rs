@@ -3,11 +3,11 @@
 
 use super::cluster::{Case, MINUTE, Outcome, Workload};
 use super::orders::{COMPARED, NO_CALL_ENDS, surely};
-use super::response::{MODERATE, View, claim};
+use super::response::{MODERATE, View};
 use super::runs::{self, HIGH, PAUSING, STEADY, Setting, is};
-use crate::figures::{Effort, Options, Progress};
+use crate::figures::{Effort, Work};
 use crate::report::Claim;
-use sim::stats::{Interval, sweep};
+use sim::stats::Interval;
 
 /// What the statement is about: the policy that counts calls, and one that counts nothing.
 const JUDGED: [&str; 2] = ["cjsq", "hash"];
@@ -18,13 +18,13 @@ const BESIDE: [&str; 2] = ["tjsq", "tlwl-1.75"];
 pub(super) struct Minutes(Vec<(Case, Outcome)>);
 
 impl Minutes {
-    pub(super) fn of(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Self {
-        let holding = options.scale(MINUTE, MINUTE, MINUTE / 120);
+    pub(super) fn of(work: &Work<'_>) -> Self {
+        let holding = work.scale(MINUTE, MINUTE, MINUTE / 120);
         let case = |setting: Setting, policy, load| Case {
             load,
-            workload: Workload { holding, ..Workload::of(options) },
-            window: runs::window(options, load),
-            ..Case::of(options, policy, setting.servers)
+            workload: Workload { holding, ..Workload::of(work) },
+            window: runs::window(work, load),
+            ..Case::of(work, policy, setting.servers)
         };
         let mut cases = Vec::new();
         for setting in [STEADY, PAUSING] {
@@ -32,13 +32,11 @@ impl Minutes {
                 cases.extend(JUDGED.map(|policy| case(setting, policy, load)));
             }
         }
-        if options.effort == Effort::Full {
+        if work.effort == Effort::Full {
             cases.extend(BESIDE.map(|policy| case(STEADY, policy, HIGH)));
         }
-        let of = cases.len();
-        let done = |done| progress(Progress { done, of, what: "calls of a minute" });
-        let outcomes = sweep::replicate(&cases, 1, options.seed, options.threads, Case::run, done);
-        Self(cases.into_iter().zip(outcomes.into_iter().flatten()).collect())
+        let outcomes = work.each("calls of a minute", &cases, Case::run);
+        Self(cases.into_iter().zip(outcomes).collect())
     }
 
     fn at(&self, setting: Setting, policy: &str, load: f64) -> Option<&Outcome> {
@@ -62,11 +60,10 @@ impl Minutes {
             listed.join(", "),
             by.join(" and ")
         );
-        claim(
-            setting,
+        Claim::check(
             "section V-B",
             "With pause times, CJSQ's misjudgements end up worse than a static allocation such as Hash.",
-            &measured,
+            measured,
             surely(above),
         )
         .differs_by(NO_CALL_ENDS)

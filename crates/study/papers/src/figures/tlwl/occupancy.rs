@@ -3,8 +3,8 @@
 use super::cluster::{self, POLICIES, SERVERS};
 use super::response::capital;
 use super::runs::{HIGH, Runs, SETTINGS, Setting};
-use crate::figures::{Entry, Options, Progress};
-use crate::report::{Axis, Claim, Figure, Plot, PlotSeries, Style};
+use crate::figures::{Entry, Work};
+use crate::report::{Axis, Claim, Figure, Plot, PlotSeries};
 
 pub(in crate::figures) const OCCUPANCY: Entry = Entry {
     name: "tlwl-occupancy",
@@ -84,14 +84,12 @@ fn correlation<const N: usize>(pairs: &[(f64, f64); N]) -> f64 {
 fn plot(runs: &Runs, setting: Setting) -> Plot {
     let x = Axis::log("transactions n at the server");
     let y = Axis::log("part of arrivals that meet n or more").from_to(RAREST, 1.0);
-    let mut plot = Plot::new(format!("{}, {HIGH:.0} calls/s", capital(&setting.name())), x, y);
-    for &policy in setting.policies() {
-        plot.series(PlotSeries::new(policy, Style::Line, tail(&runs.at(setting, policy, HIGH).occupancy)));
-    }
-    plot
+    let line = |policy: &&str| PlotSeries::line(*policy, tail(&runs.at(setting, policy, HIGH).occupancy));
+    let title = format!("{}, {HIGH:.0} calls/s", capital(&setting.name()));
+    Plot::of(title, x, y, setting.policies().iter().map(line))
 }
 
-fn claims(runs: &Runs, at: usize) -> [Claim; 3] {
+fn claims(runs: &Runs, at: usize) -> Vec<Claim> {
     let setting = SETTINGS[at];
     let of = |policy: &str| &runs.at(setting, policy, HIGH).occupancy;
     let listed = |policies: &[&str], part| {
@@ -116,46 +114,30 @@ fn claims(runs: &Runs, at: usize) -> [Claim; 3] {
     let by_occupancy = order(&|policy| mean(of(policy)));
     let by_response = order(&response);
     let correlation = correlation(&POLICIES.map(|policy| (mean(of(policy)).ln(), response(policy).ln())));
-    [
-        Claim::check(
-            "section I",
-            "Naive approaches lead to imbalances, so that their distributions of occupancy have large tails.",
-            listed(&["round-robin", "hash", "fnv-hash", "cjsq", "tjsq", "tlwl-1.75"], 0.999),
-            tails,
-        )
-        .about(at),
-        Claim::check(
-            "section V",
-            "TLWL and TJSQ balance the distributions of occupancy across the cluster.",
-            listed(&["tjsq", "tlwl-1.75", "tlwl-2", "hash"], 0.5)
-                + " "
-                + &listed(&["tjsq", "tlwl-1.75", "tlwl-2", "hash"], 0.99),
+    claims! {
+        "section I", "Naive approaches lead to imbalances, so that their distributions of occupancy have large \
+         tails.",
+            ["{}", listed(&["round-robin", "hash", "fnv-hash", "cjsq", "tjsq", "tlwl-1.75"], 0.999)],
+            tails, about(at);
+        "section V", "TLWL and TJSQ balance the distributions of occupancy across the cluster.",
+            ["{}",
+             listed(&["tjsq", "tlwl-1.75", "tlwl-2", "hash"], 0.5) + " " + &listed(&["tjsq", "tlwl-1.75", "tlwl-2", "hash"], 0.99)],
             ["tjsq", "tlwl-1.75", "tlwl-2"]
                 .iter()
-                .all(|policy| percentile(of(policy), 0.99) < percentile(of("hash"), 0.99)),
-        )
-        .about(at),
-        Claim::check(
-            "section I",
-            "Occupancy decides response times.",
-            format!(
-                "{}: order by mean occupancy: {}; by mean response time of INVITE: {}; correlation of their logarithms \
-                 {correlation:.3} (the check asks for 0.9).",
-                capital(setting.servers.name()),
-                by_occupancy.join(", "),
-                by_response.join(", ")
-            ),
-            correlation >= 0.9,
-        )
-        .about(at),
-    ]
+                .all(|policy| percentile(of(policy), 0.99) < percentile(of("hash"), 0.99)), about(at);
+        "section I", "Occupancy decides response times.",
+            ["{}: order by mean occupancy: {}; by mean response time of INVITE: {}; correlation of their logarithms \
+             {correlation:.3} (the check asks for 0.9).", capital(setting.servers.name()), by_occupancy.join(", "),
+             by_response.join(", ")],
+            correlation >= 0.9, about(at);
+    }
 }
 
-fn occupancy(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
-    let runs = Runs::of(options, progress);
-    let mut figure = options.figure(&OCCUPANCY, SETTINGS.map(|setting| plot(&runs, setting)).into());
+fn occupancy(work: &Work<'_>) -> Figure {
+    let runs = Runs::of(work);
+    let mut figure = work.figure(&OCCUPANCY, SETTINGS.map(|setting| plot(&runs, setting)).into());
     figure.claims = [claims(&runs, 0), claims(&runs, 1)].concat();
-    figure.assumptions = cluster::assumptions(options);
+    figure.assumptions = cluster::assumptions(work);
     figure.assumptions.push(format!(
         "Occupancy is what the balancer counts: transactions of a server that were begun and not answered when another \
          one, INVITE or BYE, is sent to it; all {SERVERS} servers together, warm-up included."

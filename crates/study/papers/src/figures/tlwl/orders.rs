@@ -1,7 +1,7 @@
 //! What the paper states about the response times: by how much, and who before whom.
 
 use super::cluster::{self, POLICIES};
-use super::response::{Loads, MODERATE, View, claim};
+use super::response::{Loads, MODERATE, View};
 use super::runs::{HIGH, Setting};
 use crate::report::{Claim, ClaimVerdict};
 use core::ops::Range;
@@ -21,35 +21,16 @@ const ITS_SERVER: &str = "A BYE must go to the server of its call, however much 
     least waits an INVITE is ahead of it near the capacity.";
 
 /// The paper's orders of magnitude.
-pub(super) fn magnitudes(view: &View<'_>, setting: Setting) -> [Claim; 3] {
-    [
-        view.faster(
-            setting,
-            Loads::Moderate,
-            10.0,
-            "section I",
-            "For low to moderate workloads, TLWL and TJSQ answer an INVITE in a time an order of magnitude below that \
-             of any other approach.",
-        )
-        .differs_by(PAUSES),
-        view.faster(
-            setting,
-            Loads::Moderate,
-            5.0,
-            "digest, section VII",
-            "Under light to moderate loads, TLWL-1.75, TLWL-2 and TJSQ answer an INVITE at least five times as fast as \
-             the others.",
-        )
-        .differs_by(PAUSES),
-        view.faster(
-            setting,
-            Loads::High,
-            100.0,
-            "section I; digest, section VII",
-            "Under high loads the improvement grows to two orders of magnitude.",
-        )
-        .differs_by(ABSORBED),
-    ]
+pub(super) fn magnitudes(view: &View<'_>, setting: Setting) -> Vec<Claim> {
+    let faster = |loads, times, source, statement| view.faster(setting, loads, times, source, statement);
+    claims! {
+        => faster(Loads::Moderate, 10.0, "section I", "For low to moderate workloads, TLWL and TJSQ answer an INVITE in a \
+                  time an order of magnitude below that of any other approach.").differs_by(PAUSES);
+        => faster(Loads::Moderate, 5.0, "digest, section VII", "Under light to moderate loads, TLWL-1.75, TLWL-2 and TJSQ \
+                  answer an INVITE at least five times as fast as the others.").differs_by(PAUSES);
+        => faster(Loads::High, 100.0, "section I; digest, section VII", "Under high loads the improvement grows to two \
+                  orders of magnitude.").differs_by(ABSORBED);
+    }
 }
 
 /// Loads at which close policies are compared: near the capacity differences are largest, below it surest.
@@ -82,87 +63,51 @@ fn alike(view: &View<'_>, setting: Setting, one: &str, other: &str, within: Rang
 }
 
 /// Who is better than whom.
-pub(super) fn orders(view: &View<'_>, setting: Setting) -> [Claim; 4] {
+pub(super) fn orders(view: &View<'_>, setting: Setting) -> Vec<Claim> {
     let ms = |policy| view.ms(setting, policy, HIGH);
     let tlwl = ms("tlwl-1.75");
     let (moderate, by) = later(view, setting, "tjsq", "tlwl-1.75");
     let (worst, by_more) = later(view, setting, "cjsq", "tjsq");
     let (heavier, by_weight) = later(view, setting, "tlwl-2", "tlwl-1.75");
-    [
-        claim(
-            setting,
-            "section V-A",
-            "Three groups: TLWL is best, TJSQ moderate, CJSQ worst.",
-            &format!(
-                "{} At {MODERATE:.0} and {HIGH:.0}: {by}; {by_more}.",
-                view.listed(setting, &["tlwl-1.75", "tjsq", "cjsq"], HIGH)
-            ),
-            moderate.and(worst),
-        ),
-        claim(
-            setting,
-            "digest, section IV A",
-            "TJSQ is almost as good as TLWL-1.75.",
-            &format!("It takes {:.3} times as long (limits of the check: 0.8 and 1.25).", ms("tjsq") / tlwl),
-            alike(view, setting, "tjsq", "tlwl-1.75", 0.8..1.25),
-        ),
-        claim(
-            setting,
-            "digest, section IV A",
-            "1.75 is the best ratio of weights, better than 2.",
-            &format!(
-                "{} At {MODERATE:.0} and {HIGH:.0}: {by_weight}.",
-                view.listed(setting, &["tlwl-1.75", "tlwl-2"], HIGH)
-            ),
-            heavier,
-        ),
-        claim(
-            setting,
-            "section V-B",
-            "Response times are not the most reliable measure of load: the server with the lowest average gets too \
-             many calls before the balancer sees it.",
-            &view.listed(setting, &["rwma", "tlwl-1.75"], HIGH),
-            ClaimVerdict::above_zero(view.above(setting, "rwma", ("tlwl-1.75", 2.0), HIGH)),
-        ),
-    ]
+    claims! {
+        "section V-A", "Three groups: TLWL is best, TJSQ moderate, CJSQ worst.",
+            ["{} At {MODERATE:.0} and {HIGH:.0}: {by}; {by_more}.",
+             view.listed(setting, &["tlwl-1.75", "tjsq", "cjsq"], HIGH)],
+            moderate.and(worst);
+        "digest, section IV A", "TJSQ is almost as good as TLWL-1.75.",
+            ["It takes {:.3} times as long (limits of the check: 0.8 and 1.25).", ms("tjsq") / tlwl],
+            alike(view, setting, "tjsq", "tlwl-1.75", 0.8..1.25);
+        "digest, section IV A", "1.75 is the best ratio of weights, better than 2.",
+            ["{} At {MODERATE:.0} and {HIGH:.0}: {by_weight}.", view.listed(setting, &["tlwl-1.75", "tlwl-2"], HIGH)],
+            heavier;
+        "section V-B", "Response times are not the most reliable measure of load: the server with the lowest average gets \
+         too many calls before the balancer sees it.",
+            ["{}", view.listed(setting, &["rwma", "tlwl-1.75"], HIGH)],
+            ClaimVerdict::above_zero(view.above(setting, "rwma", ("tlwl-1.75", 2.0), HIGH));
+    }
 }
 
 /// What it says of calls without holding times.
-pub(super) fn unheld(view: &View<'_>, setting: Setting) -> Claim {
-    claim(
-        setting,
-        "section V-B",
-        "Without pause times, CJSQ is very good, comparable to TJSQ.",
-        &view.listed(setting, &["cjsq", "tjsq", "hash"], HIGH),
-        alike(view, setting, "cjsq", "tjsq", 0.8..1.25),
-    )
+pub(super) fn unheld(view: &View<'_>, setting: Setting) -> Vec<Claim> {
+    claims! {
+        "section V-B", "Without pause times, CJSQ is very good, comparable to TJSQ.",
+            ["{}", view.listed(setting, &["cjsq", "tjsq", "hash"], HIGH)],
+            alike(view, setting, "cjsq", "tjsq", 0.8..1.25);
+    }
 }
 
 /// What it says of BYE.
-pub(super) fn byes(view: &View<'_>, invites: &View<'_>, setting: Setting) -> [Claim; 3] {
+pub(super) fn byes(view: &View<'_>, invites: &View<'_>, setting: Setting) -> Vec<Claim> {
     let hash = |view: &View<'_>| view.ms(setting, "hash", HIGH) / view.ms(setting, "tlwl-1.75", HIGH);
-    [
-        shorter(view, invites, setting),
-        view.faster(
-            setting,
-            Loads::High,
-            1.0,
-            "section V-A",
-            "TLWL and TJSQ have the lowest response times.",
-        ),
-        claim(
-            setting,
-            "section V-A",
-            "The differences are smaller than for INVITE, since a BYE must go to the server of its call.",
-            &format!(
-                "At {HIGH:.0} calls/s hash takes {:.1} times as long as tlwl-1.75 for a BYE, {:.1} times for an \
-                 INVITE.",
-                hash(view),
-                hash(invites)
-            ),
-            hash(view) < hash(invites),
-        ),
-    ]
+    let lowest = "TLWL and TJSQ have the lowest response times.";
+    claims! {
+        => shorter(view, invites, setting);
+        => view.faster(setting, Loads::High, 1.0, "section V-A", lowest);
+        "section V-A", "The differences are smaller than for INVITE, since a BYE must go to the server of its call.",
+            ["At {HIGH:.0} calls/s hash takes {:.1} times as long as tlwl-1.75 for a BYE, {:.1} times for an INVITE.",
+             hash(view), hash(invites)],
+            hash(view) < hash(invites);
+    }
 }
 
 /// BYE before INVITE, at every load.
@@ -195,11 +140,10 @@ fn shorter(view: &View<'_>, invites: &View<'_>, setting: Setting) -> Claim {
         cluster::service_ms()[0] - cluster::service_ms()[1]
     );
     let all = loads.iter().flat_map(|&load| POLICIES.map(|policy| of(load, policy)));
-    claim(
-        setting,
+    Claim::check(
         "section V-A",
         "BYE takes fewer resources than INVITE, hence lower average response times.",
-        &measured,
+        measured,
         all.fold(ClaimVerdict::Holds, ClaimVerdict::and),
     )
     .differs_by(ITS_SERVER)

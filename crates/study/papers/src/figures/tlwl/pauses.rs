@@ -2,10 +2,9 @@
 
 use super::cluster::{Case, POLICIES, Servers};
 use super::runs::{self, HIGH};
-use crate::figures::{Effort, Options, Progress};
-use crate::report::{Axis, Claim, Plot, PlotSeries, Style};
+use crate::figures::{Effort, Options, Work};
+use crate::report::{Axis, Claim, Plot, PlotSeries};
 use core::time::Duration;
-use sim::stats::sweep;
 
 /// Half of the capacity: a moderate load.
 const LOAD: f64 = 1_200.0;
@@ -34,21 +33,13 @@ struct Times {
 }
 
 impl Times {
-    fn of(
-        options: &Options,
-        what: &str,
-        values: Vec<f64>,
-        case: impl Fn(&'static str, f64) -> Case,
-        progress: &dyn Fn(Progress<'_>),
-    ) -> Self {
+    fn of(work: &Work<'_>, what: &str, values: Vec<f64>, case: impl Fn(&'static str, f64) -> Case) -> Self {
         let policies = core::iter::once(BASE).chain(VARIED);
         let cases: Vec<Case> = policies
             .flat_map(|policy| values.iter().map(|&value| case(policy, value)).collect::<Vec<_>>())
             .collect();
-        let done = |done| progress(Progress { done, of: cases.len(), what });
-        let outcomes = sweep::replicate(&cases, 1, options.seed, options.threads, Case::run, done);
-        let means: Vec<f64> =
-            outcomes.iter().flatten().map(|outcome| outcome.response[0].interval().mean).collect();
+        let outcomes = work.each(what, &cases, Case::run);
+        let means: Vec<f64> = outcomes.iter().map(|outcome| outcome.response[0].interval().mean).collect();
         let (base, others) = means.split_at(values.len());
         let times = |means: &[f64]| means.iter().zip(base).map(|(mean, base)| mean / base).collect();
         Self { others: others.chunks(values.len()).map(times).collect(), base: base.to_vec(), values }
@@ -56,12 +47,12 @@ impl Times {
 
     fn plot(&self, title: String, x: Axis, (label, level): (&str, f64)) -> Plot {
         let y = Axis::log(format!("times the INVITE response time of {BASE}"));
-        let mut plot = Plot::new(title, x, y);
-        for (policy, times) in VARIED.into_iter().zip(&self.others) {
+        let line = |(policy, times): (&str, &Vec<f64>)| {
             let points = self.values.iter().copied().zip(times.iter().copied());
             let colour = POLICIES.iter().position(|of| *of == policy).unwrap_or(0);
-            plot.series(PlotSeries::new(policy, Style::Line, points).colour(colour));
-        }
+            PlotSeries::line(policy, points).colour(colour)
+        };
+        let mut plot = Plot::of(title, x, y, VARIED.into_iter().zip(&self.others).map(line));
         plot.level(label, level);
         plot
     }
@@ -107,17 +98,17 @@ fn prices(options: &Options) -> Vec<f64> {
 
 /// How many times as long as TLWL each other policy takes for an INVITE, by the mean length of a pause and by the price of
 /// a request that comes again.
-pub(super) fn vary(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Varied {
-    let window = Duration::from_secs(options.scale(60, 25, 3));
+pub(super) fn vary(work: &Work<'_>) -> Varied {
+    let window = Duration::from_secs(work.scale(60, 25, 3));
     let by_length = |policy, seconds| {
         let servers = Servers::Pausing(Duration::from_secs_f64(seconds));
-        Case { load: LOAD, window, ..Case::of(options, policy, servers) }
+        Case { load: LOAD, window, ..Case::of(work, policy, servers) }
     };
-    let lengths = Times::of(options, "lengths of pauses", lengths(options), by_length, progress);
-    let window = runs::window(options, HIGH);
+    let lengths = Times::of(work, "lengths of pauses", lengths(work), by_length);
+    let window = runs::window(work, HIGH);
     let by_price =
-        |policy, repeat| Case { load: HIGH, window, repeat, ..Case::of(options, policy, Servers::PAUSING) };
-    let prices = Times::of(options, "prices of repeats", prices(options), by_price, progress);
+        |policy, repeat| Case { load: HIGH, window, repeat, ..Case::of(work, policy, Servers::PAUSING) };
+    let prices = Times::of(work, "prices of repeats", prices(work), by_price);
     let (listed, all) = lengths.from(MAGNITUDE, |seconds| format!("{seconds} s"));
     let last = prices.values.len() - 1;
     let (listed_prices, all_prices) = prices.from(TWO_MAGNITUDES, |price| format!("a price of {price}"));
@@ -134,35 +125,19 @@ pub(super) fn vary(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Varied
                 ("two orders of magnitude", TWO_MAGNITUDES),
             ),
         ],
-        claims: vec![
-            Claim::check(
-                "section I",
-                "For moderate workloads TLWL's response time is an order of magnitude below that of any other approach: \
-                 with longer pauses?",
-                format!(
-                    "At {LOAD:.0} calls/s {listed}. {BASE} takes {:.2} to {:.2} ms.",
-                    lengths.base[0],
-                    lengths.base[lengths.base.len() - 1]
-                ),
-                all,
-            ),
-            Claim::check(
-                "section I",
-                "Under high loads the improvement grows to two orders of magnitude: with servers that pay for requests \
-                 that come again?",
-                format!(
-                    "At {HIGH:.0} calls/s {listed_prices}. Times the {:.1} ms of {BASE} for nothing: {}; times its {:.1} \
-                     ms at the full price: {}.",
-                    prices.base[0],
-                    prices.at(0),
-                    prices.base[last],
-                    prices.at(last)
-                ),
+        claims: claims! {
+            "section I", "For moderate workloads TLWL's response time is an order of magnitude below that of any \
+             other approach: with longer pauses?",
+                ["At {LOAD:.0} calls/s {listed}. {BASE} takes {:.2} to {:.2} ms.", lengths.base[0],
+                 lengths.base[lengths.base.len() - 1]],
+                all;
+            "section I", "Under high loads the improvement grows to two orders of magnitude: with servers that pay \
+             for requests that come again?",
+                ["At {HIGH:.0} calls/s {listed_prices}. Times the {:.1} ms of {BASE} for nothing: {}; times its \
+                 {:.1} ms at the full price: {}.", prices.base[0], prices.at(0), prices.base[last], prices.at(last)],
                 all_prices,
-            )
-            .differs_by("A server that stands still ends no calls, so that CJSQ soon sends it no more.")
-            .about(1),
-        ],
+                differs_by("A server that stands still ends no calls, so that CJSQ soon sends it no more."), about(1);
+        },
         notes: vec![
             "How long servers pause, and how often, decides by how much policies differ: a policy that does not see the \
              pause makes a call wait for half of it, plus what has piled up. The last plot but one varies the length and \

@@ -6,10 +6,9 @@ use super::cluster::{
 use super::orders::NO_CALL_ENDS;
 use super::response::{OTHERS, capital};
 use super::runs::{self, Runs, Setting};
-use crate::figures::{Entry, Options, Progress};
+use crate::figures::{Entry, Options, Work};
 use crate::report::{Axis, Claim, Figure, Plot, PlotSeries, Style};
 use core::time::Duration;
-use sim::stats::sweep;
 
 pub(in crate::figures) const PEAK: Entry = Entry {
     name: "tlwl-4",
@@ -171,10 +170,8 @@ fn handled(outcome: &Outcome) -> bool {
 }
 
 /// Runs all searches.
-pub(super) fn search(options: &Options, searches: &[Search], progress: &dyn Fn(Progress<'_>)) -> Vec<f64> {
-    let done = |done| progress(Progress { done, of: searches.len(), what: "peaks" });
-    let peaks = sweep::replicate(searches, 1, options.seed, options.threads, Search::run, done);
-    peaks.into_iter().flatten().collect()
+pub(super) fn search(work: &Work<'_>, searches: &[Search]) -> Vec<f64> {
+    work.each("peaks", searches, Search::run)
 }
 
 /// A note on how peaks are found.
@@ -220,13 +217,11 @@ impl Peaks {
     fn plot(&self) -> Plot {
         let x = Axis::names("policy", POLICIES);
         let title = format!("{}, {SERVERS} of them", capital(self.servers.name()));
-        let mut plot = Plot::new(title, x, Axis::linear("peak throughput (calls/s)"));
-        let bars = |of: &dyn Fn(&str) -> f64| -> Vec<(f64, f64)> {
-            (0..).zip(POLICIES).map(|(at, policy)| (f64::from(at), of(policy))).collect()
-        };
-        plot.series(PlotSeries::new("with holding times", Style::Line, bars(&|policy| self.of(policy))));
-        let unheld = |policy: &str| self.unheld(policy).unwrap_or(f64::NAN);
-        plot.series(PlotSeries::new("without", Style::Line, bars(&unheld)));
+        let bars = [
+            PlotSeries::bars("with holding times", POLICIES.map(|policy| self.of(policy))),
+            PlotSeries::bars("without", POLICIES.map(|policy| self.unheld(policy).unwrap_or(f64::NAN))),
+        ];
+        let mut plot = Plot::of(title, x, Axis::linear("peak throughput (calls/s)"), bars);
         plot.level("capacity", self.ideal());
         plot
     }
@@ -238,36 +233,23 @@ impl Peaks {
     }
 
     /// What the paper says of all policies.
-    fn throughput(&self) -> [Claim; 5] {
+    fn throughput(&self) -> Vec<Claim> {
         let tlwl = self.of("tlwl-1.75");
-        [
-            Claim::check(
-                "section V-B",
-                "TLWL scales linearly: 8 servers carry 8 times what one does (2439 calls/s in the paper).",
-                format!(
-                    "{} The servers can carry {:.0}.",
-                    self.listed(&["tlwl-1.75", "tlwl-2"]),
-                    self.ideal()
-                ),
-                tlwl >= 0.95 * self.ideal(),
-            ),
-            self.highest(),
-            self.gain(),
-            Claim::check(
-                "section VII",
-                "TJSQ has nearly the same level of performance.",
-                self.listed(&["tjsq", "tlwl-1.75"]),
-                (self.of("tjsq") - tlwl).abs() <= 1.01 * self.step,
-            ),
-            Claim::check(
-                "section V-B",
-                "By response times the balancer does not find the least loaded server.",
-                self.listed(&["rwma", "tlwl-1.75"]),
+        claims! {
+            "section V-B", "TLWL scales linearly: 8 servers carry 8 times what one does (2439 calls/s in the paper).",
+                ["{} The servers can carry {:.0}.", self.listed(&["tlwl-1.75", "tlwl-2"]), self.ideal()],
+                tlwl >= 0.95 * self.ideal();
+            => self.highest();
+            => self.gain();
+            "section VII", "TJSQ has nearly the same level of performance.",
+                ["{}", self.listed(&["tjsq", "tlwl-1.75"])],
+                (self.of("tjsq") - tlwl).abs() <= 1.01 * self.step;
+            "section V-B", "By response times the balancer does not find the least loaded server.",
+                ["{}", self.listed(&["rwma", "tlwl-1.75"])],
                 self.of("rwma") < tlwl,
-            )
-            .differs_by("The server with the lowest average gets too many calls for a while, and answers late: the response times show it \
-                         (tlwl-2). No call fails by that where repeated requests are absorbed."),
-        ]
+                differs_by("The server with the lowest average gets too many calls for a while, and answers late: \
+                 the response times show it (tlwl-2). No call fails by that where repeated requests are absorbed.");
+        }
     }
 
     /// Above all that the paper does not praise too, by a step at least: peaks are no more exact.
@@ -339,23 +321,16 @@ impl Peaks {
     }
 
     /// What it says of holding times.
-    fn holding(&self) -> [Claim; 3] {
+    fn holding(&self) -> Vec<Claim> {
         let tlwl = self.of("tlwl-1.75");
         let unheld = |policy| self.unheld(policy).unwrap_or(f64::NAN);
-        [
-            self.worst(),
-            Claim::check(
-                "section V-B",
-                "Without pause times, CJSQ is comparable to TJSQ.",
-                format!(
-                    "{} without holding times: cjsq {:.0}, tjsq {:.0} calls/s.",
-                    capital(self.servers.name()),
-                    unheld("cjsq"),
-                    unheld("tjsq")
-                ),
-                (unheld("cjsq") - unheld("tjsq")).abs() <= 1.01 * self.step,
-            ),
-            Claim::out_of_reach(
+        claims! {
+            => self.worst();
+            "section V-B", "Without pause times, CJSQ is comparable to TJSQ.",
+                ["{} without holding times: cjsq {:.0}, tjsq {:.0} calls/s.", capital(self.servers.name()),
+                 unheld("cjsq"), unheld("tjsq")],
+                (unheld("cjsq") - unheld("tjsq")).abs() <= 1.01 * self.step;
+            => Claim::out_of_reach(
                 "section IV",
                 "Peak throughput is not affected much by pause times.",
                 format!(
@@ -364,42 +339,41 @@ impl Peaks {
                     unheld("tlwl-1.75")
                 ),
                 "It is put in: a call that is held costs a server of the model nothing. The paper found it of a machine.",
-            ),
-        ]
+            );
+        }
     }
 }
 
-fn peaks(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
-    let runs = Runs::of(options, progress);
+fn peaks(work: &Work<'_>) -> Figure {
+    let runs = Runs::of(work);
     let mut searches = Vec::new();
     for servers in Servers::BOTH {
         // What the response times' runs showed need not be tried again.
         let setting = Setting { servers, held: true };
         let shown = |policy| runs.all(setting, policy).map(|(load, outcome)| (load, handled(outcome)));
-        let search = |policy| Search::new(options, policy, servers, SERVERS).learn(shown(policy));
+        let search = |policy| Search::new(work, policy, servers, SERVERS).learn(shown(policy));
         searches.extend(POLICIES.map(search));
-        searches
-            .extend(WITHOUT.map(|policy| Search::new(options, policy, servers, SERVERS).without_holding()));
+        searches.extend(WITHOUT.map(|policy| Search::new(work, policy, servers, SERVERS).without_holding()));
     }
-    let found = search(options, &searches, progress);
+    let found = search(work, &searches);
     let kinds = Servers::BOTH.iter().zip(found.chunks(POLICIES.len() + WITHOUT.len()));
     let kinds: Vec<Peaks> = kinds
         .map(|(&servers, peaks)| Peaks {
             servers,
             held: peaks[..POLICIES.len()].to_vec(),
             unheld: peaks[POLICIES.len()..].to_vec(),
-            step: f64::from(SERVERS) * servers.capacity() / f64::from(steps(options)),
+            step: f64::from(SERVERS) * servers.capacity() / f64::from(steps(work)),
         })
         .collect();
-    let mut figure = options.figure(&PEAK, kinds.iter().map(Peaks::plot).collect());
+    let mut figure = work.figure(&PEAK, kinds.iter().map(Peaks::plot).collect());
     for (at, peaks) in kinds.iter().enumerate() {
         let claims = peaks.throughput().into_iter().chain(peaks.holding());
         figure.claims.extend(claims.map(|claim| claim.about(at)));
     }
-    figure.claims.push(near_the_capacity(options, progress));
-    figure.assumptions = cluster::assumptions(options);
+    figure.claims.push(near_the_capacity(work));
+    figure.assumptions = cluster::assumptions(work);
     figure.notes = vec![
-        method(options, runs::window(options, 0.0)),
+        method(work, runs::window(work, 0.0)),
         "Steady servers behind any policy that splits calls evenly in the long run carry what they can: a policy shows \
          in how long requests wait, not in how many get through. Where servers pause, a policy that goes on sending to \
          a server that stands still piles up requests there; those that wait for longer than their callers do, or find \
@@ -414,14 +388,14 @@ const BALANCER: f64 = 5_400.0;
 const BEHIND: [u16; 2] = [16, 20];
 
 /// What a cluster carries whose balancer is no faster than the paper's.
-fn balancer(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Claim {
+fn balancer(work: &Work<'_>) -> Claim {
     // Long enough for a backlog of less than a step to show.
-    let window = Duration::from_secs(options.scale(180, 60, 2));
+    let window = Duration::from_secs(work.scale(180, 60, 2));
     let of = |count| {
-        let search = Search::new(options, "tlwl-1.75", Servers::Steady, count);
+        let search = Search::new(work, "tlwl-1.75", Servers::Steady, count);
         search.without_holding().over(window).behind(BALANCER)
     };
-    let peaks = search(options, &BEHIND.map(of), progress);
+    let peaks = search(work, &BEHIND.map(of));
     let [few, many] = BEHIND.map(|count| f64::from(count) * SERVER_CAPACITY);
     Claim::check(
         "section V-B; digest, section I",
@@ -437,13 +411,13 @@ fn balancer(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Claim {
 }
 
 /// Which policy has the highest peak where steady servers are nearly busy, and repeats keep those busy that fall behind.
-fn near_the_capacity(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Claim {
-    let of = |policy| Search::new(options, policy, Servers::Steady, SERVERS).near_the_capacity(options);
+fn near_the_capacity(work: &Work<'_>) -> Claim {
+    let of = |policy| Search::new(work, policy, Servers::Steady, SERVERS).near_the_capacity(work);
     let first = of("tlwl-1.75");
-    let best = search(options, &[first], progress)[0];
+    let best = search(work, &[first])[0];
     // More than that is not tried of the others: runs far beyond what a cluster carries take the longest.
     let others = OTHERS.map(|policy| of(policy).below(best));
-    let peaks = search(options, &others, progress);
+    let peaks = search(work, &others);
     let one = |(policy, peak): (&&str, &f64)| {
         format!("{policy} {}{peak:.0}", if *peak < best { "" } else { "at least " })
     };
@@ -468,24 +442,24 @@ fn near_the_capacity(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Clai
     )
 }
 
-fn scaling(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
-    let counts: &[u16] = options.scale(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10], &[1, 2, 4, 6, 8, 10], &[1, 2]);
+fn scaling(work: &Work<'_>) -> Figure {
+    let counts: &[u16] = work.scale(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10], &[1, 2, 4, 6, 8, 10], &[1, 2]);
     // One server pauses an eighth as often as eight: a peak takes longer to show.
-    let window = Duration::from_secs(options.scale(90, 40, 3));
+    let window = Duration::from_secs(work.scale(90, 40, 3));
     let of = |servers| {
         let search =
-            move |count| Search::new(options, "tlwl-1.75", servers, count).without_holding().over(window);
+            move |count| Search::new(work, "tlwl-1.75", servers, count).without_holding().over(window);
         counts.iter().map(move |&count| search(count))
     };
     let searches: Vec<Search> = Servers::BOTH.into_iter().flat_map(of).collect();
-    let found = search(options, &searches, progress);
+    let found = search(work, &searches);
     let x = Axis::linear("servers").from_to(0.0, 10.5);
     let mut plot = Plot::new("TLWL-1.75", x, Axis::linear("peak throughput (calls/s)"));
     let mut claims = Vec::new();
     for (colour, (servers, peaks)) in Servers::BOTH.into_iter().zip(found.chunks(counts.len())).enumerate() {
         let points: Vec<(f64, f64)> =
             counts.iter().zip(peaks).map(|(&count, &peak)| (f64::from(count), peak)).collect();
-        plot.series(PlotSeries::new(servers.name(), Style::Line, points.iter().copied()).colour(colour));
+        plot.series(PlotSeries::line(servers.name(), points.iter().copied()).colour(colour));
         let ideal = [(0.0, 0.0), (10.5, 10.5 * servers.capacity())];
         plot.series(
             PlotSeries::new(format!("capacity of {}", servers.name()), Style::Law, ideal).colour(colour),
@@ -506,15 +480,15 @@ fn scaling(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
             points.iter().all(|(count, peak)| *peak >= 0.95 * count * peaks[0]),
         ));
     }
-    claims.push(balancer(options, progress));
-    let mut figure = options.figure(&SCALING, vec![plot]);
+    claims.push(balancer(work));
+    let mut figure = work.figure(&SCALING, vec![plot]);
     figure.claims = claims;
-    figure.assumptions = cluster::assumptions(options);
+    figure.assumptions = cluster::assumptions(work);
     figure
         .assumptions
         .push("Calls have no holding time; tlwl-4 shows the peak of TLWL with and without.".into());
     figure.notes = vec![
-        method(options, window),
+        method(work, window),
         "A pausing server on its own has nobody to take over, and after a pause it has to serve what its callers sent \
          again as well. So its peak lies lowest: there is no choice for a policy to make."
             .into(),

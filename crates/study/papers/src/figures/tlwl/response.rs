@@ -6,7 +6,7 @@ use super::minutes::Minutes;
 use super::orders::{self, COMPARED};
 use super::pauses;
 use super::runs::{HIGH, PAUSING, Runs, SETTINGS, STEADY, Setting, is};
-use crate::figures::{Entry, Options, Progress};
+use crate::figures::{Entry, Work};
 use crate::report::{Axis, Claim, ClaimVerdict, Figure, Plot, PlotSeries, Style};
 use sim::stats::Interval;
 
@@ -159,12 +159,12 @@ impl View<'_> {
                  no policy whatever could be more than {bound:.1} times as fast as the best of the others.",
                 if self.method == Method::Invite { "an INVITE" } else { "a BYE" }
             );
-            return unreachable(setting, source, statement, &text.join(" "), why);
+            return Claim::out_of_reach(source, statement, text.join(" "), why);
         }
         let others =
             |at: &Standing| OTHERS.map(|other| self.above(setting, other, (at.praised.0, times), at.load));
         let all = standings.iter().flat_map(others).map(ClaimVerdict::above_zero);
-        claim(setting, source, statement, &text.join(" "), all.fold(ClaimVerdict::Holds, ClaimVerdict::and))
+        Claim::check(source, statement, text.join(" "), all.fold(ClaimVerdict::Holds, ClaimVerdict::and))
     }
 
     /// The measured numbers of some policies at one load.
@@ -206,26 +206,12 @@ impl View<'_> {
     }
 }
 
-pub(super) fn claim(
-    setting: Setting,
-    source: &str,
-    statement: &str,
-    measured: &str,
-    verdict: impl Into<ClaimVerdict>,
-) -> Claim {
-    let measured = format!("{}: {measured}", capital(setting.servers.name()));
-    Claim::check(source, statement, measured, verdict).about(setting.plot())
-}
-
-pub(super) fn unreachable(
-    setting: Setting,
-    source: &str,
-    statement: &str,
-    measured: &str,
-    why: impl Into<String>,
-) -> Claim {
-    let measured = format!("{}: {measured}", capital(setting.servers.name()));
-    Claim::out_of_reach(source, statement, measured, why).about(setting.plot())
+/// The same claims, as those about the plot of a setting.
+fn about(setting: Setting, claims: Vec<Claim>) -> impl Iterator<Item = Claim> {
+    claims.into_iter().map(move |claim| {
+        let measured = format!("{}: {}", capital(setting.servers.name()), claim.measured);
+        Claim { measured, plot: setting.plot(), ..claim }
+    })
 }
 
 /// With a capital letter.
@@ -234,18 +220,20 @@ pub(super) fn capital(text: &str) -> String {
     chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
 }
 
-fn invite(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
-    let runs = Runs::of(options, progress);
+fn invite(work: &Work<'_>) -> Figure {
+    let runs = Runs::of(work);
     let view = View { runs: &runs, method: Method::Invite };
-    let mut figure = options.figure(&INVITE, SETTINGS.map(|setting| view.plot(setting)).into());
-    let minutes = Minutes::of(options, progress);
+    let mut figure = work.figure(&INVITE, SETTINGS.map(|setting| view.plot(setting)).into());
+    let minutes = Minutes::of(work);
     for setting in [STEADY, PAUSING] {
-        figure.claims.extend(orders::magnitudes(&view, setting));
-        figure.claims.extend(orders::orders(&view, setting));
-        figure.claims.push(minutes.misjudged(setting));
+        figure.claims.extend(about(setting, orders::magnitudes(&view, setting)));
+        figure.claims.extend(about(setting, orders::orders(&view, setting)));
+        figure.claims.extend(about(setting, vec![minutes.misjudged(setting)]));
     }
-    figure.claims.extend([SETTINGS[2], SETTINGS[3]].map(|setting| orders::unheld(&view, setting)));
-    let pauses = pauses::vary(options, progress);
+    for setting in [SETTINGS[2], SETTINGS[3]] {
+        figure.claims.extend(about(setting, orders::unheld(&view, setting)));
+    }
+    let pauses = pauses::vary(work);
     let first = figure.plots.len();
     let claims = pauses.claims.into_iter().map(|claim| {
         let plot = first + claim.plot;
@@ -253,22 +241,22 @@ fn invite(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
     });
     figure.claims.extend(claims);
     figure.plots.extend(pauses.plots);
-    figure.assumptions = cluster::assumptions(options);
+    figure.assumptions = cluster::assumptions(work);
     figure.notes = notes(&view);
     figure.notes.extend(pauses.notes);
     figure.notes.push(minutes.note(&view));
     figure
 }
 
-fn bye(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
-    let runs = Runs::of(options, progress);
+fn bye(work: &Work<'_>) -> Figure {
+    let runs = Runs::of(work);
     let view = View { runs: &runs, method: Method::Bye };
     let invites = View { runs: &runs, method: Method::Invite };
-    let mut figure = options.figure(&BYE, SETTINGS.map(|setting| view.plot(setting)).into());
+    let mut figure = work.figure(&BYE, SETTINGS.map(|setting| view.plot(setting)).into());
     for setting in [STEADY, PAUSING] {
-        figure.claims.extend(orders::byes(&view, &invites, setting));
+        figure.claims.extend(about(setting, orders::byes(&view, &invites, setting)));
     }
-    figure.assumptions = cluster::assumptions(options);
+    figure.assumptions = cluster::assumptions(work);
     figure.notes = notes(&view);
     figure
 }

@@ -1,9 +1,8 @@
 //! The runs behind the response times and the occupancies, made once for all figures that look at them.
 
 use super::cluster::{Case, Outcome, POLICIES, Servers, Workload};
-use crate::figures::{Effort, Options, Progress};
+use crate::figures::{Effort, Options, Work};
 use core::time::Duration;
-use sim::stats::sweep;
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -90,18 +89,16 @@ pub(super) fn is(a: f64, b: f64) -> bool {
 
 impl Runs {
     /// Makes them, or takes those that another figure made.
-    pub(super) fn of(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Rc<Self> {
-        let key = (options.seed, options.effort);
+    pub(super) fn of(work: &Work<'_>) -> Rc<Self> {
+        let key = (work.seed, work.effort);
         let made =
             MADE.with_borrow(|made| made.iter().find(|(of, _)| *of == key).map(|(_, runs)| Rc::clone(runs)));
         if let Some(runs) = made {
             return runs;
         }
-        let cases = cases(options);
-        let of = cases.len();
-        let done = |done| progress(Progress { done, of, what: "response times" });
-        let outcomes = sweep::replicate(&cases, 1, options.seed, options.threads, Case::run, done);
-        let runs = Rc::new(Self(cases.into_iter().zip(outcomes.into_iter().flatten()).collect()));
+        let cases = cases(work);
+        let outcomes = work.each("response times", &cases, Case::run);
+        let runs = Rc::new(Self(cases.into_iter().zip(outcomes).collect()));
         MADE.with_borrow_mut(|made| made.push((key, Rc::clone(&runs))));
         runs
     }

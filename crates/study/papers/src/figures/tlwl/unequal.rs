@@ -3,8 +3,8 @@
 use super::cluster::{self, Half, POLICIES, Servers};
 use super::peak::{Search, method, search};
 use super::response::capital;
-use crate::figures::{Entry, Options, Progress};
-use crate::report::{Axis, Claim, Figure, Plot, PlotSeries, Style};
+use crate::figures::{Entry, Options, Work};
+use crate::report::{Axis, Claim, Figure, Plot, PlotSeries};
 use core::time::Duration;
 
 pub(in crate::figures) const UNEQUAL: Entry = Entry {
@@ -79,15 +79,10 @@ impl Peaks {
     }
 
     fn plot(&self) -> Plot {
-        let mut plot = Plot::new(
-            capital(self.servers.name()),
-            Axis::names("policy", POLICIES),
-            Axis::linear("peak throughput (calls/s)"),
-        );
-        for knowing in KNOWING {
-            let bars = (0..).zip(POLICIES).map(|(at, policy)| (f64::from(at), self.of(knowing, policy)));
-            plot.series(PlotSeries::new(knowing.name(), Style::Line, bars));
-        }
+        let bars = KNOWING
+            .map(|knowing| PlotSeries::bars(knowing.name(), POLICIES.map(|policy| self.of(knowing, policy))));
+        let (x, y) = (Axis::names("policy", POLICIES), Axis::linear("peak throughput (calls/s)"));
+        let mut plot = Plot::of(capital(self.servers.name()), x, y, bars);
         plot.level("ideal", ideal(self.servers));
         plot
     }
@@ -109,31 +104,22 @@ impl Peaks {
     }
 
     /// What the paper says of balancers that do not know the capacities.
-    fn unknown(&self) -> [Claim; 3] {
+    fn unknown(&self) -> Vec<Claim> {
         let adapts = |policy: &&str| self.is_near(Knowing::Unknown, policy);
-        [
-            Claim::check(
-                "section V-B; digest, section VI d",
-                "TLWL is near the optimal 450 calls/s when the servers differ by half.",
-                format!(
-                    "{} The check asks for 90 %.",
-                    self.listed(Knowing::Unknown, &["tlwl-1.75", "tlwl-2"])
-                ),
-                self.is_near(Knowing::Unknown, "tlwl-1.75"),
-            ),
-            self.gain(),
-            Claim::check(
-                "section III",
-                "Where the balancer does not know the capacities, the new algorithms adapt on their own (CJSQ, TJSQ, \
-                 TLWL).",
-                format!("{} The check asks for 90 % of each.", self.listed(Knowing::Unknown, &NEW)),
+        claims! {
+            "section V-B; digest, section VI d", "TLWL is near the optimal 450 calls/s when the servers differ by \
+             half.",
+                ["{} The check asks for 90 %.", self.listed(Knowing::Unknown, &["tlwl-1.75", "tlwl-2"])],
+                self.is_near(Knowing::Unknown, "tlwl-1.75");
+            => self.gain();
+            "section III", "Where the balancer does not know the capacities, the new algorithms adapt on their own \
+             (CJSQ, TJSQ, TLWL).",
+                ["{} The check asks for 90 % of each.", self.listed(Knowing::Unknown, &NEW)],
                 NEW.iter().all(adapts),
-            )
-            .differs_by(
-                "CJSQ alone does not: calls that are held hardly tell how fast a server is, so that both have as many and \
-                 get as many. The paper says the same of it in section V-B; without holding times it adapts here too.",
-            ),
-        ]
+                differs_by("CJSQ alone does not: calls that are held hardly tell how fast a server is, so that both \
+                 have as many and get as many. The paper says the same of it in section V-B; without holding times \
+                 it adapts here too.");
+        }
     }
 
     fn gain(&self) -> Claim {
@@ -159,42 +145,29 @@ impl Peaks {
     }
 
     /// What it says of holding times and of known capacities.
-    fn known(&self) -> [Claim; 2] {
+    fn known(&self) -> Vec<Claim> {
         let unheld = |policy: &&str| self.is_near(Knowing::Unheld, policy);
         let no_less = |policy: &&str| {
             self.is_near(Knowing::Known, policy)
                 && self.of(Knowing::Known, policy) >= self.of(Knowing::Unknown, policy)
         };
-        [
-            Claim::check(
-                "section V-B",
-                "CJSQ is fine without holding times, like TJSQ, and worse with them.",
-                format!(
-                    "{} {} The check asks for 90 % of both without, and of CJSQ for less with.",
-                    self.listed(Knowing::Unheld, &["cjsq", "tjsq", "hash"]),
-                    self.listed(Knowing::Unknown, &["cjsq", "tjsq", "hash"])
-                ),
+        claims! {
+            "section V-B", "CJSQ is fine without holding times, like TJSQ, and worse with them.",
+                ["{} {} The check asks for 90 % of both without, and of CJSQ for less with.",
+                 self.listed(Knowing::Unheld, &["cjsq", "tjsq", "hash"]),
+                 self.listed(Knowing::Unknown, &["cjsq", "tjsq", "hash"])],
                 ["cjsq", "tjsq"].iter().all(unheld)
                     && self.of(Knowing::Unknown, "cjsq") < self.of(Knowing::Unheld, "cjsq"),
-            )
-            .differs_by(
-                "A server that absorbs repeated requests falls behind and does not collapse. The calls that wait there are in \
-                 progress, so that CJSQ sends it fewer in the end: late, but before callers give up.",
-            ),
-            Claim::check(
-                "section III",
-                "Dividing the estimated work by the capacity serves CJSQ, TJSQ and TLWL.",
-                format!(
-                    "{} The check asks for 90 % of each, and for no less than with capacities unknown.",
-                    self.listed(Knowing::Known, &SOME[1..])
-                ),
+                differs_by("A server that absorbs repeated requests falls behind and does not collapse. The calls \
+                 that wait there are in progress, so that CJSQ sends it fewer in the end: late, but before callers \
+                 give up.");
+            "section III", "Dividing the estimated work by the capacity serves CJSQ, TJSQ and TLWL.",
+                ["{} The check asks for 90 % of each, and for no less than with capacities unknown.",
+                 self.listed(Knowing::Known, &SOME[1..])],
                 SOME[1..].iter().all(no_less),
-            )
-            .differs_by(
-                "CJSQ alone falls short: among hundreds of calls in progress it hardly sees the few that wait for a server \
-                 that stands still.",
-            ),
-        ]
+                differs_by("CJSQ alone falls short: among hundreds of calls in progress it hardly sees the few that \
+                 wait for a server that stands still.");
+        }
     }
 }
 
@@ -203,31 +176,31 @@ fn window(options: &Options) -> Duration {
     Duration::from_secs(options.scale(60, 30, 3))
 }
 
-fn unequal(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
+fn unequal(work: &Work<'_>) -> Figure {
     let mut searches = Vec::new();
     for servers in Servers::BOTH {
         for knowing in KNOWING {
-            searches.extend(knowing.policies().iter().map(|policy| knowing.search(options, policy, servers)));
+            searches.extend(knowing.policies().iter().map(|policy| knowing.search(work, policy, servers)));
         }
     }
-    let mut found = search(options, &searches, progress).into_iter();
+    let mut found = search(work, &searches).into_iter();
     let kinds = Servers::BOTH.map(|servers| Peaks {
         servers,
         found: KNOWING.map(|knowing| found.by_ref().take(knowing.policies().len()).collect()).into(),
     });
-    let mut figure = options.figure(&UNEQUAL, kinds.iter().map(Peaks::plot).collect());
+    let mut figure = work.figure(&UNEQUAL, kinds.iter().map(Peaks::plot).collect());
     for (at, peaks) in kinds.iter().enumerate() {
         let claims = peaks.unknown().into_iter().chain(peaks.known());
         figure.claims.extend(claims.map(|claim| claim.about(at)));
     }
-    figure.assumptions = cluster::assumptions(options);
+    figure.assumptions = cluster::assumptions(work);
     figure.assumptions.push(
         "The second server works at half its speed from the start, evenly. Known capacities are 300 and 150 calls/s, \
          to every policy: round-robin and the hashes then split in that ratio."
             .into(),
     );
     figure.notes = vec![
-        method(options, window(options)),
+        method(work, window(work)),
         "CJSQ evens out how many calls are in progress. With holding times these hardly depend on a server's speed until \
          calls wait there for about as long as they last, so that until then both servers get calls at the same rate."
             .into(),

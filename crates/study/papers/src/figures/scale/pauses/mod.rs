@@ -3,16 +3,14 @@
 
 mod ideal;
 
-use super::super::{Entry, Options, Progress};
-use crate::report::{Axis, Claim, Figure, Plot, PlotSeries, Style};
+use super::super::{Entry, Work};
+use crate::report::{Axis, Claim, Figure, Plot, PlotSeries};
 use core::time::Duration;
 use elastic::queue::{Choice, LengthSettings, Moves, QueueSettings};
 use load::{ArrivalPlan, ArrivalProcess};
-use sim::cloud::{
-    Announcing, CallTimes, CloudHost, CloudPlan, CloudResults, CloudServers, Front, SERVER, run as simulate,
-};
+use sim::cloud::{Announcing, CallTimes, CloudHost, CloudPlan, CloudResults, CloudServers, Front, SERVER};
 use sim::engine::{Spread, StallConfig};
-use sim::stats::{Delays, sweep};
+use sim::stats::Delays;
 
 /// Queue against none.
 pub(in super::super) const PAUSES: Entry = Entry {
@@ -99,21 +97,13 @@ fn spacings() -> [Duration; 5] {
     [1_000, 1_500, 2_000, 3_000, 4_000].map(Duration::from_millis)
 }
 
-fn run(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
+fn run(work: &Work<'_>) -> Figure {
     // The 99th percentile is of few calls: shorter runs show what chance makes of it.
-    let seconds = options.scale(800, 400, 8);
+    let seconds = work.scale(800, 400, 8);
     let loads = LOADS.map(|load| (load, SPACING));
-    let cases: Vec<(f64, Duration, Rule)> = loads
-        .into_iter()
-        .chain(spacings().map(|spacing| (GOAL_LOAD, spacing)))
-        .flat_map(|(load, spacing)| RULES.map(|(rule, _)| (load, spacing, rule)))
-        .collect();
-    let done = |done| progress(Progress { done, of: cases.len(), what: "loads and pauses" });
-    let one = |index: usize| {
-        let (load, spacing, rule) = cases[index];
-        simulate(&plan(load, spacing, rule, seconds), options.seed)
-    };
-    let results = sweep::sweep(cases.len(), options.threads, one, done);
+    let cases = loads.into_iter().chain(spacings().map(|spacing| (GOAL_LOAD, spacing)));
+    let of = |(load, spacing)| RULES.map(|(rule, _)| plan(load, spacing, rule, seconds));
+    let results = work.clouds("loads and pauses", &cases.flat_map(of).collect::<Vec<_>>());
     let (by_load, by_spacing) = results.split_at(RULES.len() * LOADS.len());
     let percent = LOADS.map(|load| 100.0 * load);
     let apart = spacings().map(|spacing| spacing.as_secs_f64());
@@ -131,8 +121,8 @@ fn run(options: &Options, progress: &dyn Fn(Progress<'_>)) -> Figure {
             by_spacing,
         ),
     ];
-    let mut figure = options.figure(&PAUSES, plots);
-    let at_best = ideal::set_up(&plan(GOAL_LOAD, SPACING, Rule::Moving, seconds), SERVERS, options.seed);
+    let mut figure = work.figure(&PAUSES, plots);
+    let at_best = ideal::set_up(&plan(GOAL_LOAD, SPACING, Rule::Moving, seconds), SERVERS, work.seed);
     figure.claims = claims(by_load, by_spacing, &at_best);
     figure.assumptions = vec![
         format!(
@@ -162,16 +152,13 @@ fn p99(results: &CloudResults) -> f64 {
 }
 
 fn plot(title: &str, x: &str, places: &[f64], results: &[CloudResults]) -> Plot {
-    let mut plot = Plot::new(
-        format!("Set-up delay with servers that pause. {title}"),
-        Axis::linear(x),
-        Axis::log("99th percentile of set-up delay (ms)"),
-    );
-    for (skip, (_, name)) in RULES.into_iter().enumerate() {
-        let points = places.iter().copied().zip(results.iter().skip(skip).step_by(RULES.len()).map(p99));
-        plot.series(PlotSeries::new(name, Style::Line, points));
-    }
-    plot
+    let line = |(skip, (_, name)): (usize, (Rule, &'static str))| {
+        let delays = results.iter().skip(skip).step_by(RULES.len()).map(p99);
+        PlotSeries::line(name, places.iter().copied().zip(delays))
+    };
+    let title = format!("Set-up delay with servers that pause. {title}");
+    let y = Axis::log("99th percentile of set-up delay (ms)");
+    Plot::of(title, Axis::linear(x), y, RULES.into_iter().enumerate().map(line))
 }
 
 /// Part of the calls that a pause has held up, in percent.
@@ -228,53 +215,30 @@ fn claims(by_load: &[CloudResults], by_spacing: &[CloudResults], ideal: &Delays)
         |times: &[f64]| times.iter().map(|times| format!("{times:.1}")).collect::<Vec<_>>().join(", ");
     let lost: u64 = by_load.iter().chain(&by_spacing).flatten().map(|results| results.lost).sum();
     let spaced = all(&by_spacing, Rule::Queue);
-    vec![
-        goal_claim(at_goal, ideal),
-        Claim::check(
-            "ours",
-            "Fewer calls are held up by pauses with the queue, and fewer yet with moving.",
-            format!(
-                "At 80 % load {:.2} % of them take longer than {} ms without either, {:.2} % with the queue, {:.2} % with both.",
-                held_up(of(at_goal, Rule::Tlwl)),
-                HELD_UP.as_millis(),
-                held_up(of(at_goal, Rule::Queue)),
-                held_up(of(at_goal, Rule::Moving)),
-            ),
-            RULES.windows(2).all(|two| held_up(of(at_goal, two[1].0)) < held_up(of(at_goal, two[0].0))),
-        ),
-        Claim::check(
-            "ours",
-            "Moving is no loss at any load, and needs no more than a tenth of the calls to move.",
-            format!(
-                "Times lower at loads of 50 to 90 %: {}. Calls that move: at most {:.1} %.",
-                listed(&all(&by_load, Rule::Moving)),
-                by_load.iter().map(|case| moved(of(case, Rule::Moving))).fold(0.0, f64::max),
-            ),
+    claims! {
+        => goal_claim(at_goal, ideal);
+        "ours", "Fewer calls are held up by pauses with the queue, and fewer yet with moving.",
+            ["At 80 % load {:.2} % of them take longer than {} ms without either, {:.2} % with the queue, {:.2} % \
+             with both.", held_up(of(at_goal, Rule::Tlwl)), HELD_UP.as_millis(), held_up(of(at_goal, Rule::Queue)),
+             held_up(of(at_goal, Rule::Moving))],
+            RULES.windows(2).all(|two| held_up(of(at_goal, two[1].0)) < held_up(of(at_goal, two[0].0)));
+        "ours", "Moving is no loss at any load, and needs no more than a tenth of the calls to move.",
+            ["Times lower at loads of 50 to 90 %: {}. Calls that move: at most {:.1} %.",
+             listed(&all(&by_load, Rule::Moving)),
+             by_load.iter().map(|case| moved(of(case, Rule::Moving))).fold(0.0, f64::max)],
             by_load.iter().all(|case| {
                 let moving = of(case, Rule::Moving);
                 p99(moving) <= p99(of(case, Rule::Queue)) && moved(moving) <= 10.0
-            }),
-        ),
-        Claim::check(
-            "section IV-A",
-            "Centralizing the queueing delay in front is no loss, of more than a tenth, at any load.",
-            format!("Times lower at loads of 50 to 90 %: {}. {lost} calls lost.", listed(&all(&by_load, Rule::Queue))),
+            });
+        "section IV-A", "Centralizing the queueing delay in front is no loss, of more than a tenth, at any load.",
+            ["Times lower at loads of 50 to 90 %: {}. {lost} calls lost.", listed(&all(&by_load, Rule::Queue))],
             all(&by_load, Rule::Queue).into_iter().all(|times| times >= 0.9) && lost == 0,
-        )
-        .differs_by(
-            "With little load a pause is seldom known in either way, and about 1 % of the calls are held up, so that chance \
-             decides on which side of the 99th percentile they are.",
-        ),
-        Claim::check(
-            "ours",
-            "How much it is worth depends on how often servers pause: most where pauses hold up one to two calls of a hundred.",
-            format!(
-                "Times lower with 1 to 4 s between two: {}; with moving {}.",
-                listed(&spaced),
-                listed(&all(&by_spacing, Rule::Moving))
-            ),
-            spaced[1] > spaced[4],
-        )
-        .about(1),
-    ]
+            differs_by("With little load a pause is seldom known in either way, and about 1 % of the calls are held \
+             up, so that chance decides on which side of the 99th percentile they are.");
+        "ours", "How much it is worth depends on how often servers pause: most where pauses hold up one to two calls \
+         of a hundred.",
+            ["Times lower with 1 to 4 s between two: {}; with moving {}.", listed(&spaced),
+             listed(&all(&by_spacing, Rule::Moving))],
+            spaced[1] > spaced[4], about(1);
+    }
 }
