@@ -133,12 +133,6 @@ fn nothing_refers_to_another_server() {
 fn pictures_are_complete() {
     let dir = written("pictures", &[figure()]);
     for stem in ["overload-0a", "overload-0b", "overload-0c"] {
-        let png = fs::read(dir.join(stem).with_extension("png")).unwrap();
-        assert_eq!(png[..8], *b"\x89PNG\r\n\x1a\n");
-        let side = |at: usize| u32::from_be_bytes(png[at..at + 4].try_into().unwrap());
-        // IHDR is the first chunk: twice the drawing's size.
-        assert_eq!((&png[12..16], side(16), side(20)), (&b"IHDR"[..], 1520, 800));
-        assert_eq!(png[png.len() - 8..png.len() - 4], *b"IEND");
         let svg = text(&dir, &format!("{stem}.svg"));
         assert!(svg.starts_with("<svg viewBox=\"0 0 760 400\" xmlns=") && svg.ends_with("</svg>"), "{stem}");
         assert!(!svg.contains("NaN") && !svg.contains("inf"), "{stem} draws what is no number");
@@ -154,7 +148,7 @@ fn the_same_figures_give_the_same_bytes() {
     let (one, other) = (written("one", &[figure()]), written("other", &[figure()]));
     let mut names: Vec<_> = fs::read_dir(&one).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     names.sort();
-    assert_eq!(names.len(), 10, "{names:?}");
+    assert_eq!(names.len(), 7, "{names:?}");
     for name in names {
         assert_eq!(fs::read(one.join(&name)).unwrap(), fs::read(other.join(&name)).unwrap(), "{name:?}");
     }

@@ -128,8 +128,7 @@ fn picture(out: &mut String, figure: &Figure, index: usize, svg: &str) {
     let _ = writeln!(out, "<figure>\n<div class=\"plot\" role=\"img\" aria-label=\"{title}\">{svg}</div>");
     let _ = writeln!(
         out,
-        "<figcaption><a href=\"{stem}.csv\">{stem}.csv</a> <a href=\"{stem}.svg\">svg</a> \
-         <a href=\"{stem}.png\">png</a></figcaption>\n</figure>"
+        "<figcaption><a href=\"{stem}.csv\">{stem}.csv</a> <a href=\"{stem}.svg\">svg</a></figcaption>\n</figure>"
     );
 }
 
@@ -163,7 +162,7 @@ fn list(out: &mut String, heading: &str, items: &[String]) {
 }
 
 /// Text as HTML, good within attributes too.
-fn escape(text: &str) -> Cow<'_, str> {
+pub(super) fn escape(text: &str) -> Cow<'_, str> {
     if !text.contains(['&', '<', '>', '"', '\'']) {
         return Cow::Borrowed(text);
     }

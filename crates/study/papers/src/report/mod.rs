@@ -1,4 +1,4 @@
-//! Figures as files: a table, two pictures for each plot, and one page that puts them beside what the paper states.
+//! Figures as files: a table and a picture for each plot, and one page that puts them beside what the paper states.
 
 mod csv;
 mod draw;
@@ -29,7 +29,7 @@ pub fn prepare(dir: &Path) -> io::Result<()> {
     written
 }
 
-/// Writes `STEM.csv`, `STEM.svg` and `STEM.png` for each plot (see [`Figure::stem`]) and `report.html` for all
+/// Writes `STEM.csv` and `STEM.svg` for each plot (see [`Figure::stem`]) and `report.html` for all
 /// figures into a folder, which is made if need be. Files of the same names are replaced. The same figures give the
 /// same bytes. Returns the path of the page.
 ///
@@ -44,11 +44,10 @@ pub fn write(dir: &Path, figures: &[Figure]) -> io::Result<PathBuf> {
         let mut drawn = Vec::new();
         for (index, plot) in figure.plots.iter().enumerate() {
             let stem = figure.stem(index);
-            let picture = draw::draw(plot, &stem)?;
+            let picture = draw::draw(plot, &stem);
             fs::write(dir.join(format!("{stem}.csv")), csv::table(plot))?;
-            fs::write(dir.join(format!("{stem}.svg")), &picture.svg)?;
-            fs::write(dir.join(format!("{stem}.png")), &picture.png)?;
-            drawn.push(picture.svg);
+            fs::write(dir.join(format!("{stem}.svg")), &picture)?;
+            drawn.push(picture);
         }
         pictures.push(drawn);
     }

@@ -2,7 +2,7 @@
 
 use super::{At, Axis, Plot, PlotSeries, Point, Scale};
 
-/// Ends of an axis, and the distance of its ticks (none on a logarithmic axis: its ticks are the powers of ten).
+/// Ends of an axis, and the distance of its ticks (none on a logarithmic axis).
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Extent {
     pub(super) low: f64,
@@ -10,6 +10,27 @@ pub(super) struct Extent {
     pub(super) step: Option<f64>,
 }
 
+impl Extent {
+    /// Where its ticks stand. On a logarithmic axis at the powers of ten, and at 2 and 5 times these on a short one.
+    pub(super) fn ticks(&self) -> Vec<f64> {
+        // With allowance for a last digit.
+        const NEAR: f64 = 1e-9;
+        if let Some(step) = self.step {
+            let (first, last) =
+                ((self.low / step - NEAR).ceil() as i64, (self.high / step + NEAR).floor() as i64);
+            return (first..=last).map(|times| times as f64 * step).collect();
+        }
+        let (first, last) =
+            ((self.low.log10() + NEAR).floor() as i32, (self.high.log10() + NEAR).floor() as i32);
+        let times: &[f64] = if last - first <= SHORT { &[1.0, 2.0, 5.0] } else { &[1.0] };
+        let ticks =
+            (first..=last).flat_map(|power| times.iter().map(move |times| times * 10_f64.powi(power)));
+        ticks.filter(|tick| *tick >= self.low * (1.0 - NEAR) && *tick <= self.high * (1.0 + NEAR)).collect()
+    }
+}
+
+/// Powers of ten on a logarithmic axis with room for ticks between them.
+const SHORT: i32 = 3;
 /// Ticks aimed at; the steps 1, 2 and 5 make it 5 to 12.
 const TICKS: f64 = 8.0;
 /// So that a curve at its capacity does not run along the frame.
@@ -127,6 +148,20 @@ mod tests {
         assert_ends(&log, &[0.0, -1.0, 0.02, 350.0], 0.01, 1_000.0);
         assert_ends(&log, &[1.0, 100.0], 1.0, 100.0);
         assert_ends(&log, &[5.0], 1.0, 10.0);
+    }
+
+    #[test]
+    fn ticks_are_between_the_ends() {
+        let ticks = |axis: &Axis, values: &[f64]| {
+            let ticks = extent(axis, 1.0, values.iter().copied()).ticks();
+            ticks.iter().map(|tick| format!("{tick:.4}").parse().unwrap()).collect::<Vec<f64>>()
+        };
+        assert_eq!(ticks(&Axis::linear("x"), &[-0.4, 1.1]), [-0.4, -0.2, 0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.2]);
+        assert_eq!(ticks(&Axis::linear("x").from_to(0.7, 4.2), &[]), [1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0]);
+        assert_eq!(ticks(&Axis::log("y"), &[0.3, 7.0]), [0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0]);
+        assert_eq!(ticks(&Axis::log("y"), &[0.3, 7e3]), [0.1, 1.0, 10.0, 100.0, 1e3, 1e4]);
+        assert_eq!(ticks(&Axis::log("y"), &[0.1, 70.0]).len(), 10);
+        assert_eq!(ticks(&Axis::log("y").from_to(3.0, 30.0), &[]), [5.0, 10.0, 20.0]);
     }
 
     #[test]
