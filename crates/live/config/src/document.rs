@@ -2,23 +2,22 @@
 
 use std::path::Path;
 
-use schemars::JsonSchema;
-use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 use toml::de::{DeTable, DeValue};
 
 use crate::change::Change;
 use crate::problem::{Errors, Problem};
 use crate::report::Report;
+use crate::table::Table;
 use crate::{structure, syntax};
 
 /// What [`Spanned`](toml::Spanned) parts of the file are called here.
 pub(crate) type Node<'t> = toml::Spanned<DeValue<'t>>;
 
 /// What a kind of file may hold.
-pub(crate) trait FileKind: DeserializeOwned + JsonSchema {
+pub(crate) trait FileKind: Table {
     /// Its [`schema`], made once.
-    fn schema() -> &'static Value;
+    fn schema_of_file() -> &'static Value;
 }
 
 /// The text of a file.
@@ -59,8 +58,8 @@ fn raw<R: FileKind>(text: &str, change: Option<Change<'_>>, report: &mut Report<
         syntax::report_mistakes(text, &mistakes, report);
         return None;
     }
-    let schema = R::schema();
-    let (span, mut table) = (document.span(), document.into_inner());
+    let schema = R::schema_of_file();
+    let mut table = document.into_inner();
     // With the file blank, the places in the line behind it are right.
     let behind = change.map(|change| format!("{}\n{}", " ".repeat(text.len()), change.line()));
     if let (Some(change), Some(behind)) = (change, &behind) {
@@ -73,40 +72,12 @@ fn raw<R: FileKind>(text: &str, change: Option<Change<'_>>, report: &mut Report<
             }
         }
     }
-    let table = structure::prune(table, schema, report);
-    let deserializer = toml::de::Deserializer::from(toml::Spanned::new(span, table));
-    // Whatever serde could refuse has been taken out.
-    match R::deserialize(deserializer) {
-        Ok(raw) => Some(raw),
-        Err(mistake) => {
-            let start = mistake.span().unwrap_or_default().start;
-            report.syntax(start, String::new(), String::new(), mistake.message().to_owned());
-            None
-        }
-    }
+    Some(R::from_keys(structure::prune(table, schema, report)))
 }
 
 /// JSON schema of the whole file, without references, so that it can be walked.
-pub(crate) fn schema<R: JsonSchema>() -> Value {
-    let settings = schemars::generate::SchemaSettings::draft2020_12().with(|s| s.inline_subschemas = true);
-    let mut schema = settings.into_generator().into_root_schema_for::<R>();
-    tidy(schema.ensure_object());
-    schema.to_value()
-}
-
-/// Puts descriptions on one line, and drops the defaults of tables: those of their keys say the same.
-fn tidy(object: &mut serde_json::Map<String, Value>) {
-    if object.get("default").is_some_and(Value::is_object) {
-        object.remove("default");
-    }
-    if let Some(Value::String(description)) = object.get_mut("description") {
-        *description = description.replace('\n', " ");
-    }
-    for child in object.values_mut() {
-        match child {
-            Value::Object(object) => tidy(object),
-            Value::Array(items) => items.iter_mut().filter_map(Value::as_object_mut).for_each(tidy),
-            _ => {}
-        }
-    }
+pub(crate) fn schema<R: Table>() -> Value {
+    let mut schema = R::schema();
+    schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
+    schema
 }

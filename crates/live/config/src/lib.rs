@@ -2,8 +2,8 @@
 //!
 //! A file goes through three forms:
 //!
-//! 1. *raw*: the TOML text in serde structs, any value under any known key. These structs are the one table of keys:
-//!    [`schema`] and [`reference()`] are made from them.
+//! 1. *raw*: the TOML text in structs, any value under any known key. They are declared in tables, which are the one place
+//!    of keys and defaults: [`schema`] and [`reference()`] are made from them.
 //! 2. *checked*: every value by its kind, and what values must hold together. All problems are found, not only the
 //!    first, and each says where it is and how it is mended; see [`Errors`].
 //! 3. *typed*: [`Config`], in which nothing illegal can be said.
@@ -26,6 +26,9 @@
 //! let errors = config::parse(&text.replace("tlwl", "tlw"), "sarabande.toml").unwrap_err();
 //! assert!(errors.to_string().ends_with("did you mean \"tlwl\"?"));
 //! ```
+
+#[macro_use]
+mod table;
 
 mod change;
 mod check;

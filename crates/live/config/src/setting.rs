@@ -3,17 +3,15 @@
 //! A wrong type must not stop the reading at the first mistake, so a [`Setting`] takes any TOML value; its
 //! [`Kind`] judges it later, when all the others are at hand too.
 
-use std::borrow::Cow;
-use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Range;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
-use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde::{Deserialize, Serialize, Serializer};
+use serde_json::{Value, json};
+use toml::de::{DeArray, DeValue};
 
+use crate::document::Node;
 use crate::kind::{Kind, Written};
+use crate::table::{Defaulted, Schema, Shape};
 
 /// A TOML value that is neither array nor table.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,6 +22,32 @@ pub(crate) enum Leaf {
     Flag(bool),
     /// An array or a table: wrong for every kind.
     Other,
+}
+
+impl Leaf {
+    /// The value of a key or of an array's item. A number of more than 64 bits has been reported before.
+    fn read(value: &DeValue<'_>) -> Self {
+        match value {
+            DeValue::String(text) => Self::Text(text.to_string()),
+            DeValue::Integer(number) => {
+                i64::from_str_radix(number.as_str(), number.radix()).map_or(Self::Other, Self::Integer)
+            }
+            DeValue::Float(number) => number.as_str().parse().map_or(Self::Other, Self::Float),
+            DeValue::Boolean(flag) => Self::Flag(*flag),
+            DeValue::Datetime(_) | DeValue::Array(_) | DeValue::Table(_) => Self::Other,
+        }
+    }
+
+    /// As JSON has it.
+    fn json(&self) -> Value {
+        match self {
+            Self::Text(text) => json!(text),
+            Self::Integer(number) => json!(number),
+            Self::Float(number) => json!(number),
+            Self::Flag(flag) => json!(flag),
+            Self::Other => Value::Null,
+        }
+    }
 }
 
 impl From<&str> for Leaf {
@@ -51,7 +75,6 @@ impl From<bool> for Leaf {
 }
 
 /// A leaf and the bytes of the file that hold it; the range is empty for a default.
-#[derive(Debug, Clone)]
 pub(crate) struct Setting<K> {
     pub(crate) leaf: Leaf,
     pub(crate) span: Range<usize>,
@@ -69,246 +92,120 @@ impl<K> Setting<K> {
     }
 }
 
-impl<K: Written> Setting<K> {
-    /// A default that something else than this file owns.
-    pub(crate) fn of(value: K::Value) -> Self {
-        K::written(value).into()
-    }
-}
-
-/// A default value.
-impl<K, L: Into<Leaf>> From<L> for Setting<K> {
-    fn from(leaf: L) -> Self {
-        Self::new(leaf.into(), 0..0)
-    }
-}
-
 /// An array item: either one value, or a table that says more about it.
-#[derive(Debug, Clone, Serialize)]
-#[serde(untagged, bound(serialize = "T: Serialize"))]
 pub(crate) enum Entry<K, T> {
     Plain(Setting<K>),
     Table(T),
 }
 
 /// One value, or an array of values that may be of another kind.
-#[derive(Debug, Clone, Serialize)]
-#[serde(untagged, bound(serialize = ""))]
 pub(crate) enum Several<K, I = K> {
     One(Setting<K>),
     Many(Vec<Setting<I>>),
 }
 
 /// One value, an array of values, or a table that says more.
-#[derive(Debug, Clone, Serialize)]
-#[serde(untagged, bound(serialize = "T: Serialize, I: Serialize"))]
 pub(crate) enum Listed<K, T, I = Setting<K>> {
     One(Setting<K>),
     Many(Vec<I>),
     Table(T),
 }
 
-impl<'de, K> Deserialize<'de> for Setting<K> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let spanned = toml::Spanned::<Leaf>::deserialize(deserializer)?;
-        let span = spanned.span();
-        Ok(Self::new(spanned.into_inner(), span))
+impl<K: Kind> Shape for Setting<K> {
+    fn schema() -> Schema {
+        K::schema()
+    }
+
+    fn read(node: Node<'_>) -> Self {
+        Self::new(Leaf::read(node.get_ref()), node.span())
+    }
+
+    fn written(&self) -> Option<Value> {
+        Some(self.leaf.json())
     }
 }
 
-impl<'de> Deserialize<'de> for Leaf {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(LeafVisitor)
+impl<K: Written> Defaulted for Setting<K> {
+    type Value = K::Value;
+
+    fn of(value: K::Value) -> Self {
+        Self::new(K::written(value), 0..0)
     }
 }
 
-struct LeafVisitor;
+fn items<I: Shape>(array: DeArray<'_>) -> Vec<I> {
+    array.into_iter().map(I::read).collect()
+}
 
-impl<'de> Visitor<'de> for LeafVisitor {
-    type Value = Leaf;
+fn any_of<const N: usize>(shapes: [Schema; N]) -> Schema {
+    json!({ "anyOf": Vec::from(shapes) })
+}
 
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a TOML value")
+fn array_of<I: Shape>() -> Schema {
+    json!({ "type": "array", "minItems": 1, "items": I::schema() })
+}
+
+impl<K: Kind, T: Shape> Shape for Entry<K, T> {
+    fn schema() -> Schema {
+        any_of([K::schema(), T::schema()])
     }
 
-    fn visit_str<E>(self, text: &str) -> Result<Leaf, E> {
-        Ok(text.into())
+    fn read(node: Node<'_>) -> Self {
+        match node.get_ref() {
+            DeValue::Table(_) => Self::Table(T::read(node)),
+            _ => Self::Plain(Setting::read(node)),
+        }
     }
 
-    fn visit_i64<E>(self, number: i64) -> Result<Leaf, E> {
-        Ok(number.into())
-    }
-
-    fn visit_f64<E>(self, number: f64) -> Result<Leaf, E> {
-        Ok(number.into())
-    }
-
-    fn visit_bool<E>(self, flag: bool) -> Result<Leaf, E> {
-        Ok(flag.into())
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Leaf, A::Error> {
-        while items.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(Leaf::Other)
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Leaf, A::Error> {
-        while members.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        Ok(Leaf::Other)
+    fn written(&self) -> Option<Value> {
+        None
     }
 }
 
-/// What [`Entry`] and [`Several`] hold while its place is still outside.
-enum Item<T, A> {
-    Plain(Leaf),
-    Table(T),
-    Array(A),
-}
-
-impl<'de, T: Deserialize<'de>, A: Deserialize<'de>> Deserialize<'de> for Item<T, A> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(ItemVisitor(PhantomData))
-    }
-}
-
-struct ItemVisitor<T, A>(PhantomData<(T, A)>);
-
-impl<'de, T: Deserialize<'de>, A: Deserialize<'de>> Visitor<'de> for ItemVisitor<T, A> {
-    type Value = Item<T, A>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        LeafVisitor.expecting(f)
+impl<K: Kind, I: Kind> Shape for Several<K, I> {
+    fn schema() -> Schema {
+        any_of([K::schema(), array_of::<Setting<I>>()])
     }
 
-    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Item<T, A>, E> {
-        LeafVisitor.visit_str(text).map(Item::Plain)
+    fn read(node: Node<'_>) -> Self {
+        let span = node.span();
+        match node.into_inner() {
+            DeValue::Array(array) => Self::Many(items(array)),
+            value => Self::One(Setting::new(Leaf::read(&value), span)),
+        }
     }
 
-    fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<Item<T, A>, E> {
-        LeafVisitor.visit_i64(number).map(Item::Plain)
-    }
-
-    fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<Item<T, A>, E> {
-        LeafVisitor.visit_f64(number).map(Item::Plain)
-    }
-
-    fn visit_bool<E: serde::de::Error>(self, flag: bool) -> Result<Item<T, A>, E> {
-        LeafVisitor.visit_bool(flag).map(Item::Plain)
-    }
-
-    fn visit_seq<S: SeqAccess<'de>>(self, items: S) -> Result<Item<T, A>, S::Error> {
-        A::deserialize(SeqAccessDeserializer::new(items)).map(Item::Array)
-    }
-
-    fn visit_map<M: MapAccess<'de>>(self, members: M) -> Result<Item<T, A>, M::Error> {
-        T::deserialize(MapAccessDeserializer::new(members)).map(Item::Table)
-    }
-}
-
-impl<'de, K, T: Deserialize<'de>> Deserialize<'de> for Entry<K, T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let spanned = toml::Spanned::<Item<T, IgnoredAny>>::deserialize(deserializer)?;
-        let span = spanned.span();
-        Ok(match spanned.into_inner() {
-            Item::Plain(leaf) => Self::Plain(Setting::new(leaf, span)),
-            Item::Array(_) => Self::Plain(Setting::new(Leaf::Other, span)),
-            Item::Table(table) => Self::Table(table),
-        })
-    }
-}
-
-impl<'de, K, I> Deserialize<'de> for Several<K, I> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let spanned = toml::Spanned::<Item<IgnoredAny, Vec<Setting<I>>>>::deserialize(deserializer)?;
-        let span = spanned.span();
-        Ok(match spanned.into_inner() {
-            Item::Plain(leaf) => Self::One(Setting::new(leaf, span)),
-            Item::Table(_) => Self::One(Setting::new(Leaf::Other, span)),
-            Item::Array(items) => Self::Many(items),
-        })
-    }
-}
-
-impl<'de, K, T: Deserialize<'de>, I: Deserialize<'de>> Deserialize<'de> for Listed<K, T, I> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let spanned = toml::Spanned::<Item<T, Vec<I>>>::deserialize(deserializer)?;
-        let span = spanned.span();
-        Ok(match spanned.into_inner() {
-            Item::Plain(leaf) => Self::One(Setting::new(leaf, span)),
-            Item::Array(items) => Self::Many(items),
-            Item::Table(table) => Self::Table(table),
-        })
-    }
-}
-
-/// Only defaults are ever written: into the schema.
-impl<K> Serialize for Setting<K> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match &self.leaf {
-            Leaf::Text(text) => serializer.serialize_str(text),
-            Leaf::Integer(number) => serializer.serialize_i64(*number),
-            Leaf::Float(number) => serializer.serialize_f64(*number),
-            Leaf::Flag(flag) => serializer.serialize_bool(*flag),
-            Leaf::Other => serializer.serialize_none(),
+    fn written(&self) -> Option<Value> {
+        match self {
+            Self::One(setting) => setting.written(),
+            Self::Many(settings) => settings.written(),
         }
     }
 }
 
-impl<K: Kind> JsonSchema for Setting<K> {
-    fn inline_schema() -> bool {
-        true
-    }
+impl<K: Written, I: Kind> Defaulted for Several<K, I> {
+    type Value = K::Value;
 
-    fn schema_name() -> Cow<'static, str> {
-        "Setting".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        K::schema()
+    fn of(value: K::Value) -> Self {
+        Self::One(Setting::of(value))
     }
 }
 
-impl<K: Kind, T: JsonSchema> JsonSchema for Entry<K, T> {
-    fn inline_schema() -> bool {
-        true
+impl<K: Kind, T: Shape, I: Shape> Shape for Listed<K, T, I> {
+    fn schema() -> Schema {
+        any_of([K::schema(), array_of::<I>(), T::schema()])
     }
 
-    fn schema_name() -> Cow<'static, str> {
-        "Entry".into()
+    fn read(node: Node<'_>) -> Self {
+        let span = node.span();
+        match node.into_inner() {
+            DeValue::Array(array) => Self::Many(items(array)),
+            table @ DeValue::Table(_) => Self::Table(T::read(Node::new(span, table))),
+            value => Self::One(Setting::new(Leaf::read(&value), span)),
+        }
     }
 
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        schemars::json_schema!({ "anyOf": [K::schema(), generator.subschema_for::<T>()] })
-    }
-}
-
-impl<K: Kind, T: JsonSchema, I: JsonSchema> JsonSchema for Listed<K, T, I> {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "Listed".into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let items = generator.subschema_for::<I>();
-        let array = schemars::json_schema!({ "type": "array", "minItems": 1, "items": items });
-        schemars::json_schema!({ "anyOf": [K::schema(), array, generator.subschema_for::<T>()] })
-    }
-}
-
-impl<K: Kind, I: Kind> JsonSchema for Several<K, I> {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "Several".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        let array = schemars::json_schema!({ "type": "array", "minItems": 1, "items": I::schema() });
-        schemars::json_schema!({ "anyOf": [K::schema(), array] })
+    fn written(&self) -> Option<Value> {
+        None
     }
 }

@@ -1,6 +1,6 @@
 //! Holds the parsed text against the schema: unknown keys, and arrays or tables where the other belongs.
 //!
-//! What is wrong is reported and left out, so that serde, which stops at the first mistake, finds none.
+//! What is wrong is reported and left out, so that whatever reads the rest finds nothing to refuse.
 
 use std::collections::BTreeMap;
 

@@ -12,6 +12,7 @@ use crate::raw::{RawMember, RawOutlier, RawPool, RawProbe};
 use crate::report::Report;
 use crate::setting::{Entry, Leaf, Setting};
 use crate::structure::join;
+use crate::table::Defaulted as _;
 use crate::typed::{Listen, PoolConfig, PoolOrigin, SIP_PORT};
 use balance::{HealthSettings, OutlierSettings, PolicyKind, PoolId, Weights};
 use control::{Address, MemberSettings, ProbeSettings};
@@ -73,9 +74,9 @@ pub(super) fn of_hops(
         policy: Setting::of(PolicyName { kind: PolicyKind::Hash, invite: None }),
         forward: Setting::of(forward),
         dialogs: Setting::of(Dialogs::Route),
-        record_route: record_route.into(),
+        record_route: Setting::of(record_route),
         orphans: Setting::of(Orphans::Balance),
-        probe: RawProbe { enabled: false.into(), ..RawProbe::default() },
+        probe: RawProbe { enabled: Setting::of(false), ..RawProbe::default() },
         ..RawPool::default()
     };
     let mut report = Report::new("", 0);

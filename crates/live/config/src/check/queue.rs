@@ -24,7 +24,7 @@ pub(super) fn check(
     let (threshold, law) = (report.read(&raw.threshold), report.read(&raw.law));
     let (order, wait) = (report.read(&raw.order), report.read(&raw.wait));
     let (delay, overflow) = (report.read(&raw.delay), report.read(&raw.overflow));
-    let move_after = raw.move_after.as_ref();
+    let move_after = raw.r#move.as_ref();
     let moves = move_after.map(|setting| moves(setting, forward, (source, threshold), report));
     let path = format!("{path}.queue");
     if fork.is_some_and(|fork| fork != Fork::None) {

@@ -2,10 +2,11 @@
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-use schemars::{Schema, json_schema};
+use serde_json::json;
 
-use super::{Kind, Refusal, quoted};
+use super::{Kind, Refusal, Written, quoted};
 use crate::setting::Leaf;
+use crate::table::Schema;
 use crate::typed::SIP_PORT;
 
 /// Where a listener is bound: wildcards are fine.
@@ -52,7 +53,7 @@ impl Kind for Bound {
     }
 
     fn schema() -> Schema {
-        json_schema!({ "title": "IP address:port", "type": "string" })
+        json!({ "title": "IP address:port", "type": "string" })
     }
 }
 
@@ -68,7 +69,7 @@ impl Kind for Advertised {
     }
 
     fn schema() -> Schema {
-        json_schema!({ "title": "IP address:port", "type": "string" })
+        json!({ "title": "IP address:port", "type": "string" })
     }
 }
 
@@ -89,10 +90,16 @@ impl Kind for AdminListen {
     }
 
     fn schema() -> Schema {
-        json_schema!({
+        json!({
             "title": "IP address:port, or false for none",
             "anyOf": [{ "type": "string" }, { "const": false }],
         })
+    }
+}
+
+impl Written for AdminListen {
+    fn written(value: Option<SocketAddr>) -> Leaf {
+        value.map_or(Leaf::Flag(false), |address| Leaf::Text(address.to_string()))
     }
 }
 
@@ -104,7 +111,7 @@ impl Kind for CapacityListen {
     }
 
     fn schema() -> Schema {
-        json_schema!({ "title": "IP address:port", "type": "string" })
+        json!({ "title": "IP address:port", "type": "string" })
     }
 }
 
@@ -120,7 +127,7 @@ impl Kind for DnsServer {
     }
 
     fn schema() -> Schema {
-        json_schema!({ "title": "IP address[:port]", "type": "string" })
+        json!({ "title": "IP address[:port]", "type": "string" })
     }
 }
 
@@ -136,7 +143,7 @@ impl Kind for HopAddress {
     }
 
     fn schema() -> Schema {
-        json_schema!({ "title": "IP address[:port]", "type": "string" })
+        json!({ "title": "IP address[:port]", "type": "string" })
     }
 }
 

@@ -1,11 +1,12 @@
 //! Amounts that only scenarios and topologies have: call rates, capacities, shares, seeds and names.
 
-use schemars::{Schema, json_schema};
+use serde_json::json;
 
 use super::number::{decimal, number};
 use super::{Kind, Refusal, Written, quoted};
 use crate::nearest::nearest;
 use crate::setting::Leaf;
+use crate::table::Schema;
 
 /// Greatest rate and capacity, in calls a second: beyond any host, and a slip otherwise.
 const RATE_MAX: f64 = 1_000_000.0;
@@ -30,7 +31,7 @@ impl<const MIN: u32> Kind for CallRate<MIN> {
     }
 
     fn schema() -> Schema {
-        json_schema!({
+        json!({
             "title": format!("calls/s, {} to {RATE_MAX}", Self::least()),
             "type": "number",
             "minimum": Self::least(),
@@ -66,7 +67,7 @@ impl Kind for Capacity {
     }
 
     fn schema() -> Schema {
-        json_schema!({
+        json!({
             "title": "calls/s, 0.001 to 1000000, or \"unlimited\"",
             "anyOf": [CallRate::<1>::schema(), { "const": UNLIMITED }],
         })
@@ -101,7 +102,7 @@ impl<const MIN: u32, const MAX: u32> Kind for Share<MIN, MAX> {
 
     fn schema() -> Schema {
         let (min, max) = (f64::from(MIN) / 1000.0, f64::from(MAX) / 1000.0);
-        json_schema!({
+        json!({
             "title": format!("share, {min} to {max}, or in percent such as \"5%\""),
             "type": ["number", "string"],
             "minimum": min,
@@ -133,7 +134,7 @@ impl Kind for Seed {
     }
 
     fn schema() -> Schema {
-        json_schema!({ "title": "whole number, not negative", "type": "integer", "minimum": 0 })
+        json!({ "title": "whole number, not negative", "type": "integer", "minimum": 0 })
     }
 }
 
@@ -163,7 +164,7 @@ impl Kind for NodeName {
     }
 
     fn schema() -> Schema {
-        json_schema!({ "title": "name of a node", "type": "string", "minLength": 1 })
+        json!({ "title": "name of a node", "type": "string", "minLength": 1 })
     }
 }
 
@@ -175,7 +176,7 @@ impl Kind for Title {
     }
 
     fn schema() -> Schema {
-        json_schema!({ "title": "text", "type": "string", "minLength": 1 })
+        json!({ "title": "text", "type": "string", "minLength": 1 })
     }
 }
 
@@ -187,7 +188,7 @@ impl Kind for HostName {
     }
 
     fn schema() -> Schema {
-        json_schema!({ "title": "name of hosts", "type": "string", "minLength": 1 })
+        json!({ "title": "name of hosts", "type": "string", "minLength": 1 })
     }
 }
 

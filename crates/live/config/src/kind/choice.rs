@@ -2,11 +2,12 @@
 
 use std::marker::PhantomData;
 
-use schemars::{Schema, json_schema};
+use serde_json::json;
 
 use super::{Kind, Refusal, Written, quoted};
 use crate::nearest::nearest;
 use crate::setting::Leaf;
+use crate::table::Schema;
 use crate::typed::{DriverName, Level, LogFormat};
 use balance::{PolicyKind, Weights};
 use base::Transport;
@@ -48,7 +49,7 @@ impl<T: Names> Kind for Choice<T> {
     fn schema() -> Schema {
         let names: Vec<_> = T::NAMES.iter().map(|(name, _)| *name).collect();
         let listed: Vec<_> = names.iter().map(|name| quoted(name)).collect();
-        json_schema!({ "title": listed.join(", "), "type": "string", "enum": names })
+        json!({ "title": listed.join(", "), "type": "string", "enum": names })
     }
 }
 

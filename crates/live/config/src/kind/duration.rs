@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use schemars::{Schema, json_schema};
+use serde_json::json;
 
 use super::{Kind, Refusal, Written, quoted};
 use crate::setting::Leaf;
+use crate::table::Schema;
 
 /// Milliseconds in a second.
 pub(crate) const SECOND: u64 = 1_000;
@@ -50,7 +51,7 @@ impl<const MIN: u64, const MAX: u64> Kind for Time<MIN, MAX> {
     }
 
     fn schema() -> Schema {
-        json_schema!({
+        json!({
             "title": format!("duration, {} to {}", written(MIN, COARSE), written(MAX, COARSE)),
             "type": "string",
             "pattern": "^[0-9]+(ms|s|m|h|d)$",
@@ -72,7 +73,7 @@ impl<const MAX: u64> Kind for Fine<MAX> {
     }
 
     fn schema() -> Schema {
-        json_schema!({
+        json!({
             "title": format!("short duration, 0s to {}", written(MAX, FINE)),
             "type": "string",
             "pattern": "^[0-9]+(ns|us|ms|s)$",

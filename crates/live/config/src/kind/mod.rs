@@ -24,9 +24,8 @@ pub use secret::key_from_bytes;
 pub(crate) use secret::{BearerText, KeyPath, KeyText};
 pub(crate) use spread::Times;
 
-use schemars::Schema;
-
 use crate::setting::Leaf;
+use crate::table::Schema;
 
 /// A kind of value.
 pub(crate) trait Kind {

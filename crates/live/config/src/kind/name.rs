@@ -2,11 +2,12 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use schemars::{Schema, json_schema};
+use serde_json::json;
 
 use super::address::{ipv6_without_brackets, strip_scheme, unreachable};
 use super::{Kind, Refusal, quoted};
 use crate::setting::Leaf;
+use crate::table::Schema;
 use crate::typed::SIP_PORT;
 use control::Address;
 
@@ -47,7 +48,7 @@ impl Kind for MemberAddress {
     }
 
     fn schema() -> Schema {
-        json_schema!({ "title": "IP address[:port], host name[:port] or SRV name", "type": "string" })
+        json!({ "title": "IP address[:port], host name[:port] or SRV name", "type": "string" })
     }
 }
 
@@ -77,7 +78,7 @@ impl Kind for ServedName {
     }
 
     fn schema() -> Schema {
-        json_schema!({ "title": "host[:port]", "type": "string" })
+        json!({ "title": "host[:port]", "type": "string" })
     }
 }
 
@@ -98,7 +99,7 @@ impl Kind for DomainName {
     }
 
     fn schema() -> Schema {
-        json_schema!({ "title": "domain or address, host[:port]", "type": "string" })
+        json!({ "title": "domain or address, host[:port]", "type": "string" })
     }
 }
 

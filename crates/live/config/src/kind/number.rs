@@ -1,9 +1,10 @@
 //! Counts, ratios, sizes in bytes, and flags.
 
-use schemars::{Schema, json_schema};
+use serde_json::json;
 
 use super::{Kind, Refusal, Written, quoted};
 use crate::setting::Leaf;
+use crate::table::Schema;
 
 /// A whole number from `MIN` to `MAX`.
 #[derive(Debug, Clone)]
@@ -25,7 +26,7 @@ impl<const MIN: u32, const MAX: u32> Kind for Count<MIN, MAX> {
     }
 
     fn schema() -> Schema {
-        json_schema!({
+        json!({
             "title": format!("whole number, {MIN} to {MAX}"),
             "type": "integer",
             "minimum": MIN,
@@ -58,7 +59,7 @@ impl Kind for Ratio {
     }
 
     fn schema() -> Schema {
-        json_schema!({
+        json!({
             "title": format!("number, {RATIO_MIN} to {RATIO_MAX}"),
             "type": "number",
             "minimum": RATIO_MIN,
@@ -123,7 +124,7 @@ impl<const MIN: u64, const MAX: u64> Kind for Size<MIN, MAX> {
     }
 
     fn schema() -> Schema {
-        json_schema!({
+        json!({
             "title": format!("size in bytes, or with KiB, MiB or GiB; {} to {}", in_units(MIN), in_units(MAX)),
             "type": ["string", "integer"],
             "pattern": "^[0-9]+(KiB|MiB|GiB)$",
@@ -191,7 +192,7 @@ impl Kind for Flag {
     }
 
     fn schema() -> Schema {
-        json_schema!({ "title": "true or false", "type": "boolean" })
+        json!({ "title": "true or false", "type": "boolean" })
     }
 }
 

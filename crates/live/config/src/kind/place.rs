@@ -1,9 +1,10 @@
 //! Where something is kept: a file, or a server by its URL.
 
-use schemars::{Schema, json_schema};
+use serde_json::json;
 
 use super::{Kind, Refusal};
 use crate::setting::Leaf;
+use crate::table::Schema;
 
 /// A path, or a URL. A URL may have a password in it.
 #[derive(Debug, Clone)]
@@ -40,7 +41,7 @@ impl Kind for Place {
     }
 
     fn schema() -> Schema {
-        json_schema!({ "title": "path, relative to this file, or URL", "type": "string", "minLength": 1 })
+        json!({ "title": "path, relative to this file, or URL", "type": "string", "minLength": 1 })
     }
 }
 

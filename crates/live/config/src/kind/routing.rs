@@ -1,9 +1,10 @@
 //! What routes and access lists are made of: texts, methods, networks, next hops and answers.
 
-use schemars::{Schema, json_schema};
+use serde_json::json;
 
 use super::{Kind, MemberAddress, Refusal, quoted};
 use crate::setting::Leaf;
+use crate::table::Schema;
 use control::Address;
 use route::{Network, PATTERN_MAX};
 
@@ -28,7 +29,7 @@ impl Kind for Text {
     }
 
     fn schema() -> Schema {
-        json_schema!({ "title": "text", "type": "string", "minLength": 1, "maxLength": PATTERN_MAX })
+        json!({ "title": "text", "type": "string", "minLength": 1, "maxLength": PATTERN_MAX })
     }
 }
 
@@ -48,7 +49,7 @@ impl Kind for FieldText {
     }
 
     fn schema() -> Schema {
-        json_schema!({ "title": "text, or true", "anyOf": [{ "type": "string" }, { "const": true }] })
+        json!({ "title": "text, or true", "anyOf": [{ "type": "string" }, { "const": true }] })
     }
 }
 
@@ -81,7 +82,7 @@ impl Kind for MethodText {
     }
 
     fn schema() -> Schema {
-        json_schema!({ "title": "method", "type": "string", "minLength": 1 })
+        json!({ "title": "method", "type": "string", "minLength": 1 })
     }
 }
 
@@ -98,7 +99,7 @@ impl Kind for NetworkText {
     }
 
     fn schema() -> Schema {
-        json_schema!({ "title": "network or address, such as \"10.0.0.0/8\"", "type": "string" })
+        json!({ "title": "network or address, such as \"10.0.0.0/8\"", "type": "string" })
     }
 }
 
@@ -117,7 +118,7 @@ impl Kind for NextHop {
     }
 
     fn schema() -> Schema {
-        json_schema!({ "title": "SIP URI, IP address[:port], host name[:port] or SRV name", "type": "string" })
+        json!({ "title": "SIP URI, IP address[:port], host name[:port] or SRV name", "type": "string" })
     }
 }
 
@@ -144,7 +145,7 @@ impl Kind for AnswerKind {
     }
 
     fn schema() -> Schema {
-        json_schema!({
+        json!({
             "title": "status, 300 to 699, or \"silence\"",
             "anyOf": [{ "type": "integer", "minimum": 300, "maximum": 699 }, { "const": SILENCE }],
         })

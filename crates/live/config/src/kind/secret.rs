@@ -1,9 +1,10 @@
 //! Token keys. What was read is never shown.
 
-use schemars::{Schema, json_schema};
+use serde_json::json;
 
 use super::{Kind, Refusal};
 use crate::setting::Leaf;
+use crate::table::Schema;
 use crate::typed::Bearer;
 
 /// A `SipHash` key as text.
@@ -34,7 +35,7 @@ impl Kind for KeyText {
     }
 
     fn schema() -> Schema {
-        json_schema!({
+        json!({
             "title": "16 bytes as 32 hex digits or in base64",
             "type": "string",
             "pattern": "^([0-9A-Fa-f]{32}|[-_+/0-9A-Za-z]{21}[AQgw](==)?)$",
@@ -58,7 +59,7 @@ impl Kind for BearerText {
     }
 
     fn schema() -> Schema {
-        json_schema!({
+        json!({
             "title": "16 or more letters, digits and -._~+/",
             "type": "string",
             "pattern": "^[-._~+/0-9A-Za-z]{16,}=*$",
@@ -78,7 +79,7 @@ impl Kind for KeyPath {
     }
 
     fn schema() -> Schema {
-        json_schema!({ "title": "path, relative to this file", "type": "string", "minLength": 1 })
+        json!({ "title": "path, relative to this file", "type": "string", "minLength": 1 })
     }
 }
 

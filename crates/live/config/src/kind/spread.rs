@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use schemars::{Schema, json_schema};
+use serde_json::json;
 
 use super::duration::{likely_millis, millis};
 use super::{Kind, Refusal, Written, quoted, show};
 use crate::setting::Leaf;
+use crate::table::Schema;
 use load::RandomTime;
 
 /// The law of a time without one; it can be written too.
@@ -38,7 +39,7 @@ impl<const MAX: u64> Kind for Times<MAX> {
     }
 
     fn schema() -> Schema {
-        json_schema!({
+        json!({
             "title": "duration, \"exp:MEAN\" or \"normal:MEAN,DEVIATION\"",
             "type": "string",
             "pattern": "^((fixed:|exp:)?[0-9]+(ms|s|m|h|d)|normal:[0-9]+(ms|s|m|h|d),[0-9]+(ms|s|m|h|d))$",

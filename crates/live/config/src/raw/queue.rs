@@ -5,75 +5,60 @@ use crate::setting::Setting;
 use elastic::estimate::{Law, Settings};
 use elastic::queue::{Choice as PullOrder, QueueSettings};
 use node::CapacitySource;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// Ten seconds.
 const LONGEST_THRESHOLD: u64 = 10_000_000_000;
 
-/// For the first answer of a server that is asked over a network, and has just one millisecond in the paper, where both ends of
-/// what is measured are at the server.
+/// For the first answer of a server that is asked over a network, and has just one millisecond in the paper, where
+/// both ends of what is measured are at the server.
 const THRESHOLD: Duration = Duration::from_millis(10);
 
 /// `move`
 pub(crate) type MoveAfter = Setting<Time<1, { 10 * SECOND }>>;
 
-/// A queue in front of the pool: members pull new calls as fast as they can take them, and a call waits until one does. What
-/// belongs to a call goes to its member at once. Takes the place of `policy` for INVITEs that begin calls. The front-end queue
-/// of the Cloud paper (`docs/elastic.md`).
-#[derive(Debug, Deserialize, Serialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct RawQueue {
-    /// The most new calls a second that a member can take, from a stress test of it: all of it with `source = "fixed"`, and
-    /// otherwise the bound of what is found out; it begins with half of it.
-    pub(crate) capacity: Setting<CallRate<1000>>,
-    /// Who says how many new calls a second a member can take: its `"responses"`, by how long it takes for the first answer to
-    /// an INVITE; a `"monitor"` beside it, by way of the table `[capacity]`, which has to be there, and while that is silent the response
-    /// times; or `"fixed"`, the configuration alone.
-    pub(crate) source: Setting<Choice<CapacitySource>>,
-    /// How long 95 % of the first answers to INVITEs may take at most, as they are seen here. A member that takes longer gets fewer
-    /// calls: with `"responses"`, and with `"monitor"` while the monitor is silent, whose own threshold is another. And whoever says what
-    /// a member can take: it gets no call while it has as many unanswered as it can take in this time (and in that of its shortest answer, which
-    /// is the way there and back), but one at a time.
-    pub(crate) threshold: Setting<Fine<LONGEST_THRESHOLD>>,
-    /// The law by which capacity follows from that; `"smace"` is the Cloud paper's, `"proven"`
-    /// recovers faster and does not grow unproven.
-    pub(crate) law: Setting<Choice<Law>>,
-    /// Which of the members with room gets a call: the one with the `"least-work"` left by its capacity (TLWL), with `"most-room"`, or the
-    /// `"first"` of the list, so that the last ones have nothing to do and may be stopped.
-    pub(crate) order: Setting<Choice<PullOrder>>,
-    /// How long a call waits at most. Half of T1 is the longest time after which no copy of the INVITE has come yet; where it may
-    /// wait for longer it is answered 100 at once, which needs `forward = "transaction"`.
-    pub(crate) wait: Setting<Time<1, { 30 * SECOND }>>,
-    /// How long a member may leave a call quite unanswered, not even 100, before another one that has room gets it: whoever then
-    /// answers first has the call, and the other is sent CANCEL (`docs/elastic.md`). Once a call, and out of the retry budget of
-    /// the route. More than `threshold`, unless `source` is `"fixed"`. Needs `forward = "transaction"` or `"dialog"`. Below T1 a call moves before its INVITE is sent again, so an INVITE
-    /// that was lost on its way moves, too.
-    #[serde(rename = "move", skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "MoveAfter", extend("x-default" = "none: a call stays with its member"))]
-    pub(crate) move_after: Option<MoveAfter>,
-    /// How many calls may wait: as many as all members together take in this time, which is not more than `wait`, and at least 8.
-    pub(crate) delay: Setting<Time<1, { 30 * SECOND }>>,
-    /// What becomes of a call that finds the queue full, or has waited for too long: `"503"` with a Retry-After of 5 to 15 s, or
-    /// `"drop"`, as in the paper: no answer, so that the caller sends it again, with a `wait` of 250 ms or less. Where its route has
-    /// another pool for what is `"full"`, that gets it.
-    pub(crate) overflow: Setting<Choice<OverflowName>>,
-}
+table! {
+    let (settings, capacity) = (QueueSettings::default(), Settings::default());
 
-impl Default for RawQueue {
-    fn default() -> Self {
-        let (settings, capacity) = (QueueSettings::default(), Settings::default());
-        Self {
-            capacity: Setting::of(capacity.maximum),
-            source: Setting::of(CapacitySource::Responses),
-            threshold: Setting::of(THRESHOLD),
-            law: Setting::of(capacity.law),
-            order: Setting::of(settings.choice),
-            wait: Setting::of(settings.bound),
-            move_after: None,
-            delay: Setting::of(settings.length.delay),
-            overflow: Setting::of(OverflowName::Refuse),
-        }
+    /// A queue in front of the pool: members pull new calls as fast as they can take them, and a call waits until one
+    /// does. What belongs to a call goes to its member at once. Takes the place of `policy` for INVITEs that begin
+    /// calls. The front-end queue of the Cloud paper (`docs/elastic.md`).
+    struct RawQueue {
+        /// The most new calls a second that a member can take, from a stress test of it: all of it with `source =
+        /// "fixed"`, and otherwise the bound of what is found out; it begins with half of it.
+        capacity: Setting<CallRate<1000>> = capacity.maximum,
+        /// Who says how many new calls a second a member can take: its `"responses"`, by how long it takes for the
+        /// first answer to an INVITE; a `"monitor"` beside it, by way of the table `[capacity]`, which has to be
+        /// there, and while that is silent the response times; or `"fixed"`, the configuration alone.
+        source: Setting<Choice<CapacitySource>> = CapacitySource::Responses,
+        /// How long 95 % of the first answers to INVITEs may take at most, as they are seen here. A member that takes
+        /// longer gets fewer calls: with `"responses"`, and with `"monitor"` while the monitor is silent, whose own
+        /// threshold is another. And whoever says what a member can take: it gets no call while it has as many
+        /// unanswered as it can take in this time (and in that of its shortest answer, which is the way there and
+        /// back), but one at a time.
+        threshold: Setting<Fine<LONGEST_THRESHOLD>> = THRESHOLD,
+        /// The law by which capacity follows from that; `"smace"` is the Cloud paper's, `"proven"`
+        /// recovers faster and does not grow unproven.
+        law: Setting<Choice<Law>> = capacity.law,
+        /// Which of the members with room gets a call: the one with the `"least-work"` left by its capacity (TLWL),
+        /// with `"most-room"`, or the `"first"` of the list, so that the last ones have nothing to do and may be
+        /// stopped.
+        order: Setting<Choice<PullOrder>> = settings.choice,
+        /// How long a call waits at most. Half of T1 is the longest time after which no copy of the INVITE has come
+        /// yet; where it may wait for longer it is answered 100 at once, which needs `forward = "transaction"`.
+        wait: Setting<Time<1, { 30 * SECOND }>> = settings.bound,
+        /// How long a member may leave a call quite unanswered, not even 100, before another one that has room gets
+        /// it: whoever then answers first has the call, and the other is sent CANCEL (`docs/elastic.md`). Once a
+        /// call, and out of the retry budget of the route. More than `threshold`, unless `source` is `"fixed"`. Needs
+        /// `forward = "transaction"` or `"dialog"`. Below T1 a call moves before its INVITE is sent again, so an
+        /// INVITE that was lost on its way moves, too.
+        r#move: Option<MoveAfter> => "none: a call stays with its member",
+        /// How many calls may wait: as many as all members together take in this time, which is not more than `wait`,
+        /// and at least 8.
+        delay: Setting<Time<1, { 30 * SECOND }>> = settings.length.delay,
+        /// What becomes of a call that finds the queue full, or has waited for too long: `"503"` with a Retry-After
+        /// of 5 to 15 s, or `"drop"`, as in the paper: no answer, so that the caller sends it again, with a `wait` of
+        /// 250 ms or less. Where its route has another pool for what is `"full"`, that gets it.
+        overflow: Setting<Choice<OverflowName>> = OverflowName::Refuse,
     }
 }

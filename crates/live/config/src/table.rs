@@ -1,0 +1,380 @@
+//! The tables of a file as data: [`table!`] declares each key once, and reading, schema, reference and defaults follow.
+//!
+//! ```text
+//! table! {
+//!     let StopSettings { wait } = StopSettings::default();       // What the defaults are taken from.
+//!
+//!     /// What SIGTERM does.                                      // The reference's words on the table ...
+//!     struct RawStop {
+//!         /// Longest wait for calls in progress.                 // ... and on a key.
+//!         wait: Setting<Time<0, DAY>> = wait,                     // A key with a default, as a typed value.
+//!         /// Who is told.
+//!         tell: Option<Setting<Text>> => "nobody",                // One without: in words, what its absence means.
+//!         /// Where to go.
+//!         to: Vec<Setting<Text>> where { "minItems": 1 } => REQUIRED, // One that has to be there, with a limit.
+//!     }
+//! }
+//! ```
+//!
+//! A declaration becomes a struct with these fields, its `Default`, and its [`Table`]. A Rust keyword is a key as `r#move`.
+//! The code that is generated for a key is one call; all that works with keys is written once, in functions of this file.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+use toml::de::{DeTable, DeValue};
+
+use crate::document::Node;
+
+/// JSON schema of a value, of a table or of a whole file.
+pub(crate) type Schema = Value;
+
+/// What the names of tables look like that the user chooses.
+pub(crate) const NAME: &str = "^[-_0-9A-Za-z]+$";
+
+/// What a key may have as its value: one value, several, or a table.
+pub(crate) trait Shape: Sized {
+    /// JSON schema of the value.
+    fn schema() -> Schema;
+
+    /// The value of a key in the file, whose shape has been held against the schema.
+    fn read(node: Node<'_>) -> Self;
+
+    /// The value as a file would have it, where it is a default; `None`: there is nothing to write.
+    fn written(&self) -> Option<Value>;
+}
+
+/// A shape whose default is made from a typed value.
+pub(crate) trait Defaulted: Shape {
+    /// The type that the value has in the program.
+    type Value;
+
+    /// The default.
+    fn of(value: Self::Value) -> Self;
+}
+
+/// A table whose keys are known.
+pub(crate) trait Table: Default {
+    /// JSON schema of the table.
+    fn schema() -> Schema;
+
+    /// Takes the value of one key.
+    fn set(&mut self, key: &str, node: Node<'_>);
+
+    /// The keys that `table` has, and the defaults of all others.
+    fn from_keys(table: DeTable<'_>) -> Self {
+        let mut read = Self::default();
+        for (key, node) in table {
+            read.set(key.get_ref(), node);
+        }
+        read
+    }
+}
+
+/// What the file leaves out: a default value says it by itself, all else is said in words.
+pub(crate) enum Absent {
+    /// The key has to be there.
+    Required,
+    /// In words, what holds without the key.
+    Means(Cow<'static, str>),
+}
+
+/// The key has to be there.
+pub(crate) const REQUIRED: Absent = Absent::Required;
+
+impl From<&'static str> for Absent {
+    fn from(words: &'static str) -> Self {
+        Self::Means(words.into())
+    }
+}
+
+impl From<String> for Absent {
+    fn from(words: String) -> Self {
+        Self::Means(words.into())
+    }
+}
+
+/// A key as its table's schema has it.
+pub(crate) struct Key {
+    /// The Rust name: the key, with `r#` where it is a keyword.
+    pub(crate) field: &'static str,
+    /// Its documentation; empty where its value is a table, which has its own.
+    pub(crate) about: &'static str,
+    /// Schema of its value.
+    pub(crate) schema: Schema,
+    /// Its default; not written where `absent` says something.
+    pub(crate) default: Option<Value>,
+    /// Further limits in the schema's words, such as `minItems`.
+    pub(crate) limits: Option<Value>,
+    /// What its absence means where that is not its default.
+    pub(crate) absent: Option<Absent>,
+}
+
+/// Whether `key` is the key of a field.
+pub(crate) fn is_key(field: &str, key: &str) -> bool {
+    bare(field) == key
+}
+
+fn bare(field: &str) -> &str {
+    field.strip_prefix("r#").unwrap_or(field)
+}
+
+/// Schema of a table with these keys; `more` is what else its schema says.
+pub(crate) fn schema(about: &str, more: Option<Value>, keys: Vec<Key>) -> Schema {
+    let mut required = Vec::new();
+    let mut properties = Map::new();
+    for key in keys {
+        let name = bare(key.field).to_owned();
+        if let Some(Absent::Required) = key.absent {
+            required.push(name.clone());
+        }
+        properties.insert(name, property(key));
+    }
+    let mut table = json!({ "type": "object", "properties": properties, "additionalProperties": false });
+    if !required.is_empty() {
+        table["required"] = json!(required);
+    }
+    extend(&mut table, more);
+    described(table, about)
+}
+
+fn property(key: Key) -> Schema {
+    let mut schema = described(key.schema, key.about);
+    extend(&mut schema, key.limits);
+    match (key.absent, key.default) {
+        (Some(Absent::Means(words)), _) => schema["x-default"] = json!(words),
+        (None, Some(default)) => schema["default"] = default,
+        (Some(Absent::Required), _) | (None, None) => {}
+    }
+    schema
+}
+
+fn extend(schema: &mut Schema, more: Option<Value>) {
+    if let (Some(schema), Some(Value::Object(more))) = (schema.as_object_mut(), more) {
+        schema.extend(more);
+    }
+}
+
+/// `schema` with its title and description first; no description where it has its own and `about` is empty.
+fn described(mut schema: Schema, about: &str) -> Schema {
+    let mut words = Map::new();
+    if let Some(rest) = schema.as_object_mut() {
+        words.extend(rest.shift_remove_entry("title"));
+        let own = rest.shift_remove_entry("description");
+        match about.trim() {
+            "" => words.extend(own),
+            about => words.extend([("description".to_owned(), about.into())]),
+        }
+        words.append(rest);
+    }
+    Value::Object(words)
+}
+
+/// A table is a shape, too.
+impl<T: Table> Shape for T {
+    fn schema() -> Schema {
+        T::schema()
+    }
+
+    fn read(node: Node<'_>) -> Self {
+        match node.into_inner() {
+            DeValue::Table(table) => T::from_keys(table),
+            _ => T::default(),
+        }
+    }
+
+    fn written(&self) -> Option<Value> {
+        None
+    }
+}
+
+/// An array.
+impl<T: Shape> Shape for Vec<T> {
+    fn schema() -> Schema {
+        json!({ "type": "array", "items": T::schema() })
+    }
+
+    fn read(node: Node<'_>) -> Self {
+        match node.into_inner() {
+            DeValue::Array(items) => items.into_iter().map(T::read).collect(),
+            _ => Self::new(),
+        }
+    }
+
+    fn written(&self) -> Option<Value> {
+        Some(self.iter().filter_map(T::written).collect())
+    }
+}
+
+/// A table whose keys the user chooses.
+impl<T: Shape> Shape for BTreeMap<String, T> {
+    fn schema() -> Schema {
+        json!({ "type": "object", "additionalProperties": T::schema() })
+    }
+
+    fn read(node: Node<'_>) -> Self {
+        match node.into_inner() {
+            DeValue::Table(table) => {
+                table.into_iter().map(|(key, node)| (key.into_inner().into_owned(), T::read(node))).collect()
+            }
+            _ => Self::new(),
+        }
+    }
+
+    fn written(&self) -> Option<Value> {
+        None
+    }
+}
+
+/// A key that may be absent.
+impl<T: Shape> Shape for Option<T> {
+    fn schema() -> Schema {
+        T::schema()
+    }
+
+    fn read(node: Node<'_>) -> Self {
+        Some(T::read(node))
+    }
+
+    fn written(&self) -> Option<Value> {
+        self.as_ref().and_then(T::written)
+    }
+}
+
+impl<T: Defaulted> Defaulted for Vec<T> {
+    type Value = Vec<T::Value>;
+
+    fn of(values: Vec<T::Value>) -> Self {
+        values.into_iter().map(T::of).collect()
+    }
+}
+
+/// Declares tables; this file's first lines show how.
+macro_rules! table {
+    (@default $Shape:ty) => { <$Shape as Default>::default() };
+    (@default $Shape:ty, $value:expr) => { <$Shape as $crate::table::Defaulted>::of($value) };
+    (@json) => { None };
+    (@json $more:tt) => { Some(serde_json::json!($more)) };
+    (@absent) => { None };
+    (@absent $absent:expr) => { Some($crate::table::Absent::from($absent)) };
+    ($(
+        $(let $pattern:pat = $owner:expr;)*
+        $(#[doc = $about:literal])+
+        struct $Table:ident $(where $more:tt)? {$(
+            $(#[doc = $doc:literal])*
+            $key:ident: $Shape:ty $(where $limits:tt)? $(= $default:expr)? $(=> $absent:expr)?,
+        )+}
+    )+) => {$(
+        $(#[doc = $about])+
+        pub(crate) struct $Table {$(
+            $(#[doc = $doc])*
+            pub(crate) $key: $Shape,
+        )+}
+
+        impl Default for $Table {
+            fn default() -> Self {
+                $(let $pattern = $owner;)*
+                Self {$( $key: table!(@default $Shape $(, $default)?), )+}
+            }
+        }
+
+        impl $crate::table::Table for $Table {
+            fn schema() -> $crate::table::Schema {
+                let usual = Self::default();
+                let keys = vec![$( $crate::table::Key {
+                    field: stringify!($key),
+                    about: concat!($($doc),*),
+                    schema: <$Shape as $crate::table::Shape>::schema(),
+                    default: $crate::table::Shape::written(&usual.$key),
+                    limits: table!(@json $($limits)?),
+                    absent: table!(@absent $($absent)?),
+                }, )+];
+                $crate::table::schema(concat!($($about),+), table!(@json $($more)?), keys)
+            }
+
+            fn set(&mut self, key: &str, node: $crate::document::Node<'_>) {
+                $(if $crate::table::is_key(stringify!($key), key) {
+                    self.$key = $crate::table::Shape::read(node);
+                    return;
+                })+
+                // The schema has no other key, so the text has none any more.
+                drop(node);
+            }
+        }
+    )+};
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kind::{Count, Flag, SECOND, Text, Time};
+    use crate::setting::Setting;
+    use std::time::Duration;
+
+    table! {
+        let usual = Duration::from_millis(250);
+
+        /// A table
+        /// of a test.
+        struct Trial where { "title": "trial" } {
+            /// How long.
+            wait: Setting<Time<0, SECOND>> = usual,
+            /// Whose.
+            r#move: Option<Setting<Text>> => "nobody's",
+            /// How many.
+            several: Vec<Setting<Count<0, 9>>> where { "minItems": 1 } => REQUIRED,
+            inner: Inner,
+            named: BTreeMap<String, Inner>,
+        }
+
+        /// A table in it.
+        struct Inner {
+            /// Whether.
+            flag: Setting<Flag> = true,
+        }
+    }
+
+    fn read(text: &str) -> Trial {
+        let document = DeTable::parse(text).expect("the test's text is TOML");
+        Table::from_keys(document.into_inner())
+    }
+
+    #[test]
+    fn a_schema_says_of_each_key_all_that_its_declaration_does() {
+        let flag = json!({
+            "description": "A table in it.",
+            "type": "object",
+            "properties": {
+                "flag": { "title": "true or false", "description": "Whether.", "type": "boolean", "default": true },
+            },
+            "additionalProperties": false,
+        });
+        let schema = <Trial as Table>::schema();
+        assert_eq!(schema["title"], "trial");
+        assert_eq!(schema["description"], "A table of a test.");
+        assert_eq!(schema["required"], json!(["several"]));
+        let keys: Vec<_> = schema["properties"].as_object().expect("an object").keys().collect();
+        assert_eq!(keys, ["wait", "move", "several", "inner", "named"]);
+        assert_eq!(schema["properties"]["wait"]["default"], "250ms");
+        assert_eq!(schema["properties"]["move"]["x-default"], "nobody's");
+        assert_eq!(schema["properties"]["several"]["minItems"], 1);
+        assert_eq!(schema["properties"]["several"].get("default"), None);
+        assert_eq!(schema["properties"]["inner"], flag);
+        assert_eq!(schema["properties"]["named"]["additionalProperties"], flag);
+    }
+
+    #[test]
+    fn what_the_file_has_is_read_and_the_rest_is_default() {
+        let trial = read("move = \"a\"\nseveral = [1, 2]\n[inner]\nflag = false\n[named.x]");
+        assert_eq!(trial.wait.leaf, "250ms".into());
+        assert!(!trial.wait.is_set());
+        assert_eq!(trial.r#move.map(|setting| (setting.leaf, setting.span)), Some(("a".into(), 7..10)));
+        assert_eq!(
+            trial.several.iter().map(|item| item.leaf.clone()).collect::<Vec<_>>(),
+            [1.into(), 2.into()]
+        );
+        assert_eq!(trial.inner.flag.leaf, false.into());
+        assert_eq!(trial.named["x"].flag.leaf, true.into());
+    }
+}
