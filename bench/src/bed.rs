@@ -1,12 +1,11 @@
 //! The server's code on datagrams, without sockets: messages of calls passed by hand.
 
 use anyhow::{Context, Result, ensure};
-use balance::policy::Tlwl;
-use balance::{Balancer, Cluster, ClusterMember, HealthSettings, Members, Pool, PoolId, Slot};
-use base::{Flow, Instant, Ledger, Outbox, Transport};
+use balance::{Members, PolicyKind, Slot};
+use base::{Flow, Instant, Ledger, Outbox};
 use node::{
-    Listener, Orphans, PipelineSettings, PoolMode, ProxyLimits, ProxySettings, Shard, ShardEvent, ShardInput,
-    TokenKey, Tokens, Topology, node_id,
+    Orphans, PoolMode, PoolSetup, ProxyLimits, Setup, Shard, ShardEvent, ShardIdentity, ShardInput, TokenKey,
+    Tokens,
 };
 use route::Forward;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
@@ -18,13 +17,6 @@ pub const CLIENT: SocketAddr = local(5070);
 /// The element.
 const ELEMENT: SocketAddr = local(5060);
 const NODES: u16 = 4;
-const SETTINGS: PipelineSettings = PipelineSettings {
-    orphans: Orphans::Reject,
-    epoch_unix: 1_800_000_000,
-    stopping: None,
-    tell_failures: false,
-};
-
 /// What takes datagrams.
 pub trait Element {
     /// One step.
@@ -53,64 +45,54 @@ const fn local(port: u16) -> SocketAddr {
     SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, port))
 }
 
-fn topology() -> Topology {
-    Topology::new(vec![Listener::udp(ELEMENT)], Vec::new())
-}
-
-fn tokens() -> Tokens {
-    Tokens::new(TokenKey([7; 16]), &[], Duration::from_hours(24))
-}
-
-fn nodes(count: u16) -> impl Iterator<Item = Flow> + Clone {
-    (1..=count).map(|n| Flow::udp(0, SocketAddr::from(([127, 0, (n >> 8) as u8 + 1, n as u8], 5080))))
-}
-
 /// A shard of the balancer with four members, policy `tlwl`.
 pub fn balancer() -> Shard {
-    balancer_of(1, NODES)
+    shard(balancer_of(1, NODES))
 }
 
-/// The same with so many pools of so many members each.
-pub fn balancer_of(pools: u16, members: u16) -> Shard {
-    let nodes = || nodes(pools * members);
-    let settings = HealthSettings { fall: 1, slow_start: Duration::ZERO, ..HealthSettings::default() };
-    let mut cluster = Cluster::new(settings);
-    let member = |node: Flow| ClusterMember {
-        id: node_id(Transport::Udp, node.peer),
-        capacity: 1.0,
-        max_calls: 0,
-        pool: PoolId::default(),
+/// What one with so many pools of so many members each is set up with.
+pub fn balancer_of(pools: u16, members: u16) -> Setup {
+    let mut setup = setup(pools * members);
+    let slots = |pool: u16| (pool * members..(pool + 1) * members).map(Slot);
+    let pool = |pool| match pools {
+        1 => PoolSetup::new(PoolMode::default(), PolicyKind::Tlwl, Members::All),
+        _ => PoolSetup::new(PoolMode::default(), PolicyKind::Tlwl, Members::of(slots(pool))),
     };
-    cluster.set_members(Instant::ZERO, &nodes().map(member).collect::<Vec<_>>());
-    let mut topology = topology();
-    nodes().for_each(|node| {
-        topology.push_node(node);
-    });
-    let mut balancer = Balancer::new(balance::SessionSettings::default(), Box::new(Tlwl::new(0)));
-    balancer.set_nodes(cluster.nodes());
-    if pools > 1 {
-        let slots = |pool: u16| (pool * members..(pool + 1) * members).map(Slot);
-        let pool = |pool| Pool { policy: Box::new(Tlwl::new(0)), members: Members::of(slots(pool)) };
-        balancer.set_pools((0..pools).map(pool).collect());
-    }
-    Shard::pool(balancer, Arc::new(topology), tokens(), SETTINGS)
+    setup.pools = (0..pools).map(pool).collect();
+    setup
 }
 
 /// A shard of the proxy with four next hops.
 pub fn proxy() -> Shard {
-    let settings = PipelineSettings { orphans: Orphans::Balance, ..SETTINGS };
-    let all = ProxyLimits { transactions: usize::MAX, memory: usize::MAX, ..ProxyLimits::default() };
-    let limits = ProxySettings { timers: proxy::ProxyTimers::default(), limits: all };
-    let mut shard = Shard::proxy(Arc::new(topology()), tokens(), settings, limits, ([9; 16], 1));
-    shard.set_hops(&nodes(NODES).collect::<Vec<_>>());
-    shard
+    shard(proxy_of(PoolMode::HOPS))
 }
 
 /// The same without transactions (RFC 3261 §16.11).
 pub fn stateless() -> Shard {
-    let mut shard = proxy();
-    shard.set_modes(vec![PoolMode { forward: Forward::Stateless, ..PoolMode::HOPS }], Members::All);
-    shard
+    shard(proxy_of(PoolMode { forward: Forward::Stateless, ..PoolMode::HOPS }))
+}
+
+fn proxy_of(mode: PoolMode) -> Setup {
+    let mut setup = setup(NODES);
+    setup.settings.orphans = Orphans::Balance;
+    setup.settings.limits =
+        ProxyLimits { transactions: usize::MAX, memory: usize::MAX, ..ProxyLimits::default() };
+    setup.pools = [PoolSetup::new(mode, PolicyKind::Hash, Members::All)].into();
+    setup
+}
+
+/// Of an element with so many nodes, which are always up.
+fn setup(nodes: u16) -> Setup {
+    let node = |n: u16| Flow::udp(0, SocketAddr::from(([127, 0, (n >> 8) as u8 + 1, n as u8], 5080)));
+    let tokens = Tokens::new(TokenKey([7; 16]), &[], Duration::from_hours(24));
+    let mut setup = testbed::shard_setup(&[ELEMENT], &[], tokens);
+    testbed::set_members(&mut setup, &(1..=nodes).map(node).collect::<Vec<_>>());
+    setup
+}
+
+/// A shard that is set up so.
+pub fn shard(setup: Setup) -> Shard {
+    Shard::new(ShardIdentity::only([9; 16], 1), &Arc::new(setup))
 }
 
 /// An element, and a clock that stands still unless told.

@@ -33,7 +33,7 @@ impl<E: Element> Element for Notes<E> {
         let noted = match input {
             ShardInput::Message { flow, bytes } => Noted::Datagram(flow.peer, bytes.to_vec()),
             // Nothing else comes to an element that shares nothing out.
-            ShardInput::Timer | ShardInput::Period { .. } => Noted::Timer,
+            _ => Noted::Timer,
         };
         self.inputs.push((now, noted));
         self.element.handle(now, input, out);

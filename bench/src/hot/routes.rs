@@ -2,7 +2,7 @@
 
 use super::Length;
 use super::datagrams::Notes;
-use crate::bed::{Bed, balancer_of, request};
+use crate::bed::{Bed, balancer_of, request, shard};
 use anyhow::{Result, anyhow};
 use clap::ValueEnum;
 use node::{Routes, Shard};
@@ -92,8 +92,8 @@ fn account(route: u16) -> String {
 
 impl Case {
     fn shard(self) -> Result<Shard> {
-        let mut shard = balancer_of(self.pools, self.members);
-        let Some(condition) = self.condition else { return Ok(shard) };
+        let mut setup = balancer_of(self.pools, self.members);
+        let Some(condition) = self.condition else { return Ok(shard(setup)) };
         let rule = |route: u16| {
             let (field, pattern) = condition.pattern(route)?;
             let conditions = Conditions { texts: vec![(field, vec![pattern])], ..Conditions::default() };
@@ -101,8 +101,8 @@ impl Case {
             Ok(Rule { conditions, target, ..Rule::default() })
         };
         let rules = (0..self.routes).map(rule).collect::<Result<Vec<_>>>()?;
-        shard.set_routes(Arc::new(Routes { table: Table::new(rules, &[]), access: Vec::new() }), 1);
-        Ok(shard)
+        setup.settings.routes = Arc::new(Routes { table: Table::new(rules, &[]), access: Vec::new() });
+        Ok(shard(setup))
     }
 
     /// Calls of this length of run; returns how many.

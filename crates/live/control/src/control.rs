@@ -234,20 +234,7 @@ impl<E: Egress> Control<E> {
         let (mut settings, mut numbers) = (settings, PoolNumbers::default());
         numbers.give(&mut settings);
         let members = Membership::new(&judgement(&settings, &numbers));
-        let setup = Setup {
-            nodes: Arc::default(),
-            topology: Arc::default(),
-            settings: pipeline(&settings, None),
-            tokens: Arc::clone(&settings.tokens),
-            pools: Arc::default(),
-            sessions: settings.sessions.clone(),
-            routes: Arc::clone(&settings.routes),
-            rates: settings.rates.clone(),
-            home: settings.home.clone(),
-            limits: settings.limits,
-            distribution: settings.distribution.clone(),
-            dialogs: settings.dialogs.clone(),
-        };
+        let setup = Setup::new(Topology::default(), settings.shards.clone());
         let timers = Timers {
             refresh: now + settings.refresh,
             retry: now,
@@ -313,7 +300,7 @@ impl<E: Egress> Control<E> {
                 self.take_over(now, *settings, is_other_resolver, out);
             }
             ControlInput::Tokens { tokens, epoch_unix } => {
-                (self.settings.tokens, self.settings.epoch_unix) = (tokens, epoch_unix);
+                (self.settings.shards.tokens, self.settings.shards.epoch_unix) = (tokens, epoch_unix);
                 self.is_changed = true;
             }
             ControlInput::ResolverRead { is_other } => {
@@ -403,7 +390,7 @@ impl<E: Egress> Control<E> {
     fn quiet(&self) -> Duration {
         let lifetime = self.settings.token_lifetime;
         let keeps_sessions = self.setup.pools.iter().any(|pool| !pool.mode.is_sessionless);
-        if keeps_sessions { self.settings.sessions.call_lifetime.min(lifetime) } else { lifetime }
+        if keeps_sessions { self.settings.shards.sessions.call_lifetime.min(lifetime) } else { lifetime }
     }
 
     fn slots_in_use(&mut self, now: Instant, used: Option<&[bool]>) {
@@ -543,16 +530,9 @@ impl<E: Egress> Control<E> {
         Setup {
             nodes: self.members.nodes().into(),
             topology,
-            settings: pipeline(&self.settings, self.stopping.refuses_until(self.settings.stop_wait)),
-            tokens: Arc::clone(&self.settings.tokens),
             pools: self.pool_setups(),
-            sessions: self.settings.sessions.clone(),
-            routes: Arc::clone(&self.settings.routes),
-            rates: self.settings.rates.clone(),
-            home: self.settings.home.clone(),
-            limits: self.settings.limits,
-            distribution: self.settings.distribution.clone(),
-            dialogs: self.settings.dialogs.clone(),
+            stopping: self.stopping.refuses_until(self.settings.stop_wait),
+            settings: self.settings.shards.clone(),
         }
     }
 
@@ -590,7 +570,7 @@ impl<E: Egress> Control<E> {
     /// A call that goes on from pool to pool is remembered in all of them or in none: where one of a rule's pools counts
     /// calls, all do.
     fn count_together(&self, pools: &mut [PoolSetup]) {
-        let rules = self.settings.routes.table.rules();
+        let rules = self.settings.shards.routes.table.rules();
         let of_rule = |rule: &route::Rule| match &rule.target {
             route::Target::Pools(pools) => {
                 pools.choices.iter().map(|choice| usize::from(choice.pool)).collect()
@@ -644,16 +624,6 @@ fn judgement(settings: &ControlSettings, numbers: &PoolNumbers) -> Vec<(HealthSe
         judgement[id.index()] = (pool.health, pool.probes);
     }
     judgement
-}
-
-/// How the shards behave. `stopping`: new calls are refused, and the process has ended by then.
-fn pipeline(settings: &ControlSettings, stopping: Option<Instant>) -> node::PipelineSettings {
-    node::PipelineSettings {
-        orphans: settings.orphans,
-        epoch_unix: settings.epoch_unix,
-        stopping,
-        tell_failures: settings.tell_failures,
-    }
 }
 
 fn look_up((id, question): (QuestionId, Question), out: &mut Outbox<ControlEffect>) {

@@ -51,9 +51,9 @@ impl PoolNumbers {
             member.pool = number(member.pool);
         }
         if (0..).map(PoolId).zip(&self.live).any(|(place, id)| place != *id) {
-            Arc::make_mut(&mut settings.routes).table.number_pools(|place| number(PoolId(place)).0);
+            Arc::make_mut(&mut settings.shards.routes).table.number_pools(|place| number(PoolId(place)).0);
         }
-        if let Some(dialogs) = &mut settings.dialogs {
+        if let Some(dialogs) = &mut settings.shards.dialogs {
             Arc::make_mut(dialogs).pools = self.known.iter().map(|known| known.name.clone()).collect();
         }
     }

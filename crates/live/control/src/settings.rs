@@ -4,10 +4,7 @@ use crate::{MemberSettings, ProbeSettings};
 use balance::{HealthSettings, PolicyKind};
 use base::Flow;
 use core::time::Duration;
-use node::{
-    DialogSettings, Distribution, HomeSettings, Orphans, PoolMode, ProxyLimits, QueueSetup, Routes, Tokens,
-};
-use route::RateSettings;
+use node::{PoolMode, QueueSetup, ShardSettings};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -18,32 +15,12 @@ pub struct ControlSettings {
     pub pools: Vec<PoolSettings>,
     /// The members of all pools, in their order.
     pub members: Vec<MemberSettings>,
-    /// What is remembered of calls, over all shards.
-    pub sessions: balance::SessionSettings,
-    /// By which rules requests go to which pool, and who may send any.
-    pub routes: Arc<Routes>,
-    /// How much each source may begin.
-    pub rates: RateSettings,
-    /// The registrar and the users of the home domain, if there is one.
-    pub home: Option<Arc<HomeSettings>>,
-    /// What a request of an unknown dialog gets.
-    pub orphans: Orphans,
-    /// What all that is forwarded with transactions may hold, over all shards.
-    pub limits: ProxyLimits,
-    /// With whom the state of calls is shared out, if with anybody.
-    pub distribution: Option<Distribution>,
-    /// How calls are kept whose dialogs are, if those of any are.
-    pub dialogs: Option<Arc<DialogSettings>>,
+    /// What the shards are told as it stands here, but for the numbers of pools in routes.
+    pub shards: ShardSettings,
     /// Host names (in lower case) that mean this process, with a port or for any port.
     pub own_names: Vec<(String, Option<u16>)>,
-    /// The marks in messages.
-    pub tokens: Arc<Tokens>,
-    /// How long one of them is accepted.
+    /// How long a token is accepted.
     pub token_lifetime: Duration,
-    /// Unix time of [`Instant::ZERO`](base::Instant::ZERO) in seconds, by the clock of the tokens.
-    pub epoch_unix: u64,
-    /// Whether requests that failed are told of one by one.
-    pub tell_failures: bool,
     /// Time between two look-ups of a name.
     pub refresh: Duration,
     /// Longest wait for calls in progress when the process is to stop.

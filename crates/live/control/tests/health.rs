@@ -265,7 +265,7 @@ fn a_process_ends_with_its_last_call_or_when_the_wait_is_over() {
 fn one_that_is_succeeded_refuses_nothing_and_stays_for_late_messages() {
     let mut bed = Bed::of(&[A]);
     bed.handle(ControlInput::Succeeded);
-    assert!(bed.control.is_stopping() && bed.setup().settings.stopping.is_none());
+    assert!(bed.control.is_stopping() && bed.setup().stopping.is_none());
     bed.handle(left(vec![0], true));
     assert!(!ends(&mut bed), "who repeats a message gets the same answer only here");
     bed.handle(ControlInput::GivenBack);

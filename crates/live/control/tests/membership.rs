@@ -257,7 +257,7 @@ fn the_shards_get_one_value_for_each_change_and_none_without_one() {
     assert!(drained.nodes[1].draining && Arc::ptr_eq(&drained.topology, &after.topology));
     bed.handle(ControlInput::Stop);
     let [stopping] = &setups(&mut bed)[..] else { panic!("one change") };
-    assert_eq!(stopping.settings.stopping, Some(bed.now + Duration::from_mins(5)));
+    assert_eq!(stopping.stopping, Some(bed.now + Duration::from_mins(5)));
 }
 
 #[test]

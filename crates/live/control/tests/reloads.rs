@@ -8,12 +8,10 @@ use balance::{Load, PolicyKind, PoolId, TableCounts};
 use base::{Flow, Instant, Outbox};
 use common::{member, settings};
 use control::{Control, ControlInput, ControlSettings, Egress, MemberSettings, PoolSettings};
+use core::ops::{Deref, DerefMut};
 use elastic::estimate::Settings;
 use elastic::queue::QueueSettings;
-use node::{
-    CapacitySource, Listener, PoolMode, ProxySettings, QueueSetup, Routes, Shard, ShardEvent, ShardInput,
-    node_id,
-};
+use node::{CapacitySource, Listener, PoolMode, QueueSetup, Routes, ShardInput, ShardSettings, node_id};
 use proptest::prelude::*;
 use route::{
     Choice, Conditions, Dialogs, Failover, Field, Fork, Forward, Outcome, Part, Pattern, Place, Pools, Rule,
@@ -23,6 +21,7 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
+use testbed::Sent;
 use testkit::{TestRequest as Req, TestResponse as Resp, record_routes, tag};
 
 const US: &str = "127.0.0.1:5060";
@@ -117,10 +116,11 @@ fn file(pools: &[PoolOf], after: &[(&str, &str)]) -> ControlSettings {
         .zip(pools)
         .flat_map(|(pool, of)| of.members.iter().map(move |text| MemberSettings { pool, ..member(text) }));
     let table = Table::new(pools.iter().map(rule).collect(), &[addr(US)]);
+    let routes = Arc::new(Routes { table, access: Vec::new() });
     ControlSettings {
         members: members.collect(),
         pools: pools.iter().map(setting).collect(),
-        routes: Arc::new(Routes { table, access: Vec::new() }),
+        shards: ShardSettings { routes, ..usual.shards },
         ..usual
     }
 }
@@ -133,38 +133,18 @@ impl Egress for Everywhere {
     }
 }
 
-/// A datagram that left.
-#[derive(Clone, PartialEq, Eq)]
-struct Sent {
-    to: SocketAddr,
-    bytes: Vec<u8>,
+fn method(sent: &Sent) -> Option<String> {
+    let text = String::from_utf8_lossy(&sent.bytes);
+    let word = text.split(' ').next().unwrap_or_default();
+    (!word.starts_with("SIP/")).then(|| word.to_owned())
 }
 
-impl std::fmt::Debug for Sent {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "to {}:\n{}", self.to, String::from_utf8_lossy(&self.bytes))
-    }
+fn status(sent: &Sent) -> Option<u16> {
+    testkit::status(&sent.bytes)
 }
 
-impl Sent {
-    fn method(&self) -> Option<String> {
-        let text = String::from_utf8_lossy(&self.bytes);
-        let word = text.split(' ').next().unwrap_or_default();
-        (!word.starts_with("SIP/")).then(|| word.to_owned())
-    }
-
-    fn status(&self) -> Option<u16> {
-        testkit::status(&self.bytes)
-    }
-
-    fn branch(&self) -> String {
-        let via = testkit::value(&self.bytes, "Via").expect("a Via");
-        via.split(";branch=").nth(1).expect("a branch").split(';').next().unwrap_or_default().to_owned()
-    }
-}
-
-fn requests(sent: &[Sent], method: &str) -> Vec<Sent> {
-    sent.iter().filter(|sent| sent.method().as_deref() == Some(method)).cloned().collect()
+fn requests(sent: &[Sent], of: &str) -> Vec<Sent> {
+    sent.iter().filter(|sent| method(sent).as_deref() == Some(of)).cloned().collect()
 }
 
 fn to(sent: &[Sent]) -> BTreeSet<SocketAddr> {
@@ -174,8 +154,21 @@ fn to(sent: &[Sent]) -> BTreeSet<SocketAddr> {
 /// A process of one thread.
 struct World {
     control: Control<Everywhere>,
-    shard: Shard,
-    now: Instant,
+    bed: testbed::Bed,
+}
+
+impl Deref for World {
+    type Target = testbed::Bed;
+
+    fn deref(&self) -> &Self::Target {
+        &self.bed
+    }
+}
+
+impl DerefMut for World {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.bed
+    }
 }
 
 impl World {
@@ -184,36 +177,19 @@ impl World {
         let listeners = vec![Listener::udp(addr(US))];
         let local = [Some(addr("127.0.0.1:7000")), None];
         let control = Control::new(now, file, listeners, Everywhere, ([9; 16], local), &mut out);
-        let setup = Arc::clone(control.setup());
-        let policy = PolicyKind::RoundRobin.make(0);
-        let balancer = balance::Balancer::new(setup.sessions.clone(), policy);
-        let (topology, tokens) = (Arc::clone(&setup.topology), (*setup.tokens).clone());
-        let proxy = ProxySettings { timers: proxy::ProxyTimers::default(), limits: setup.limits };
-        let shard = Shard::pool(balancer, topology, tokens, setup.settings);
-        let mut world = Self { control, shard: shard.with_transactions(proxy, ([9; 16], 77)), now };
-        world.shard.set_up(&setup, (0, 1));
-        world
+        let bed = testbed::Bed::new(control.setup().as_ref().clone());
+        Self { control, bed }
     }
 
-    fn reload(&mut self, file: ControlSettings) {
+    fn reload(&mut self, file: ControlSettings) -> Vec<Sent> {
         let input = ControlInput::Settings { settings: Box::new(file), is_other_resolver: false };
-        self.control.handle(self.now, input, &mut Outbox::default());
-        let setup = Arc::clone(self.control.setup());
-        self.shard.set_up(&setup, (0, 1));
-    }
-
-    fn step(&mut self, run: impl FnOnce(&mut Shard, Instant, &mut Outbox<ShardEvent>)) -> Vec<Sent> {
-        let mut out = Outbox::default();
-        run(&mut self.shard, self.now, &mut out);
-        assert_eq!(self.shard.balancer().audit(), Ok(()));
-        let sent = out.transmits().iter().map(|t| Sent { to: t.flow.peer, bytes: out.message(t).to_vec() });
-        sent.collect()
+        self.control.handle(self.bed.now, input, &mut Outbox::default());
+        let setup = self.control.setup().as_ref().clone();
+        self.bed.set(|now| *now = setup)
     }
 
     fn receive(&mut self, from: SocketAddr, bytes: &[u8]) -> Vec<Sent> {
-        self.step(|shard, now, out| {
-            shard.handle(now, ShardInput::Message { flow: Flow::udp(0, from), bytes }, out);
-        })
+        self.bed.receive(0, from, bytes)
     }
 
     fn by_client(&mut self, request: &Req) -> Vec<Sent> {
@@ -223,16 +199,6 @@ impl World {
     /// Whoever got a request answers it.
     fn answer(&mut self, request: &Sent, status: u16) -> Vec<Sent> {
         self.receive(request.to, &Resp::new(status, request.to).bytes_from(&request.bytes, addr(US)))
-    }
-
-    fn wait(&mut self, time: Duration) -> Vec<Sent> {
-        let (end, mut sent) = (self.now + time, Vec::new());
-        while let Some(due) = self.shard.deadline().filter(|due| *due <= end) {
-            self.now = self.now.max(due);
-            sent.extend(self.step(|shard, now, out| shard.handle(now, ShardInput::Timer, out)));
-        }
-        self.now = end;
-        sent
     }
 
     /// Nothing is remembered of any call.
@@ -262,7 +228,7 @@ impl World {
     fn accept(&mut self, ringing: &Ringing) -> Talking {
         let at = ringing.invites.last().expect("one rings").clone();
         let back = self.answer(&at, 200);
-        let ok = back.iter().find(|sent| sent.status() == Some(200)).expect("the 200").clone();
+        let ok = back.iter().find(|sent| status(sent) == Some(200)).expect("the 200").clone();
         assert_eq!(ok.to, addr(CLIENT));
         let call = Talking { invite: at, ok: ok.bytes, cseq: 1 };
         let ack = Req::in_dialog("ACK", &call.ok, 1, addr(CLIENT));
@@ -290,7 +256,7 @@ impl World {
             request.text()
         );
         let back = self.answer(&passed[0], 200);
-        assert_eq!(back.iter().map(|sent| (sent.to, sent.status())).collect::<Vec<_>>(), [(from, Some(200))]);
+        assert_eq!(back.iter().map(|sent| (sent.to, status(sent))).collect::<Vec<_>>(), [(from, Some(200))]);
     }
 }
 
@@ -469,7 +435,7 @@ fn failover_goes_on_in_its_pools() {
         assert_eq!(requests(&sent, "INVITE"), [], "{kind:?}");
         assert!(
             sent.iter()
-                .any(|sent| sent.to == addr(CLIENT) && sent.status().is_some_and(|status| status >= 500))
+                .any(|sent| sent.to == addr(CLIENT) && status(sent).is_some_and(|status| status >= 500))
         );
         // A pool of this name comes back, with other members: it is another one, such as of the next route without a name.
         let mut world = World::new(before);
@@ -501,7 +467,7 @@ fn what_waits_goes_to_its_pool() {
         reached.extend(requests(&world.by_client(&invite), "INVITE"));
     }
     assert!((1..6).contains(&reached.len()), "{reached:?}");
-    world.reload(file(&[other, core], &[]));
+    reached.extend(requests(&world.reload(file(&[other, core], &[])), "INVITE"));
     reached.extend(requests(&world.wait(Duration::from_secs(8)), "INVITE"));
     assert_eq!(reached.len(), 6);
     assert_eq!(to(&reached), [addr(CORE[0])].into());
@@ -524,7 +490,8 @@ fn what_members_have_shown_outlives_a_pool_in_front() {
     };
     let number = world.control.pool_number("core").expect("it is there");
     for member in CORE {
-        world.shard.learned(world.now, number, node_id(base::Transport::Udp, addr(member)), 77.0);
+        let node = node_id(base::Transport::Udp, addr(member));
+        world.input(ShardInput::Learned { pool: number, node, capacity: 77.0 });
     }
     assert_eq!(capacity(&mut world), [77.0, 77.0]);
     world.reload(file(&[other.clone(), core.clone()], &[]));

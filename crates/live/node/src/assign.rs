@@ -1,5 +1,6 @@
 //! Who gets a request, and how it is forwarded there: what the balancer decides, pool after pool, and carrying that out.
 
+use crate::Orphans;
 use crate::begun::Begins;
 use crate::examine::Facts;
 use crate::forward::stateful::{Assigned, is_about_us};
@@ -10,7 +11,6 @@ use crate::reply::{Halt, Own, acknowledges_us};
 use crate::route as ways;
 use crate::routes::Routes;
 use crate::setup::PoolMode;
-use crate::shard::Orphans;
 use crate::sharing::copies_key;
 use crate::token::route::TokenOwner;
 use crate::validate::{Refused, check_from_tag, refused, refused_until};
@@ -261,7 +261,7 @@ impl Shard {
     /// Whether this proxy of the chain keeps the transaction of a request.
     fn keeps(&mut self, mode: PoolMode, message: &Message<'_>, flow: Flow, slot: Slot) -> bool {
         let hop = self.edge.topology.node(slot).peer;
-        let has_room = self.stateful.as_ref().is_some_and(|stateful| stateful.has_room(message));
+        let has_room = self.stateful.has_room(message);
         mode.forward.has_transactions()
             || self.edge.who_keeps(message, (flow.peer, hop), has_room) == distribute::Decision::Keep
     }

@@ -8,7 +8,7 @@ use crate::refusals::Refusals;
 use crate::reply::{self, Halt, Own};
 use crate::route::RouteInfo;
 use crate::routes::{Refuser, Routes};
-use crate::shard::PipelineSettings;
+use crate::setup::PipelineSettings;
 use crate::sharing::Sharing;
 use crate::targets::Targets;
 use crate::token::Tokens;

@@ -1,12 +1,12 @@
 //! Is a request valid, which dialog does it belong to, and by which rule does it go (RFC 3261 §16.3 to §16.5)?
 
+use crate::Orphans;
 use crate::allowance::Sender;
 use crate::begun::{Begins, Names};
 use crate::forward::stateful::is_about_us;
 use crate::queue::Waited;
 use crate::reply::{Halt, Own};
 use crate::route::RouteInfo;
-use crate::shard::Orphans;
 use crate::targets::Refreshed;
 use crate::token::branch::Transaction;
 use crate::token::route::{Held, RouteToken, TokenOwner};

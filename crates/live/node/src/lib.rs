@@ -15,17 +15,20 @@ mod explain;
 mod failure;
 mod forward;
 mod home;
+mod input;
 mod names;
 mod pause;
 mod queue;
 mod record;
 mod refusals;
 mod reply;
+mod report;
 mod route;
 mod routes;
 mod setup;
 mod shard;
 mod sharing;
+mod take_over;
 mod targets;
 mod token;
 mod topology;
@@ -39,12 +42,13 @@ pub use home::{
     Asked, AuthenticationSettings, HomeCounters, HomeReport, HomeSettings, LogIns, LookUps, Question,
     StoreAnswer, UsersUnavailable, WrongPassword,
 };
+pub use input::{ShardEvent, ShardInput};
 pub use names::{HopName, Resolved};
 pub use pause::Pause;
 pub use queue::{CapacitySource, QueueMember, QueueReport, QueueSetup, QueueTurn};
 pub use routes::Routes;
-pub use setup::{PoolMode, PoolSetup, Setup};
-pub use shard::{Orphans, PipelineSettings, Shard, ShardEvent, ShardInput};
+pub use setup::{Orphans, PoolMode, PoolSetup, Setup, ShardSettings};
+pub use shard::{Shard, ShardIdentity};
 pub use sharing::{Distribution, SharingReport};
 pub use token::clock::{ClockChange, KeptClock, OtherClock, Reading, TokenClock};
 pub use token::route::TokenOwner;

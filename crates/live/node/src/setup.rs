@@ -1,12 +1,11 @@
 //! What a shard works with, as one value.
 
-use crate::{
-    DialogSettings, Distribution, HomeSettings, PipelineSettings, ProxyLimits, QueueSetup, Routes, Shard,
-    Tokens, Topology, node_id,
-};
+#[cfg(doc)]
+use crate::ShardEvent;
+use crate::{DialogSettings, Distribution, HomeSettings, ProxyLimits, QueueSetup, Routes, Tokens, Topology};
 use ::route::{Dialogs, Fork, Forward, RateSettings};
-use balance::{Members, Node, PolicyKind, Pool, PoolId, Slot};
-use base::Flow;
+use balance::{Members, Node, PolicyKind, Slot};
+use base::Instant;
 use core::time::Duration;
 use std::sync::Arc;
 
@@ -18,12 +17,25 @@ pub struct Setup {
     pub nodes: Arc<[Node]>,
     /// Our addresses, and the nodes' by slot.
     pub topology: Arc<Topology>,
-    /// How the pipeline behaves.
-    pub settings: PipelineSettings,
-    /// The marks in messages.
-    pub tokens: Arc<Tokens>,
     /// The pools by their number, [those that are gone](PoolSetup::GONE) included.
     pub pools: Arc<[PoolSetup]>,
+    /// New calls are refused with 503: the process is about to stop, by then at the latest.
+    pub stopping: Option<Instant>,
+    /// What the configuration says.
+    pub settings: ShardSettings,
+}
+
+/// What a configuration says to the shards, however its members fare.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ShardSettings {
+    /// What a request of an unknown dialog gets.
+    pub orphans: Orphans,
+    /// Unix time of [`Instant::ZERO`] in seconds, by the clock of the tokens: they outlive the process.
+    pub epoch_unix: u64,
+    /// Whether requests that failed are told of one by one ([`ShardEvent::Failed`]), which costs memory for each.
+    pub tell_failures: bool,
+    /// The marks in messages.
+    pub tokens: Arc<Tokens>,
     /// Weights, times and limit of the pools' sessions, over all shards.
     pub sessions: balance::SessionSettings,
     /// By which rules requests go to which pool, and who may send any.
@@ -38,6 +50,55 @@ pub struct Setup {
     pub distribution: Option<Distribution>,
     /// How calls are kept whose dialogs are, if those of any are.
     pub dialogs: Option<Arc<DialogSettings>>,
+}
+
+impl ShardSettings {
+    /// Those of a configuration that says nothing, with these tokens, for a clock that shows this Unix time at
+    /// [`Instant::ZERO`].
+    pub fn new(tokens: Tokens, epoch_unix: u64) -> Self {
+        Self {
+            orphans: Orphans::default(),
+            epoch_unix,
+            tell_failures: false,
+            tokens: Arc::new(tokens),
+            sessions: balance::SessionSettings::default(),
+            routes: Arc::default(),
+            rates: RateSettings::default(),
+            home: None,
+            limits: ProxyLimits::default(),
+            distribution: None,
+            dialogs: None,
+        }
+    }
+}
+
+/// What a request of an unknown dialog gets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Orphans {
+    /// 481 Call/Transaction Does Not Exist.
+    #[default]
+    Reject,
+    /// It is balanced like a new one.
+    Balance,
+    /// Nothing.
+    Drop,
+}
+
+/// What each step of the pipeline looks at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct PipelineSettings {
+    pub(crate) orphans: Orphans,
+    pub(crate) epoch_unix: u64,
+    pub(crate) stopping: Option<Instant>,
+    pub(crate) tell_failures: bool,
+}
+
+impl PipelineSettings {
+    /// Unix time in seconds; it fits 32 bits until 2106.
+    pub(crate) fn unix(&self, now: Instant) -> u32 {
+        let seconds = self.epoch_unix + now.saturating_since(Instant::ZERO).as_secs();
+        u32::try_from(seconds).unwrap_or(u32::MAX)
+    }
 }
 
 /// How requests to a pool are forwarded.
@@ -116,6 +177,15 @@ impl PoolSetup {
         queue: None,
     };
 
+    /// A pool of these nodes, without a queue. Where all nodes are its, turns begin at the first.
+    pub fn new(mode: PoolMode, policy: PolicyKind, nodes: Members) -> Self {
+        let members = match &nodes {
+            Members::All => 0,
+            Members::Some { slots, .. } => slots.len(),
+        };
+        Self { mode, policy, members, nodes, queue: None }
+    }
+
     /// The slot where a shard's turns begin: each of `shards` at another member.
     pub fn first_turn(&self, shard: usize, shards: usize) -> usize {
         let place = |count: usize| shard * count / shards.max(1);
@@ -127,101 +197,26 @@ impl PoolSetup {
 }
 
 impl Setup {
-    /// The next hops: the nodes of pools whose dialogs follow their Route, that are in no pool of another kind.
+    /// Without nodes and pools.
+    pub fn new(topology: Topology, settings: ShardSettings) -> Self {
+        let topology = Arc::new(topology);
+        Self { nodes: Arc::default(), topology, pools: Arc::default(), stopping: None, settings }
+    }
+
+    pub(crate) fn pipeline(&self) -> PipelineSettings {
+        let ShardSettings { orphans, epoch_unix, tell_failures, .. } = self.settings;
+        PipelineSettings { orphans, epoch_unix, stopping: self.stopping, tell_failures }
+    }
+
+    /// The next hops that are in a pool.
     pub fn hops(&self) -> impl Iterator<Item = Slot> + '_ {
         self.strangers().filter(|&slot| self.pools.iter().any(|pool| pool.nodes.has(slot)))
     }
 
-    /// The nodes that are in no pool to whose members dialogs belong: what they send is as anybody's.
-    fn strangers(&self) -> impl Iterator<Item = Slot> + '_ {
+    /// The nodes of no pool to whose members dialogs belong. A request from one is handled like one from any caller.
+    pub(crate) fn strangers(&self) -> impl Iterator<Item = Slot> + '_ {
         let is_own =
             |slot| self.pools.iter().any(|pool| pool.mode.dialogs == Dialogs::Member && pool.nodes.has(slot));
         (0..self.nodes.len()).map(|index| Slot(index as u16)).filter(move |&slot| !is_own(slot))
-    }
-}
-
-impl Shard {
-    /// Makes these the members of the first pool, for a shard without a control plane: they are always up.
-    pub fn set_hops(&mut self, hops: &[Flow]) {
-        let mut topology = self.edge.topology.as_ref().clone();
-        let mut nodes = self.balancer.nodes().to_vec();
-        let is_there = |hop: &&Flow| !self.edge.topology.nodes().contains(hop);
-        for &hop in hops.iter().filter(is_there) {
-            topology.push_node(hop);
-            nodes.push(Node::new(node_id(hop.transport, hop.peer)));
-        }
-        for (slot, node) in (0..).map(Slot).zip(&mut nodes) {
-            node.member = hops.contains(&topology.node(slot));
-            if node.member { topology.find_again(slot) } else { topology.forget(slot) }
-        }
-        self.set_topology(Arc::new(topology));
-        self.balancer.set_nodes(&nodes);
-        self.set_modes(self.modes().to_vec(), Members::All);
-    }
-
-    /// Takes over a set-up: what is another than in the one before. `shard` of `shards`: what they hold is shared out among
-    /// them. A policy that stays keeps its turns and averages, and what is open keeps the settings that it was opened with.
-    pub fn set_up(&mut self, setup: &Arc<Setup>, (shard, shards): (usize, usize)) {
-        let before = self.setup.replace(Arc::clone(setup));
-        let differs = |is_same: fn(&Setup, &Setup) -> bool| {
-            before.as_ref().is_none_or(|before| !is_same(before, setup))
-        };
-        if differs(|one, other| one.sessions == other.sessions) {
-            self.balancer.set_settings(setup.sessions.clone().share(shards));
-        }
-        if differs(|one, other| one.tokens == other.tokens) {
-            self.set_tokens(&setup.tokens);
-        }
-        if differs(|one, other| one.settings == other.settings) {
-            self.set_settings(setup.settings);
-        }
-        if differs(|one, other| one.limits == other.limits) {
-            self.set_limits(setup.limits.share(shards));
-        }
-        if differs(|one, other| (&one.home, &one.tokens) == (&other.home, &other.tokens)) {
-            self.set_home(setup.home.as_deref(), shards);
-        }
-        if let Some(dialogs) = &setup.dialogs
-            && differs(|one, other| one.dialogs == other.dialogs)
-        {
-            self.set_dialogs(dialogs, shards);
-        }
-        if differs(|one, other| one.distribution == other.distribution) {
-            self.set_distribution(setup.distribution.as_ref(), shards);
-        }
-        let are_other_nodes =
-            differs(|one, other| (&one.nodes, &one.topology) == (&other.nodes, &other.topology));
-        if are_other_nodes {
-            self.set_topology(Arc::clone(&setup.topology));
-            self.balancer.set_nodes(&setup.nodes);
-        }
-        let are_other_pools = differs(|one, other| one.pools == other.pools) && !setup.pools.is_empty();
-        if are_other_pools {
-            let kept = before.as_ref().map_or(&[][..], |before| &before.pools);
-            let mut pools = self.balancer.take_pools().into_iter();
-            let next = |(index, pool): (usize, &PoolSetup)| {
-                let former =
-                    pools.next().filter(|_| kept.get(index).is_some_and(|kept| kept.policy == pool.policy));
-                let make = || pool.policy.make(pool.first_turn(shard, shards));
-                Pool { policy: former.map_or_else(make, |former| former.policy), members: pool.nodes.clone() }
-            };
-            let pools: Vec<_> = setup.pools.iter().enumerate().map(next).collect();
-            self.balancer.set_pools(pools);
-            let first = setup.pools.iter().position(|pool| *pool != PoolSetup::GONE);
-            self.first_pool = PoolId(first.unwrap_or_default() as u16);
-        }
-        if are_other_nodes || are_other_pools {
-            self.set_modes(
-                setup.pools.iter().map(|pool| pool.mode).collect(),
-                Members::of(setup.strangers()),
-            );
-            self.set_queues(setup.pools.iter().map(|pool| pool.queue.clone()).collect(), shards);
-        }
-        if differs(|one, other| one.routes == other.routes) {
-            self.set_routes(Arc::clone(&setup.routes), shards);
-        }
-        if differs(|one, other| one.rates == other.rates) {
-            self.set_rates(setup.rates.clone().share(shards));
-        }
     }
 }

@@ -27,7 +27,8 @@ impl Scale {
     /// Hands a datagram in and gives the one that comes out.
     fn pass(&mut self, listener: u16, from: SocketAddr, bytes: &[u8]) -> Sent {
         self.out.clear();
-        let (shard, now, out) = (&mut self.bed.shard, self.bed.now, &mut self.out);
+        let now = self.bed.now;
+        let (shard, out) = (&mut self.bed.shard, &mut self.out);
         let info = measure(|| {
             shard.handle(now, ShardInput::Message { flow: Flow::udp(listener, from), bytes }, out);
         });

@@ -23,7 +23,7 @@ fn bed() -> Bed {
 
 fn bed_with(settings: &DialogSettings) -> Bed {
     let mut bed = Bed::new(&[PROXY], &HOPS.map(|hop| (hop, 0))).with_mode(DIALOG);
-    bed.shard.set_dialogs(settings, 1);
+    bed.set(|setup| setup.settings.dialogs = Some(std::sync::Arc::new(settings.clone())));
     bed
 }
 
@@ -193,7 +193,7 @@ fn a_bye_that_we_answer_has_its_record() {
         let answer = if sent.to == client() {
             sent
         } else {
-            let mut told = bed.step(|shard, now, out| shard.unreachable(now, sent.to, &sent.bytes, out));
+            let mut told = bed.unreachable(sent.to, &sent.bytes);
             told.remove(0)
         };
         assert_eq!((answer.to, answer.status()), (client(), status));

@@ -20,7 +20,7 @@ const DIALOG: PoolMode = PoolMode { forward: Forward::Dialog, ..PoolMode::HOPS }
 
 fn bed_with(settings: &DialogSettings) -> Bed {
     let mut bed = Bed::plain().with_mode(DIALOG);
-    bed.shard.set_dialogs(settings, 1);
+    bed.set(|setup| setup.settings.dialogs = Some(std::sync::Arc::new(settings.clone())));
     bed
 }
 

@@ -280,7 +280,7 @@ fn an_answer_is_a_sign_of_the_node_that_gave_it() {
     let second = bed.one(0, client(), &invite);
     assert_ne!(first.to, second.to);
     bed.probed(bed.slot(second.to), false);
-    bed.shard.balancer_mut().set_nodes(bed.cluster.nodes());
+    bed.set_nodes();
     for (node, status) in [(&first, 180), (&first, 487), (&second, 180)] {
         let back = bed.one(0, node.to, &answer(&node.bytes, addr(LB), status, node.to));
         assert_eq!((back.to, back.status()), (client(), status));

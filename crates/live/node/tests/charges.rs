@@ -1,18 +1,16 @@
 //! For what a source is charged: for each request that is no retransmission, but the one or two that follow a challenge.
 mod common;
 
-use balance::Members;
 use base::Rate;
-use common::proxy::{LIMITS, PROXY, ProxyBed, STATELESS, client};
+use common::proxy::{PROXY, ProxyBed, STATELESS, client};
 use common::text::{Req, answer};
 use common::*;
 use elastic::estimate::Settings;
 use elastic::queue::QueueSettings;
-use node::{CapacitySource, PoolMode, ProxySettings, QueueSetup};
+use node::{CapacitySource, PoolMode, QueueSetup};
 use route::{Dialogs, Forward, RateSettings, Refusal, SourceLimit};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// A shard with a way of forwarding, behind which whoever gets a request is one of some members.
@@ -21,14 +19,14 @@ struct Way {
     bed: ProxyBed,
 }
 
-fn ways() -> [Way; 4] {
+fn ways() -> Vec<Way> {
     let members = |forward| {
         let mut bed = ProxyBed::plain();
         let mode = PoolMode { forward, dialogs: Dialogs::Member, is_sessionless: false, ..PoolMode::HOPS };
-        bed.shard.set_modes(vec![mode], Members::of([]));
+        bed.set_modes([mode]);
         ProxyBed { mode, ..bed }
     };
-    [
+    vec![
         Way { name: "members, stateless", bed: members(Forward::Stateless) },
         Way { name: "members, transactions", bed: members(Forward::Transaction) },
         Way { name: "next hops, stateless", bed: ProxyBed::plain().with_mode(STATELESS) },
@@ -41,7 +39,7 @@ fn limit(bed: &mut ProxyBed, burst: u32) {
     let rate = Rate { per_second: 1, burst };
     let address = Some(SourceLimit { v4: 32, v6: 64, rate });
     let rates = RateSettings { address, refusal: Refusal::Unavailable, ..RateSettings::default() };
-    bed.shard.set_rates(rates);
+    bed.set(|setup| setup.settings.rates = rates);
 }
 
 fn via(branch: &str) -> String {
@@ -218,16 +216,14 @@ fn what_follows_a_challenge_is_the_same_request() {
 fn queue(with_transactions: bool) -> Bed {
     let mut bed = Bed::new(Site::plain());
     if with_transactions {
-        let settings = ProxySettings { limits: LIMITS, ..ProxySettings::default() };
-        bed.shard = bed.shard.with_transactions(settings, ([9; 16], 77));
         let mode = PoolMode { dialogs: Dialogs::Member, is_sessionless: false, ..PoolMode::HOPS };
-        bed.shard.set_modes(vec![mode], Members::of([]));
+        bed.set_modes([mode]);
     }
     // Credit alone is what they have room by, however much is unanswered.
     let threshold = Duration::from_secs(10);
     let capacity = Settings { maximum: 10.0, threshold, ..Settings::default() };
     let setup = QueueSetup { settings: QueueSettings::default(), source: CapacitySource::Fixed, capacity };
-    bed.shard.set_queues(vec![Some(Arc::new(setup))], 1);
+    bed.set_queues([Some(setup)]);
     bed
 }
 
@@ -299,7 +295,7 @@ fn a_call_that_rings_stays_where_it_is() {
 fn what_was_under_way_before_a_limit_is_free() {
     let mut bed = ProxyBed::plain();
     let mode = PoolMode { dialogs: Dialogs::Member, is_sessionless: false, ..STATELESS };
-    bed.shard.set_modes(vec![mode], Members::of([]));
+    bed.set_modes([mode]);
     let first = passes(&mut bed, &number(1)).expect("there is no limit yet");
     bed.wait(Duration::from_millis(500));
     limit(&mut bed, 1);

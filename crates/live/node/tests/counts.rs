@@ -85,8 +85,10 @@ fn calls_with_one_call_id_count_one_by_one() {
         max_calls: 5,
         pool: PoolId::default(),
     });
-    bed.cluster.set_members(bed.now, &limited.collect::<Vec<_>>());
-    bed.shard.balancer_mut().set_nodes(bed.cluster.nodes());
+    let limited: Vec<_> = limited.collect();
+    let now = bed.now;
+    bed.cluster.set_members(now, &limited);
+    bed.set_nodes();
     let mut taken = Vec::new();
     for party in 0..60 {
         let sent = bed.one(0, client(), &invite(party).bytes());

@@ -214,10 +214,14 @@ fn the_key_changes_in_a_call() {
     let mut call = bed.call("call");
     call.caller.at = addr("127.0.9.2:7000");
     caller_asks(&mut bed, &call, "UPDATE", 2);
-    bed.shard.set_tokens(&Tokens::new(TokenKey([8; 16]), &[KEY], LIFETIME));
+    bed.set(|setup| {
+        setup.settings.tokens = std::sync::Arc::new(Tokens::new(TokenKey([8; 16]), &[KEY], LIFETIME))
+    });
     talk(&mut bed, &call);
     assert_eq!(bed.shard.counters().tokens_refused, 0);
-    bed.shard.set_tokens(&Tokens::new(TokenKey([9; 16]), &[], LIFETIME));
+    bed.set(|setup| {
+        setup.settings.tokens = std::sync::Arc::new(Tokens::new(TokenKey([9; 16]), &[], LIFETIME))
+    });
     let victim = Req { uri: "sip:127.0.8.8".to_owned(), ..call.by_caller("INFO", 50) };
     assert_eq!(bed.one(call.caller.at, &victim.bytes()).status(), 403);
     assert_eq!(bed.shard.counters().tokens_refused, 1);
@@ -428,7 +432,7 @@ fn a_contact_with_a_name_is_asked_for_when_the_200_passes() {
     let found = addr("127.0.4.1:5060");
     let answer =
         Resolved { addresses: vec![(found, 1.0)], partial: false, fresh_for: Duration::from_secs(9) };
-    bed.shard.learn(bed.now, &name, &answer);
+    bed.input(node::ShardInput::Name { name: &name, answer: &answer });
     let call = begun("call", "bob", found, &at_hop, &ok);
     let ack = Req { uri: "sip:bob@phone.example".to_owned(), ..call.by_caller("ACK", 1) };
     assert_eq!(bed.one(client(), &ack.bytes()).to, found);
@@ -449,7 +453,7 @@ fn a_name_that_a_party_moves_to_is_asked_for() {
     let found = addr("127.0.4.1:5070");
     let answer =
         Resolved { addresses: vec![(found, 1.0)], partial: false, fresh_for: Duration::from_secs(9) };
-    bed.shard.learn(bed.now, &name, &answer);
+    bed.input(node::ShardInput::Name { name: &name, answer: &answer });
     let ack = Req { uri: "sip:bob@moved.example:5070".to_owned(), ..call.by_caller("ACK", 2) };
     assert_eq!(bed.one(client(), &ack.bytes()).to, found);
 }

@@ -15,7 +15,7 @@ fn client() -> SocketAddr {
 /// A bed that tells.
 fn bed() -> Bed {
     let mut bed = Bed::new(Site::plain());
-    bed.shard.set_settings(node::PipelineSettings { tell_failures: true, ..bed.shard.settings() });
+    bed.set(|setup| setup.settings.tell_failures = true);
     bed
 }
 

@@ -1,8 +1,7 @@
 //! A pool that forks: all members ring at once, or one after the other (RFC 3261 §16.6 and §16.7).
 mod common;
 
-use balance::policy::RoundRobin;
-use balance::{Health, Members, Pool, Slot};
+use balance::Health;
 use common::dialog::Dialog;
 use common::proxy::{LIMITS, PROXY, ProxyBed, client};
 use common::text::{Req, answer, answer_with, string};
@@ -25,18 +24,13 @@ const MEMBERS: [(&str, u16); 4] =
 /// Three members, and one in the next pool of the route.
 fn bed(fork: Fork) -> ProxyBed {
     let mut bed = ProxyBed::new(&[PROXY], &MEMBERS);
-    let pool = |slots: &[u16]| Pool {
-        policy: Box::new(RoundRobin::new(0)),
-        members: Members::of(slots.iter().map(|&slot| Slot(slot))),
-    };
-    bed.shard.balancer_mut().set_pools(vec![pool(&[0, 1, 2]), pool(&[3])]);
     let mode = PoolMode { fork, ring_time: RING_TIME, ..PoolMode::HOPS };
-    bed.shard.set_modes(vec![mode, mode], Members::All);
+    bed.set_pools([pool_of(mode, 0..3), pool_of(mode, [3])]);
     let choice = |pool| Choice { pool, priority: pool, weight: 1.0 };
     let pools = Pools { choices: vec![choice(0), choice(1)], failover: Failover::default() };
     let rule = Rule { name: "both".to_owned(), target: Target::Pools(pools), ..Rule::default() };
     let routes = Routes { table: Table::new(vec![rule], &[addr(PROXY)]), access: Vec::new() };
-    bed.shard.set_routes(Arc::new(routes), 1);
+    bed.set(|setup| setup.settings.routes = Arc::new(routes));
     bed
 }
 
@@ -172,8 +166,7 @@ fn members_ring_one_after_the_other_and_then_those_of_the_next_pool() {
 fn who_cannot_be_reached_does_not_keep_the_next_one_waiting() {
     let mut bed = bed(Fork::Sequential);
     let first = rung(&mut bed, &call()).remove(0);
-    let (now, to) = (bed.now, first.to);
-    let sent = bed.step(|shard, _, out| shard.unreachable(now, to, &first.bytes, out));
+    let sent = bed.unreachable(first.to, &first.bytes);
     assert_eq!(requests(&sent, Method::Invite).len(), 1);
     assert_eq!(bed.resting(), [first.to]);
 }
@@ -182,10 +175,8 @@ fn who_cannot_be_reached_does_not_keep_the_next_one_waiting() {
 #[test]
 fn the_caller_gets_the_challenges_of_all_members() {
     let mut bed = bed(Fork::Parallel);
-    bed.shard.balancer_mut().set_pools(vec![Pool {
-        policy: Box::new(RoundRobin::new(0)),
-        members: Members::of([0, 1, 2].map(Slot)),
-    }]);
+    let mode = bed.setup.pools[0].mode;
+    bed.set_pools([pool_of(mode, 0..3)]);
     let invites = rung(&mut bed, &call());
     let fields = [
         (401, "WWW-Authenticate", "Digest realm=\"a\""),
@@ -261,7 +252,7 @@ fn members_that_are_known_to_be_dead_do_not_ring() {
     let mut bed = bed(Fork::Parallel);
     let mut nodes = bed.shard.balancer().nodes().to_vec();
     nodes[1].health = Health::Closed;
-    bed.shard.balancer_mut().set_nodes(&nodes);
+    bed.set(|setup| setup.nodes = nodes.into());
     let expected: BTreeSet<_> = [MEMBERS[0].0, MEMBERS[2].0].map(addr).into();
     assert_eq!(addresses(&rung(&mut bed, &call())), expected);
 }
@@ -269,7 +260,7 @@ fn members_that_are_known_to_be_dead_do_not_ring() {
 #[test]
 fn a_request_has_no_more_branches_than_the_limit() {
     let mut bed = bed(Fork::Parallel);
-    bed.shard.set_limits(node::ProxyLimits { branches: 2, ..LIMITS });
+    bed.set(|setup| setup.settings.limits = node::ProxyLimits { branches: 2, ..LIMITS });
     let invites = rung(&mut bed, &call());
     assert_eq!(invites.len(), 2);
     answered(&mut bed, &invites[0], 486);

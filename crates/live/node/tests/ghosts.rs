@@ -1,13 +1,13 @@
 //! Copies of INVITEs that were refused: no call begins whose caller has heard that it is refused.
 mod common;
 
-use common::proxy::{HOPS, LIMITS, PROXY, ProxyBed, client};
+use common::proxy::{HOPS, PROXY, ProxyBed, client};
 use common::text::{Req, answer};
 use common::{Bed, Sent, Site, addr};
 use dialog::CallSettings;
 use elastic::estimate::Settings;
 use elastic::queue::QueueSettings;
-use node::{CapacitySource, DialogSettings, PipelineSettings, PoolMode, ProxySettings, QueueSetup};
+use node::{CapacitySource, DialogSettings, PoolMode, QueueSetup};
 use route::{Dialogs, Forward};
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +30,9 @@ fn next(invite: &Req) -> Vec<u8> {
 fn a_late_copy_of_a_call_that_was_one_too_many_is_refused_as_well() {
     let calls = CallSettings { most: 1, ..CallSettings::default() };
     let mut bed = ProxyBed::plain().with_mode(DIALOG);
-    bed.shard.set_dialogs(&DialogSettings { calls, ..DialogSettings::default() }, 1);
+    bed.set(|setup| {
+        setup.settings.dialogs = Some(Arc::new(DialogSettings { calls, ..DialogSettings::default() }))
+    });
     let call = bed.call("one");
     let invite = Req::new("INVITE", "two", client());
     let refusal = bed.one(client(), &invite.bytes());
@@ -52,14 +54,12 @@ fn a_late_copy_of_a_call_that_was_one_too_many_is_refused_as_well() {
 #[test]
 fn a_late_copy_of_a_call_that_a_queue_refused_is_refused_as_well() {
     let mut bed = Bed::new(Site::plain());
-    let settings = ProxySettings { limits: LIMITS, ..ProxySettings::default() };
-    bed.shard = bed.shard.with_transactions(settings, ([9; 16], 77));
-    bed.shard.set_modes(vec![MEMBERS], balance::Members::of([]));
+    bed.set_modes([MEMBERS]);
     let capacity = Settings { maximum: 1.0, ..Settings::default() };
     let mut setup =
         QueueSetup { settings: QueueSettings::default(), source: CapacitySource::Fixed, capacity };
     setup.settings.bound = Duration::from_millis(600);
-    bed.shard.set_queues(vec![Some(Arc::new(setup))], 1);
+    bed.set_queues([Some(setup)]);
     let invite = |number: usize| Req::new("INVITE", &format!("call{number}"), client());
     let mut refused = Vec::new();
     for number in 0..60 {
@@ -102,12 +102,10 @@ fn a_late_copy_of_a_call_that_a_queue_refused_is_refused_as_well() {
 #[test]
 fn a_late_copy_of_a_call_that_was_cancelled_while_it_waited_goes_nowhere() {
     let mut bed = Bed::new(Site::plain());
-    let settings = ProxySettings { limits: LIMITS, ..ProxySettings::default() };
-    bed.shard = bed.shard.with_transactions(settings, ([9; 16], 77));
-    bed.shard.set_modes(vec![MEMBERS], balance::Members::of([]));
+    bed.set_modes([MEMBERS]);
     let capacity = Settings { maximum: 10.0, ..Settings::default() };
     let setup = QueueSetup { settings: QueueSettings::default(), source: CapacitySource::Fixed, capacity };
-    bed.shard.set_queues(vec![Some(Arc::new(setup))], 1);
+    bed.set_queues([Some(setup)]);
     let invite = |number: usize| Req::new("INVITE", &format!("call{number}"), client());
     (0..4).for_each(|number| drop(bed.receive(0, client(), &invite(number).bytes())));
     let told = bed.receive(0, client(), &Req::new("CANCEL", "call3", client()).bytes());
@@ -121,22 +119,20 @@ fn a_late_copy_of_a_call_that_was_cancelled_while_it_waited_goes_nowhere() {
 #[test]
 fn copies_are_known_where_requests_have_transactions() {
     let invite = Req::new("INVITE", "call", client()).bytes();
-    let stopping = |settings: PipelineSettings, now| PipelineSettings {
-        stopping: Some(now + Duration::from_secs(10)),
-        ..settings
+    let stop = |bed: &mut testbed::Bed| {
+        let end = bed.now + Duration::from_secs(10);
+        bed.set(|setup| setup.stopping = Some(end));
     };
     let mut bed = ProxyBed::plain().with_mode(DIALOG);
-    let settings = bed.shard.settings();
-    bed.shard.set_settings(stopping(settings, bed.now));
+    stop(&mut bed);
     let refusal = bed.one(client(), &invite);
-    bed.shard.set_settings(settings);
+    bed.set(|setup| setup.stopping = None);
     bed.wait(Duration::from_secs(2));
     assert_eq!(bed.one(client(), &invite).bytes, refusal.bytes);
     let mut bed = Bed::new(Site::plain());
-    let settings = bed.shard.settings();
-    bed.shard.set_settings(stopping(settings, bed.now));
+    stop(&mut bed);
     assert_eq!(bed.one(0, client(), &invite).status(), 503);
-    bed.shard.set_settings(settings);
+    bed.set(|setup| setup.stopping = None);
     let taken = bed.one(0, client(), &invite).to;
     assert!(bed.is_node(taken));
 }

@@ -49,7 +49,7 @@ fn who_is_known_to_one_shard_is_known_to_all() {
     attack(&mut one, "bob");
     assert!(!one.judged.is_empty());
     for judgement in one.judged.drain(..) {
-        other.shard.hear(judgement);
+        other.input(node::ShardInput::Judged(&judgement));
     }
     let request = Req { call_id: "elsewhere".into(), ..call("c", "bob", alice) };
     let invite = other.with_credentials("alice", alice, &request);

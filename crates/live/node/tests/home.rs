@@ -4,14 +4,13 @@ mod common;
 #[path = "common/home.rs"]
 mod domain;
 
-use base::{Flow, Outbox};
 use common::dialog::Dialog;
 use common::proxy::PROXY;
 use common::text::{Req, answer};
 use common::{Sent, addr};
 use domain::{ALICE, BOB, Bed, authorized, call, register};
 use location::Reach;
-use node::{HomeCounters, HomeReport, LogIns, LookUps, Orphans, PipelineSettings, Routes, WrongPassword};
+use node::{HomeCounters, HomeReport, LogIns, LookUps, Orphans, Routes, WrongPassword};
 use route::{Conditions, Rule, Table, Target};
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,14 +45,11 @@ fn a_proxy_that_adds_no_path_is_told_of() {
     let conditions = Conditions { sources: vec!["127.0.9.0/24".parse().unwrap()], ..Conditions::default() };
     let rule = Rule { conditions, target: Target::Location, ..Rule::default() };
     let table = Table::new(vec![rule], &[addr(PROXY)]);
-    bed.shard.set_routes(Arc::new(Routes { table, access: Vec::new() }), 1);
+    bed.set(|setup| setup.settings.routes = Arc::new(Routes { table, access: Vec::new() }));
     let sent = bed.receive(alice, &call("c", "bob", alice).bytes());
     let at_edge = sent.last().expect("it goes to the proxy");
     assert_eq!(at_edge.to, edge);
-    let mut explained = |bytes: &[u8]| {
-        let mut out = Outbox::default();
-        bed.shard.explain(bed.now, Flow::udp(0, edge), bytes, &mut out).map(|_| ()).unwrap_err()
-    };
+    let mut explained = |bytes: &[u8]| bed.explain(edge, bytes).map(|_| ()).unwrap_err();
     let via = format!("Via: SIP/2.0/UDP {edge};branch=z9hG4bK-back\r\nVia:");
     let back = String::from_utf8_lossy(&at_edge.bytes).replacen("Via:", &via, 1);
     let answer = explained(back.as_bytes());
@@ -95,8 +91,7 @@ fn a_member_calls_a_user() {
     let (mut bed, bob, gateway) = (Bed::new(true, Reach::Source), addr(BOB), addr("127.0.1.1:5060"));
     let request = bed.with_credentials("bob", bob, &register("bob", bob, "sip:me@127.0.9.2:6000"));
     assert_eq!(bed.one(bob, &request.bytes()).status(), 200);
-    bed.shard.set_hops(&[Flow::udp(0, gateway)]);
-    bed.shard.set_modes(vec![node::PoolMode::default()], balance::Members::of([]));
+    bed.set_members(&[gateway], node::PoolMode::default());
     let sent = bed.receive(gateway, &call("c", "bob", gateway).bytes());
     assert_eq!(sent.last().map(|sent| sent.to), Some(bob), "{sent:#?}");
 }
@@ -236,9 +231,8 @@ fn nobody_is_somebody_else() {
 #[test]
 fn a_made_up_dialog_is_no_password() {
     let (mut bed, bob, hop) = (Bed::new(true, Reach::Source), addr(BOB), addr("127.0.1.1:5060"));
-    bed.shard.set_hops(&[Flow::udp(0, hop)]);
-    let settings = PipelineSettings { orphans: Orphans::Balance, ..bed.shard.settings() };
-    bed.shard.set_settings(settings);
+    bed.set_members(&[hop], node::PoolMode::default());
+    bed.set(|setup| setup.settings.orphans = Orphans::Balance);
     let request = Req { to_tag: Some("x".to_owned()), ..call("c", "bob", bob) };
     assert_eq!(bed.one(bob, &request.bytes()).status(), 481);
     let request = Req { uri: "sip:+49@elsewhere.example".to_owned(), ..request };

@@ -22,7 +22,7 @@ fn a_failure_is_told_once_and_heeded_by_the_others() {
     let dead = addr(HOPS[0]);
     let lost: Vec<_> = calls.iter().filter(|sent| sent.to == dead).collect();
     for sent in &lost {
-        let moved = bed.step(|shard, now, out| shard.unreachable(now, dead, &sent.bytes, out));
+        let moved = bed.unreachable(dead, &sent.bytes);
         assert_eq!((moved.len(), moved[0].to), (1, addr(HOPS[1])));
     }
     let until = bed.now + Duration::from_secs(32);
@@ -32,7 +32,7 @@ fn a_failure_is_told_once_and_heeded_by_the_others() {
 
     let mut other = ProxyBed::new(&["127.0.0.1:5060"], &hops);
     let nodes = bed.shard.balancer().nodes().to_vec();
-    other.shard.balancer_mut().set_nodes(&nodes);
+    other.set(|setup| setup.nodes = nodes.into());
     assert!((0..20).all(|n| other.invite(&invite(n)).to == addr(HOPS[1])));
     assert_eq!(signs(&mut other), [], "what it was told it tells nobody");
     other.wait(Duration::from_secs(33));

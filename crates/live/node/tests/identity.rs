@@ -4,7 +4,6 @@ mod common;
 #[path = "common/home.rs"]
 mod domain;
 
-use base::Flow;
 use common::addr;
 use common::proxy::PROXY;
 use common::text::{Req, answer_with};
@@ -50,15 +49,14 @@ fn a_user_asserts_no_identity() {
 #[test]
 fn who_is_called_by_a_member_asserts_no_identity() {
     let (mut bed, member, callee) = (Bed::new(true, Reach::Source), addr("127.0.1.1:5060"), addr(BOB));
-    bed.shard.set_hops(&[Flow::udp(0, member)]);
     let mode = node::PoolMode {
         forward: route::Forward::Stateless,
         dialogs: route::Dialogs::Member,
         is_sessionless: false,
         ..node::PoolMode::HOPS
     };
-    bed.shard.set_modes(vec![mode], balance::Members::of([]));
-    bed.shard.set_routes(std::sync::Arc::default(), 1);
+    bed.set_members(&[member], mode);
+    bed.set(|setup| setup.settings.routes = std::sync::Arc::default());
     let invite = Req { uri: format!("sip:bob@{callee}"), ..Req::new("INVITE", "c", member) };
     let at_callee = bed.one(member, &pretending(invite).bytes());
     assert_eq!((at_callee.to, value(&at_callee.bytes, IDENTITIES[0]).is_some()), (callee, true));
@@ -74,8 +72,7 @@ fn who_is_called_by_a_member_asserts_no_identity() {
 #[test]
 fn a_trusted_element_asserts_an_identity() {
     let (mut bed, gateway) = (with_bob(), addr("127.0.1.1:5060"));
-    bed.shard.set_hops(&[Flow::udp(0, gateway)]);
-    bed.shard.set_modes(vec![node::PoolMode::default()], balance::Members::of([]));
+    bed.set_members(&[gateway], node::PoolMode::default());
     let sent = bed.receive(gateway, &pretending(call("c", "bob", gateway)).bytes());
     let edge = addr("127.0.8.1:5060");
     let invite = bed.with_credentials("alice", edge, &call("d", "bob", edge));
@@ -104,10 +101,8 @@ fn an_address_or_name_of_ours_is_a_local_identity() {
     ] {
         let (mut bed, alice) = (with_bob(), addr(ALICE));
         let names = vec![("sip.example.net".to_owned(), Some(5060))];
-        bed.shard.set_topology(std::sync::Arc::new(node::Topology::new(
-            vec![node::Listener::udp(addr(PROXY))],
-            names,
-        )));
+        let topology = node::Topology::new(vec![node::Listener::udp(addr(PROXY))], names);
+        bed.set(|setup| setup.topology = std::sync::Arc::new(topology));
         let request = Req { from: from.into(), ..call("c", "bob", alice) };
         let invite = bed.with_credentials("alice", alice, &request);
         let sent = bed.receive(alice, &invite.bytes());

@@ -54,7 +54,7 @@ fn a_request_is_in_memory_once() {
 fn a_flood_of_long_requests_is_refused_before_short_ones_are() {
     let mut bed = ProxyBed::plain();
     let limits = ProxyLimits { transactions: 100_000, memory: 32 << 20, ..LIMITS };
-    bed.shard.set_limits(limits);
+    bed.set(|setup| setup.settings.limits = limits);
     let mut refused = 0;
     for call in 0..2_000 {
         let sent = bed.receive(0, client(), &long("INVITE", &format!("flood-{call}"), 60_000, true));
@@ -84,7 +84,7 @@ fn calls_can_end_where_new_ones_find_no_memory() {
     // Too little for what is new. What is within a dialog has a quarter more.
     let bye = call.by_caller("BYE", 2).bytes();
     let limit = 256 * (bye.len() - 10);
-    bed.shard.set_limits(ProxyLimits { memory: limit, ..LIMITS });
+    bed.set(|setup| setup.settings.limits = ProxyLimits { memory: limit, ..LIMITS });
     let refused = bed.one(client(), &long("INVITE", "next", bye.len(), true));
     assert_eq!((refused.status(), refused.message().header("Retry-After")), (503, Some(&b"10"[..])));
     assert_eq!(bed.one(client(), &bye).to, addr(HOPS[0]));
@@ -102,7 +102,7 @@ fn cancels_take_no_more_memory_than_there_is() {
     }
     // Somewhat more than they take, with the reserve.
     let most = memory(&bed) + 10_000;
-    bed.shard.set_limits(ProxyLimits { memory: most / 5 * 4, ..LIMITS });
+    bed.set(|setup| setup.settings.limits = ProxyLimits { memory: most / 5 * 4, ..LIMITS });
     for call in 0..400 {
         let cancel = invite(call).same_branch("CANCEL", None).bytes();
         let sent = bed.receive(0, client(), &cancel);
@@ -117,7 +117,7 @@ fn cancels_take_no_more_memory_than_there_is() {
 fn pool(max_sessions: usize) -> Bed {
     let mut bed = Bed::new(Site::plain());
     let settings = balance::SessionSettings { max_sessions, ..balance::SessionSettings::default() };
-    bed.shard.balancer_mut().set_settings(settings);
+    bed.set(|setup| setup.settings.sessions = settings);
     bed
 }
 

@@ -1,30 +1,23 @@
 //! A shard with a pool and next hops: each message finds its way of forwarding.
 mod common;
 
-use balance::{Members, PolicyKind, Pool, Slot};
+use balance::{Members, Slot};
 use common::dialog::Dialog;
-use common::proxy::{LIMITS, PROXY, ProxyBed, client};
+use common::proxy::{PROXY, ProxyBed, client, hops};
 use common::text::{Req, answer};
 use common::*;
-use node::{PoolMode, ProxySettings};
+use node::PoolMode;
 
 const HOP: &str = "127.0.2.1:5060";
 
 /// Three members, and a next hop.
 fn bed() -> Bed {
     let mut site = Site::plain();
-    let members = site.nodes.len();
+    let members = site.nodes.len() as u16;
     site.nodes.push((HOP, 0));
-    let settings = ProxySettings { limits: LIMITS, ..ProxySettings::default() };
-    let mut bed = Bed::new(Site { nodes: site.nodes.clone(), ..Site::plain() });
-    bed.shard = Bed::new(site).shard.with_transactions(settings, ([9; 16], 77));
-    bed.set_members(&(0..=members).collect::<Vec<_>>());
-    let slots = |slots: core::ops::Range<usize>| Members::of(slots.map(|slot| Slot(slot as u16)));
-    let pools =
-        [(PolicyKind::RoundRobin, slots(0..members)), (PolicyKind::Hash, slots(members..members + 1))];
-    let pool = |(policy, members): (PolicyKind, Members)| Pool { policy: policy.make(0), members };
-    bed.shard.balancer_mut().set_pools(pools.map(pool).into());
-    bed.shard.set_modes(vec![PoolMode::default(), PoolMode::HOPS], slots(members..members + 1));
+    let mut bed = Bed::new(site);
+    let hop = Members::of([Slot(members)]);
+    bed.set_pools([pool_of(PoolMode::default(), 0..members), hops(PoolMode::HOPS, hop)]);
     bed
 }
 

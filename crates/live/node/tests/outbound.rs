@@ -63,7 +63,10 @@ fn a_node_calls_a_name() {
     assert_eq!(bed.events, [ShardEvent::LookUp(asked.clone())], "asked for once");
     assert_eq!(bed.shard.balancer().counts(), balance::TableCounts::default(), "nothing began");
     // The listener is of IPv4, so the other address is of no use.
-    bed.shard.learn(bed.now, &asked, &answer(&[("[2001:db8::7]:5080", 1.0), ("127.0.7.7:5080", 1.0)]));
+    bed.input(node::ShardInput::Name {
+        name: &asked,
+        answer: &answer(&[("[2001:db8::7]:5080", 1.0), ("127.0.7.7:5080", 1.0)]),
+    });
     let first = bed.one(0, node, &invite.bytes());
     assert_eq!(first.to, addr("127.0.7.7:5080"));
     assert_eq!(bed.load().calls, 1);
@@ -82,7 +85,7 @@ fn a_name_that_does_not_exist_or_leads_nowhere() {
         let uri = format!("sip:{host}");
         let invite = Req { uri: uri.clone(), ..Req::new("INVITE", &uri, node) };
         bed.dropped(0, node, &invite.bytes(), "unresolved");
-        bed.shard.learn(bed.now, &name(host, None), &answer(addresses));
+        bed.input(node::ShardInput::Name { name: &name(host, None), answer: &answer(addresses) });
         let sent = bed.one(0, node, &invite.bytes());
         assert_eq!((sent.to, sent.status()), (node, 502), "{uri}");
         bed.assert_idle();
@@ -106,7 +109,10 @@ fn a_callee_with_a_name_is_hung_up_on() {
     let call = Dialog::inbound(&mut bed, "named", client, 0);
     let bye = Req { uri: "sip:alice@phone.example".to_owned(), ..call.by_callee("BYE", 1) };
     bed.dropped(0, call.callee.at, &bye.bytes(), "unresolved");
-    bed.shard.learn(bed.now, &name("phone.example", None), &answer(&[("127.0.9.9:5060", 1.0)]));
+    bed.input(node::ShardInput::Name {
+        name: &name("phone.example", None),
+        answer: &answer(&[("127.0.9.9:5060", 1.0)]),
+    });
     assert_eq!(bed.one(0, call.callee.at, &bye.bytes()).to, client);
 }
 
@@ -119,7 +125,7 @@ fn a_node_that_hangs_up_on_nobody_has_done_with_the_call() {
         bed.dropped(0, call.callee.at, &bye.bytes(), "unresolved");
         assert_eq!(bed.load().calls, 1);
         if let Some(answer) = answers {
-            bed.shard.learn(bed.now, &name("nowhere.example", None), &answer);
+            bed.input(node::ShardInput::Name { name: &name("nowhere.example", None), answer: &answer });
             assert_eq!(bed.one(0, call.callee.at, &bye.bytes()).status(), 502);
         }
         bed.wait(Duration::from_secs(33));

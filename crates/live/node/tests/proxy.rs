@@ -44,8 +44,7 @@ fn while_stopping_only_new_requests_are_refused() {
     let mut bed = Bed::plain();
     let call = bed.call("running");
     let stopping = Some(bed.now + Duration::from_secs(20));
-    let (orphans, epoch_unix) = (node::Orphans::Reject, 1_800_000_000);
-    bed.shard.set_settings(node::PipelineSettings { orphans, epoch_unix, stopping, tell_failures: false });
+    bed.set(|setup| (setup.stopping, setup.settings.orphans) = (stopping, node::Orphans::Reject));
     let refused = bed.one(client(), &Req::new("INVITE", "new", client()).bytes());
     let answer = wire::scan(&refused.bytes).expect("a response");
     assert_eq!((refused.status(), answer.header("Retry-After")), (503, Some(&b"21"[..])));
@@ -236,7 +235,7 @@ fn a_failed_hop_is_passed_by() {
     assert!((4..=16).contains(&to_first), "{to_first} of 20");
     let at_first = calls.iter().find(|sent| sent.to == addr(HOPS[0])).expect("one");
     let quoted = &at_first.bytes[..200];
-    let sent = bed.step(|shard, now, out| shard.unreachable(now, addr(HOPS[0]), quoted, out));
+    let sent = bed.unreachable(addr(HOPS[0]), quoted);
     assert_eq!((sent.len(), sent[0].to), (1, addr(HOPS[1])));
     let invite = |n: usize| Req::new("INVITE", &format!("late{n}"), client());
     assert!((0..20).all(|n| bed.invite(&invite(n)).to == addr(HOPS[1])), "it rests");
@@ -254,7 +253,7 @@ fn a_forged_icmp_error_does_nothing() {
     let branch = String::from_utf8(at_hop.branch()).unwrap();
     let last = if branch.ends_with('0') { "g" } else { "0" };
     let forged = replaced(&at_hop.bytes, &branch, &format!("{}{last}", &branch[..branch.len() - 1]));
-    assert_eq!(bed.step(|shard, now, out| shard.unreachable(now, at_hop.to, &forged, out)), []);
+    assert_eq!(bed.unreachable(at_hop.to, &forged), []);
     assert_eq!(bed.resting(), []);
 }
 
@@ -297,11 +296,11 @@ fn an_icmp_error_is_about_the_address_that_the_request_went_to() {
     let at_hop = bed.invite(&Req::new("INVITE", "call", client()));
     let other = addr(HOPS.into_iter().find(|&hop| addr(hop) != at_hop.to).expect("there are two"));
     for elsewhere in [other, addr("127.0.8.8:5060"), (at_hop.to.ip(), 5061).into()] {
-        let sent = bed.step(|shard, now, out| shard.unreachable(now, elsewhere, &at_hop.bytes, out));
+        let sent = bed.unreachable(elsewhere, &at_hop.bytes);
         assert_eq!(sent, [], "{elsewhere}");
         assert_eq!(bed.resting(), [], "{elsewhere}");
     }
-    let sent = bed.step(|shard, now, out| shard.unreachable(now, at_hop.to, &at_hop.bytes, out));
+    let sent = bed.unreachable(at_hop.to, &at_hop.bytes);
     assert_eq!((sent.len(), sent[0].to), (1, other));
     assert_eq!(bed.resting(), [at_hop.to]);
 }
@@ -350,7 +349,9 @@ fn what_is_counted_needs_a_from_tag() {
 fn a_loop_across_a_change_of_key() {
     let mut bed = Bed::plain();
     let looped = bed.invite(&Req::new("INVITE", "loop", client()));
-    bed.shard.set_tokens(&Tokens::new(TokenKey([8; 16]), &[KEY], LIFETIME));
+    bed.set(|setup| {
+        setup.settings.tokens = std::sync::Arc::new(Tokens::new(TokenKey([8; 16]), &[KEY], LIFETIME))
+    });
     assert_eq!(bed.one(addr(HOPS[0]), &looped.bytes).status(), 482);
 }
 
@@ -394,7 +395,7 @@ fn what_is_invalid_is_refused_statelessly() {
 #[test]
 fn a_full_proxy_refuses_what_is_new() {
     let mut bed = Bed::plain();
-    bed.shard.set_limits(ProxyLimits { transactions: 2, ..LIMITS });
+    bed.set(|setup| setup.settings.limits = ProxyLimits { transactions: 2, ..LIMITS });
     let at_hop = bed.invite(&Req::new("INVITE", "call", client()));
     assert_eq!(bed.one(client(), &Req::new("INVITE", "next", client()).bytes()).status(), 503);
     assert_eq!(bed.shard.proxy_report().expect("it has next hops").transactions, 2);
@@ -408,7 +409,7 @@ fn a_full_proxy_refuses_what_is_new() {
 fn the_reserve_is_for_requests_whose_token_holds() {
     let mut bed = Bed::plain();
     let calls: Vec<_> = (0..4).map(|n| bed.call(&format!("call-{n}"))).collect();
-    bed.shard.set_limits(ProxyLimits { transactions: 16, ..LIMITS });
+    bed.set(|setup| setup.settings.limits = ProxyLimits { transactions: 16, ..LIMITS });
     for n in 0..50 {
         let made_up =
             Req { to_tag: Some(format!("x{n}")), ..Req::new("MESSAGE", &format!("m{n}"), client()) };
@@ -429,7 +430,7 @@ fn the_reserve_is_for_requests_whose_token_holds() {
 fn one_call_cannot_fill_the_reserve() {
     let mut bed = Bed::plain();
     let calls: Vec<_> = (0..4).map(|n| bed.call(&format!("call-{n}"))).collect();
-    bed.shard.set_limits(ProxyLimits { transactions: 64, ..LIMITS });
+    bed.set(|setup| setup.settings.limits = ProxyLimits { transactions: 64, ..LIMITS });
     for n in 0..100 {
         bed.one(client(), &Req::new("MESSAGE", &format!("m{n}"), client()).bytes());
     }
@@ -468,14 +469,14 @@ fn options_about_itself_are_answered() {
     for uri in [format!("sip:bob@{PROXY}"), format!("sip:{}", HOPS[0])] {
         assert_eq!(bed.one(client(), &options(&uri, &uri).bytes()).to, addr(HOPS[0]));
     }
-    bed.shard.set_limits(ProxyLimits { transactions: 0, memory: 0, ..LIMITS });
+    bed.set(|setup| setup.settings.limits = ProxyLimits { transactions: 0, memory: 0, ..LIMITS });
     assert_eq!(
         bed.one(client(), &options(&itself[0], "full").bytes()).status(),
         503,
         "as an INVITE would fare"
     );
-    bed.shard.set_limits(LIMITS);
-    bed.shard.set_hops(&[]);
+    bed.set(|setup| setup.settings.limits = LIMITS);
+    bed.set(|setup| testbed::set_members(setup, &[]));
     assert_eq!(bed.one(client(), &options(&itself[0], "nowhere").bytes()).status(), 503);
     bed.assert_forgets();
 }

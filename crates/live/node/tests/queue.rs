@@ -2,17 +2,15 @@
 mod common;
 
 use balance::Slot;
-use base::Outbox;
-use common::proxy::{LIMITS, PROXY, client};
+use common::proxy::{PROXY, client};
 use common::text::{Req, answer};
 use common::*;
 use elastic::estimate::Settings;
 use elastic::queue::{Choice, LengthSettings, Moves, Overflow, QueueSettings};
-use node::{CapacitySource, PoolMode, ProxySettings, QueueSetup, QueueTurn};
+use node::{CapacitySource, PoolMode, QueueSetup, QueueTurn};
 use proptest::prelude::*;
 use route::Dialogs;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 const MODE: PoolMode = PoolMode { dialogs: Dialogs::Member, is_sessionless: false, ..PoolMode::HOPS };
@@ -28,7 +26,7 @@ fn queue(capacity: f64, source: CapacitySource) -> QueueSetup {
 }
 
 fn set(bed: &mut Bed, setup: QueueSetup) {
-    bed.shard.set_queues(vec![Some(Arc::new(setup))], 1);
+    bed.set_queues([Some(setup)]);
 }
 
 /// A balancer without transactions whose members take ten calls a second.
@@ -39,9 +37,7 @@ fn bed() -> Bed {
 }
 
 fn with_transactions(mut bed: Bed) -> Bed {
-    let settings = ProxySettings { limits: LIMITS, ..ProxySettings::default() };
-    bed.shard = bed.shard.with_transactions(settings, ([9; 16], 77));
-    bed.shard.set_modes(vec![MODE], balance::Members::of([]));
+    bed.set_modes([MODE]);
     bed
 }
 
@@ -146,9 +142,7 @@ fn a_caller_that_is_gone_gets_no_member() {
     set(&mut bed, setup);
     let trying = calls(&mut bed, 4).remove(3).remove(0);
     let lost = |bed: &mut Bed, to, quoted: &[u8]| {
-        let mut out = Outbox::default();
-        bed.shard.unreachable(bed.now, to, quoted, &mut out);
-        assert_eq!(bed.done(out), []);
+        assert_eq!(bed.unreachable(to, quoted), []);
         waiting(bed)
     };
     let other = String::from_utf8(trying.bytes.clone()).expect("text").replace("call3", "call9");
@@ -276,12 +270,7 @@ fn a_dead_member_pulls_nothing_and_one_that_is_back_does() {
     bed.port_closed(2);
     let sent = calls(&mut bed, 3);
     assert_eq!(sent.iter().map(Vec::len).collect::<Vec<_>>(), [1, 0, 0]);
-    for _ in 0..5 {
-        bed.probed(1, true);
-    }
-    // As the control plane has it: with the nodes the queues are told.
-    set(&mut bed, queue(10.0, CapacitySource::Fixed));
-    let sent = bed.wait(ms(1));
+    let sent: Vec<_> = (0..5).flat_map(|_| bed.probed(1, true)).collect();
     assert_eq!(sent.iter().map(|sent| bed.slot(sent.to)).collect::<Vec<_>>(), [1]);
 }
 
@@ -298,9 +287,8 @@ fn a_member_gets_what_it_has_announced() {
     set(&mut bed, queue(100.0, CapacitySource::Announced));
     calls(&mut bed, 1);
     assert!((capacity(&bed, 0) - 50.0).abs() < 1e-9, "half of the most at the beginning");
-    let mut out = Outbox::default();
     for (slot, announced) in [(0, 20.0), (1, 1_000.0), (2, 0.0)] {
-        bed.shard.announce(bed.now, Slot(slot), announced, &mut out);
+        bed.input(node::ShardInput::Capacity { slot: Slot(slot), capacity: announced });
     }
     let known: Vec<_> = (0..3).map(|slot| capacity(&bed, slot)).collect();
     assert_eq!(known, [20.0, 100.0, 0.0]);
@@ -309,7 +297,7 @@ fn a_member_gets_what_it_has_announced() {
     let report = bed.shard.queue_reports().remove(0).expect("the pool has a queue");
     assert!(report.members.iter().all(|member| member.is_silent));
     // What was announced outlives a change of the queue.
-    bed.shard.announce(bed.now, Slot(0), 30.0, &mut out);
+    bed.input(node::ShardInput::Capacity { slot: Slot(0), capacity: 30.0 });
     let mut setup = queue(100.0, CapacitySource::Announced);
     setup.settings.choice = Choice::IndexPacking;
     set(&mut bed, setup);
@@ -368,7 +356,8 @@ fn what_members_have_shown_outlives_the_queue() {
     other.one(0, client(), &invite("second"));
     let ids: Vec<_> = other.shard.balancer().nodes().iter().map(|node| node.id).collect();
     for (id, capacity) in ids.into_iter().zip(&shown) {
-        other.shard.learned(other.now, balance::PoolId::default(), id, *capacity);
+        let pool = balance::PoolId::default();
+        other.input(node::ShardInput::Learned { pool, node: id, capacity: *capacity });
     }
     other.one(0, client(), &invite("third"));
     assert_eq!((0..3).map(|slot| capacity(&other, slot)).collect::<Vec<_>>(), shown);
@@ -387,10 +376,8 @@ fn what_waits_before_a_stop_has_its_turn() {
         setup.settings.bound = Duration::from_secs(5);
         set(&mut bed, setup);
         calls(&mut bed, 5);
-        let Site { orphans, epoch_unix, .. } = bed.site;
         let stopping = Some(bed.now + Duration::from_secs(20));
-        let settings = node::PipelineSettings { orphans, epoch_unix, stopping, tell_failures: false };
-        bed.shard.set_settings(settings);
+        bed.set(|setup| setup.stopping = stopping);
         let refused = receive(&mut bed, &invite("late"));
         assert_eq!(refused.iter().map(Sent::status).collect::<Vec<_>>(), [503]);
         assert_eq!(waiting(&bed), 2);
@@ -409,14 +396,15 @@ fn monitors_that_fall_silent_cost_no_calls() {
         setup.capacity.threshold = ms(10);
         set(&mut bed, setup);
         carry(&mut bed, 1, ms(1));
-        let mut out = Outbox::default();
-        (0..3).filter(|_| was_heard).for_each(|slot| bed.shard.announce(bed.now, Slot(slot), 40.0, &mut out));
+        (0..3).filter(|_| was_heard).for_each(|slot| {
+            drop(bed.input(node::ShardInput::Capacity { slot: Slot(slot), capacity: 40.0 }))
+        });
         // A fifth of what was announced, or of what all begin with, would be less than half of the calls.
         assert_eq!(carry(&mut bed, 60, ms(1)), 0, "was heard: {was_heard}");
         let report = bed.shard.queue_reports().remove(0).expect("the pool has a queue");
         assert!(report.members.iter().all(|member| member.is_silent));
         // And a word of the monitor holds again at once.
-        bed.shard.announce(bed.now, Slot(0), 10.0, &mut out);
+        bed.input(node::ShardInput::Capacity { slot: Slot(0), capacity: 10.0 });
         assert!((capacity(&bed, 0) - 10.0).abs() < 1e-9);
     }
 }
@@ -428,8 +416,7 @@ fn a_slow_member_whose_monitor_is_silent_gets_less() {
     setup.capacity.threshold = ms(10);
     set(&mut bed, setup);
     carry(&mut bed, 1, ms(1));
-    let mut out = Outbox::default();
-    (0..3).for_each(|slot| bed.shard.announce(bed.now, Slot(slot), 40.0, &mut out));
+    (0..3).for_each(|slot| drop(bed.input(node::ShardInput::Capacity { slot: Slot(slot), capacity: 40.0 })));
     carry(&mut bed, 60, ms(15));
     let (slow, quick) = (capacity(&bed, 0), capacity(&bed, 1));
     assert!(slow < 0.5 * quick && slow >= 0.2 * 40.0, "{slow} {quick}");
@@ -477,8 +464,7 @@ fn with_transactions_the_member_that_pulls_has_the_call() {
 fn without_its_queue_what_waited_goes_its_way() {
     let mut bed = bed();
     calls(&mut bed, 5);
-    bed.shard.set_queues(vec![None], 1);
-    let sent = bed.wait(ms(1));
+    let sent = bed.set_queues([None]);
     assert_eq!(sent.len(), 2);
     assert_eq!(bed.shard.open_transactions(), 5);
 }
@@ -563,13 +549,10 @@ proptest! {
                 },
                 Step::Wait(millis) => bed.wait(ms(millis)),
                 Step::Member(slot, alive) => {
-                    bed.probed(slot, alive);
-                    Vec::new()
+                    bed.probed(slot, alive)
                 }
                 Step::Announce(slot, capacity) => {
-                    let mut out = Outbox::default();
-                    bed.shard.announce(bed.now, Slot(slot), capacity, &mut out);
-                    bed.done(out)
+                    bed.input(node::ShardInput::Capacity { slot: Slot(slot), capacity })
                 }
                 Step::Queue(which) => {
                     let source = match which {
@@ -578,9 +561,8 @@ proptest! {
                         2 => Some(CapacitySource::Announced),
                         _ => Some(CapacitySource::Responses),
                     };
-                    let queues = source.map(|source| Arc::new(with_moves(queue(5.0, source))));
-                    bed.shard.set_queues(vec![queues], 1);
-                    Vec::new()
+                    let queues = source.map(|source| with_moves(queue(5.0, source)));
+                    bed.set_queues([queues])
                 }
             };
             note(&sent, &mut at_members);
@@ -609,7 +591,9 @@ proptest! {
 #[test]
 fn a_shard_has_its_part_of_a_capacity() {
     let mut bed = Bed::new(Site::plain());
-    bed.shard.set_queues(vec![Some(Arc::new(queue(10.0, CapacitySource::Fixed)))], 4);
+    let identity = node::ShardIdentity { shards: 4, ..node::ShardIdentity::only([9; 16], 77) };
+    bed.inner = testbed::Bed::with_identity(identity, bed.setup.clone());
+    set(&mut bed, queue(10.0, CapacitySource::Fixed));
     calls(&mut bed, 1);
     assert!((capacity(&bed, 0) - 2.5).abs() < 1e-9);
     let report = bed.shard.queue_reports().remove(0).expect("the pool has a queue");

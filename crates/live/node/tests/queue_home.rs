@@ -4,7 +4,6 @@ mod common;
 #[path = "common/home.rs"]
 mod domain;
 
-use base::Flow;
 use common::text::{Req, answer};
 use common::{Sent, addr, proxy::PROXY};
 use domain::{ALICE, Bed, PASSWORD, authorized, authorized_for, call};
@@ -22,16 +21,15 @@ const MEMBERS: [&str; 2] = ["127.0.1.1:5060", "127.0.1.2:5060"];
 /// Two members, each with room for one call at once and ten a second, and callers who are asked for credentials.
 fn bed() -> Bed {
     let mut bed = Bed::new(true, Reach::Source);
-    bed.shard.set_hops(&MEMBERS.map(|member| Flow::udp(0, addr(member))));
     let mode = PoolMode { dialogs: Dialogs::Member, is_sessionless: false, ..PoolMode::HOPS };
-    bed.shard.set_modes(vec![mode], balance::Members::of([]));
+    bed.set_members(&MEMBERS.map(addr), mode);
     let target = Target::Pools(Pools::one(0));
     let rule = Rule { name: "calls".to_owned(), authenticate: true, target, ..Rule::default() };
     let table = Table::new(vec![rule], &[addr(PROXY)]);
-    bed.shard.set_routes(Arc::new(Routes { table, access: Vec::new() }), 1);
+    bed.set(|setup| setup.settings.routes = Arc::new(Routes { table, access: Vec::new() }));
     let capacity = Settings { maximum: 10.0, threshold: Duration::from_secs(10), ..Settings::default() };
     let setup = QueueSetup { settings: QueueSettings::default(), source: CapacitySource::Fixed, capacity };
-    bed.shard.set_queues(vec![Some(Arc::new(setup))], 1);
+    bed.set_queues([Some(setup)]);
     bed
 }
 

@@ -3,14 +3,13 @@ mod common;
 
 use ::dialog::RecordEvent;
 use balance::{Load, Slot};
-use base::Outbox;
 use common::dialog::Dialog;
-use common::proxy::{LIMITS, PROXY, client};
+use common::proxy::{PROXY, client};
 use common::text::{Req, Resp, answer, string};
 use common::*;
 use elastic::estimate::Settings;
 use elastic::queue::{Moves, QueueSettings};
-use node::{CapacitySource, DialogSettings, PoolMode, ProxySettings, QueueSetup, Routes, ShardEvent};
+use node::{CapacitySource, DialogSettings, PoolMode, PoolSetup, QueueSetup, Routes, ShardEvent};
 use proptest::prelude::*;
 use route::{BudgetSettings, Choice, Dialogs, Failover, Forward, Pools, Rule, Table, Target};
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,10 +37,8 @@ fn setup(capacity: f64, source: CapacitySource) -> QueueSetup {
 /// Three members that take so many calls a second each.
 fn bed_of(mode: PoolMode, setup: QueueSetup) -> Bed {
     let mut bed = Bed::new(Site::plain());
-    let settings = ProxySettings { limits: LIMITS, ..ProxySettings::default() };
-    bed.shard = bed.shard.with_transactions(settings, ([9; 16], 77));
-    bed.shard.set_modes(vec![mode], balance::Members::of([]));
-    bed.shard.set_queues(vec![Some(Arc::new(setup))], 1);
+    bed.set_modes([mode]);
+    bed.set_queues([Some(setup)]);
     bed
 }
 
@@ -234,7 +231,7 @@ fn the_first_one_has_its_place_whatever_its_limit_is() {
     let (first, second) = moved(&mut bed);
     let mut nodes = bed.shard.balancer().nodes().to_vec();
     nodes[usize::from(bed.slot(first.to))].max_calls = 1;
-    bed.shard.balancer_mut().set_nodes(&nodes);
+    bed.set(|setup| setup.nodes = nodes.into());
     // It gets calls again after a while.
     bed.wait(Duration::from_secs(2));
     (0..9).for_each(|number| drop(call(&mut bed, &format!("other{number}"))));
@@ -296,7 +293,8 @@ fn another_one_is_looked_for_less_and_less_often() {
     call(&mut bed, "call");
     let (begin, mut looks) = (bed.now, 0);
     while let Some(deadline) = bed.shard.deadline().filter(|&at| at < begin + Duration::from_secs(30)) {
-        bed.wait(deadline - bed.now);
+        let time = deadline - bed.now;
+        bed.wait(time);
         looks += 1;
     }
     assert!(looks < 40, "15 looks, copies and ticks of wheels, where all the time it would be 300: {looks}");
@@ -465,9 +463,7 @@ fn nothing_moves_into_another_pool() {
     let first = call(&mut bed, "call");
     let other: Vec<_> = (0..3).filter(|slot| *slot != usize::from(bed.slot(first.to))).collect();
     let members = balance::Members::of(other.iter().map(|slot| Slot(*slot as u16)));
-    let mut pools = bed.shard.balancer_mut().take_pools();
-    pools[0].members = members;
-    bed.shard.balancer_mut().set_pools(pools);
+    bed.set(|setup| setup.pools = [PoolSetup { nodes: members, ..setup.pools[0].clone() }].into());
     assert_eq!((bed.wait(A_WHILE), moves(&bed)), (Vec::new(), 0));
 }
 
@@ -511,7 +507,7 @@ fn moves_are_a_part_of_the_retry_budget() {
     let rule = Rule { name: "calls".to_owned(), target: Target::Pools(pools), ..Rule::default() };
     let listeners: Vec<_> = bed.site.listeners.iter().map(|text| addr(text)).collect();
     let routes = Routes { table: Table::new(vec![rule], &listeners), access: Vec::new() };
-    bed.shard.set_routes(Arc::new(routes), 1);
+    bed.set(|setup| setup.settings.routes = Arc::new(routes));
     let known = call(&mut bed, "first");
     answered(&mut bed, &known, 200);
     bed.wait(BOUND);
@@ -607,8 +603,12 @@ fn the_record_is_of_the_member_that_answered() {
             PoolMode { forward: Forward::Dialog, dialogs: Dialogs::Route, ..MODE },
             setup(10.0, CapacitySource::Fixed),
         );
-        bed.shard
-            .set_dialogs(&DialogSettings { pools: vec!["calls".to_owned()], ..DialogSettings::default() }, 1);
+        bed.set(|setup| {
+            setup.settings.dialogs = Some(Arc::new(DialogSettings {
+                pools: vec!["calls".to_owned()],
+                ..DialogSettings::default()
+            }))
+        });
         let (first, second) = moved(&mut bed);
         let (winner, loser) = if first_wins { (&first, &second) } else { (&second, &first) };
         answered(&mut bed, winner, 180);
@@ -746,15 +746,12 @@ proptest! {
                     if last.is_some() {
                         continue;
                     }
-                    let mut out = Outbox::default();
-                    bed.shard.unreachable(bed.now, request.to, &request.bytes, &mut out);
-                    (bed.done(out), None)
+                    (bed.unreachable(request.to, &request.bytes), None)
                 }
                 Step::Limit(slot, most) => {
                     let mut nodes = bed.shard.balancer().nodes().to_vec();
                     nodes[usize::from(slot)].max_calls = most;
-                    bed.shard.balancer_mut().set_nodes(&nodes);
-                    continue;
+                    (bed.set(|setup| setup.nodes = nodes.into()), None)
                 }
                 Step::Wait(millis) => (bed.wait(Duration::from_millis(millis)), None),
                 Step::Call(_) | Step::Cancel(_) | Step::Answer(..) | Step::Lost(_) => continue,

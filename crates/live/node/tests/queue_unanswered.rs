@@ -7,9 +7,8 @@ use common::text::Req;
 use common::*;
 use elastic::estimate::Settings;
 use elastic::queue::{Choice, Moves, QueueSettings};
-use node::{CapacitySource, PoolMode, ProxyLimits, ProxySettings, QueueSetup};
+use node::{CapacitySource, PoolMode, ProxyLimits, QueueSetup};
 use route::Dialogs;
-use std::sync::Arc;
 use std::time::Duration;
 
 const MODE: PoolMode = PoolMode { dialogs: Dialogs::Member, is_sessionless: false, ..PoolMode::HOPS };
@@ -29,11 +28,10 @@ fn bed(setup: QueueSetup, has_transactions: bool) -> Bed {
     let mut bed = Bed::new(Site::plain());
     if has_transactions {
         let limits = ProxyLimits { transactions: 10_000, ..LIMITS };
-        let settings = ProxySettings { limits, ..ProxySettings::default() };
-        bed.shard = bed.shard.with_transactions(settings, ([9; 16], 77));
-        bed.shard.set_modes(vec![MODE], balance::Members::of([]));
+        bed.set(|setup| setup.settings.limits = limits);
+        bed.set_modes([MODE]);
     }
-    bed.shard.set_queues(vec![Some(Arc::new(setup))], 1);
+    bed.set_queues([Some(setup)]);
     bed
 }
 
@@ -147,9 +145,7 @@ fn a_call_that_could_not_be_sent_is_given_back() {
     let mut bed = bed(setup(Choice::IndexPacking, 300.0, CapacitySource::Fixed), true);
     let first = call(&mut bed, 1).remove(0);
     assert_eq!((bed.slot(first.to), unanswered(&bed)), (0, [1, 0, 0]));
-    let mut out = base::Outbox::default();
-    bed.shard.unreachable(bed.now, first.to, &first.bytes, &mut out);
-    let second = invites(bed.done(out)).remove(0);
+    let second = invites(bed.unreachable(first.to, &first.bytes)).remove(0);
     assert_ne!(second.to, first.to);
     assert_eq!(unanswered(&bed), [0; 3], "nor has the second one got it from the queue");
 }
@@ -184,7 +180,7 @@ fn a_call_that_is_refused_when_its_turn_comes_is_given_back() {
     let given: Vec<_> = (0..6).flat_map(|number| call(&mut bed, number)).collect();
     assert_eq!((given.len(), unanswered(&bed)), (3, [1; 3]), "one for each, and three wait");
     let limits = ProxyLimits { transactions: 0, ..LIMITS };
-    bed.shard.set_limits(limits);
+    bed.set(|setup| setup.settings.limits = limits);
     let sent = bed.wait(Duration::from_millis(50));
     assert_eq!(
         sent.iter().filter(|sent| sent.to == client() && sent.status() == 503).count(),

@@ -294,11 +294,8 @@ fn while_stopping_only_new_calls_are_refused() {
     let call = Dialog::inbound(&mut bed, "running", client(), 0);
     let ringing = Req::new("INVITE", "ringing", client());
     let at_node = bed.one(0, client(), &ringing.bytes());
-    let settings = bed.shard.settings();
-    bed.shard.set_settings(node::PipelineSettings {
-        stopping: Some(bed.now + Duration::from_secs(20)),
-        ..settings
-    });
+    let stopping = Some(bed.now + Duration::from_secs(20));
+    bed.set(|setup| setup.stopping = stopping);
     for method in ["INVITE", "REGISTER", "OPTIONS", "SUBSCRIBE"] {
         let request = Req::new(method, method, client()).bytes();
         let foretold = bed.explain(client(), &request).unwrap_err();

@@ -256,11 +256,11 @@ fn a_host_name_is_never_taken_for_heard_of() {
         partial: false,
         fresh_for: Duration::from_secs(1),
     };
-    bed.shard.learn(bed.now, &name, &leads_to(callee()));
+    bed.input(node::ShardInput::Name { name: &name, answer: &leads_to(callee()) });
     let info = |cseq| Req { uri: "sip:x.example:7000".to_owned(), ..call.by_caller("INFO", cseq) }.bytes();
     assert_eq!(bed.receive(0, client(), &info(2))[0].to, callee());
     bed.wait(Duration::from_secs(2));
-    bed.shard.learn(bed.now, &name, &leads_to(addr(VICTIM)));
+    bed.input(node::ShardInput::Name { name: &name, answer: &leads_to(addr(VICTIM)) });
     assert_eq!(hits(&all_of(&mut bed, client(), &info(3))), 3);
 }
 

@@ -2,7 +2,7 @@
 //! requests of a dialog reach its member, and what was counted ends.
 mod common;
 
-use balance::{Load, Members, Slot};
+use balance::{Load, Slot};
 use common::dialog::Dialog;
 use common::proxy::{HOPS, PROXY, ProxyBed, STATELESS, client};
 use common::text::{Req, answer, record_routes};
@@ -74,7 +74,7 @@ fn is_hop(sent: &Sent) -> bool {
 impl World {
     fn new(mode: usize) -> Self {
         let mut bed = ProxyBed::new(&[PROXY], &HOPS.map(|hop| (hop, 0)));
-        bed.shard.set_dialogs(&DialogSettings::default(), 1);
+        bed.set(|setup| setup.settings.dialogs = Some(std::sync::Arc::new(DialogSettings::default())));
         let mut world = Self { bed, calls: BTreeMap::new(), cseq: 1 };
         world.set_mode(mode);
         world
@@ -82,8 +82,7 @@ impl World {
 
     fn set_mode(&mut self, mode: usize) {
         let mode = MODES[mode];
-        let hops = if mode.dialogs == Dialogs::Route { Members::All } else { Members::of([]) };
-        self.bed.shard.set_modes(vec![mode], hops);
+        self.bed.set_modes([mode]);
         self.bed.mode = mode;
     }
 

@@ -288,7 +288,7 @@ fn the_key_changes_in_the_middle_of_a_call() {
     let mut bed = Bed::new(Site::plain());
     let call = Dialog::inbound(&mut bed, "rotate", client(), 0);
     let pending = bed.one(0, client(), &call.by_caller("INFO", 2).bytes());
-    bed.shard.set_tokens(&Tokens::new(NEW, &[KEY], LIFETIME));
+    bed.set(|setup| setup.settings.tokens = std::sync::Arc::new(Tokens::new(NEW, &[KEY], LIFETIME)));
     let back = bed.one(0, call.callee.at, &answer(&pending.bytes, addr(LB), 200, call.callee.at));
     assert_eq!(back.to, client(), "made with the key of before");
     call.caller_asks(&mut bed, "ACK", 1);
@@ -317,7 +317,7 @@ fn the_key_changes_between_an_invite_and_its_retransmission() {
     let sent = bed.one(0, client(), &request.bytes());
     // Reloaded twice, the second time without a change.
     for _ in 0..2 {
-        bed.shard.set_tokens(&Tokens::new(NEW, &[KEY], LIFETIME));
+        bed.set(|setup| setup.settings.tokens = std::sync::Arc::new(Tokens::new(NEW, &[KEY], LIFETIME)));
     }
     assert_eq!(bed.one(0, client(), &request.bytes()), sent);
     for method in ["CANCEL", "ACK"] {
@@ -331,7 +331,7 @@ fn the_key_changes_between_an_invite_and_its_retransmission() {
 #[test]
 fn requests_after_a_change_of_the_key_have_the_same_branch_after_a_restart() {
     let mut bed = Bed::new(Site::plain());
-    bed.shard.set_tokens(&Tokens::new(NEW, &[KEY], LIFETIME));
+    bed.set(|setup| setup.settings.tokens = std::sync::Arc::new(Tokens::new(NEW, &[KEY], LIFETIME)));
     bed.wait(Duration::from_millis(1));
     let call = Dialog::inbound(&mut bed, "rotated", client(), 0);
     let bye = call.by_caller("BYE", 2);

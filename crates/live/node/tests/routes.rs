@@ -1,15 +1,14 @@
 //! Several pools and the routes to them: which rule a request goes by, what is done to it, and what is tried next.
 mod common;
 
-use balance::policy::RoundRobin;
-use balance::{Decision, Load, Members, Pool, PoolId, Slot};
+use balance::{Decision, Load, PoolId, Slot};
 use base::Rate;
 use common::dialog::Dialog;
 use common::text::{Req, answer, string};
 use common::*;
 use elastic::estimate::Settings;
 use elastic::queue::{LengthSettings, QueueSettings};
-use node::{CapacitySource, QueueSetup, QueueTurn, Routes};
+use node::{CapacitySource, PoolMode, QueueSetup, QueueTurn, Routes};
 use route::{
     Access, Actions, Answer, Choice, Conditions, Failover, Field, Origin, Outcome, Part, Pattern, Place,
     Pools, RateSettings, Refusal, Rule, SourceLimit, Table, Target,
@@ -25,18 +24,14 @@ fn site() -> Site {
 
 fn bed(rules: Vec<Rule>) -> Bed {
     let mut bed = Bed::new(site());
-    let pool = |slots: [u16; 2]| Pool {
-        policy: Box::new(RoundRobin::new(0)),
-        members: Members::of(slots.map(Slot)),
-    };
-    bed.shard.balancer_mut().set_pools(vec![pool([0, 1]), pool([2, 3])]);
+    bed.set_pools([[0, 1], [2, 3]].map(|slots| common::pool_of(PoolMode::default(), slots)));
     set_rules(&mut bed, rules);
     bed
 }
 
 fn set_rules(bed: &mut Bed, rules: Vec<Rule>) {
     let table = Table::new(rules, &[addr("127.0.0.1:5060")]);
-    bed.shard.set_routes(Arc::new(Routes { table, access: Vec::new() }), 1);
+    bed.set(|setup| setup.settings.routes = Arc::new(Routes { table, access: Vec::new() }));
 }
 
 fn to_pool(pool: u16, conditions: Conditions) -> Rule {
@@ -241,7 +236,7 @@ fn refusals_are_told_with_their_cause() {
     assert_eq!(told(&mut bed, "5"), "refused: 404 No Route: no [[route]] is for it");
     let table = Table::new(rules, &[addr("127.0.0.1:5060")]);
     let access = vec![access(&[], &["127.0.9.0/24"])];
-    bed.shard.set_routes(Arc::new(Routes { table, access }), 1);
+    bed.set(|setup| setup.settings.routes = Arc::new(Routes { table, access }));
     let by_listener =
         "refused: 403 Forbidden: 127.0.9.1 is in 127.0.9.0/24 of `deny` for the listener 127.0.0.1:5060";
     assert_eq!(told(&mut bed, "4"), by_listener);
@@ -252,7 +247,7 @@ fn a_limit_that_is_used_up_is_named() {
     let mut bed = bed(vec![to_pool(0, Conditions::default())]);
     let rate = Rate { per_second: 1, burst: 1 };
     let limit = SourceLimit { v4: 32, v6: 64, rate };
-    bed.shard.set_rates(RateSettings { address: Some(limit), ..RateSettings::default() });
+    bed.set(|setup| setup.settings.rates = RateSettings { address: Some(limit), ..RateSettings::default() });
     assert!(bed.explain(client(), &invite("a", "1").bytes()).is_ok());
     assert!(bed.explain(client(), &invite("a", "1").bytes()).is_ok(), "who asks uses up nothing");
     let ringing = bed.one(0, client(), &invite("a", "1").bytes());
@@ -319,11 +314,11 @@ fn each_pool_counts_what_it_has_nobody_for() {
 #[test]
 fn where_a_pool_is_only_silent_the_next_one_takes_calls() {
     let mut bed = bed(vec![both(Failover::default())]);
-    (0..2).for_each(|slot| bed.probed(slot, false));
+    (0..2).for_each(|slot| drop(bed.probed(slot, false)));
     let calls: Vec<_> = (0..20).map(|n| pool_of(&mut bed, &format!("call{n}"), "1")).collect();
     let away = calls.iter().filter(|pool| **pool == 1).count();
     assert!(away >= 18, "{calls:?}");
-    (2..4).for_each(|slot| bed.probed(slot, false));
+    (2..4).for_each(|slot| drop(bed.probed(slot, false)));
     let calls: Vec<_> = (20..40).map(|n| pool_of(&mut bed, &format!("call{n}"), "1")).collect();
     assert!(calls.contains(&0), "nobody is known to live: the first pool may {calls:?}");
 }
@@ -334,7 +329,7 @@ fn where_a_pool_is_only_silent_the_next_one_takes_calls() {
 fn a_trial_in_a_silent_pool_is_of_the_member_that_it_is_due_for() {
     let mut bed = bed(vec![both(Failover::default())]);
     bed.probed(0, true);
-    (0..2).for_each(|slot| bed.probed(slot, false));
+    (0..2).for_each(|slot| drop(bed.probed(slot, false)));
     let slots: Vec<_> = (0..20)
         .map(|call| {
             let sent = bed.one(0, client(), &invite(&format!("call{call}"), "1").bytes());
@@ -354,8 +349,9 @@ fn where_a_pool_is_full_the_next_one_takes_calls() {
         pool: PoolId::default(),
     };
     let members: Vec<_> = (0..4).map(member).collect();
-    bed.cluster.set_members(bed.now, &members);
-    bed.shard.balancer_mut().set_nodes(bed.cluster.nodes());
+    let now = bed.now;
+    bed.cluster.set_members(now, &members);
+    bed.set_nodes();
     let pools: Vec<_> = (0..4).map(|call| pool_of(&mut bed, &format!("c{call}"), "bob")).collect();
     assert_eq!(pools, [0, 0, 1, 1]);
     assert_eq!(bed.one(0, client(), &invite("d", "bob").bytes()).status(), 503);
@@ -375,7 +371,7 @@ fn what_a_queue_has_no_room_for_goes_to_the_next_pool() {
         let settings = QueueSettings { length, ..QueueSettings::default() };
         let capacity = Settings { maximum: 1.0, ..Settings::default() };
         let queue = QueueSetup { settings, source: CapacitySource::Fixed, capacity };
-        bed.shard.set_queues(vec![Some(Arc::new(queue)), None], 1);
+        bed.set_queues([Some(queue), None]);
         let sent: Vec<_> = (0..8)
             .flat_map(|call| bed.receive(0, client(), &invite(&format!("c{call}"), "bob").bytes()))
             .collect();
@@ -453,7 +449,7 @@ fn who_may_not_use_a_listener_or_a_rule_is_kept_out() {
         table: Table::new(vec![rule], &[addr("127.0.0.1:5060")]),
         access: vec![access("127.0.8.0/24", Refusal::Silence)],
     };
-    bed.shard.set_routes(Arc::new(routes), 1);
+    bed.set(|setup| setup.settings.routes = Arc::new(routes));
     let from = |bed: &mut Bed, ip: &str| {
         let at = addr(&format!("{ip}:5060"));
         bed.receive(0, at, &Req::new("INVITE", ip, at).bytes())
@@ -472,7 +468,9 @@ fn a_source_begins_no_more_than_it_may() {
     let rate = Rate { per_second: 1, burst: 2 };
     let limit = SourceLimit { v4: 32, v6: 64, rate };
     let refusal = Refusal::Unavailable;
-    bed.shard.set_rates(RateSettings { address: Some(limit), refusal, ..RateSettings::default() });
+    bed.set(|setup| {
+        setup.settings.rates = RateSettings { address: Some(limit), refusal, ..RateSettings::default() }
+    });
     let first = invite("a", "bob").bytes();
     let sent = bed.one(0, client(), &first);
     bed.one(0, client(), &invite("b", "bob").bytes());

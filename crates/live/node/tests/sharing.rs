@@ -34,10 +34,10 @@ fn proxy(index: usize, length: usize) -> ProxyBed {
     let tokens = Tokens::new(TokenKey([index as u8; 16]), &[], LIFETIME);
     let mut bed = ProxyBed::with_tokens(&[PROXIES[index]], &[(next, 0)], tokens).with_mode(DISTRIBUTED);
     let neighbours = vec!["127.0.0.0/24".parse().expect("a network")];
-    bed.shard.set_limits(ProxyLimits::default());
+    bed.set(|setup| setup.settings.limits = ProxyLimits::default());
     // Those of the paper's server, so that the tests know how fast shares move.
     let distribution = Distribution { neighbours, settings: distribute::Settings::default() };
-    bed.shard.set_distribution(Some(&distribution), 1);
+    bed.set(|setup| setup.settings.distribution = Some(distribution));
     bed
 }
 
@@ -49,7 +49,7 @@ impl Chain {
     /// The process dies and comes back.
     fn restart(&mut self, index: usize) {
         let now = self.proxies[index].now;
-        self.proxies[index] = ProxyBed { now, ..proxy(index, self.proxies.len()) };
+        self.proxies[index] = proxy(index, self.proxies.len()).at(now);
     }
 
     /// A datagram, and all that comes of it.
@@ -105,9 +105,7 @@ impl Chain {
         for (proxy, &utilisation) in self.proxies.iter_mut().zip(utilisation) {
             proxy.wait(Duration::from_secs(1));
             let length = Duration::from_secs(1);
-            proxy.step(|shard, now, out| {
-                shard.handle(now, ShardInput::Period { length, utilisation }, out);
-            });
+            proxy.input(ShardInput::Period { length, utilisation });
         }
     }
 
@@ -152,10 +150,10 @@ fn who_has_no_room_passes_on() {
     chain.call("first");
     assert_eq!(chain.kept(), [1, 0]);
     let full = ProxyLimits { transactions: 2, ..ProxyLimits::default() };
-    chain.proxies[0].shard.set_limits(full);
+    chain.proxies[0].set(|setup| setup.settings.limits = full);
     chain.call("second");
     assert_eq!(chain.kept(), [1, 1], "the first has two transactions");
-    chain.proxies[1].shard.set_limits(full);
+    chain.proxies[1].set(|setup| setup.settings.limits = full);
     let arrived = chain.by_client(&Req::new("INVITE", "third", client()));
     let statuses: Vec<_> = arrived.at_client.iter().map(Sent::status).collect();
     assert_eq!((statuses, arrived.at_callee.len()), (vec![503], 0));
@@ -370,7 +368,7 @@ fn proxies_of_fixed_shares_take_part() {
     for (first, kept) in [(PoolMode::HOPS, [0, 0, 0]), (common::proxy::STATELESS, [0, 0, 1])] {
         let mut chain = Chain::new(3);
         for (index, mode) in [(0, first), (1, common::proxy::STATELESS)] {
-            chain.proxies[index].shard.set_modes(vec![mode], balance::Members::All);
+            chain.proxies[index].set_modes([mode]);
         }
         let arrived = chain.by_client(&Req::new("INVITE", "call", client()));
         assert_eq!((arrived.at_callee.len(), chain.kept()), (1, kept.to_vec()));

@@ -2,10 +2,10 @@
 mod common;
 
 use allocation_counter::measure;
-use balance::{Members, PolicyKind, Pool, Slot};
+use balance::{Members, Slot};
 use base::{Flow, Outbox};
 use common::dialog::Dialog;
-use common::proxy::{HOPS, LIMITS, PROXY, ProxyBed as Bed, STATELESS, client};
+use common::proxy::{HOPS, LIMITS, PROXY, ProxyBed as Bed, STATELESS, client, hops};
 use common::text::{Req, Resp, answer, record_routes, replaced, string};
 use common::{KEY, LIFETIME, Sent, addr};
 use node::{PoolMode, ProxyLimits, Routes, ShardInput, TokenKey, Tokens};
@@ -20,7 +20,7 @@ fn bed() -> Bed {
 
 /// A process that has just started: it has the configuration and the key.
 fn restarted(bed: &Bed) -> Bed {
-    Bed { now: bed.now, ..self::bed() }
+    self::bed().at(bed.now)
 }
 
 fn response(bed: &mut Bed, request: &Sent, status: u16) -> Sent {
@@ -109,7 +109,7 @@ fn copies_keep_their_branch_when_the_key_changes() {
     let mut bed = bed();
     let invite = Req::new("INVITE", "call", client());
     let at_hop = bed.invite(&invite);
-    bed.shard.set_tokens(&Tokens::new(TokenKey([8; 16]), &[KEY], LIFETIME));
+    bed.set(|setup| setup.settings.tokens = Arc::new(Tokens::new(TokenKey([8; 16]), &[KEY], LIFETIME)));
     bed.wait(Duration::from_millis(500));
     for request in
         [invite.clone(), invite.same_branch("CANCEL", None), invite.same_branch("ACK", Some("bob"))]
@@ -132,8 +132,9 @@ fn copies_within_a_dialog_keep_their_branch_when_the_key_changes() {
     let bye = call.by_caller("BYE", 2).bytes();
     let first = bed.one(client(), &bye);
     bed.now += Duration::from_millis(500);
-    bed.shard.set_tokens(&Tokens::new(TokenKey([8; 16]), &[KEY], LIFETIME));
+    bed.set(|setup| setup.settings.tokens = Arc::new(Tokens::new(TokenKey([8; 16]), &[KEY], LIFETIME)));
     assert_eq!(bed.one(client(), &bye).branch(), first.branch());
+    bed.wait(Duration::from_millis(1));
     let next = bed.one(call.callee.at, &call.by_callee("INFO", 1).bytes());
     let newer = Tokens::new(TokenKey([8; 16]), &[], LIFETIME);
     let mut other = Bed::with_tokens(&[PROXY], &HOPS.map(|hop| (hop, 0)), newer).with_mode(STATELESS);
@@ -184,7 +185,7 @@ fn a_token_that_is_too_old_or_of_another_key_leads_to_no_party() {
         let mut bed = bed();
         let call = bed.call("call");
         bed.now += wait;
-        bed.shard.set_tokens(&Tokens::new(key, &[], LIFETIME));
+        bed.set(|setup| setup.settings.tokens = Arc::new(Tokens::new(key, &[], LIFETIME)));
         let elsewhere = Req { uri: "sip:127.0.8.8:7000".to_owned(), ..call.by_caller("INFO", 2) };
         assert_eq!(bed.one(client(), &elsewhere.bytes()).status(), 403);
         assert_eq!(bed.one(call.callee.at, &call.by_callee("INFO", 1).bytes()).status(), 403);
@@ -268,10 +269,10 @@ fn what_is_invalid_is_refused_and_what_is_about_us_answered() {
 #[test]
 fn it_is_never_full() {
     let mut bed = bed();
-    bed.shard.set_limits(ProxyLimits { transactions: 0, memory: 0, ..LIMITS });
+    bed.set(|setup| setup.settings.limits = ProxyLimits { transactions: 0, memory: 0, ..LIMITS });
     let call = bed.call("call");
     assert_eq!(bed.one(client(), &call.by_caller("BYE", 2).bytes()).to, call.callee.at);
-    bed.shard.set_limits(LIMITS);
+    bed.set(|setup| setup.settings.limits = LIMITS);
 }
 
 /// A call that began with transactions ends with them, and one that began without ends without, whatever is set meanwhile.
@@ -299,9 +300,10 @@ fn a_message_in_a_call_allocates_nothing() {
         for (from, request) in requests {
             let bytes = request.bytes();
             out.clear();
+            let now = bed.now;
             let info = measure(|| {
                 let input = ShardInput::Message { flow: Flow::udp(0, from), bytes: &bytes };
-                bed.shard.handle(bed.now, input, &mut out);
+                bed.shard.handle(now, input, &mut out);
             });
             assert_eq!(out.transmits().len(), 1);
             assert!(round == 0 || info.count_total == 0, "{} in round {round}", request.method);
@@ -340,7 +342,6 @@ fn what_belongs_to_an_invite_follows_it_to_a_hop_that_rests() {
 
 /// Two pools of a next hop each, and a rule for each of two users.
 fn two_pools(mode: PoolMode) -> Bed {
-    let pool = |slot: u16| Pool { policy: PolicyKind::Hash.make(0), members: Members::of([Slot(slot)]) };
     let to = |pool: u16, user: &str| Rule {
         name: user.to_owned(),
         conditions: Conditions {
@@ -354,10 +355,9 @@ fn two_pools(mode: PoolMode) -> Bed {
         ..Rule::default()
     };
     let mut bed = bed();
-    bed.shard.balancer_mut().set_pools(vec![pool(0), pool(1)]);
-    bed.shard.set_modes(vec![mode, mode], Members::All);
+    bed.set_pools([0, 1].map(|slot| hops(mode, Members::of([Slot(slot)]))));
     let table = Table::new(vec![to(0, "x"), to(1, "y")], &[addr(PROXY)]);
-    bed.shard.set_routes(Arc::new(Routes { table, access: Vec::new() }), 1);
+    bed.set(|setup| setup.settings.routes = Arc::new(Routes { table, access: Vec::new() }));
     Bed { mode, ..bed }
 }
 

@@ -1,13 +1,13 @@
 //! To tags that strangers make up: what has one, and neither a token nor a known dialog, is no more than any other request.
 mod common;
 
-use balance::{Load, Members, PolicyKind, Pool, Slot};
+use balance::{Load, Members, Slot};
 use base::Rate;
 use common::dialog::Dialog;
-use common::proxy::{HOPS, PROXY, ProxyBed, STATELESS, client};
+use common::proxy::{HOPS, PROXY, ProxyBed, STATELESS, client, hops};
 use common::text::{Req, answer};
 use common::*;
-use node::{Orphans, PipelineSettings, PoolMode, Routes};
+use node::{Orphans, PoolMode, Routes};
 use route::{
     Access, Conditions, Field, Forward, Part, Pattern, Place, Pools, RateSettings, Refusal, Rule,
     SourceLimit, Table, Target,
@@ -79,7 +79,7 @@ fn leads_astray(request: &Req) -> bool {
 fn they_do_not_get_round_rate_limits() {
     for mode in MODES {
         let mut bed = bed(mode);
-        bed.shard.set_rates(limited(10));
+        bed.set(|setup| setup.settings.rates = limited(10));
         let mut passed = 0;
         for call in 0..50 {
             for request in forged(&format!("call-{call}"), "bob") {
@@ -99,7 +99,7 @@ fn nor_round_a_stop() {
         let mut bed = bed(mode);
         let call = bed.call("call");
         let stopping = Some(bed.now + Duration::from_secs(10));
-        bed.shard.set_settings(PipelineSettings { stopping, ..bed.shard.settings() });
+        bed.set(|setup| setup.stopping = stopping);
         for request in forged("forged", "bob") {
             let (on, back) = outcome(&mut bed, &request);
             let refused = if leads_astray(&request) { 403 } else { 503 };
@@ -125,15 +125,12 @@ fn nor_round_routes_and_who_may_use_them() {
     for mode in MODES {
         for orphans in [Orphans::Balance, Orphans::Reject, Orphans::Drop] {
             let mut bed = bed(mode);
-            let pool =
-                |slot: u16| Pool { policy: PolicyKind::Hash.make(0), members: Members::of([Slot(slot)]) };
-            bed.shard.balancer_mut().set_pools(vec![pool(0), pool(1)]);
-            bed.shard.set_modes(vec![mode, mode], Members::All);
+            bed.set_pools([0, 1].map(|slot| hops(mode, Members::of([Slot(slot)]))));
             let closed = Access::new(&[], &["0.0.0.0/0".parse().unwrap()], Refusal::Forbidden).unwrap();
             let rules = vec![rule(0, "closed", closed), rule(1, "open", Access::default())];
             let table = Table::new(rules, &[addr(PROXY)]);
-            bed.shard.set_routes(Arc::new(Routes { table, access: Vec::new() }), 1);
-            bed.shard.set_settings(PipelineSettings { orphans, ..bed.shard.settings() });
+            bed.set(|setup| setup.settings.routes = Arc::new(Routes { table, access: Vec::new() }));
+            bed.set(|setup| setup.settings.orphans = orphans);
             for user in ["closed", "none", "open"] {
                 for request in forged(user, user) {
                     let (on, back) = outcome(&mut bed, &request);
@@ -160,7 +157,7 @@ fn nor_round_routes_and_who_may_use_them() {
 #[test]
 fn nor_by_the_key_that_passes_them_on() {
     let mut bed = Bed::new(Site { orphans: Orphans::Balance, ..Site::plain() });
-    bed.shard.set_rates(limited(10));
+    bed.set(|setup| setup.settings.rates = limited(10));
     let mut passed = 0;
     for call in 0..600 {
         let invite =
@@ -171,13 +168,10 @@ fn nor_by_the_key_that_passes_them_on() {
     assert_eq!((passed, bed.load().calls), (10, 10));
     // And it goes by the routes that there are, to the pool that they name.
     let mut bed = Bed::new(Site { orphans: Orphans::Balance, ..Site::plain() });
-    let pool = |slots: &[u16]| Pool {
-        policy: PolicyKind::RoundRobin.make(0),
-        members: Members::of(slots.iter().copied().map(Slot)),
-    };
-    bed.shard.balancer_mut().set_pools(vec![pool(&[0, 1]), pool(&[2])]);
+    let default = PoolMode::default();
+    bed.set_pools([pool_of(default, [0, 1]), pool_of(default, [2])]);
     let table = Table::new(vec![rule(1, "open", Access::default())], &[addr(PROXY)]);
-    bed.shard.set_routes(Arc::new(Routes { table, access: Vec::new() }), 1);
+    bed.set(|setup| setup.settings.routes = Arc::new(Routes { table, access: Vec::new() }));
     let forged = |user: &str| Req {
         to_tag: Some("zz".to_owned()),
         uri: format!("sip:{user}@pool.example"),
@@ -191,7 +185,7 @@ fn nor_by_the_key_that_passes_them_on() {
 #[test]
 fn a_call_that_begins_with_one_is_kept() {
     let mut bed = bed(PoolMode { forward: Forward::Dialog, ..PoolMode::HOPS });
-    bed.shard.set_dialogs(&node::DialogSettings::default(), 1);
+    bed.set(|setup| setup.settings.dialogs = Some(Arc::new(node::DialogSettings::default())));
     let invite = Req { to_tag: Some("zz".to_owned()), ..Req::new("INVITE", "call", client()) };
     let at_hop = bed.invite(&invite);
     let calls =
@@ -207,7 +201,7 @@ fn dialogs_that_are_known_go_on() {
     for mode in MODES {
         let mut bed = bed(mode);
         let call = bed.call("call");
-        bed.shard.set_rates(limited(0));
+        bed.set(|setup| setup.settings.rates = limited(0));
         for cseq in 2..20 {
             let sent = bed.receive(0, client(), &call.by_caller("INFO", cseq).bytes());
             assert_eq!(sent.iter().filter(|sent| sent.to == call.callee.at).count(), 1, "{mode:?}");
@@ -215,7 +209,7 @@ fn dialogs_that_are_known_go_on() {
     }
     let mut bed = Bed::new(Site::plain());
     let call = Dialog::inbound(&mut bed, "call", client(), 0);
-    bed.shard.set_rates(limited(0));
+    bed.set(|setup| setup.settings.rates = limited(0));
     for (cseq, routes) in [(2, call.by_caller("INFO", 2).routes), (3, Vec::new())] {
         let info = Req { routes, ..call.by_caller("INFO", cseq) };
         let at_node = bed.one(0, client(), &info.bytes());

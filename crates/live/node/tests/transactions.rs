@@ -1,13 +1,12 @@
 //! A pool that is forwarded to with transactions: sessions and policies as without, and another member where one fails.
 mod common;
 
-use balance::policy::RoundRobin;
-use balance::{Load, Members, Pool, PoolId, Sign, Slot};
+use balance::{Load, PoolId, Sign};
 use common::dialog::Dialog;
-use common::proxy::{LIMITS, PROXY, client};
+use common::proxy::{PROXY, client};
 use common::text::{Req, answer};
 use common::*;
-use node::{PoolMode, ProxySettings, Routes, ShardEvent};
+use node::{PoolMode, Routes, ShardEvent};
 use proptest::prelude::*;
 use route::{
     Access, BudgetSettings, Choice, Conditions, Dialogs, Failover, Origin, Outcome, Pools, Refusal, Rule,
@@ -23,21 +22,14 @@ const RETRIES: BudgetSettings = BudgetSettings { ratio: 0.0, least: 100, window:
 fn bed(failover: Failover) -> Bed {
     let nodes =
         vec![("127.0.1.1:5060", 0), ("127.0.1.2:5060", 0), ("127.0.1.3:5060", 0), ("127.0.1.4:5060", 0)];
-    let mut bed = Bed::new(Site { nodes: nodes.clone(), ..Site::plain() });
-    let settings = ProxySettings { limits: LIMITS, ..ProxySettings::default() };
-    bed.shard = Bed::new(Site { nodes, ..Site::plain() }).shard.with_transactions(settings, ([9; 16], 77));
-    let pool = |slots: [u16; 2]| Pool {
-        policy: Box::new(RoundRobin::new(0)),
-        members: Members::of(slots.map(Slot)),
-    };
-    bed.shard.balancer_mut().set_pools(vec![pool([0, 1]), pool([2, 3])]);
-    bed.shard.set_modes(vec![MODE, MODE], Members::of([]));
+    let mut bed = Bed::new(Site { nodes, ..Site::plain() });
+    bed.set_pools([[0, 1], [2, 3]].map(|slots| pool_of(MODE, slots)));
     let choice = |pool| Choice { pool, priority: pool, weight: 1.0 };
     let pools = Pools { choices: vec![choice(0), choice(1)], failover };
     let rule = Rule { name: "both".to_owned(), target: Target::Pools(pools), ..Rule::default() };
     let listeners: Vec<_> = bed.site.listeners.iter().map(|text| addr(text)).collect();
     let routes = Routes { table: Table::new(vec![rule], &listeners), access: Vec::new() };
-    bed.shard.set_routes(Arc::new(routes), 1);
+    bed.set(|setup| setup.settings.routes = Arc::new(routes));
     bed
 }
 
@@ -155,17 +147,8 @@ fn a_503_after_another_answer_is_final() {
 fn silence_is_told_and_the_next_one_is_tried() {
     let mut bed = bed(failover(RETRIES));
     let first = invite(&mut bed, "call");
-    let mut out = base::Outbox::default();
-    let end = bed.now + Duration::from_secs(32);
-    let mut sent = Vec::new();
-    while let Some(due) = bed.shard.deadline().filter(|&due| due <= end) {
-        bed.now = bed.now.max(due);
-        bed.shard.handle(bed.now, node::ShardInput::Timer, &mut out);
-        sent.extend(out.transmits().iter().map(|sent| sent.flow.peer));
-        bed.events.extend(out.drain_events());
-        out.clear();
-    }
-    let other = sent.iter().find(|to| **to != first.to);
+    let sent = bed.wait(Duration::from_secs(32));
+    let other = sent.iter().find(|sent| sent.to != first.to);
     assert!(other.is_some(), "{sent:?}");
     let unanswered =
         |event: &&ShardEvent| matches!(event, ShardEvent::Sign(Sign::NoAnswer { silent: true, .. }));
@@ -177,10 +160,9 @@ fn silence_is_told_and_the_next_one_is_tried() {
 fn an_icmp_error_leads_to_another_one_at_once() {
     let mut bed = bed(failover(RETRIES));
     let first = invite(&mut bed, "call");
-    let mut out = base::Outbox::default();
-    bed.shard.unreachable(bed.now, first.to, &first.bytes[..200], &mut out);
-    assert_eq!(out.transmits().len(), 1);
-    assert_ne!(out.transmits()[0].flow.peer, first.to);
+    let second = bed.unreachable(first.to, &first.bytes[..200]);
+    assert_eq!(second.len(), 1);
+    assert_ne!(second[0].to, first.to);
     assert_eq!((bed.load().transactions, bed.load().calls), (1, 1));
     let calls: Vec<_> = (0..6).map(|n| invite(&mut bed, &format!("late{n}")).to).collect();
     assert!(!calls.contains(&first.to), "it rests");
@@ -239,7 +221,7 @@ fn only_outcomes_that_the_rule_names_lead_to_the_next_pool() {
 fn a_next_hop_does_not_call_out() {
     let mut bed = bed(Failover::default());
     let hops = PoolMode { dialogs: Dialogs::Route, ..MODE };
-    bed.shard.set_modes(vec![MODE, hops], Members::of([2, 3].map(Slot)));
+    bed.set_modes([MODE, hops]);
     let outside = "127.0.8.8:5060";
     let from = |bed: &mut Bed, node: usize| {
         let at = addr(bed.site.nodes[node].0);
@@ -257,7 +239,7 @@ fn a_next_hop_does_not_call_out() {
 fn calls_of_next_hops_are_counted() {
     let mut bed = bed(Failover::default());
     let hops = PoolMode { dialogs: Dialogs::Route, ..MODE };
-    bed.shard.set_modes(vec![hops, hops], Members::All);
+    bed.set_modes([hops, hops]);
     let at_hop = invite(&mut bed, "call");
     let ok = answered(&mut bed, &at_hop, 200).remove(0);
     assert_eq!((bed.load().calls, bed.load().transactions), (1, 0));
@@ -281,8 +263,8 @@ fn a_route_reaches_no_hop_of_another_rule() {
     let listeners: Vec<_> = bed.site.listeners.iter().map(|text| addr(text)).collect();
     let to_first = Rule { target: Target::Pools(Pools::one(0)), ..Rule::default() };
     let table = Table::new(vec![to_first], &listeners);
-    bed.shard.set_routes(Arc::new(Routes { table, access: vec![Access::default()] }), 1);
-    bed.shard.set_modes(vec![hops, hops], Members::All);
+    bed.set(|setup| setup.settings.routes = Arc::new(Routes { table, access: vec![Access::default()] }));
+    bed.set_modes([hops, hops]);
     let asked = |bed: &mut Bed, call: &str, own: &str, hop: usize| {
         let mut invite = Req::new("INVITE", call, client());
         invite.routes = vec![own.to_owned(), format!("<sip:{};lr>", bed.site.nodes[hop].0)];
@@ -296,7 +278,7 @@ fn a_route_reaches_no_hop_of_another_rule() {
     }
     assert_eq!((bed.load().calls, bed.load().transactions), (2, 2), "they count");
     let deny = Access::new(&[], &["127.0.9.0/24".parse().unwrap()], Refusal::Forbidden).unwrap();
-    bed.shard.set_routes(Arc::new(Routes { table: Table::default(), access: vec![deny] }), 1);
+    bed.set(|setup| setup.settings.routes = Arc::new(Routes { table: Table::default(), access: vec![deny] }));
     let refused = asked(&mut bed, "denied", "<sip:127.0.0.1;lr;sbp=x>", 1);
     assert_eq!((refused.len(), refused[0].status()), (1, 403));
 }
@@ -309,7 +291,7 @@ fn who_was_a_member_does_not_call_out_by_the_rules_of_members() {
     let conditions = Conditions { origin: Origin::Members, ..Conditions::default() };
     let out = Rule { conditions, target: Target::Pools(Pools::one(1)), ..Rule::default() };
     let table = Table::new(vec![out], &listeners);
-    bed.shard.set_routes(Arc::new(Routes { table, access: Vec::new() }), 1);
+    bed.set(|setup| setup.settings.routes = Arc::new(Routes { table, access: Vec::new() }));
     let call = |bed: &mut Bed, call_id: &str| {
         let member = addr(bed.site.nodes[0].0);
         bed.receive(0, member, &Req::new("INVITE", call_id, member).bytes()).remove(0).status()

@@ -19,10 +19,10 @@ use crate::takeover::owned::Predecessor;
 use crate::takeover::{self, offer::Holdings};
 use crate::token_time::TokenTime;
 use crate::utilisation::ModelProcessor;
-use balance::{Balancer, CallLimits, PolicyKind};
+use balance::{CallLimits, SentCalls};
 use base::Outbox;
 use config::Config;
-use node::{Setup, Shard};
+use node::{Shard, ShardIdentity};
 use std::io;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -123,8 +123,8 @@ impl Server {
         let copies = opened.copies();
         for (index, (peers, sockets)) in connect(count, &board)?.into_iter().zip(opened.sockets).enumerate() {
             let (handle, commands) = WorkerHandle::new(Arc::clone(&peers.wakers[index]));
-            let mut shard = shard(control.setup(), &config, call_limits.as_ref(), index, count)?;
-            shard.balancer_mut().set_sent_calls(Arc::clone(&control.sent_calls));
+            let counts = (call_limits.clone(), Arc::clone(&control.sent_calls));
+            let shard = Shard::new(identity(&config, counts, (index, count))?, control.setup());
             let sockets = (sockets, opened.listeners.len());
             let commands = (handle.clone(), commands);
             workers.push(worker(index, clock, sockets, shard, peers, commands, reports_in.clone())?);
@@ -149,7 +149,7 @@ impl Server {
                     .map(|listener| listener.as_fd().try_clone_to_owned())
                     .transpose()?,
                 workers: handles.clone(),
-                hash: control.setup().tokens.call_hash(),
+                hash: control.setup().settings.tokens.call_hash(),
                 predecessor,
             };
             takeover::offer::start(path, holdings, asks_in.clone());
@@ -277,26 +277,16 @@ fn connect(count: usize, board: &Arc<Board>) -> io::Result<Vec<Peers>> {
         .collect())
 }
 
-fn shard(
-    setup: &Arc<Setup>,
+/// What one shard of so many is; the counts are those of all.
+fn identity(
     config: &Config,
-    call_limits: Option<&Arc<CallLimits>>,
-    index: usize,
-    count: usize,
-) -> io::Result<Shard> {
-    let (topology, tokens) = (Arc::clone(&setup.topology), setup.tokens.as_ref().clone());
-    // Its pools come with the set-up.
-    let mut balancer = Balancer::new(setup.sessions.clone().share(count), PolicyKind::RoundRobin.make(0));
-    if let Some(call_limits) = call_limits {
-        balancer.set_call_limits(Arc::clone(call_limits));
-    }
-    balancer.set_peers(count as u32 - 1);
+    (call_limits, sent_calls): (Option<Arc<CallLimits>>, Arc<SentCalls>),
+    (shard, shards): (usize, usize),
+) -> io::Result<ShardIdentity> {
     // Branches begin at another number after each start, and in each shard.
-    let random = (key::random()?, rand::random());
-    let mut shard = Shard::pool(balancer, topology, tokens, setup.settings)
-        .with_transactions(config.transactions, random);
-    shard.set_up(setup, (index, count));
-    Ok(shard)
+    let (secret, serial, timers) = (key::random()?, rand::random(), config.transactions.timers);
+    let sent_calls = Some(sent_calls);
+    Ok(ShardIdentity { shard, shards, secret, serial, timers, call_limits, sent_calls })
 }
 
 fn worker(
@@ -329,6 +319,7 @@ fn worker(
         receive: ReceiveBatch::new(),
         send: SendBatch::new(),
         out: Outbox::default(),
+        other_loads: Vec::new(),
         traffic: Traffic::default(),
         meter: None,
         model: None,

@@ -57,7 +57,7 @@ impl<E: Egress> Control<E> {
             }
             ShardEvent::NoServer(refused) => self.none_took(now, refused, out),
             ShardEvent::NoRoom(refused) => {
-                let max_sessions = self.settings.sessions.max_sessions;
+                let max_sessions = self.settings.shards.sessions.max_sessions;
                 out.event(ControlEffect::Log(LogEntry::NoRoom { refused, max_sessions }));
             }
             // Not for the control plane: there are as many as strangers please.

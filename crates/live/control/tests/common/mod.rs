@@ -7,8 +7,7 @@ use control::{
     Address, Control, ControlEffect, ControlInput, ControlSettings, Egress, FoundAddresses, LogEntry,
     MemberSettings, PoolSettings, ProbeSettings, Question, QuestionId,
 };
-use node::{Listener, Orphans, PoolMode, ProxyLimits, Setup, TokenKey, Tokens};
-use route::RateSettings;
+use node::{Listener, PoolMode, Setup, ShardSettings, TokenKey, Tokens};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,6 +35,7 @@ pub(crate) fn member(text: &str) -> MemberSettings {
 
 pub(crate) fn settings(members: &[&str]) -> ControlSettings {
     let sessions = balance::SessionSettings { call_lifetime: CALL, ..balance::SessionSettings::default() };
+    let tokens = Tokens::new(TokenKey([1; 16]), &[], Duration::from_hours(1));
     ControlSettings {
         pools: vec![PoolSettings {
             name: "servers".to_owned(),
@@ -46,19 +46,9 @@ pub(crate) fn settings(members: &[&str]) -> ControlSettings {
             queue: None,
         }],
         members: members.iter().copied().map(member).collect(),
-        sessions,
-        routes: Arc::default(),
-        rates: RateSettings::default(),
-        home: None,
-        orphans: Orphans::default(),
-        limits: ProxyLimits::default(),
-        distribution: None,
-        dialogs: None,
+        shards: ShardSettings { sessions, ..ShardSettings::new(tokens, 0) },
         own_names: Vec::new(),
-        tokens: Arc::new(Tokens::new(TokenKey([1; 16]), &[], Duration::from_hours(1))),
         token_lifetime: Duration::from_hours(1),
-        epoch_unix: 0,
-        tell_failures: false,
         refresh: Duration::from_secs(30),
         stop_wait: Duration::from_mins(5),
     }

@@ -60,7 +60,7 @@ pub struct AuthenticationSettings {
     pub bans: BanSettings,
 }
 
-/// A question to a store, to be answered with [`Shard::answered`] and its number.
+/// A question to a store, to be answered with [`ShardInput::Answer`](crate::ShardInput::Answer) and its number.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Question {
     /// Its number at this shard.
@@ -255,9 +255,7 @@ impl Shard {
             settings.map(|settings| Box::new(Home::set_up(kept, settings, secrets, (self.edge.now, shards))));
         self.edge.realm = self.home.as_ref().and_then(|home| home.realm()).map(Into::into);
         self.edge.trusted = settings.map(|settings| settings.trusted.clone()).unwrap_or_default();
-        if let Some(stateful) = &mut self.stateful {
-            stateful.serve_home(self.home.is_some());
-        }
+        self.stateful.serve_home(self.home.is_some());
         self.remember_refusals();
     }
 
@@ -394,12 +392,10 @@ impl Shard {
     }
 
     /// Takes a store's answer to the question with this number ([`ShardEvent::Ask`]).
-    pub fn answered(&mut self, now: Instant, number: u64, answer: StoreAnswer, out: &mut Outbox<ShardEvent>) {
-        self.set_now(now);
+    pub(crate) fn answered(&mut self, number: u64, answer: StoreAnswer, out: &mut Outbox<ShardEvent>) {
         if let Some(waiter) = self.home.as_mut().and_then(|home| home.waiting.take(number)) {
             self.resume(waiter, Some(answer), out);
         }
-        self.conclude(out);
     }
 
     /// Gives up what has waited too long.

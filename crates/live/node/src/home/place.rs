@@ -102,7 +102,7 @@ impl Shard {
     }
 
     /// Takes what another shard of this process has found out about passwords ([`ShardEvent::Judged`]).
-    pub fn hear(&mut self, judgement: Judgement) {
+    pub(crate) fn hear(&mut self, judgement: Judgement) {
         if let Some(authenticator) = self.home.as_mut().and_then(|home| home.authenticator.as_mut()) {
             authenticator.hear(judgement);
         }

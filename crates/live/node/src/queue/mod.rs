@@ -270,7 +270,7 @@ fn full(retry_after: Option<u32>) -> Halt {
 impl Shard {
     /// Takes over which pools have queues, by their number, at one of so many shards. What waits in those that are others now is
     /// taken up again.
-    pub fn set_queues(&mut self, wanted: Vec<Option<Arc<QueueSetup>>>, shards: usize) {
+    pub(crate) fn set_queues(&mut self, wanted: Vec<Option<Arc<QueueSetup>>>, shards: usize) {
         let has_any = wanted.iter().any(Option::is_some);
         if !has_any && self.queues.is_none() {
             return;
@@ -299,23 +299,23 @@ impl Shard {
     }
 
     /// A member has announced how many new calls a second it can take, from all shards together.
-    pub fn announce(&mut self, now: Instant, slot: Slot, capacity: f64, out: &mut Outbox<ShardEvent>) {
-        self.set_now(now);
+    pub(crate) fn announce(&mut self, slot: Slot, capacity: f64) {
         if let Some(queues) = &mut self.queues
             && slot.index() < self.balancer.nodes().len()
         {
             let id = self.balancer.nodes()[slot.index()].id;
-            queues.announced.insert(slot, Announced { id, at: now, capacity });
+            queues.announced.insert(slot, Announced { id, at: self.edge.now, capacity });
             queues.news.push((slot, capacity));
             queues.is_stale = true;
         }
-        self.conclude(out);
     }
 
     /// A member of this pool has shown to take so many new calls a second, from all shards together, while another process asked it.
-    pub fn learned(&mut self, now: Instant, pool: PoolId, id: NodeId, capacity: f64) {
-        if let Some(queue) = self.queues.as_mut().and_then(|queues| queues.of(pool)) {
-            queue.learn(now, id, capacity);
+    pub(crate) fn learned(&mut self, pool: PoolId, id: NodeId, capacity: f64) {
+        let Some(queues) = &mut self.queues else { return };
+        if let Some(queue) = queues.of(pool) {
+            queue.learn(self.edge.now, id, capacity);
+            queues.is_stale = true;
         }
     }
 

@@ -1,17 +1,19 @@
 //! A shard with its home domain, its stores, and the requests of its users.
 #![allow(dead_code, reason = "each test file uses its part of it")]
 
-use crate::common::proxy::{LIMITS, PROXY};
+use crate::common::proxy::{LIMITS, PROXY, hops};
 use crate::common::text::Req;
 use crate::common::{KEY, LIFETIME, Sent, addr};
-use base::{Flow, Instant, Outbox, UnixTime};
+use balance::Members;
+use base::{Flow, Instant, UnixTime};
+use core::ops::{Deref, DerefMut};
 use digest_auth::{Algorithm, BanSettings, Judgement, NonceScope, NonceSettings, Secret};
 use location::{MemoryLimits, MemoryStore, Reach};
 use node::{
-    Asked, AuthenticationSettings, HomeSettings, Orphans, PipelineSettings, ProxySettings, Question, Routes,
-    Setup, Shard, ShardEvent, ShardInput, StoreAnswer, Tokens, Topology, UsersUnavailable, WrongPassword,
+    Asked, AuthenticationSettings, HomeSettings, PoolMode, Question, Setup, ShardEvent, ShardInput,
+    ShardSettings, StoreAnswer, Tokens, Topology, UsersUnavailable, WrongPassword,
 };
-use route::{Conditions, Forward, Origin, Rule, Table, Target};
+use route::{Conditions, Forward, Origin, Rule, Target};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,8 +24,7 @@ pub(crate) const PASSWORD: &str = "open sesame";
 
 /// A shard with its home domain and stores that answer when they are told to.
 pub(crate) struct Bed {
-    pub(crate) shard: Shard,
-    pub(crate) now: Instant,
+    pub(crate) inner: testbed::Bed,
     pub(crate) store: MemoryStore,
     /// Questions that nobody has answered.
     pub(crate) asked: Vec<Question>,
@@ -36,19 +37,23 @@ pub(crate) struct Bed {
     pub(crate) pathless: Vec<SocketAddr>,
 }
 
+impl Deref for Bed {
+    type Target = testbed::Bed;
+
+    fn deref(&self) -> &Self::Target {
+        &self.inner
+    }
+}
+
+impl DerefMut for Bed {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.inner
+    }
+}
+
 impl Bed {
     pub(crate) fn new(authenticates: bool, reach: Reach) -> Self {
         let topology = Topology::new(vec![node::Listener::udp(addr(PROXY))], Vec::new());
-        let settings = PipelineSettings {
-            orphans: Orphans::Reject,
-            epoch_unix: EPOCH,
-            stopping: None,
-            tell_failures: false,
-        };
-        let limits = ProxySettings { timers: proxy::ProxyTimers::default(), limits: LIMITS };
-        let tokens = Tokens::new(KEY, &[], LIFETIME);
-        let mut shard =
-            Shard::proxy(Arc::new(topology.clone()), tokens.clone(), settings, limits, ([9; 16], 77));
         let conditions = Conditions { origin: Origin::Anyone, ..Conditions::default() };
         let (name, target) = ("users".to_owned(), Target::Location);
         let rule = Rule { name, conditions, authenticate: authenticates, target, ..Rule::default() };
@@ -62,30 +67,18 @@ impl Bed {
             nonces: NonceSettings { lifetime: Duration::from_mins(5), scope: NonceScope::Source },
             bans: BanSettings::default(),
         });
-        let setup = Setup {
-            nodes: Arc::default(),
-            topology: Arc::new(topology),
-            settings,
-            tokens: Arc::new(tokens),
-            pools: Arc::default(),
-            sessions: balance::SessionSettings::default(),
-            routes: Arc::new(Routes { table: Table::new(vec![rule], &[addr(PROXY)]), access: Vec::new() }),
-            rates: route::RateSettings::default(),
-            home: Some(Arc::new(HomeSettings {
-                registrar,
-                authentication,
-                forward: Forward::Transaction,
-                trusted: ["127.0.8.0/24".parse().expect("a network")].into(),
-            })),
-            distribution: None,
-            dialogs: None,
-            limits: LIMITS,
-        };
-        shard.set_up(&Arc::new(setup), (0, 1));
+        let mut setup = Setup::new(topology, ShardSettings::new(Tokens::new(KEY, &[], LIFETIME), EPOCH));
+        setup.settings.limits = LIMITS;
+        setup.settings.routes = testbed::routes(vec![rule], &setup);
+        setup.settings.home = Some(Arc::new(HomeSettings {
+            registrar,
+            authentication,
+            forward: Forward::Transaction,
+            trusted: ["127.0.8.0/24".parse().expect("a network")].into(),
+        }));
         let store = MemoryStore::new(MemoryLimits::default());
         Self {
-            shard,
-            now: Instant::from_millis(1_000),
+            inner: testbed::Bed::new(setup),
             store,
             asked: Vec::new(),
             users_are_up: true,
@@ -99,13 +92,18 @@ impl Bed {
         Self::new(false, Reach::Source)
     }
 
-    pub(crate) fn step(
-        &mut self,
-        run: impl FnOnce(&mut Shard, Instant, &mut Outbox<ShardEvent>),
-    ) -> Vec<Sent> {
-        let mut out = Outbox::default();
-        run(&mut self.shard, self.now, &mut out);
-        for event in out.drain_events() {
+    /// These are members of the only pool, which is forwarded to in this way.
+    pub(crate) fn set_members(&mut self, members: &[SocketAddr], mode: PoolMode) {
+        let members: Vec<_> = members.iter().map(|&member| Flow::udp(0, member)).collect();
+        self.inner.set(|setup| {
+            setup.pools = [hops(mode, Members::All)].into();
+            testbed::set_members(setup, &members);
+        });
+    }
+
+    pub(crate) fn input(&mut self, input: ShardInput<'_>) -> Vec<Sent> {
+        let sent = self.inner.input(input);
+        for event in core::mem::take(&mut self.inner.events) {
             match event {
                 ShardEvent::Ask(question) => self.asked.push(*question),
                 ShardEvent::WrongPassword(wrong) => self.wrong.push(*wrong),
@@ -114,19 +112,12 @@ impl Bed {
                 _ => {}
             }
         }
-        let sent = |t: &base::Transmit| Sent {
-            listener: t.flow.listener,
-            to: t.flow.peer,
-            bytes: out.message(t).to_vec(),
-        };
-        out.transmits().iter().map(sent).collect()
+        sent
     }
 
     /// A datagram comes in, and stores wait with their answers.
     pub(crate) fn arrive(&mut self, from: SocketAddr, bytes: &[u8]) -> Vec<Sent> {
-        self.step(|shard, now, out| {
-            shard.handle(now, ShardInput::Message { flow: Flow::udp(0, from), bytes }, out);
-        })
+        self.input(ShardInput::Message { flow: Flow::udp(0, from), bytes })
     }
 
     /// Stores answer what they have been asked, and what that leads to.
@@ -143,7 +134,7 @@ impl Bed {
                     StoreAnswer::User(Ok(known.then(|| Secret::Clear(PASSWORD.as_bytes().into()))))
                 }
             };
-            sent.extend(self.step(|shard, now, out| shard.answered(now, number, answer, out)));
+            sent.extend(self.input(ShardInput::Answer { number, answer: Box::new(answer) }));
         }
         sent
     }
@@ -165,7 +156,7 @@ impl Bed {
         let mut sent = Vec::new();
         while let Some(due) = self.shard.deadline().filter(|&due| due <= end) {
             self.now = self.now.max(due);
-            sent.extend(self.step(|shard, now, out| shard.handle(now, ShardInput::Timer, out)));
+            sent.extend(self.input(ShardInput::Timer));
         }
         self.now = end;
         sent

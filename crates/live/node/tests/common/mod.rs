@@ -5,15 +5,15 @@ pub(crate) mod dialog;
 pub(crate) mod proxy;
 pub(crate) mod text;
 
-use balance::policy::RoundRobin;
-use balance::{Balancer, Cluster, ClusterMember, HealthSettings, Load, PoolId, Slot, TableCounts};
-use base::{Flow, Instant, Outbox, Transport};
+use balance::{Cluster, ClusterMember, HealthSettings, Load, Members, PolicyKind, PoolId, Slot, TableCounts};
+use base::{Flow, Transport};
+use core::ops::{Deref, DerefMut};
 use node::{
-    Listener, Orphans, PipelineSettings, Shard, ShardEvent, ShardInput, TokenKey, Tokens, Topology, node_id,
+    Listener, Orphans, PoolMode, PoolSetup, Setup, ShardSettings, TokenKey, Tokens, Topology, node_id,
 };
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
+pub(crate) use testbed::Sent;
 
 pub(crate) const KEY: TokenKey = TokenKey([7; 16]);
 /// Tokens live this long in the tests.
@@ -21,6 +21,16 @@ pub(crate) const LIFETIME: Duration = Duration::from_hours(1);
 
 pub(crate) fn addr(text: &str) -> SocketAddr {
     text.parse().expect("an address")
+}
+
+/// A pool of these members, who take turns.
+pub(crate) fn pool(mode: PoolMode, members: Members) -> PoolSetup {
+    PoolSetup::new(mode, PolicyKind::RoundRobin, members)
+}
+
+/// The same of the members in these slots.
+pub(crate) fn pool_of(mode: PoolMode, slots: impl IntoIterator<Item = u16>) -> PoolSetup {
+    pool(mode, Members::of(slots.into_iter().map(Slot)))
 }
 
 /// What a balancer is set up with.
@@ -67,40 +77,25 @@ impl Site {
     }
 }
 
-/// A datagram that the shard sent.
-#[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Sent {
-    pub(crate) listener: u16,
-    pub(crate) to: SocketAddr,
-    pub(crate) bytes: Vec<u8>,
-}
-
-impl std::fmt::Debug for Sent {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "by {} to {}:\n{}", self.listener, self.to, String::from_utf8_lossy(&self.bytes))
-    }
-}
-
-impl Sent {
-    pub(crate) fn message(&self) -> wire::Message<'_> {
-        text::scanned(&self.bytes)
-    }
-
-    pub(crate) fn status(&self) -> u16 {
-        self.message().status().expect("a response")
-    }
-
-    pub(crate) fn branch(&self) -> Vec<u8> {
-        self.message().top_via().branch.expect("a branch").to_vec()
-    }
-}
-
+/// A balancer: a shard with its members.
 pub(crate) struct Bed {
+    pub(crate) inner: testbed::Bed,
     pub(crate) site: Site,
-    pub(crate) shard: Shard,
     pub(crate) cluster: Cluster,
-    pub(crate) now: Instant,
-    pub(crate) events: Vec<ShardEvent>,
+}
+
+impl Deref for Bed {
+    type Target = testbed::Bed;
+
+    fn deref(&self) -> &Self::Target {
+        &self.inner
+    }
+}
+
+impl DerefMut for Bed {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.inner
+    }
 }
 
 impl Bed {
@@ -113,91 +108,46 @@ impl Bed {
         }
         let slow_start = Duration::ZERO;
         let cluster = Cluster::new(HealthSettings { fall: 1, slow_start, ..HealthSettings::default() });
-        let balancer = Balancer::new(balance::SessionSettings::default(), Box::new(RoundRobin::new(0)));
         let tokens = Tokens::new(site.key, &site.previous, LIFETIME);
-        let settings = PipelineSettings {
-            orphans: site.orphans,
-            epoch_unix: site.epoch_unix,
-            stopping: None,
-            tell_failures: false,
-        };
-        let shard = Shard::pool(balancer, Arc::new(topology), tokens, settings);
+        let (orphans, limits) = (site.orphans, proxy::LIMITS);
+        let settings = ShardSettings { orphans, limits, ..ShardSettings::new(tokens, site.epoch_unix) };
+        let mut setup = Setup::new(topology, settings);
+        setup.pools = [pool(PoolMode::default(), Members::All)].into();
         let all: Vec<_> = (0..site.nodes.len()).collect();
-        let mut bed = Self { site, shard, cluster, now: Instant::from_millis(1_000), events: Vec::new() };
+        let mut bed = Self { inner: testbed::Bed::new(setup), site, cluster };
         bed.set_members(&all);
         bed
+    }
+
+    /// The same with members that are forwarded to in this way.
+    pub(crate) fn with_mode(mut self, mode: PoolMode) -> Self {
+        self.set_modes([mode]);
+        self
     }
 
     /// The process dies and comes back: everything but configuration and key is lost.
     pub(crate) fn restarted(self) -> Self {
         let now = self.now;
-        Self { now, ..Self::new(self.site) }
+        let mut bed = Self::new(self.site);
+        bed.now = now;
+        bed
     }
 
-    /// A datagram comes in; what goes out, in order.
-    pub(crate) fn receive(&mut self, listener: u16, from: SocketAddr, bytes: &[u8]) -> Vec<Sent> {
-        let mut out = Outbox::default();
-        self.shard.handle(self.now, ShardInput::Message { flow: Flow::udp(listener, from), bytes }, &mut out);
-        self.done(out)
+    /// The shard hears how the nodes stand.
+    pub(crate) fn set_nodes(&mut self) -> Vec<Sent> {
+        let Self { inner, cluster, .. } = self;
+        inner.set(|setup| setup.nodes = cluster.nodes().into())
     }
 
-    /// What a step has sent.
-    pub(crate) fn done(&mut self, mut out: Outbox<ShardEvent>) -> Vec<Sent> {
-        assert_eq!(self.shard.balancer().audit(), Ok(()));
-        self.events.extend(out.drain_events());
-        let sent = |t: &base::Transmit| Sent {
-            listener: t.flow.listener,
-            to: t.flow.peer,
-            bytes: out.message(t).to_vec(),
-        };
-        out.transmits().iter().map(sent).collect()
-    }
-
-    /// The same, for a datagram that has exactly one consequence.
-    pub(crate) fn one(&mut self, listener: u16, from: SocketAddr, bytes: &[u8]) -> Sent {
-        let mut sent = self.receive(listener, from, bytes);
-        assert_eq!(sent.len(), 1, "{sent:#?}");
-        sent.remove(0)
-    }
-
-    /// The same, for a datagram that is dropped for this reason.
-    pub(crate) fn dropped(&mut self, listener: u16, from: SocketAddr, bytes: &[u8], reason: &str) {
-        let before = self.drops(reason);
-        assert_eq!(self.receive(listener, from, bytes), []);
-        assert_eq!(self.drops(reason), before + 1, "{:?}", self.shard.counters().drops);
-    }
-
-    pub(crate) fn explain(&mut self, from: SocketAddr, bytes: &[u8]) -> Result<node::Explanation, String> {
-        self.shard.explain(self.now, Flow::udp(0, from), bytes, &mut Outbox::default())
-    }
-
-    pub(crate) fn drops(&self, reason: &str) -> u64 {
-        self.shard.counters().drops.get(reason).copied().unwrap_or_default()
-    }
-
-    /// Time passes, and every timer goes off when it is due; what is sent meanwhile.
-    pub(crate) fn wait(&mut self, time: Duration) -> Vec<Sent> {
-        let end = self.now + time;
-        let mut sent = Vec::new();
-        while let Some(deadline) = self.shard.deadline().filter(|&deadline| deadline <= end) {
-            self.now = self.now.max(deadline);
-            let mut out = Outbox::default();
-            self.shard.handle(self.now, ShardInput::Timer, &mut out);
-            sent.extend(self.done(out));
-        }
-        self.now = end;
-        sent
-    }
-
-    pub(crate) fn probed(&mut self, slot: u16, alive: bool) {
-        self.cluster.probed(self.now, Slot(slot), alive);
-        self.shard.balancer_mut().set_nodes(self.cluster.nodes());
+    pub(crate) fn probed(&mut self, slot: u16, alive: bool) -> Vec<Sent> {
+        self.cluster.probed(self.inner.now, Slot(slot), alive);
+        self.set_nodes()
     }
 
     /// A probe has found that nobody listens at the node.
     pub(crate) fn port_closed(&mut self, slot: u16) {
-        self.cluster.unreachable(self.now, Slot(slot));
-        self.shard.balancer_mut().set_nodes(self.cluster.nodes());
+        self.cluster.unreachable(self.inner.now, Slot(slot));
+        self.set_nodes();
     }
 
     /// Sets which of the nodes are members.
@@ -207,8 +157,8 @@ impl Bed {
             .iter()
             .map(|slot| ClusterMember { id: id(slot), capacity: 1.0, max_calls: 0, pool: PoolId::default() })
             .collect();
-        self.cluster.set_members(self.now, &members);
-        self.shard.balancer_mut().set_nodes(self.cluster.nodes());
+        self.cluster.set_members(self.inner.now, &members);
+        self.set_nodes();
     }
 
     /// Slot of the node at this address.

@@ -3,16 +3,13 @@
 use super::dialog::Dialog;
 use super::text::{Req, answer};
 use super::{KEY, LIFETIME, Sent, addr};
-use balance::Members;
-use base::{Flow, Instant, Outbox};
+use balance::{Members, PolicyKind};
+use base::Flow;
+use core::ops::{Deref, DerefMut};
 use dialog::CallRecord;
-use node::{
-    Listener, Orphans, PipelineSettings, PoolMode, ProxyLimits, ProxySettings, Shard, ShardEvent, ShardInput,
-    Tokens, Topology,
-};
+use node::{Orphans, PoolMode, PoolSetup, ProxyLimits, ShardEvent, Tokens};
 use route::Forward;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) const PROXY: &str = "127.0.0.1:5060";
@@ -27,12 +24,30 @@ pub(crate) fn client() -> SocketAddr {
     addr("127.0.9.1:6000")
 }
 
+/// A proxy: a shard with its next hops.
 pub(crate) struct ProxyBed {
-    pub(crate) shard: Shard,
+    pub(crate) inner: testbed::Bed,
     /// How its next hops are forwarded to.
     pub(crate) mode: PoolMode,
-    pub(crate) now: Instant,
-    pub(crate) events: Vec<ShardEvent>,
+}
+
+impl Deref for ProxyBed {
+    type Target = testbed::Bed;
+
+    fn deref(&self) -> &Self::Target {
+        &self.inner
+    }
+}
+
+impl DerefMut for ProxyBed {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.inner
+    }
+}
+
+/// A pool of these next hops, by a hash of the call.
+pub(crate) fn hops(mode: PoolMode, members: Members) -> PoolSetup {
+    PoolSetup::new(mode, PolicyKind::Hash, members)
 }
 
 impl ProxyBed {
@@ -40,52 +55,31 @@ impl ProxyBed {
         Self::with_tokens(listeners, hops, Tokens::new(KEY, &[], LIFETIME))
     }
 
-    pub(crate) fn with_tokens(listeners: &[&str], hops: &[(&str, u16)], tokens: Tokens) -> Self {
-        let listeners = listeners.iter().map(|text| Listener::udp(addr(text))).collect();
-        let topology = Topology::new(listeners, vec![("proxy.example".to_owned(), None)]);
-        let settings = PipelineSettings {
-            orphans: Orphans::Balance,
-            epoch_unix: 1_800_000_000,
-            stopping: None,
-            tell_failures: false,
-        };
-        let limits = ProxySettings { timers: proxy::ProxyTimers::default(), limits: LIMITS };
-        let mut shard = Shard::proxy(Arc::new(topology), tokens, settings, limits, ([9; 16], 77));
+    pub(crate) fn with_tokens(listeners: &[&str], next: &[(&str, u16)], tokens: Tokens) -> Self {
+        let listeners: Vec<_> = listeners.iter().map(|text| addr(text)).collect();
+        let mut setup = testbed::shard_setup(&listeners, &["proxy.example"], tokens);
+        (setup.settings.orphans, setup.settings.limits) = (Orphans::Balance, LIMITS);
+        setup.pools = [hops(PoolMode::HOPS, Members::All)].into();
         let hop = |&(address, listener): &(&str, u16)| Flow::udp(listener, addr(address));
-        shard.set_hops(&hops.iter().map(hop).collect::<Vec<_>>());
-        Self { shard, mode: PoolMode::HOPS, now: Instant::from_millis(1_000), events: Vec::new() }
+        testbed::set_members(&mut setup, &next.iter().map(hop).collect::<Vec<_>>());
+        Self { inner: testbed::Bed::new(setup), mode: PoolMode::HOPS }
     }
 
     /// The same with next hops that are forwarded to in this way.
     pub(crate) fn with_mode(mut self, mode: PoolMode) -> Self {
-        self.shard.set_modes(vec![mode], Members::All);
+        self.set_modes([mode]);
         Self { mode, ..self }
+    }
+
+    /// The same at another time.
+    pub(crate) fn at(mut self, now: base::Instant) -> Self {
+        self.now = now;
+        self
     }
 
     /// One listener, one next hop.
     pub(crate) fn plain() -> Self {
         Self::new(&[PROXY], &[(HOPS[0], 0)])
-    }
-
-    pub(crate) fn receive(&mut self, listener: u16, from: SocketAddr, bytes: &[u8]) -> Vec<Sent> {
-        self.step(|shard, now, out| {
-            shard.handle(now, ShardInput::Message { flow: Flow::udp(listener, from), bytes }, out);
-        })
-    }
-
-    pub(crate) fn step(
-        &mut self,
-        run: impl FnOnce(&mut Shard, Instant, &mut Outbox<ShardEvent>),
-    ) -> Vec<Sent> {
-        let mut out = Outbox::default();
-        run(&mut self.shard, self.now, &mut out);
-        self.events.extend(out.drain_events());
-        let sent = |t: &base::Transmit| Sent {
-            listener: t.flow.listener,
-            to: t.flow.peer,
-            bytes: out.message(t).to_vec(),
-        };
-        out.transmits().iter().map(sent).collect()
     }
 
     /// A datagram to the first listener that has exactly one consequence.
@@ -94,9 +88,7 @@ impl ProxyBed {
     }
 
     pub(crate) fn one_at(&mut self, listener: u16, from: SocketAddr, bytes: &[u8]) -> Sent {
-        let mut sent = self.receive(listener, from, bytes);
-        assert_eq!(sent.len(), 1, "{sent:#?}");
-        sent.remove(0)
+        self.inner.one(listener, from, bytes)
     }
 
     /// An INVITE from the client; the 100, if there is to be one, has been looked at, this is what goes on.
@@ -119,22 +111,6 @@ impl ProxyBed {
         let at_hop = self.invite(&Req::new("INVITE", call_id, client()));
         let ok = self.one(at_hop.to, &answer(&at_hop.bytes, addr(PROXY), 200, at_hop.to));
         Dialog::of(call_id, (client(), 0), (at_hop.to, at_hop.listener), &at_hop, &ok)
-    }
-
-    /// Time passes, and every timer goes off when it is due; what was sent meanwhile.
-    pub(crate) fn wait(&mut self, time: Duration) -> Vec<Sent> {
-        let end = self.now + time;
-        let mut sent = Vec::new();
-        while let Some(due) = self.shard.deadline().filter(|&due| due <= end) {
-            self.now = self.now.max(due);
-            sent.extend(self.step(|shard, now, out| shard.handle(now, ShardInput::Timer, out)));
-        }
-        self.now = end;
-        sent
-    }
-
-    pub(crate) fn drops(&self, reason: &str) -> u64 {
-        self.shard.counters().drops.get(reason).copied().unwrap_or_default()
     }
 
     /// The hops that rest since they have failed.

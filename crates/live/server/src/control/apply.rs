@@ -10,7 +10,7 @@ use crate::token_time::TokenTime;
 use ::control::{ControlInput, ControlSettings, MemberSettings, PoolSettings};
 use balance::{PolicyKind, PoolId};
 use config::{Config, Listen, PoolConfig, RegistrarConfig, UdpListener};
-use node::{HomeSettings, Orphans, PoolMode, Routes, TokenKey, Tokens};
+use node::{HomeSettings, Orphans, PoolMode, Routes, ShardSettings, TokenKey, Tokens};
 use route::{Access, Table};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -47,22 +47,24 @@ pub(super) fn settings(
     ControlSettings {
         pools: config.pools.iter().map(pool).collect(),
         members: (0..).map(PoolId).zip(&config.pools).flat_map(members).collect(),
-        orphans: config.pools.first().map_or_else(Orphans::default, |pool| pool.orphans),
-        sessions: sessions(config),
-        routes: Arc::new(Routes {
-            table: Table::new(config.routes.clone(), &listeners),
-            access: binds.iter().map(|bind| access(config, bind.address)).collect(),
-        }),
-        rates: config.rates.clone(),
-        home: config.registrar.as_ref().zip(stores).map(|(registrar, stores)| home(registrar, stores)),
-        limits: config.transactions.limits,
-        distribution: config.distribution.clone(),
-        dialogs: config.calls.as_ref().map(|calls| Arc::new(calls.dialogs.clone())),
+        shards: ShardSettings {
+            orphans: config.pools.first().map_or_else(Orphans::default, |pool| pool.orphans),
+            epoch_unix,
+            tell_failures: shards::tells_failures(),
+            tokens: Arc::new(tokens),
+            sessions: sessions(config),
+            routes: Arc::new(Routes {
+                table: Table::new(config.routes.clone(), &listeners),
+                access: binds.iter().map(|bind| access(config, bind.address)).collect(),
+            }),
+            rates: config.rates.clone(),
+            home: config.registrar.as_ref().zip(stores).map(|(registrar, stores)| home(registrar, stores)),
+            limits: config.transactions.limits,
+            distribution: config.distribution.clone(),
+            dialogs: config.calls.as_ref().map(|calls| Arc::new(calls.dialogs.clone())),
+        },
         own_names: own_names(config),
-        tokens: Arc::new(tokens),
         token_lifetime: config.token.lifetime,
-        epoch_unix,
-        tell_failures: shards::tells_failures(),
         refresh: config.dns.refresh,
         stop_wait: config.stop.wait,
     }
@@ -305,7 +307,7 @@ mod tests {
     }
 
     fn admits(settings: &ControlSettings, listener: usize, ip: &str) -> bool {
-        settings.routes.access[listener].admits(ip.parse().unwrap())
+        settings.shards.routes.access[listener].admits(ip.parse().unwrap())
     }
 
     /// The first listener of the file is a wildcard, and stands for three of the machine.
@@ -323,15 +325,15 @@ mod tests {
         assert!(admits(&settings, 1, "10.7.0.1") && !admits(&settings, 1, "192.0.2.9"));
         assert!(!admits(&settings, 3, "2001:db8::1"));
         let same = Table::new(config.routes.clone(), &addresses.map(|address| address.parse().unwrap()));
-        assert_eq!(settings.routes.table, same, "a condition on a listener is one on the second");
+        assert_eq!(settings.shards.routes.table, same, "a condition on a listener is one on the second");
         let other = Table::new(config.routes.clone(), &[addresses[1].parse().unwrap()]);
-        assert_ne!(settings.routes.table, other);
+        assert_ne!(settings.shards.routes.table, other);
     }
 
     #[test]
     fn what_is_one_for_all_pools_serves_each_of_them() {
         let config = parsed(&format!("[listen]\nudp = [\"0.0.0.0:5060\"]\n{ROUTES}"));
-        let sessions = settings_of(&config, &["127.0.0.1:5060"]).sessions;
+        let sessions = settings_of(&config, &["127.0.0.1:5060"]).shards.sessions;
         let out = config.table_pools().nth(1).unwrap();
         assert_eq!(sessions.weights, out.sessions.weights, "of the one that asks for work");
         assert_eq!(sessions.max_rest, Duration::from_secs(30));

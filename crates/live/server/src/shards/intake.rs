@@ -30,7 +30,7 @@ pub(super) fn take(
         Handed::Datagram { listener, from, bytes } => {
             shard.handle(now, ShardInput::Message { flow: Flow::udp(listener, from), bytes }, out);
         }
-        Handed::Unreachable { to, quoted } => shard.unreachable(now, to, quoted, out),
+        Handed::Unreachable { to, quoted } => shard.handle(now, ShardInput::Unreachable { to, quoted }, out),
     }
 }
 

@@ -219,6 +219,8 @@ pub(crate) struct Worker {
     pub(crate) receive: ReceiveBatch,
     pub(crate) send: SendBatch,
     pub(crate) out: Outbox<ShardEvent>,
+    /// What the other threads last had on each node, by slot; kept for its memory.
+    pub(crate) other_loads: Vec<Load>,
     pub(crate) traffic: Traffic,
     /// Where the state of calls is shared out with neighbours, they want to know how busy we are.
     pub(crate) meter: Option<Meter>,
@@ -280,7 +282,7 @@ impl Worker {
             self.alarm.set(now, Instant::earliest(self.shard.deadline(), period));
             let inlet = self.wait();
             now = self.clock.now();
-            self.read_board();
+            self.read_board(now);
             for at in 0..self.ready.len() {
                 let (socket, flags) = self.ready[at];
                 let socket = usize::from(socket);
@@ -533,18 +535,23 @@ impl Worker {
             Box::new(move |answer| handle.send(Command::Answered(number, answer)))
         };
         if let Some(answer) = stores.ask(about, later) {
-            self.shard.answered(self.clock.now(), number, answer, &mut self.out);
+            self.tell(ShardInput::Answer { number, answer: Box::new(answer) });
         }
     }
 
-    fn read_board(&mut self) {
+    /// The shard is told something; what it sends for that waits for the end of the batch.
+    fn tell(&mut self, input: ShardInput<'_>) {
+        self.shard.handle(self.clock.now(), input, &mut self.out);
+    }
+
+    fn read_board(&mut self, now: Instant) {
         if self.peers.receivers.is_empty() && self.predecessor.is_none() {
             return;
         }
-        let balancer = self.shard.balancer_mut();
-        for slot in 0..balancer.nodes().len() {
-            balancer.set_others(Slot(slot as u16), self.peers.board.others(self.index, slot));
-        }
+        let Self { shard, peers, index, other_loads, out, .. } = self;
+        other_loads.clear();
+        other_loads.extend((0..shard.balancer().nodes().len()).map(|slot| peers.board.others(*index, slot)));
+        shard.handle(now, ShardInput::OtherLoads(other_loads), out);
     }
 
     fn write_board(&self) {
@@ -560,11 +567,11 @@ impl Worker {
     fn obey(&mut self, command: Command) {
         match command {
             Command::SetUp(setup) => {
-                let shards = self.peers.senders.len();
-                self.shard.set_up(&setup, (self.index, shards));
+                self.tell(ShardInput::SetUp(&setup));
                 self.renew_meter();
+                self.flush();
             }
-            Command::Name(answer) => self.shard.learn(self.clock.now(), &answer.0, &answer.1),
+            Command::Name(answer) => self.tell(ShardInput::Name { name: &answer.0, answer: &answer.1 }),
             // Whoever asked may have gone; then nobody misses the answer.
             Command::Snapshot(reply) => drop(reply.send(self.snapshot())),
             Command::Counts(reply) => drop(reply.send(self.counts())),
@@ -600,22 +607,20 @@ impl Worker {
             }
             Command::Inlet(inlet) => self.inlet = inlet,
             Command::Answered(number, answer) => {
-                self.shard.answered(self.clock.now(), number, answer, &mut self.out);
+                self.tell(ShardInput::Answer { number, answer: Box::new(answer) });
                 self.flush();
             }
             Command::Capacity(slot, capacity) => {
-                self.shard.announce(self.clock.now(), slot, capacity, &mut self.out);
+                self.tell(ShardInput::Capacity { slot, capacity });
                 self.flush();
             }
-            Command::Learned(pool, node, capacity) => {
-                self.shard.learned(self.clock.now(), pool, node, capacity);
-            }
-            Command::Judged(judgement) => self.shard.hear(judgement),
+            Command::Learned(pool, node, capacity) => self.tell(ShardInput::Learned { pool, node, capacity }),
+            Command::Judged(judgement) => self.tell(ShardInput::Judged(&judgement)),
             Command::Stores(stores) => self.stores = stores,
             Command::Records(records) => self.records = records,
             Command::PredecessorGone => {
                 // What it had is off the board.
-                self.read_board();
+                self.read_board(self.clock.now());
                 self.predecessor = None;
             }
             Command::Stop => {}
@@ -698,7 +703,7 @@ impl Worker {
             from = self.shard.balancer().sessions(start, WALK, &mut visit);
             if from.is_some() {
                 let now = self.clock.now();
-                self.read_board();
+                self.read_board(now);
                 for socket in 0..self.sockets.len() {
                     self.read_socket(now, socket);
                 }

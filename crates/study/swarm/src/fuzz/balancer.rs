@@ -2,13 +2,12 @@
 
 use super::traffic::{CLIENTS, Received, Traffic, addr, resolved, sent};
 use crate::{BalancerWatch, Sent};
-use balance::policy::{Policy, RoundRobin, Tlwl};
-use balance::{Balancer, Cluster, ClusterMember, HealthSettings, Load, PoolId, Slot, TableCounts};
+use balance::{Cluster, ClusterMember, HealthSettings, Load, Members, PolicyKind, PoolId, Slot, TableCounts};
 use base::{Flow, Instant, Outbox, Transport};
 use core::time::Duration;
 use node::{
-    HopName, Listener, Orphans, PipelineSettings, Shard, ShardCounters, ShardEvent, ShardInput, TokenKey,
-    Tokens, Topology, node_id,
+    HopName, Orphans, PoolMode, PoolSetup, Setup, Shard, ShardCounters, ShardEvent, ShardIdentity,
+    ShardInput, TokenKey, Tokens, node_id,
 };
 use std::sync::Arc;
 
@@ -25,10 +24,9 @@ pub(super) struct World<'a, T> {
     traffic: Traffic<'a>,
     tamper: T,
     watch: BalancerWatch,
-    topology: Arc<Topology>,
     cluster: Cluster,
     shard: Shard,
-    settings: PipelineSettings,
+    setup: Setup,
     key: u8,
     now: Instant,
     /// Names that the element asks for.
@@ -44,30 +42,23 @@ fn tokens(key: u8) -> Tokens {
 impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
     pub(super) fn new(data: &'a [u8], tamper: T) -> Self {
         let listeners = LISTENERS.map(addr);
-        let mut topology = Topology::default();
-        topology.listeners = listeners.map(Listener::udp).to_vec();
-        topology.names = vec![("pool.example".to_owned(), None)];
-        for (address, listener) in NODES {
-            topology.push_node(Flow::udp(listener, addr(address)));
-        }
-        let topology = Arc::new(topology);
         let slow_start = Duration::from_secs(30);
         let mut cluster = Cluster::new(HealthSettings { fall: 1, slow_start, ..HealthSettings::default() });
         cluster.set_members(Instant::ZERO, &members(0xff));
-        let settings = PipelineSettings {
-            orphans: Orphans::Reject,
-            epoch_unix: 1_800_000_000,
-            stopping: None,
-            tell_failures: false,
-        };
+        let mut setup = testbed::shard_setup(&listeners, &["pool.example"], tokens(1));
+        testbed::set_members(
+            &mut setup,
+            &NODES.map(|(address, listener)| Flow::udp(listener, addr(address))),
+        );
+        setup.nodes = cluster.nodes().into();
+        setup.pools = [pool(PolicyKind::RoundRobin)].into();
         Self {
             traffic: Traffic::new(data, listeners),
             tamper,
             watch: BalancerWatch::new(&listeners, &NODES.map(|(address, _)| addr(address))),
-            shard: shard(&cluster, &topology, 1, settings),
-            topology,
+            shard: shard(&setup),
             cluster,
-            settings,
+            setup,
             key: 1,
             now: Instant::ZERO,
             asked: Vec::new(),
@@ -134,26 +125,31 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
                 self.watch.set_nodes(nodes);
             }
         }
-        self.shard.balancer_mut().set_nodes(self.cluster.nodes());
+        self.set_up();
+    }
+
+    fn set_up(&mut self) {
+        self.setup.nodes = self.cluster.nodes().into();
+        let sent = self.run(ShardInput::SetUp(&Arc::new(self.setup.clone())));
+        assert!(sent.is_empty(), "nothing waits for another set-up");
     }
 
     fn reconfigure(&mut self) {
         let how = self.traffic.choose();
         let orphans = [Orphans::Reject, Orphans::Balance, Orphans::Drop, Orphans::Reject];
-        self.settings.orphans = orphans[usize::from(how & 3)];
-        self.settings.stopping = (how >> 2 & 3 == 3).then(|| self.now + Duration::from_secs(9));
-        self.shard.set_settings(self.settings);
+        self.setup.settings.orphans = orphans[usize::from(how & 3)];
+        self.setup.stopping = (how >> 2 & 3 == 3).then(|| self.now + Duration::from_secs(9));
         if how & 16 == 16 {
             self.key = self.key.wrapping_add(1);
         }
-        self.shard.set_tokens(&tokens(self.key));
-        let policy: Box<dyn Policy> =
-            if how & 32 == 32 { Box::new(Tlwl::new(0)) } else { Box::new(RoundRobin::new(0)) };
-        self.shard.balancer_mut().set_policy(PoolId::default(), policy);
+        self.setup.settings.tokens = Arc::new(tokens(self.key));
+        let policy = if how & 32 == 32 { PolicyKind::Tlwl } else { PolicyKind::RoundRobin };
+        self.setup.pools = [pool(policy)].into();
+        self.set_up();
     }
 
     fn restart(&mut self) {
-        let new = shard(&self.cluster, &self.topology, self.key, self.settings);
+        let new = shard(&self.setup);
         let old = core::mem::replace(&mut self.shard, new);
         self.done.merge(&old.counters());
     }
@@ -166,7 +162,7 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
         for name in core::mem::take(&mut self.asked) {
             let answer = resolved(&name);
             answer.addresses.iter().for_each(|&(address, _)| self.watch.resolved(address));
-            self.shard.learn(self.now, &name, &answer);
+            self.run(ShardInput::Name { name: &name, answer: &answer });
         }
         let at = self.traffic.choose();
         for one in sent {
@@ -179,8 +175,14 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
 
     fn handle(&mut self, received: &Received) -> Vec<Sent> {
         let Received { listener, from, ref bytes } = *received;
+        let mut sent = self.run(ShardInput::Message { flow: Flow::udp(listener, from), bytes });
+        (self.tamper)(&mut sent);
+        sent
+    }
+
+    fn run(&mut self, input: ShardInput<'_>) -> Vec<Sent> {
         let mut out = Outbox::default();
-        self.shard.handle(self.now, ShardInput::Message { flow: Flow::udp(listener, from), bytes }, &mut out);
+        self.shard.handle(self.now, input, &mut out);
         for event in out.drain_events() {
             match event {
                 ShardEvent::Sign(sign) => self.cluster.sign(self.now, sign),
@@ -197,9 +199,7 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
                 | ShardEvent::NoRoom(_) => {}
             }
         }
-        let mut sent = sent(&out);
-        (self.tamper)(&mut sent);
-        sent
+        sent(&out)
     }
 
     fn run_timers_until(&mut self, end: Instant) {
@@ -209,9 +209,7 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
                 return;
             };
             self.now = self.now.max(due);
-            let mut out = Outbox::default();
-            self.shard.handle(self.now, ShardInput::Timer, &mut out);
-            assert!(out.transmits().is_empty(), "a timer sends nothing");
+            assert!(self.run(ShardInput::Timer).is_empty(), "a timer sends nothing");
         }
         panic!("timers without end");
     }
@@ -240,8 +238,11 @@ fn members(mask: u8) -> Vec<ClusterMember> {
     (0..).zip(NODES).filter(|(at, _)| mask >> at & 1 == 1).map(|(_, node)| member(node)).collect()
 }
 
-fn shard(cluster: &Cluster, topology: &Arc<Topology>, key: u8, settings: PipelineSettings) -> Shard {
-    let mut balancer = Balancer::new(balance::SessionSettings::default(), Box::new(RoundRobin::new(0)));
-    balancer.set_nodes(cluster.nodes());
-    Shard::pool(balancer, topology.clone(), tokens(key), settings)
+fn pool(policy: PolicyKind) -> PoolSetup {
+    PoolSetup::new(PoolMode::default(), policy, Members::All)
+}
+
+/// A process that knows nothing of calls.
+fn shard(setup: &Setup) -> Shard {
+    Shard::new(ShardIdentity::only([0; 16], 0), &Arc::new(setup.clone()))
 }

@@ -2,11 +2,12 @@
 
 use super::traffic::{CLIENTS, Received, Traffic, addr, resolved, sent};
 use crate::{ProcessInput, ProxyWatch, Sent};
+use balance::{Members, PolicyKind};
 use base::{Flow, Instant, Outbox};
 use core::time::Duration;
 use node::{
-    HopName, Listener, Orphans, PipelineSettings, ProxyLimits, ProxySettings, Shard, ShardCounters,
-    ShardEvent, ShardInput, TokenKey, Tokens, Topology,
+    HopName, Orphans, PoolMode, PoolSetup, ProxyLimits, Setup, Shard, ShardCounters, ShardEvent,
+    ShardIdentity, ShardInput, TokenKey, Tokens,
 };
 use std::sync::Arc;
 
@@ -31,9 +32,8 @@ pub(super) struct World<'a, T> {
     traffic: Traffic<'a>,
     tamper: T,
     watch: ProxyWatch,
-    topology: Arc<Topology>,
     shard: Shard,
-    settings: PipelineSettings,
+    setup: Setup,
     hops: u8,
     key: u8,
     lives: u64,
@@ -56,22 +56,16 @@ fn hops(mask: u8) -> Vec<Flow> {
 impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
     pub(super) fn new(data: &'a [u8], tamper: T) -> Self {
         let listeners = LISTENERS.map(addr);
-        let names = vec![("pool.example".to_owned(), None)];
-        let topology = Arc::new(Topology::new(listeners.map(Listener::udp).to_vec(), names));
-        let settings = PipelineSettings {
-            orphans: Orphans::Balance,
-            epoch_unix: 1_800_000_000,
-            stopping: None,
-            tell_failures: false,
-        };
+        let mut setup = testbed::shard_setup(&listeners, &["pool.example"], tokens(1));
+        (setup.settings.orphans, setup.settings.limits) = (Orphans::Balance, LIMITS);
+        setup.pools = [PoolSetup::new(PoolMode::HOPS, PolicyKind::Hash, Members::All)].into();
         let timers = transaction::Timers::default();
         let mut world = Self {
             traffic: Traffic::new(data, listeners),
             tamper,
             watch: ProxyWatch::new(&listeners, timers, TOKEN_LIFETIME),
-            shard: shard(&topology, 1, settings, 0),
-            topology,
-            settings,
+            shard: shard(&setup, 0),
+            setup,
             hops: 0b111,
             key: 1,
             lives: 0,
@@ -85,8 +79,15 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
 
     fn set_hops(&mut self) {
         let hops = hops(self.hops);
-        self.shard.set_hops(&hops);
+        testbed::set_members(&mut self.setup, &hops);
+        self.set_up();
         self.watch.set_hops(hops.iter().map(|hop| hop.peer));
+    }
+
+    fn set_up(&mut self) {
+        let setup = Arc::new(self.setup.clone());
+        let sent = self.run(ShardInput::SetUp(&setup));
+        assert!(sent.is_empty(), "nothing waits for another set-up");
     }
 
     /// Carries out one operation; `false` when there are no more.
@@ -153,7 +154,7 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
         }
         let rest = |shard: &Shard| shard.balancer().nodes().to_vec();
         let before = rest(&self.shard);
-        let sent = self.run(|shard, now, out| shard.unreachable(now, to, &quoted, out));
+        let sent = self.run(ShardInput::Unreachable { to, quoted: &quoted });
         if is_wrong {
             assert!(sent.is_empty() && rest(&self.shard) == before, "it never sent anything to {to}");
         }
@@ -164,16 +165,15 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
     fn reconfigure(&mut self) {
         let how = self.traffic.choose();
         self.hops = how & 0b111;
-        self.set_hops();
-        self.settings.stopping = (how >> 3 & 3 == 3).then(|| self.now + Duration::from_secs(9));
-        self.shard.set_settings(self.settings);
-        self.shard.set_limits(if how & 32 == 32 { FEW } else { LIMITS });
+        self.setup.stopping = (how >> 3 & 3 == 3).then(|| self.now + Duration::from_secs(9));
+        self.setup.settings.limits = if how & 32 == 32 { FEW } else { LIMITS };
         if how & 64 == 64 {
             self.key = self.key.wrapping_add(1);
             // Two changes before a restart, and the first key is forgotten.
             self.watch.rekeyed(false);
-            self.shard.set_tokens(&tokens(self.key));
+            self.setup.settings.tokens = Arc::new(tokens(self.key));
         }
+        self.set_hops();
     }
 
     fn restart(&mut self) {
@@ -182,7 +182,8 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
             return;
         }
         self.lives += 1;
-        let new = shard(&self.topology, self.key, self.settings, self.lives);
+        self.setup.settings.limits = LIMITS;
+        let new = shard(&self.setup, self.lives);
         let old = core::mem::replace(&mut self.shard, new);
         self.done.merge(&old.counters());
         self.watch.restarted();
@@ -193,12 +194,11 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
 
     fn deliver(&mut self, received: Received) {
         let Received { listener, from, ref bytes } = received;
-        let sent = self.run(|shard, now, out| {
-            shard.handle(now, ShardInput::Message { flow: Flow::udp(listener, from), bytes }, out);
-        });
+        let sent = self.run(ShardInput::Message { flow: Flow::udp(listener, from), bytes });
         self.watch.check(self.now, ProcessInput::Datagram { from, bytes }, &sent);
         for name in core::mem::take(&mut self.asked) {
-            self.shard.learn(self.now, &name, &resolved(&name));
+            let answer = resolved(&name);
+            self.run(ShardInput::Name { name: &name, answer: &answer });
         }
         self.take(sent);
         if !received.bytes.is_empty() {
@@ -215,9 +215,9 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
         }
     }
 
-    fn run(&mut self, step: impl FnOnce(&mut Shard, Instant, &mut Outbox<ShardEvent>)) -> Vec<Sent> {
+    fn run(&mut self, input: ShardInput<'_>) -> Vec<Sent> {
         let mut out = Outbox::default();
-        step(&mut self.shard, self.now, &mut out);
+        self.shard.handle(self.now, input, &mut out);
         self.asked.extend(out.drain_events().filter_map(|event| match event {
             ShardEvent::LookUp(name) => Some(name),
             ShardEvent::Sign(_)
@@ -243,7 +243,7 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
                 return;
             };
             self.now = self.now.max(due);
-            let sent = self.run(|shard, now, out| shard.handle(now, ShardInput::Timer, out));
+            let sent = self.run(ShardInput::Timer);
             self.watch.check(self.now, ProcessInput::Timer, &sent);
         }
         panic!("timers without end");
@@ -261,7 +261,6 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
 }
 
 /// A process, unlike those before it.
-fn shard(topology: &Arc<Topology>, key: u8, settings: PipelineSettings, life: u64) -> Shard {
-    let limits = ProxySettings { timers: ::proxy::ProxyTimers::default(), limits: LIMITS };
-    Shard::proxy(Arc::clone(topology), tokens(key), settings, limits, ([life as u8; 16], life << 32))
+fn shard(setup: &Setup, life: u64) -> Shard {
+    Shard::new(ShardIdentity::only([life as u8; 16], life << 32), &Arc::new(setup.clone()))
 }

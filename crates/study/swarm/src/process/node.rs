@@ -5,8 +5,8 @@ use super::settings::settings;
 use super::{Shown, listeners, taken};
 use crate::plan::{SiteRole, probe_address};
 use crate::{Sent, SitePlan};
-use ::node::{ProxyReport, ProxySettings, Question, Setup, Shard, ShardEvent, ShardInput, StoreAnswer};
-use balance::{Balancer, Health, Load, Node, PolicyKind, Slot, TableCounts};
+use ::node::{ProxyReport, Question, Setup, Shard, ShardEvent, ShardIdentity, ShardInput, StoreAnswer};
+use balance::{Health, Load, Node, Slot, TableCounts};
 use base::{Flow, Instant, Outbox};
 use control::{Control, ControlEffect, ControlInput, Drainer, Drains};
 use core::time::Duration;
@@ -71,7 +71,7 @@ impl Process {
         let egress: fn(SocketAddr) -> Option<Flow> = |peer| Some(Flow::udp(0, peer));
         let probes = (u128::from(id).to_be_bytes(), [Some(probe_address(process)), None]);
         let settings = settings(&plan.role, site, key);
-        let (sessions, own) = (settings.sessions.clone(), listeners(site));
+        let own = listeners(site);
         let control = Control::new(now, settings, own, egress, probes, &mut effects);
         effects.clear();
         let setup = Arc::clone(control.setup());
@@ -82,23 +82,15 @@ impl Process {
             }
         };
         let shard = |number: usize| {
-            // The set-up brings the pools.
-            let mut balancer = Balancer::new(sessions.clone(), PolicyKind::Hash.make(0));
-            balancer.set_peers(count as u32 - 1);
-            let tokens = setup.tokens.as_ref().clone();
-            let shard = Shard::pool(balancer, Arc::clone(&setup.topology), tokens, setup.settings);
             // What the server draws at random differs from process to process: branches of another one mean nothing to it.
             let mut secret = [0; 16];
             secret[..2].copy_from_slice(&site.to_be_bytes());
             secret[2..4].copy_from_slice(&(number as u16).to_be_bytes());
             secret[8..].copy_from_slice(&id.to_be_bytes());
-            let limits = ProxySettings { timers, limits: setup.limits };
-            let mut shard = shard.with_transactions(
-                limits,
-                (secret, u64::from(process) << 48 | life << 40 | (number as u64) << 32),
-            );
-            shard.set_up(&setup, (number, count));
-            shard
+            let serial = u64::from(process) << 48 | life << 40 | (number as u64) << 32;
+            let only = ShardIdentity::only(secret, serial);
+            let identity = ShardIdentity { shard: number, shards: count, timers, ..only };
+            Shard::new(identity, &setup)
         };
         let shards = (0..count).map(shard).collect();
         let is_proxy = matches!(plan.role, SiteRole::Proxy(_) | SiteRole::Home(_));
@@ -126,7 +118,7 @@ impl Process {
         self.effects.clear();
         for effect in effects {
             match effect {
-                ControlEffect::SetUp(setup) => self.set_up(&setup),
+                ControlEffect::SetUp(setup) => self.set_up(now, &setup),
                 ControlEffect::AskSlotsInUse => {
                     let used = self.slots_in_use();
                     self.tell(now, ControlInput::SlotsInUse(Some(used)));
@@ -137,10 +129,9 @@ impl Process {
         }
     }
 
-    fn set_up(&mut self, setup: &Arc<Setup>) {
-        let count = self.shards.len();
-        for (number, shard) in self.shards.iter_mut().enumerate() {
-            shard.set_up(setup, (number, count));
+    fn set_up(&mut self, now: Instant, setup: &Arc<Setup>) {
+        for shard in &mut self.shards {
+            shard.handle(now, ShardInput::SetUp(setup), &mut self.events);
         }
     }
 
@@ -193,12 +184,13 @@ impl Process {
     /// The shards read each other's loads before they work, as they do live from their common board.
     fn run(&mut self, now: Instant, number: usize, input: ShardInput<'_>) {
         self.now = now;
-        for slot in (0..self.control.nodes().len() as u16).map(Slot) {
+        let of_others = |slot: Slot| {
             let load = |other: usize| self.shards[other].balancer().load(slot).own;
             let others = (0..self.shards.len()).filter(|&other| other != number).map(load);
-            let sum = others.fold(Load::default(), |sum, load| sum + load);
-            self.shards[number].balancer_mut().set_others(slot, sum);
-        }
+            others.fold(Load::default(), |sum, load| sum + load)
+        };
+        let others: Vec<_> = (0..self.control.nodes().len() as u16).map(Slot).map(of_others).collect();
+        self.shards[number].handle(now, ShardInput::OtherLoads(&others), &mut self.events);
         self.shards[number].handle(now, input, &mut self.events);
     }
 
@@ -242,7 +234,8 @@ impl Process {
     /// A store has answered the question of this number.
     pub(crate) fn answered(&mut self, now: Instant, number: u64, answer: StoreAnswer) -> Vec<Sent> {
         self.now = now;
-        self.shards[0].answered(now, number, answer, &mut self.events);
+        let input = ShardInput::Answer { number, answer: Box::new(answer) };
+        self.shards[0].handle(now, input, &mut self.events);
         let sent = taken(&self.events);
         self.heed(now);
         sent
@@ -274,7 +267,7 @@ impl Process {
             return Vec::new();
         }
         for shard in &mut self.shards {
-            shard.unreachable(now, address, quoted, &mut self.events);
+            shard.handle(now, ShardInput::Unreachable { to: address, quoted }, &mut self.events);
         }
         let sent = taken(&self.events);
         self.heed(now);

@@ -3,15 +3,15 @@
 use super::{EPOCH_UNIX, TOKEN_LIFETIME, tokens};
 use crate::plan::{DOMAIN, FilePlan, HomePlan, PoolPlan, RoutePlan, SITES, SiteRole, When, user_behind};
 use ::node::{
-    AuthenticationSettings, DialogSettings, Distribution, HomeSettings, Orphans, ProxyLimits, Routes,
+    AuthenticationSettings, DialogSettings, Distribution, HomeSettings, Orphans, Routes, ShardSettings,
 };
 use balance::{PoolId, SessionSettings};
 use control::{Address, ControlSettings, MemberSettings, PoolSettings};
 use core::time::Duration;
 use digest_auth::{BanSettings, Limit, NonceScope, NonceSettings};
 use route::{
-    Choice, Conditions, Failover, Field, Forward, Network, Origin, Part, Pattern, Place, Pools, RateSettings,
-    Rule, Table, Target,
+    Choice, Conditions, Failover, Field, Forward, Network, Origin, Part, Pattern, Place, Pools, Rule, Table,
+    Target,
 };
 use std::sync::Arc;
 
@@ -56,16 +56,13 @@ fn of_home(plan: &HomePlan, key: u8) -> ControlSettings {
         nonces: NonceSettings { lifetime: NONCE_LIFETIME, scope: NonceScope::Source },
         bans: BanSettings { pair: GUESSES, source: GUESSES, network: GUESSES, user: GUESSES, known: GUESSES },
     });
-    ControlSettings {
+    let home =
+        HomeSettings { registrar, authentication, forward: Forward::Transaction, trusted: Box::default() };
+    common(ShardSettings {
         routes: Arc::new(Routes { table: Table::new(vec![rule], &[]), access: Vec::new() }),
-        home: Some(Arc::new(HomeSettings {
-            registrar,
-            authentication,
-            forward: Forward::Transaction,
-            trusted: Box::default(),
-        })),
-        ..common(key)
-    }
+        home: Some(Arc::new(home)),
+        ..shards(key, 0)
+    })
 }
 
 /// `[pool.<name>]`s and next hops as pools, and `[[route]]`s.
@@ -99,18 +96,17 @@ fn of_file(file: &FilePlan, orphans: Orphans, group: u16, key: u8) -> ControlSet
         settings: distribute::Settings { law: file.law, ..Distribution::default().settings },
     };
     let rules = file.routes.iter().map(|route| rule(file, route)).collect();
-    ControlSettings {
-        pools: file.pools.iter().map(pool).collect(),
-        members: members.collect(),
+    let shards = ShardSettings {
         sessions: SessionSettings { max_sessions, ..file.sessions.clone() },
         routes: Arc::new(Routes { table: Table::new(rules, &[]), access: Vec::new() }),
-        tokens: Arc::new(tokens(key, group)),
         orphans,
         limits: file.limits,
         dialogs: file.forwards(Forward::Dialog).then(dialogs),
         distribution: file.forwards(Forward::Distributed).then(distribution),
-        ..common(key)
-    }
+        ..shards(key, group)
+    };
+    let (pools, members) = (file.pools.iter().map(pool).collect(), members.collect());
+    ControlSettings { pools, members, ..common(shards) }
 }
 
 fn rule(file: &FilePlan, route: &RoutePlan) -> Rule {
@@ -141,23 +137,17 @@ fn sites() -> Network {
     format!("{a}.{b}.{c}.{d}/32").parse().expect("a network")
 }
 
-fn common(key: u8) -> ControlSettings {
+fn shards(key: u8, group: u16) -> ShardSettings {
+    ShardSettings::new(tokens(key, group), EPOCH_UNIX)
+}
+
+fn common(shards: ShardSettings) -> ControlSettings {
     ControlSettings {
         pools: Vec::new(),
         members: Vec::new(),
-        sessions: SessionSettings::default(),
-        routes: Arc::new(Routes { table: Table::new(Vec::new(), &[]), access: Vec::new() }),
-        rates: RateSettings::default(),
-        home: None,
-        orphans: Orphans::Reject,
-        limits: ProxyLimits::default(),
-        distribution: None,
-        dialogs: None,
+        shards,
         own_names: Vec::new(),
-        tokens: Arc::new(tokens(key, 0)),
         token_lifetime: TOKEN_LIFETIME,
-        epoch_unix: EPOCH_UNIX,
-        tell_failures: false,
         // Everybody in here is known by address.
         refresh: Duration::MAX,
         stop_wait: Duration::MAX,

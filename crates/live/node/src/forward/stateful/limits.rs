@@ -8,7 +8,7 @@ use base::Instant;
 use core::time::Duration;
 use wire::{Message, Method};
 
-/// How a shard of the proxy behaves, beyond [`crate::PipelineSettings`].
+/// How transactions are kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ProxySettings {
     /// Timers of the transactions, and Timer C.
@@ -42,7 +42,7 @@ impl ProxyLimits {
         let share = |all: usize| all.div_ceil(shards.max(1));
         Self {
             transactions: share(self.transactions),
-            memory: share(self.memory).max(SHARD_MEMORY_MIN),
+            memory: share(self.memory).max(SHARD_MEMORY_MIN.min(self.memory)),
             ..self
         }
     }

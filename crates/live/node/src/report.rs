@@ -1,0 +1,89 @@
+//! What a shard shows of itself.
+
+use crate::forward::stateful::ProxyReport;
+#[cfg(doc)]
+use crate::input::ShardInput;
+use crate::sharing::SharingReport;
+use crate::{Drop, Shard, ShardCounters, Tokens, Topology};
+use balance::{Balancer, CallKey};
+use base::Ledger;
+
+impl Shard {
+    /// The addresses in use.
+    pub fn topology(&self) -> &Topology {
+        &self.edge.topology
+    }
+
+    /// The tokens in use.
+    pub fn tokens(&self) -> &Tokens {
+        &self.edge.tokens
+    }
+
+    /// Sessions, leases and the policy.
+    pub fn balancer(&self) -> &Balancer {
+        &self.balancer
+    }
+
+    /// What was done so far.
+    pub fn counters(&self) -> ShardCounters {
+        let mut counters = self.edge.counters.clone();
+        counters.requests_forwarded += self.edge.passed.requests;
+        counters.responses_forwarded += self.edge.passed.responses;
+        let core = self.stateful.counters();
+        counters.requests_forwarded += core.forwarded + core.retried + core.stateless;
+        counters.responses_forwarded += core.relayed;
+        if core.stray > 0 {
+            *counters.drops.entry(Drop::ForeignResponse.reason()).or_default() += core.stray;
+        }
+        counters
+    }
+
+    /// What it cost so far.
+    pub fn ledger(&self) -> Ledger {
+        self.edge.ledger + self.stateful.ledger()
+    }
+
+    /// What is kept of transactions, if a pool is forwarded to with them, or has next hops.
+    pub fn proxy_report(&self) -> Option<ProxyReport> {
+        if !self.has_transactions() {
+            return None;
+        }
+        let mut report = ProxyReport { sharing: self.sharing_report(), ..self.stateful.report() };
+        report.counters.stateless += self.edge.passed.requests;
+        report.counters.relayed += self.edge.passed.responses;
+        Some(report)
+    }
+
+    /// Transactions without a final response. Of those that are kept and counted for a member as well, both know.
+    pub fn open_transactions(&self) -> usize {
+        let (noted, kept) = (self.balancer.open_transactions(), self.stateful.unanswered());
+        let are_both = self.modes.iter().any(|mode| mode.forward.has_transactions() && !mode.is_sessionless);
+        let at_home = self.home.as_ref().map_or(0, |home| home.waiting().requests().len());
+        let waiting = at_home + self.queues.as_ref().map_or(0, |queues| queues.waiting().count());
+        waiting + if are_both { noted.max(kept) } else { noted + kept }
+    }
+
+    /// The calls and transactions that are kept here, some more than once.
+    pub fn calls(&self, mut visit: impl FnMut(CallKey)) {
+        self.balancer.sessions(0, usize::MAX, |session| visit(session.key));
+        let at_home = self.home.iter().flat_map(|home| home.waiting().requests());
+        for request in at_home.chain(self.queues.iter().flat_map(|queues| queues.waiting())) {
+            visit(self.edge.tokens.call_key(wire::peek_call_id(request).unwrap_or_default()));
+        }
+        self.stateful.calls(&self.edge).for_each(visit);
+    }
+
+    pub(crate) fn sharing_report(&self) -> Option<SharingReport> {
+        self.edge.sharing.as_ref().map(|sharing| sharing.report())
+    }
+
+    /// Whether it keeps transactions, which are to hear of datagrams that did not arrive ([`ShardInput::Unreachable`]).
+    pub fn has_transactions(&self) -> bool {
+        self.stateful.is_in_use()
+    }
+
+    /// Whether the state of calls is shared out, so that it has to hear of each period.
+    pub fn shares_state(&self) -> bool {
+        self.edge.sharing.is_some()
+    }
+}

@@ -1,0 +1,138 @@
+//! What changes in a shard with another set-up: what is other than before, and nothing else.
+
+use crate::Shard;
+use crate::refusals::Refusals;
+use crate::setup::{PoolMode, PoolSetup, Setup};
+use crate::sharing::Sharing;
+use ::route::{Dialogs, Forward};
+use balance::{Members, Pool, PoolId, Slot};
+use std::sync::Arc;
+
+impl Shard {
+    /// Takes over another set-up.
+    pub(crate) fn set_up(&mut self, setup: &Arc<Setup>) {
+        let before = core::mem::replace(&mut self.setup, Arc::clone(setup));
+        self.take_over(Some(&before), setup);
+    }
+
+    /// Takes over what is other than `before`. A policy that stays keeps its turns and averages, and what is open keeps the
+    /// settings that it was opened with.
+    pub(crate) fn take_over(&mut self, before: Option<&Setup>, setup: &Setup) {
+        let shards = self.place.1;
+        let differs =
+            |is_same: fn(&Setup, &Setup) -> bool| before.is_none_or(|before| !is_same(before, setup));
+        self.take_settings(before, setup);
+        let are_other_nodes =
+            differs(|one, other| (&one.nodes, &one.topology) == (&other.nodes, &other.topology));
+        if are_other_nodes {
+            self.edge.topology = Arc::clone(&setup.topology);
+            self.stateful.set_members(self.edge.topology.nodes());
+            self.balancer.set_nodes(&setup.nodes);
+        }
+        let are_other_pools = differs(|one, other| one.pools == other.pools);
+        if are_other_pools && !setup.pools.is_empty() {
+            self.set_pools(before.map_or(&[], |before| &before.pools), setup);
+        }
+        if are_other_nodes || are_other_pools {
+            self.set_modes(setup);
+            self.set_queues(setup.pools.iter().map(|pool| pool.queue.clone()).collect(), shards);
+        }
+    }
+
+    /// What the configuration says.
+    fn take_settings(&mut self, before: Option<&Setup>, setup: &Setup) {
+        let (shards, settings) = (self.place.1, &setup.settings);
+        let differs =
+            |is_same: fn(&Setup, &Setup) -> bool| before.is_none_or(|before| !is_same(before, setup));
+        self.edge.settings = setup.pipeline();
+        if differs(|one, other| one.settings.sessions == other.settings.sessions) {
+            self.balancer.set_settings(settings.sessions.clone().share(shards));
+        }
+        if differs(|one, other| one.settings.tokens == other.settings.tokens) {
+            self.set_tokens(&settings.tokens);
+        }
+        if differs(|one, other| one.settings.limits == other.settings.limits) {
+            self.stateful.set_limits(settings.limits.share(shards));
+        }
+        if differs(|one, other| {
+            (&one.settings.home, &one.settings.tokens) == (&other.settings.home, &other.settings.tokens)
+        }) {
+            self.set_home(settings.home.as_deref(), shards);
+        }
+        // Calls that go on are kept on where no new ones are.
+        if let Some(dialogs) = &settings.dialogs
+            && differs(|one, other| one.settings.dialogs == other.settings.dialogs)
+        {
+            self.stateful.set_dialogs(dialogs, shards);
+        }
+        if differs(|one, other| one.settings.distribution == other.settings.distribution) {
+            let (salt, report) = (self.salt, self.sharing_report().unwrap_or_default());
+            let sharing = |distribution| Box::new(Sharing::new(distribution, shards, salt, report));
+            self.edge.sharing = settings.distribution.as_ref().map(sharing);
+        }
+        if differs(|one, other| one.settings.routes == other.settings.routes) {
+            self.stateful.set_routes(&settings.routes, shards);
+            self.edge.routes = Arc::clone(&settings.routes);
+        }
+        if differs(|one, other| one.settings.rates == other.settings.rates) {
+            self.edge.rates.configure(settings.rates.clone().share(shards));
+        }
+    }
+
+    /// Other pools, of which there were these before.
+    fn set_pools(&mut self, before: &[PoolSetup], setup: &Setup) {
+        let (shard, shards) = self.place;
+        let mut pools = self.balancer.take_pools().into_iter();
+        let next = |(index, pool): (usize, &PoolSetup)| {
+            let former =
+                pools.next().filter(|_| before.get(index).is_some_and(|before| before.policy == pool.policy));
+            let make = || pool.policy.make(pool.first_turn(shard, shards));
+            Pool { policy: former.map_or_else(make, |former| former.policy), members: pool.nodes.clone() }
+        };
+        let pools: Vec<_> = setup.pools.iter().enumerate().map(next).collect();
+        self.balancer.set_pools(pools);
+        let first = setup.pools.iter().position(|pool| *pool != PoolSetup::GONE);
+        self.first_pool = PoolId(first.unwrap_or_default() as u16);
+    }
+
+    /// How pools are forwarded to, after pools and nodes.
+    fn set_modes(&mut self, setup: &Setup) {
+        let modes: Vec<_> = setup.pools.iter().map(|pool| pool.mode).collect();
+        let has_pool = modes.iter().any(|mode| mode.forward != Forward::Stateless || mode.is_by_route());
+        let of_hops = || (0..).map(PoolId).zip(&modes).filter(|(_, mode)| mode.dialogs == Dialogs::Route);
+        let named = of_hops().flat_map(|(pool, _)| self.balancer.members(pool));
+        // Those that left may have calls.
+        let counted = of_hops().filter(|(_, mode)| !mode.is_sessionless);
+        let counted = counted.flat_map(|(pool, _)| self.balancer.nodes_of(pool));
+        self.stateful.set_pools(has_pool, Members::of(named), Members::of(counted));
+        self.remember_refusals();
+        (self.modes, self.hops) = (modes, Members::of(setup.strangers()));
+        self.pools_of_dialogs =
+            (0..self.balancer.nodes().len()).map(|slot| self.pool_of_dialogs(Slot(slot as u16))).collect();
+    }
+
+    /// The pool to whose members the dialogs belong that are with a node: of several one whose calls are remembered.
+    fn pool_of_dialogs(&self, slot: Slot) -> PoolId {
+        let with_it = |(pool, _): &(PoolId, &PoolMode)| self.balancer.nodes_of(*pool).any(|of| of == slot);
+        let fits = |(_, mode): &(PoolId, &PoolMode)| (mode.dialogs == Dialogs::Route, mode.is_sessionless);
+        let best = (0..).map(PoolId).zip(&self.modes).filter(with_it).min_by_key(fits);
+        best.map_or(self.first_pool, |(pool, _)| pool)
+    }
+
+    /// From when on requests are forwarded with transactions, copies of INVITEs that were refused are, too.
+    pub(crate) fn remember_refusals(&mut self) {
+        if self.has_transactions() {
+            let secret = self.home_secret;
+            self.edge.refusals.get_or_insert_with(|| Box::new(Refusals::new(secret)));
+        }
+    }
+
+    /// Changes the secrets of new tokens. The calls in the table keep the branches that they began with: a CANCEL
+    /// or a retransmission has to match what its node knows (RFC 3261 §16.11).
+    fn set_tokens(&mut self, tokens: &crate::Tokens) {
+        if !self.edge.tokens.same_key(tokens) {
+            self.edge.rekeyed = Some(self.edge.now);
+        }
+        self.edge.tokens = self.edge.tokens.rekeyed(tokens);
+    }
+}
