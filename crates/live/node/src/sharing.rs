@@ -12,7 +12,7 @@ use base::Instant;
 use core::fmt::Write as _;
 use core::hash::Hasher;
 use core::time::Duration;
-use distribute::{Call, Decision, Distributor, Function, Mark, Notice, Settings, Way};
+use distribute::{Call, Decision, Distributor, Function, Mark, NextHop, Notice, Settings};
 use std::net::{IpAddr, SocketAddr};
 use wire::{Message, Method, request_source_target};
 
@@ -132,7 +132,7 @@ impl Edge {
             to: sharing
                 .neighbour(to)
                 .filter(|to| sharing.distributor.hears(self.now, *to))
-                .map_or(Way::Exit, Way::Next),
+                .map_or(NextHop::Exit, NextHop::Neighbour),
             kept: sharing.mark(message, from).has(Function::State),
             key: copies_key(&self.tokens, message, from),
         };

@@ -478,7 +478,7 @@ impl Balancer {
             && let Some(since) = node.tried_since(now)
         {
             let shards = self.store.leases.shards();
-            self.store.evidence[slot.index()].trial.begin(now, since, shards);
+            self.store.evidence[slot.index()].half_open.begin(now, since, shards);
         }
     }
 

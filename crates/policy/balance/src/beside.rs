@@ -9,7 +9,7 @@ use base::Recent;
 /// Branches that are remembered, in each of two generations.
 const MOST: usize = 4_096;
 
-/// Call and party that began it, CSeq number, [`Request::branch`]; both 0 for the last branch of the call.
+/// Call and initiator, CSeq number, [`Request::branch`]; both 0 for the last branch of the call.
 type Name = (CallKey, u32, u32);
 
 #[derive(Debug)]

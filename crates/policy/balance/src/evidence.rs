@@ -1,8 +1,8 @@
 //! What a shard has seen of a node in its own traffic.
 
+use crate::half_open::HalfOpen;
 use crate::outlier::{Outcome, OutcomeTally, ROW};
 use crate::refusals::Refusals;
-use crate::trial::Trial;
 use base::Instant;
 use core::time::Duration;
 
@@ -17,7 +17,7 @@ pub(crate) struct Evidence {
     answered: Option<Instant>,
     /// When the cluster was last told of an answer.
     told: Option<Instant>,
-    pub(crate) trial: Trial,
+    pub(crate) half_open: HalfOpen,
     pub(crate) refusals: Refusals,
     /// Outcomes of new requests that the cluster has not been told of.
     tally: OutcomeTally,

@@ -11,6 +11,7 @@ mod beside;
 mod cluster;
 mod dialogs;
 mod evidence;
+mod half_open;
 mod lease;
 mod limits;
 mod node;
@@ -23,7 +24,6 @@ mod session;
 mod stats;
 mod store;
 mod transaction;
-mod trial;
 mod weights;
 
 pub use balancer::{

@@ -5,7 +5,7 @@ use base::Instant;
 use core::fmt;
 use core::time::Duration;
 
-/// Identity of a node: a hash of its transport address, so the same after a restart, on a sister balancer, and
+/// Identity of a node: a hash of its transport address, so the same after a restart, on a peer balancer, and
 /// whatever the order of the members. Weight and health are not part of it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct NodeId(pub u32);

@@ -187,7 +187,7 @@ impl SessionStore {
         }
     }
 
-    /// Whether a request is the BYE of one of the call's dialogs: nobody but the parties knows its tags.
+    /// Whether a request is the BYE of one of the call's dialogs: nobody but caller and callee knows its tags.
     pub(crate) fn hangs_up(&self, at: u32, request: &Request<'_>) -> bool {
         request.method == Method::Bye && self.table.get(at).has_dialog(request.dialog())
     }

@@ -11,9 +11,9 @@ use crate::settings::Settings;
 
 /// Where a call goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way<N> {
+pub enum NextHop<N> {
     /// To a trusted neighbour that shares out state, too.
-    Next(N),
+    Neighbour(N),
     /// Out of the network: to a user agent, a stranger, or a proxy that knows nothing of this. Also for a call whose state
     /// this node has to keep whatever it costs: one that it forks, which needs state (RFC 3261 §16.11).
     Exit,
@@ -25,7 +25,7 @@ pub struct Call<N> {
     /// Where it came from: a neighbour that shares out state. `None` for everyone else, whose marks do not count.
     pub from: Option<N>,
     /// Where it goes.
-    pub to: Way<N>,
+    pub to: NextHop<N>,
     /// Whether its mark says that somebody keeps its state.
     pub kept: bool,
     /// A hash of what all copies of the request have in common and other requests have not: what makes its transaction (RFC
@@ -136,14 +136,14 @@ impl<N: Ord + Copy> Distributor<N> {
         // A mark from elsewhere is a stranger's.
         let kept = call.kept && call.from.is_some();
         self.note_way(now, call);
-        if !kept && self.open.get(&call.key).is_some() && call.to != Way::Exit {
+        if !kept && self.open.get(&call.key).is_some() && call.to != NextHop::Exit {
             return Decision::PassOpen;
         }
         self.calls += 1;
         if kept {
             return Decision::PassKept;
         }
-        let Way::Next(next) = call.to else {
+        let NextHop::Neighbour(next) = call.to else {
             // Nobody behind could: "the state of a call is kept at one node" ends here.
             self.kept += 1;
             return Decision::Keep;
@@ -164,7 +164,7 @@ impl<N: Ord + Copy> Distributor<N> {
         if call.kept && call.from.is_some() {
             return Some(self.on_call(now, call));
         }
-        let Way::Next(next) = call.to else { return None };
+        let NextHop::Neighbour(next) = call.to else { return None };
         self.note_way(now, call);
         self.calls += 1;
         self.paths.entry(next).or_default().open += 1;
@@ -183,8 +183,8 @@ impl<N: Ord + Copy> Distributor<N> {
         };
         upstream.seen = now;
         upstream.to.insert(match call.to {
-            Way::Next(next) => Some(next),
-            Way::Exit => None,
+            NextHop::Neighbour(next) => Some(next),
+            NextHop::Exit => None,
         });
     }
 

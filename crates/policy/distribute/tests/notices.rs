@@ -2,14 +2,14 @@
 
 use base::Instant;
 use core::time::Duration;
-use distribute::{Call, Decision, Distributor, Mark, Notice, Settings, Way};
+use distribute::{Call, Decision, Distributor, Mark, NextHop, Notice, Settings};
 use proptest::prelude::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 
 /// A call from a client through this node to neighbour 1.
 fn call(key: u64) -> Call<u8> {
-    Call { from: None, to: Way::Next(1), kept: false, key }
+    Call { from: None, to: NextHop::Neighbour(1), kept: false, key }
 }
 
 /// A node at 95 %, with calls to neighbour 1 that has told `notice`.
@@ -78,7 +78,7 @@ fn a_strangers_mark_does_not_count() {
     let marked = Call { kept: true, ..call(1) };
     assert_eq!(node.on_call(Instant::ZERO, marked), Decision::Keep);
     assert_eq!(node.on_call(Instant::ZERO, Call { from: Some(9), ..marked }), Decision::PassKept);
-    let leaves = Call { to: Way::Exit, ..marked };
+    let leaves = Call { to: NextHop::Exit, ..marked };
     assert_eq!(node.on_call(Instant::ZERO, leaves), Decision::Keep);
 }
 
@@ -90,7 +90,7 @@ fn each_neighbour_hears_of_the_ways_of_its_own_calls() {
     node.on_notice(now, 1, Notice::new(true, 0.99, 0.99, 1));
     node.on_notice(now, 2, Notice::new(false, 0.3, 0.3, 1));
     for (from, to) in [(9, 1), (8, 2)] {
-        node.on_call(now, Call { from: Some(from), to: Way::Next(to), kept: true, key: 0 });
+        node.on_call(now, Call { from: Some(from), to: NextHop::Neighbour(to), kept: true, key: 0 });
     }
     node.on_period(now, SECOND, 0.95);
     assert!(node.notice(Some(9)).throttled);
@@ -110,7 +110,7 @@ fn the_level_is_that_of_the_worst_way_and_throttling_goes_by_the_best() {
     let mut node = Distributor::<u8>::new(Settings::default(), 5);
     let now = Instant::ZERO + SECOND;
     node.on_notice(now, 1, Notice::new(false, 0.3, 0.3, 1));
-    for to in [Way::Exit, Way::Next(1)] {
+    for to in [NextHop::Exit, NextHop::Neighbour(1)] {
         node.on_call(now, Call { from: Some(9), to, kept: false, key: 0 });
     }
     node.on_period(now, SECOND, 0.95);

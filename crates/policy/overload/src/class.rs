@@ -27,7 +27,7 @@ pub enum MessageClass {
 
 /// What a classifier has to know of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Facts {
+pub struct RequestInfo {
     /// Its method.
     pub method: Method,
     /// It has a To tag.
@@ -38,13 +38,13 @@ pub struct Facts {
     pub priority: bool,
 }
 
-/// In which order classes are shed.
+/// In which order classes are rejected.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub enum Tier {
     /// New requests.
     First,
-    /// New requests with priority, once all of the first tier is shed.
+    /// New requests with priority, once all of the first tier is rejected.
     Later,
     /// Requests within dialogs, once there is nothing else: only a neighbour's feedback can ask for that.
     Last,
@@ -66,13 +66,13 @@ impl MessageClass {
     ];
 
     /// The class of a request.
-    pub const fn of(facts: Facts) -> Self {
+    pub const fn of(facts: RequestInfo) -> Self {
         match facts {
-            Facts { method: Method::Ack | Method::Cancel | Method::Bye, .. } => Self::Closing,
-            Facts { repeat: true, .. } => Self::Repeat,
-            Facts { in_dialog: true, .. } => Self::InDialog,
-            Facts { priority: true, .. } => Self::Priority,
-            Facts { method: Method::Invite, .. } => Self::NewInvite,
+            RequestInfo { method: Method::Ack | Method::Cancel | Method::Bye, .. } => Self::Closing,
+            RequestInfo { repeat: true, .. } => Self::Repeat,
+            RequestInfo { in_dialog: true, .. } => Self::InDialog,
+            RequestInfo { priority: true, .. } => Self::Priority,
+            RequestInfo { method: Method::Invite, .. } => Self::NewInvite,
             _ => Self::NewOther,
         }
     }
@@ -92,7 +92,7 @@ impl MessageClass {
     /// Lanes that [`lane`](Self::lane) tells apart.
     pub const LANES: usize = 5;
 
-    /// When it is shed.
+    /// When it is rejected.
     pub const fn tier(self) -> Tier {
         match self {
             Self::NewInvite | Self::NewOther => Tier::First,
@@ -112,17 +112,24 @@ impl MessageClass {
 mod tests {
     use super::*;
 
-    const INVITE: Facts = Facts { method: Method::Invite, in_dialog: false, repeat: false, priority: false };
+    const INVITE: RequestInfo =
+        RequestInfo { method: Method::Invite, in_dialog: false, repeat: false, priority: false };
 
     #[test]
     fn what_finishes_work_is_never_shed_and_served_before_what_begins_it() {
         assert_eq!(MessageClass::of(INVITE), MessageClass::NewInvite);
-        assert_eq!(MessageClass::of(Facts { priority: true, ..INVITE }), MessageClass::Priority);
-        assert_eq!(MessageClass::of(Facts { repeat: true, priority: true, ..INVITE }), MessageClass::Repeat);
-        assert_eq!(MessageClass::of(Facts { in_dialog: true, ..INVITE }), MessageClass::InDialog);
-        assert_eq!(MessageClass::of(Facts { method: Method::Register, ..INVITE }), MessageClass::NewOther);
+        assert_eq!(MessageClass::of(RequestInfo { priority: true, ..INVITE }), MessageClass::Priority);
+        assert_eq!(
+            MessageClass::of(RequestInfo { repeat: true, priority: true, ..INVITE }),
+            MessageClass::Repeat
+        );
+        assert_eq!(MessageClass::of(RequestInfo { in_dialog: true, ..INVITE }), MessageClass::InDialog);
+        assert_eq!(
+            MessageClass::of(RequestInfo { method: Method::Register, ..INVITE }),
+            MessageClass::NewOther
+        );
         for method in [Method::Ack, Method::Cancel, Method::Bye] {
-            assert_eq!(MessageClass::of(Facts { method, ..INVITE }).tier(), Tier::Never);
+            assert_eq!(MessageClass::of(RequestInfo { method, ..INVITE }).tier(), Tier::Never);
         }
         let lanes = MessageClass::ALL.map(MessageClass::lane);
         assert!(lanes.is_sorted() && lanes[7] == MessageClass::LANES - 1);

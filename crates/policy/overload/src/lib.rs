@@ -15,17 +15,17 @@ pub mod end_to_end;
 mod guard;
 pub mod hop;
 pub mod local;
+mod mix;
 pub mod retry_after;
 mod settings;
-mod shed;
 pub mod signal;
 mod triage;
 mod verdict;
 
-pub use class::{Facts, MessageClass, Tier};
-pub use guard::{Guard, Notice, Rejection, Settled, Way};
+pub use class::{MessageClass, RequestInfo, Tier};
+pub use guard::{Guard, Notice, Rejection, RequestPath, Settled};
+pub use mix::{Mix, Scope};
 pub use settings::{FeedbackLaw, LocalLaw, OverloadSettings};
-pub use shed::{Mix, Scope};
 pub use triage::{Fate, Triage};
 pub use verdict::{RejectAt, RejectState, Verdict};
 

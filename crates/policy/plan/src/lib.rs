@@ -32,4 +32,4 @@ pub use answer::{NodePlan, Plan, WayPlan};
 pub use paths::PathPlan;
 pub use program::{PlanError, Rule, solve, solve_with};
 pub use series::series;
-pub use topology::{Function, Node, PATHS_MAX, Routing, Topology, TopologyError, Visit, Way};
+pub use topology::{Function, Link, Node, PATHS_MAX, Routing, Topology, TopologyError, Visit};

@@ -76,12 +76,12 @@ pub struct Visit {
     /// Share of all calls that enter the network here.
     pub entry: f64,
     /// Where calls go from here. What the shares leave over leaves the network.
-    pub next: Vec<Way>,
+    pub next: Vec<Link>,
 }
 
 /// One of the ways from a visit.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Way {
+pub struct Link {
     /// Index of the visit that follows.
     pub to: usize,
     /// Share of the calls that go there; of no meaning with [`Routing::Free`].
@@ -169,7 +169,7 @@ impl Topology {
         for (path, share) in paths {
             for (place, node) in path.iter().enumerate() {
                 let to = visits.len() + 1;
-                let next = if place + 1 < path.len() { vec![Way { to, share: 1.0 }] } else { Vec::new() };
+                let next = if place + 1 < path.len() { vec![Link { to, share: 1.0 }] } else { Vec::new() };
                 visits.push(Visit { node: *node, entry: if place == 0 { *share } else { 0.0 }, next });
             }
         }

@@ -1,7 +1,7 @@
 //! The program on networks whose answer is known: the paper's, forks, joins, nodes that are unlike.
 
 use plan::{
-    Function, Node, PlanError, Routing, Rule, Topology, TopologyError, Visit, Way, series, solve, solve_with,
+    Function, Link, Node, PlanError, Routing, Rule, Topology, TopologyError, Visit, series, solve, solve_with,
 };
 
 /// The paper's server (section 2.2): 5700 calls/s without state, 4700 with.
@@ -20,7 +20,7 @@ fn in_series(nodes: Vec<Node>) -> Topology {
 
 /// One visit a node: who gets the calls of each, in shares.
 fn graph(nodes: Vec<Node>, entries: &[f64], next: &[&[(usize, f64)]], routing: Routing) -> Topology {
-    let ways = |next: &[(usize, f64)]| next.iter().map(|&(to, share)| Way { to, share }).collect();
+    let ways = |next: &[(usize, f64)]| next.iter().map(|&(to, share)| Link { to, share }).collect();
     let visits = entries.iter().zip(next).enumerate();
     let visits = visits.map(|(node, (entry, next))| Visit { node, entry: *entry, next: ways(next) });
     Topology::new(nodes, visits.collect(), routing).expect("a good network")
@@ -238,7 +238,7 @@ fn impossible_networks_are_refused() {
     let visit = |entry, next: &[(usize, f64)]| Visit {
         node: 0,
         entry,
-        next: next.iter().map(|&(to, share)| Way { to, share }).collect(),
+        next: next.iter().map(|&(to, share)| Link { to, share }).collect(),
     };
     let new = |visits, routing| Topology::new(servers(1), visits, routing).unwrap_err();
     assert_eq!(new(vec![], Routing::Fixed), TopologyError::Empty);
@@ -259,7 +259,7 @@ fn a_hundred_nodes_are_solved() {
         let visits = (0..100).map(|index| {
             let (layer, place) = (index / 10, index % 10);
             let ways =
-                (0..3).map(|way| Way { to: (layer + 1) * 10 + (place + way * 3) % 10, share: 1.0 / 3.0 });
+                (0..3).map(|way| Link { to: (layer + 1) * 10 + (place + way * 3) % 10, share: 1.0 / 3.0 });
             let next = if layer < 9 { ways.collect() } else { Vec::new() };
             Visit { node: index, entry: if layer == 0 { 0.1 } else { 0.0 }, next }
         });

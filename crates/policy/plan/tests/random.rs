@@ -1,6 +1,6 @@
 //! The program against two answers that are found without one, on small random networks.
 
-use plan::{Function, Node, Plan, Routing, Topology, Visit, Way, solve};
+use plan::{Function, Link, Node, Plan, Routing, Topology, Visit, solve};
 use proptest::prelude::*;
 
 /// Visits are in order: ways lead from a visit to later ones only.
@@ -21,7 +21,7 @@ fn topologies() -> impl Strategy<Value = Topology> {
                 let all: u32 = weights[at + 1..].iter().sum();
                 let share = |to: usize| f64::from(weights[to]) / f64::from(all);
                 let next = (at + 1..rates.len()).filter(|to| all > 0 && weights[*to] > 0);
-                let next = next.map(|to| Way { to, share: share(to) }).collect();
+                let next = next.map(|to| Link { to, share: share(to) }).collect();
                 Visit { node: at, entry: f64::from(entries[at]) / f64::from(sum), next }
             });
             Topology::new(nodes, visits.collect(), Routing::Fixed).expect("a good network")

@@ -12,7 +12,7 @@
 
 use super::driver::{Listing, Running, Server, Word};
 use super::outlook::Outlook;
-use super::roster::Roster;
+use super::server_list::ServerList;
 use super::view::{MemberLoad, PoolView};
 use crate::probe::ProbeSettings;
 use balance::HealthSettings;
@@ -85,7 +85,7 @@ pub fn detection(probes: &ProbeSettings, health: &HealthSettings) -> Option<Dura
 pub struct Fleet {
     scaler: Scaler,
     settings: ScaleSettings,
-    roster: Roster,
+    server_list: ServerList,
     /// After so long it is known whether a member answers; `None` where nobody asks regularly.
     detection: Option<Duration>,
     began: Instant,
@@ -100,11 +100,16 @@ pub struct Fleet {
 impl Fleet {
     /// Nothing is known of the servers. `detection`: after so long it is known whether a member answers; `None` where nobody asks
     /// regularly.
-    pub fn new(now: Instant, settings: ScaleSettings, roster: Roster, detection: Option<Duration>) -> Self {
+    pub fn new(
+        now: Instant,
+        settings: ScaleSettings,
+        server_list: ServerList,
+        detection: Option<Duration>,
+    ) -> Self {
         Self {
             scaler: Scaler::new(now, settings.clone()),
             settings,
-            roster,
+            server_list,
             detection,
             began: now,
             asked: BTreeMap::new(),
@@ -162,13 +167,13 @@ impl Fleet {
     /// Looks at the pool, and says what is to be done.
     pub fn step(&mut self, view: &PoolView, out: &mut Vec<Order>) {
         let starting: Vec<_> = self.of(ServerState::Starting).collect();
-        self.roster.look(view, &starting);
+        self.server_list.look(view, &starting);
         let Some(rate) = self.outlook.rate(view.now, view.arrivals).filter(|_| self.knows(view.now)) else {
             return;
         };
         self.see(view, out);
         self.see_unlisted(view, out);
-        let open: Vec<_> = self.roster.ids().filter(|id| self.may_answer(*id, view)).collect();
+        let open: Vec<_> = self.server_list.ids().filter(|id| self.may_answer(*id, view)).collect();
         if open.is_empty() {
             let servers: Vec<_> = self.rows().filter_map(|row| self.load(&row, view)).collect();
             let mut decisions = Vec::new();
@@ -186,7 +191,7 @@ impl Fleet {
 
     /// What has become of servers since the last look.
     fn see(&mut self, view: &PoolView, out: &mut Vec<Order>) {
-        for id in self.roster.ids() {
+        for id in self.server_list.ids() {
             let (word, name) = (self.word(id, view), self.name(id));
             match self.state(id) {
                 Some(ServerState::Starting) if self.is_ready(id, view) => {
@@ -216,7 +221,7 @@ impl Fleet {
     fn see_unlisted(&mut self, view: &PoolView, out: &mut Vec<Order>) {
         let lasting = self.detection.unwrap_or(LASTING);
         let mut before = core::mem::take(&mut self.unlisted);
-        for id in self.roster.ids() {
+        for id in self.server_list.ids() {
             let runs = matches!(self.state(id), Some(ServerState::Ready | ServerState::Draining));
             if !runs || self.word(id, view) != Some(Word::Absent) {
                 continue;
@@ -224,7 +229,9 @@ impl Fleet {
             let fresh = Unlisted { since: view.now, is_told: false };
             let mut unlisted = before.remove(&id).unwrap_or(fresh);
             if !unlisted.is_told {
-                out.extend(self.roster.members(id, view).iter().map(|member| Order::Doubt(member.address)));
+                out.extend(
+                    self.server_list.members(id, view).iter().map(|member| Order::Doubt(member.address)),
+                );
             }
             if !unlisted.is_told && view.now - unlisted.since >= lasting {
                 unlisted.is_told = true;
@@ -238,13 +245,13 @@ impl Fleet {
     fn word(&self, id: ServerId, view: &PoolView) -> Option<Word> {
         let (at, listing) = self.listed.as_ref()?;
         let is_news = self.asked.get(&id).is_none_or(|asked| !asked.is_open && *at > asked.unlisted_until);
-        let server = self.roster.server(id, view, &[])?;
+        let server = self.server_list.server(id, view, &[])?;
         if is_news { listing.of(&server, &self.name(id)) } else { None }
     }
 
     /// Whether a member of it counts as alive.
     fn is_up(&self, id: ServerId, view: &PoolView) -> bool {
-        self.roster.members(id, view).iter().any(|member| member.is_up)
+        self.server_list.members(id, view).iter().any(|member| member.is_up)
     }
 
     /// Whether a server that nobody here has started takes calls. At the beginning an answer is enough, whatever the driver says;
@@ -258,7 +265,7 @@ impl Fleet {
     }
 
     fn has_answered(&self, id: ServerId, view: &PoolView) -> bool {
-        self.roster.members(id, view).iter().any(|member| member.is_up && member.has_answered)
+        self.server_list.members(id, view).iter().any(|member| member.is_up && member.has_answered)
     }
 
     /// Whether it is not known yet of a server that the driver does not list whether it answers all the same.
@@ -283,7 +290,7 @@ impl Fleet {
             let is_found = asked.is_none() && is_listed;
             member.is_up && (is_known || is_found || (member.since > at && member.has_answered))
         };
-        self.roster.members(id, view).iter().any(answers)
+        self.server_list.members(id, view).iter().any(answers)
     }
 
     /// What the scaler has to know of a server.
@@ -291,7 +298,7 @@ impl Fleet {
         if !matches!(row.state, ServerState::Ready | ServerState::Draining) {
             return None;
         }
-        let members = self.roster.members(row.id, view);
+        let members = self.server_list.members(row.id, view);
         // What the scaler itself has drained of a ready server is about to be taken back.
         let takes = |member: &&&MemberLoad| member.is_up && !member.drains.operator;
         let taking = || members.iter().filter(takes);
@@ -325,7 +332,7 @@ impl Fleet {
     }
 
     fn start(&mut self, id: ServerId, view: &PoolView, out: &mut Vec<Order>) {
-        let Some(server) = self.roster.server(id, view, &self.all()) else {
+        let Some(server) = self.server_list.server(id, view, &self.all()) else {
             // The last members are being stopped, and one of them can be started again then.
             return self.scaler.on_start_failed(view.now, id);
         };
@@ -336,7 +343,7 @@ impl Fleet {
 
     /// Nobody is to lose a call: what has any is asked for again.
     fn stop(&mut self, id: ServerId, view: &PoolView, out: &mut Vec<Order>) {
-        let members = self.roster.members(id, view);
+        let members = self.server_list.members(id, view);
         let work: u64 = members.iter().map(|member| member.work).sum();
         if work > 0 || members.iter().any(|member| !member.drains.scaler) {
             out.push(Order::Tell(News::Busy(self.name(id), work)));
@@ -345,7 +352,7 @@ impl Fleet {
         if self.asked.get(&id).is_some_and(|asked| asked.is_open) {
             return;
         }
-        if let Some(server) = self.roster.server(id, view, &self.all()) {
+        if let Some(server) = self.server_list.server(id, view, &self.all()) {
             self.asked.insert(id, Asked { at: view.now, unlisted_until: view.now, is_open: true });
             out.push(Order::Tell(News::Decided(Some(self.name(id)), Decision::Stop(id))));
             out.push(Order::Stop(server));
@@ -354,9 +361,9 @@ impl Fleet {
 
     /// Whoever is no ready server gets no calls. Nothing is said of those that are `spared`.
     fn set_drains(&self, spared: &[ServerId], view: &PoolView, out: &mut Vec<Order>) {
-        for id in self.roster.ids().filter(|id| !spared.contains(id)) {
+        for id in self.server_list.ids().filter(|id| !spared.contains(id)) {
             let is_drained = self.state(id) != Some(ServerState::Ready);
-            let members = self.roster.members(id, view).into_iter();
+            let members = self.server_list.members(id, view).into_iter();
             let others = members.filter(|member| member.drains.scaler != is_drained);
             out.extend(others.map(|member| Order::Drain(member.address, is_drained)));
         }
@@ -401,8 +408,8 @@ impl Fleet {
     }
 
     /// Which server is which member.
-    pub fn roster(&self) -> &Roster {
-        &self.roster
+    pub fn server_list(&self) -> &ServerList {
+        &self.server_list
     }
 
     fn rows(&self) -> impl Iterator<Item = ServerRow> {
@@ -419,11 +426,11 @@ impl Fleet {
 
     /// What people call it.
     pub fn name(&self, id: ServerId) -> String {
-        match &self.roster {
-            Roster::Listed(servers) => {
+        match &self.server_list {
+            ServerList::Listed(servers) => {
                 servers.get(id.0 as usize).map(|server| server.name.clone()).unwrap_or_default()
             }
-            Roster::Found { addresses, .. } => {
+            ServerList::Found { addresses, .. } => {
                 let address = addresses.get(id.0 as usize).copied().flatten();
                 address.map_or_else(|| format!("number {}", id.0), |address| address.to_string())
             }

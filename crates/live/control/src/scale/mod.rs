@@ -13,7 +13,7 @@ mod driver;
 mod fleet;
 mod outlook;
 mod reconciler;
-mod roster;
+mod server_list;
 #[cfg(test)]
 mod tests;
 mod trouble;
@@ -24,6 +24,6 @@ pub use driver::{Listing, Running, Server, Word};
 pub use fleet::{Fleet, News, Order, detection};
 pub use outlook::{DecisionCounts, Outlook};
 pub use reconciler::{ListNews, Reconciler};
-pub use roster::{ListedServer, Roster};
+pub use server_list::{ListedServer, ServerList};
 pub use trouble::Trouble;
 pub use view::{MemberLoad, MemberWork, PoolView};

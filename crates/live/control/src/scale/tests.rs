@@ -4,7 +4,7 @@
 use super::advice::Advice;
 use super::driver::{Listing, Running, Server};
 use super::fleet::{Fleet, News, Order};
-use super::roster::{ListedServer, Roster};
+use super::server_list::{ListedServer, ServerList};
 use super::view::{MemberLoad, PoolView};
 use crate::membership::Drains;
 use base::Instant;
@@ -53,9 +53,9 @@ fn names() -> Vec<String> {
     (0..4).map(|index| format!("server-{index}")).collect()
 }
 
-fn roster() -> Roster {
+fn server_list() -> ServerList {
     let listed = |name: String| ListedServer { text: name.clone(), name };
-    Roster::Listed(names().into_iter().map(listed).collect())
+    ServerList::Listed(names().into_iter().map(listed).collect())
 }
 
 /// A server as it is.
@@ -103,7 +103,7 @@ impl World {
             machine.since = Some(Instant::ZERO);
         }
         let now = Instant::from_millis(100_000);
-        let fleet = Fleet::new(now, settings(), roster(), Some(DETECTION));
+        let fleet = Fleet::new(now, settings(), server_list(), Some(DETECTION));
         let (arrivals, orders) = (0.0, Vec::new());
         Self {
             now,
@@ -130,7 +130,7 @@ impl World {
 
     /// The same servers and what is known of them, and another scaler.
     fn reload(&mut self) {
-        self.fleet = Fleet::new(self.now, settings(), roster(), Some(DETECTION));
+        self.fleet = Fleet::new(self.now, settings(), server_list(), Some(DETECTION));
     }
 
     /// The same servers, and a process that knows nothing of them.
@@ -362,7 +362,7 @@ fn where_the_driver_cannot_say_what_runs_probes_do() {
     world.run(2, 25.0);
     assert!(world.orders.contains(&"start 1".to_owned()), "{:?}", world.orders);
     // Where nobody asks members regularly, nothing is known.
-    let mut fleet = Fleet::new(world.now, settings(), roster(), None);
+    let mut fleet = Fleet::new(world.now, settings(), server_list(), None);
     fleet.on_list_failed(world.now);
     assert!(!fleet.knows(world.now + Duration::from_mins(5)));
 }
@@ -528,7 +528,7 @@ fn after_a_restart_what_the_driver_does_not_list_gets_no_calls() {
 /// A driver answers in its own time; meanwhile nothing else is asked of it about the same server.
 #[test]
 fn a_stop_that_is_under_way_is_not_asked_for_again() {
-    let mut fleet = Fleet::new(Instant::ZERO, settings(), roster(), None);
+    let mut fleet = Fleet::new(Instant::ZERO, settings(), server_list(), None);
     let mut view = PoolView::default();
     for (index, name) in names().iter().enumerate().take(2) {
         view.members.push(member(name, index as u8 + 1));

@@ -82,13 +82,13 @@ impl Listening {
         let address = config.listen;
         let (terms, seen) = watch::channel(config);
         let (offers, counts) = (intake.offers.0.clone(), Arc::clone(&intake.counts));
-        let door = Door { terms: seen, limits: intake.limits, offers, counts };
+        let acceptor = Acceptor { terms: seen, limits: intake.limits, offers, counts };
         let task = tokio::spawn(async move {
             let listener = match listener {
                 Some(listener) => listener,
                 None => bound(address).await,
             };
-            door.serve(listener).await;
+            acceptor.serve(listener).await;
         });
         Self { address, terms, task }
     }
@@ -170,14 +170,15 @@ impl Drop for Counted {
     }
 }
 
-struct Door {
+/// Accepts connections that bring updates of capacity.
+struct Acceptor {
     terms: watch::Receiver<CapacityConfig>,
     limits: Limits,
     offers: mpsc::Sender<Offer>,
     counts: Arc<Counts>,
 }
 
-impl Door {
+impl Acceptor {
     /// Serves until the task is aborted.
     async fn serve(self, listener: TcpListener) {
         let mut tasks = JoinSet::new();

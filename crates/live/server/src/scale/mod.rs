@@ -14,7 +14,7 @@ use crate::admin::view::{ScaleView, ScaledServer};
 use crate::clock::Clock;
 use crate::handle::Handle;
 use config::{Config, DriverConfig, PoolConfig, ScaleConfig, Workload};
-use control::scale::{Advice, Fleet, ListedServer, Reconciler, Roster, detection};
+use control::scale::{Advice, Fleet, ListedServer, Reconciler, ServerList, detection};
 use driver::Driver;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -126,7 +126,7 @@ impl Scaled {
                 let fleet = Fleet::new(
                     now,
                     scale.settings.clone(),
-                    roster(pool, scale),
+                    server_list(pool, scale),
                     detection(&pool.probes, &pool.health),
                 );
                 Decider::Fleet(Box::new(Reconciler::new(now, fleet)), Arc::clone(driver))
@@ -159,15 +159,15 @@ fn runs(server: &ScaledServer) -> bool {
 }
 
 /// Which servers there may be.
-fn roster(pool: &PoolConfig, scale: &ScaleConfig) -> Roster {
+fn server_list(pool: &PoolConfig, scale: &ScaleConfig) -> ServerList {
     let mut names = pool.members.iter().map(|member| member.address.to_string());
     match &scale.driver {
         DriverConfig::Kubernetes(kubernetes) if matches!(kubernetes.workload, Workload::Deployment(_)) => {
-            Roster::Found { name: names.next().unwrap_or_default(), addresses: Vec::new() }
+            ServerList::Found { name: names.next().unwrap_or_default(), addresses: Vec::new() }
         }
         _ => {
             let listed = |(name, text): (String, &String)| ListedServer { name, text: text.clone() };
-            Roster::Listed(names.zip(&scale.texts).map(listed).collect())
+            ServerList::Listed(names.zip(&scale.texts).map(listed).collect())
         }
     }
 }

@@ -204,11 +204,11 @@ async fn within<T>(limit: Duration, answer: impl Future<Output = Result<T, Strin
 /// All servers that may be.
 fn servers(fleet: &Fleet, view: &PoolView) -> Vec<ScaledServer> {
     let rows: Vec<_> = fleet.scaler().rows().collect();
-    let mut ids: Vec<_> = fleet.roster().ids().chain(rows.iter().map(|row| row.id)).collect();
+    let mut ids: Vec<_> = fleet.server_list().ids().chain(rows.iter().map(|row| row.id)).collect();
     ids.sort_unstable();
     ids.dedup();
     let server = |id: ServerId| {
-        let members = fleet.roster().members(id, view);
+        let members = fleet.server_list().members(id, view);
         let row = rows.iter().find(|row| row.id == id);
         ScaledServer {
             name: fleet.name(id),

@@ -174,7 +174,7 @@ impl WorkerHandle {
         (Self { commands, waker }, receiver)
     }
 
-    /// Leaves a command; a thread that has ended does not mind.
+    /// Queues a command for the thread. A command for a thread that has ended is lost.
     pub(crate) fn send(&self, command: Command) {
         let _ = self.commands.send(command);
         self.waker.wake();
@@ -240,10 +240,10 @@ pub(crate) fn tells_failures() -> bool {
     tracing::enabled!(Level::DEBUG)
 }
 
-/// Tells the control task when the thread ends in a panic.
-struct Obituary(async_mpsc::UnboundedSender<Report>);
+/// Reports a panic of the thread to the control task.
+struct PanicReport(async_mpsc::UnboundedSender<Report>);
 
-impl Drop for Obituary {
+impl Drop for PanicReport {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let _ = self.0.send(Report::Died);
@@ -267,7 +267,7 @@ impl Worker {
 
     /// Runs until [`Command::Stop`].
     pub(crate) fn run(mut self) {
-        let _obituary = Obituary(self.reports.clone());
+        let _panic_report = PanicReport(self.reports.clone());
         let mut now = self.clock.now();
         loop {
             // Before the last look at commands and rings: what is left there from now on wakes us.

@@ -3,8 +3,8 @@
 
 use super::owned::Predecessor;
 use super::{
-    GREETING, Kept, Offer, PATIENCE, PERIOD, Remainder, Taken, connect, doors, is_served, passing, receive,
-    send,
+    GREETING, Kept, Offer, PATIENCE, PERIOD, Remainder, Taken, connect, is_served, passing, receive, send,
+    socket_paths,
 };
 use crate::clock::Clock;
 use crate::control::Ask;
@@ -44,8 +44,8 @@ pub(crate) struct Claim {
 /// # Errors
 /// It does not hand them over.
 pub(crate) fn claim(path: &Path, binds: &[Bind]) -> io::Result<Option<Claim>> {
-    // Where nobody is, there may be what was left behind by somebody who was killed.
-    let found = doors(path).into_iter().find_map(|door| Some((connect(&door).ok()?, door)));
+    // A process that was killed leaves its socket file behind, and nobody listens there.
+    let found = socket_paths(path).into_iter().find_map(|path| Some((connect(&path).ok()?, path)));
     let Some((mut stream, path)) = found else { return Ok(None) };
     match exchange(&mut stream) {
         Ok((offer, descriptors)) => Ok(Some(Claim::new((stream, path), &offer, descriptors, binds))),
@@ -199,13 +199,13 @@ mod tests {
         then: impl FnOnce(io::Result<Option<Claim>>) -> T,
     ) -> T {
         let file = std::env::temp_dir().join(format!("sarabande-claim-{}-{name}.toml", std::process::id()));
-        let listener = UnixListener::bind(&doors(&file)[0]).unwrap();
+        let listener = UnixListener::bind(&socket_paths(&file)[0]).unwrap();
         let other = std::thread::spawn(move || {
             let (stream, _) = listener.accept().unwrap();
             predecessor(listener, stream);
         });
         let outcome = then(claim(&file, &[]));
-        std::fs::remove_file(&doors(&file)[0]).unwrap();
+        std::fs::remove_file(&socket_paths(&file)[0]).unwrap();
         other.join().unwrap();
         outcome
     }

@@ -39,8 +39,9 @@ const PERIOD: Duration = Duration::from_millis(100);
 /// Bytes of a text in the exchange: 256 addresses, 65,535 members.
 const LONGEST: u32 = 16 << 20;
 
-/// Where a process with the configuration at `path` may listen, the usual place first: `sarabande.toml` has `sarabande.sock`.
-pub(crate) fn doors(path: &Path) -> Vec<PathBuf> {
+/// The sockets at which a process with the configuration at `path` may listen for a successor, the usual one first:
+/// `sarabande.sock` for `sarabande.toml`.
+pub(crate) fn socket_paths(path: &Path) -> Vec<PathBuf> {
     state::places(path, "sock")
 }
 

@@ -3,7 +3,8 @@
 
 use super::owned::{Inlet, Predecessor};
 use super::{
-    Findings, GREETING, Kept, Offer, PATIENCE, Remainder, Succession, Taken, doors, passing, receive, send,
+    Findings, GREETING, Kept, Offer, PATIENCE, Remainder, Succession, Taken, passing, receive, send,
+    socket_paths,
 };
 use crate::control::Ask;
 use crate::report::{self, PoolName};
@@ -38,14 +39,14 @@ pub(crate) struct Holdings {
     pub(crate) predecessor: Option<Arc<Predecessor>>,
 }
 
-/// Where successors are waited for.
-struct Door {
+/// The Unix socket on which this process waits for successors.
+struct SuccessorListener {
     listener: UnixListener,
     path: PathBuf,
 }
 
-impl Door {
-    /// Takes the place of whoever listened there.
+impl SuccessorListener {
+    /// Listens at `path`, in place of any process that listened there.
     fn open(path: PathBuf) -> io::Result<Self> {
         let draft = path.with_added_extension(std::process::id().to_string());
         let _ = fs::remove_file(&draft);
@@ -82,24 +83,24 @@ impl Near {
 
 /// Waits for successors of the process with the configuration at `path`, on a thread of its own.
 pub(crate) fn start(path: &Path, holdings: Holdings, asks: mpsc::UnboundedSender<Ask>) {
-    let path = doors(path).remove(0);
-    let door = match Door::open(path.clone()) {
-        Ok(door) => door,
+    let path = socket_paths(path).remove(0);
+    let socket = match SuccessorListener::open(path.clone()) {
+        Ok(socket) => socket,
         Err(error) => {
             tracing::warn!(file = %path.display(), %error, "no place for the socket by which another process takes over: \
                 a restart will refuse calls");
             return;
         }
     };
-    let serve = move || serve(door, &holdings, &asks);
+    let serve = move || serve(socket, &holdings, &asks);
     if let Err(error) = std::thread::Builder::new().name("takeover".to_owned()).spawn(serve) {
         tracing::warn!(%error, "no thread to wait for a successor: a restart will refuse calls");
     }
 }
 
-fn serve(mut door: Door, holdings: &Holdings, asks: &mpsc::UnboundedSender<Ask>) {
+fn serve(mut socket: SuccessorListener, holdings: &Holdings, asks: &mpsc::UnboundedSender<Ask>) {
     loop {
-        let Ok((mut stream, _)) = door.listener.accept() else {
+        let Ok((mut stream, _)) = socket.listener.accept() else {
             // No descriptors are left; a successor would find none either.
             std::thread::sleep(PATIENCE);
             continue;
@@ -116,8 +117,8 @@ fn serve(mut door: Door, holdings: &Holdings, asks: &mpsc::UnboundedSender<Ask>)
         tracing::warn!("the process that has taken over has ended: this one reads its sockets again");
         holdings.resume();
         tell(Succession::GivenBack);
-        match Door::open(door.path.clone()) {
-            Ok(again) => door = again,
+        match SuccessorListener::open(socket.path.clone()) {
+            Ok(again) => socket = again,
             Err(error) => {
                 tracing::warn!(%error, "no successor can be waited for any more");
                 return;

@@ -183,12 +183,12 @@ impl<'a> Candidates<'a> {
     }
 
     fn is_half_open(&self, slot: Slot, node: &Node) -> bool {
-        let trial = &self.evidence[slot.index()].trial;
-        node.is_half_open(self.now) && trial.is_due(self.now, node.paused_since)
+        let half_open = &self.evidence[slot.index()].half_open;
+        node.is_half_open(self.now) && half_open.is_due(self.now, node.paused_since)
     }
 
     fn is_trial_due(&self, slot: Slot, node: &Node) -> bool {
-        node.is_on_trial() && self.evidence[slot.index()].trial.is_due(self.now, node.since)
+        node.is_on_trial() && self.evidence[slot.index()].half_open.is_due(self.now, node.since)
     }
 
     /// The nodes that take the request, in the order of their slots.

@@ -2,7 +2,7 @@
 
 use base::Instant;
 use core::time::Duration;
-use distribute::{Call, Decision, Distributor, Settings, Way};
+use distribute::{Call, Decision, Distributor, NextHop, Settings};
 
 /// Seconds of processor time: to forward a call, and more for its state.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +51,7 @@ impl Network {
         let (mut kept, mut keepers) = (false, Vec::new());
         for (place, node) in path.iter().enumerate() {
             let from = place.checked_sub(1).map(|before| path[before]);
-            let to = path.get(place + 1).map_or(Way::Exit, |next| Way::Next(*next));
+            let to = path.get(place + 1).map_or(NextHop::Exit, |next| NextHop::Neighbour(*next));
             match self.nodes[*node].on_call(self.now, Call { from, to, kept, key }) {
                 Decision::Keep => {
                     assert!(!kept, "kept twice");

@@ -3,7 +3,7 @@
 
 use super::model::{Cost, Network, salt};
 use distribute::{AGE, Distributor, Law, Settings};
-use plan::{Node, Routing, Topology, Visit, Way, solve};
+use plan::{Link, Node, Routing, Topology, Visit, solve};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -68,7 +68,7 @@ fn topologies() -> impl Strategy<Value = Topology> {
             // The last weight is that of the exit.
             let all: u32 = weights[node + 1..].iter().sum();
             let next = (node + 1..NODES).filter(|to| weights[*to] > 0);
-            let next = next.map(|to| Way { to, share: f64::from(weights[to]) / f64::from(all) }).collect();
+            let next = next.map(|to| Link { to, share: f64::from(weights[to]) / f64::from(all) }).collect();
             Visit { node, entry: f64::from(entries[node]) / f64::from(entries.iter().sum::<u32>()), next }
         });
         let nodes = rates.iter().map(|(rate, part)| Node::new("", *rate, rate * part));

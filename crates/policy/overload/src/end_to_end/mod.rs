@@ -56,13 +56,13 @@ impl Default for EndToEndSettings {
 #[derive(Clone, Debug)]
 pub struct Targets<N> {
     settings: EndToEndSettings,
-    known: BTreeMap<DownstreamPath, BTreeMap<N, Known>>,
+    known: BTreeMap<DownstreamPath, BTreeMap<N, ReportedTarget>>,
     mix: Mix,
     sequence: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Known {
+struct ReportedTarget {
     acceptance: f64,
     until: Instant,
     sequence: u64,
@@ -85,7 +85,7 @@ impl<N: Ord + Copy> Targets<N> {
                 !known.is_empty()
             }),
         }
-        let known = Known {
+        let known = ReportedTarget {
             acceptance: report.acceptance.clamp(0.0, 1.0),
             until: now + self.settings.validity,
             sequence: report.sequence,

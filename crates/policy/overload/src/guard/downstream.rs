@@ -10,14 +10,14 @@ use std::collections::BTreeMap;
 /// The downstream neighbours about which there is something to know.
 #[derive(Debug)]
 pub(super) struct Downstream<N> {
-    known: BTreeMap<N, Known>,
+    known: BTreeMap<N, NeighbourState>,
     /// When room for new ones may be looked for.
     sweep_at: Instant,
 }
 
 /// What is known of one.
 #[derive(Default, Debug)]
-pub(super) struct Known {
+pub(super) struct NeighbourState {
     pub(super) backoff: Backoff,
     /// None until something is sent to it under feedback.
     pub(super) sender: Option<Sender>,
@@ -33,17 +33,17 @@ impl<N> Default for Downstream<N> {
 }
 
 impl<N: Ord + Copy> Downstream<N> {
-    pub(super) fn get(&self, neighbour: N) -> Option<&Known> {
+    pub(super) fn get(&self, neighbour: N) -> Option<&NeighbourState> {
         self.known.get(&neighbour)
     }
 
-    pub(super) fn get_mut(&mut self, neighbour: N) -> Option<&mut Known> {
+    pub(super) fn get_mut(&mut self, neighbour: N) -> Option<&mut NeighbourState> {
         self.known.get_mut(&neighbour)
     }
 
     /// The neighbour, known from now on; none if there is no room for another one. That one is sent to as if it never
     /// said anything.
-    pub(super) fn enter(&mut self, now: Instant, neighbour: N) -> Option<&mut Known> {
+    pub(super) fn enter(&mut self, now: Instant, neighbour: N) -> Option<&mut NeighbourState> {
         if self.known.len() >= NEIGHBOURS_MAX && !self.known.contains_key(&neighbour) {
             if now >= self.sweep_at {
                 self.sweep_at = now + SWEEP_PERIOD;
@@ -66,7 +66,7 @@ impl<N: Ord + Copy> Downstream<N> {
     }
 }
 
-impl Known {
+impl NeighbourState {
     /// Whether a neighbour of which nothing is known would be treated alike.
     fn is_at_rest(&self, now: Instant) -> bool {
         self.backoff.is_open(now) && self.sender.as_ref().is_none_or(|sender| sender.is_at_rest(now))

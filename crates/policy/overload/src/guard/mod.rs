@@ -1,9 +1,9 @@
 //! The overload control of a host, put together.
 
 mod downstream;
-mod way;
+mod request;
 
-pub use way::{Notice, Rejection, Settled, Way};
+pub use request::{Notice, Rejection, RequestPath, Settled};
 
 use crate::end_to_end::{DownstreamPath, Targets};
 use crate::hop::{Law, Receiver, RequestOutcome, Sender};
@@ -107,7 +107,12 @@ impl<N: Ord + Copy> Guard<N> {
     }
 
     /// A request came. An error is how to answer it; otherwise it is taken, or waits for [`on_turn`](Self::on_turn).
-    pub fn on_request(&mut self, now: Instant, class: MessageClass, way: &Way<N>) -> Result<(), Rejection> {
+    pub fn on_request(
+        &mut self,
+        now: Instant,
+        class: MessageClass,
+        way: &RequestPath<N>,
+    ) -> Result<(), Rejection> {
         if self.settings.reject_at == RejectAt::Arrival {
             self.judge(now, class, way)?;
         }
@@ -118,7 +123,12 @@ impl<N: Ord + Copy> Guard<N> {
     }
 
     /// The turn of a request has come that waited in the host's queue. An error is how to answer it.
-    pub fn on_turn(&mut self, now: Instant, class: MessageClass, way: &Way<N>) -> Result<(), Rejection> {
+    pub fn on_turn(
+        &mut self,
+        now: Instant,
+        class: MessageClass,
+        way: &RequestPath<N>,
+    ) -> Result<(), Rejection> {
         if self.settings.reject_at == RejectAt::Service {
             let judged = self.judge(now, class, way);
             if judged.is_err() && class.is_new() {
@@ -140,7 +150,7 @@ impl<N: Ord + Copy> Guard<N> {
         self.downstream.get(to).is_none_or(|known| known.backoff.is_open(now))
     }
 
-    fn judge(&mut self, now: Instant, class: MessageClass, way: &Way<N>) -> Result<(), Rejection> {
+    fn judge(&mut self, now: Instant, class: MessageClass, way: &RequestPath<N>) -> Result<(), Rejection> {
         if class.is_new() && way.to.is_some_and(|to| !self.is_open(now, to)) {
             return Err(Rejection::NO_NEXT_HOP);
         }
@@ -162,17 +172,17 @@ impl<N: Ord + Copy> Guard<N> {
     }
 
     /// What this host itself can take.
-    fn judge_here(&mut self, now: Instant, class: MessageClass, way: &Way<N>) -> Verdict {
+    fn judge_here(&mut self, now: Instant, class: MessageClass, way: &RequestPath<N>) -> Verdict {
         self.load = self.load_at(now, class);
         match (self.settings.feedback, &mut self.targets, way) {
             // Section VII-A: who is told upstream what to send rejects nothing but at the edge.
             (
                 FeedbackLaw::Hop(Law::Loss(_)) | FeedbackLaw::EndToEnd(_),
                 _,
-                Way { takes_feedback: true, .. },
+                RequestPath { takes_feedback: true, .. },
             )
-            | (FeedbackLaw::Hop(Law::Loss(_)), _, Way { to: Some(_), .. }) => Verdict::Accept,
-            (FeedbackLaw::EndToEnd(_), Some(targets), Way { path: Some(path), .. }) => {
+            | (FeedbackLaw::Hop(Law::Loss(_)), _, RequestPath { to: Some(_), .. }) => Verdict::Accept,
+            (FeedbackLaw::EndToEnd(_), Some(targets), RequestPath { path: Some(path), .. }) => {
                 let own = self.local.acceptance(&self.load);
                 targets.judge(now, *path, class, own, &mut self.rng)
             }

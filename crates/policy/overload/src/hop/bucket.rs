@@ -40,7 +40,7 @@ impl Bucket {
     pub(super) fn admit(&mut self, now: Instant, class: MessageClass, rng: &mut Rng) -> bool {
         let content = self.content_at(now);
         let tier = class.tier();
-        // §3.5.1: a rate of 0 lets nothing pass; what is never shed passes, and is charged for.
+        // §3.5.1: a rate of 0 lets nothing pass; what is never rejected passes, and is charged for.
         let passes = tier == Tier::Never || (self.rate > 0.0 && content <= TOLERANCE[tier as usize]);
         if passes {
             let u = if content <= 0.0 { phase(rng) } else { 0.0 };

@@ -10,7 +10,7 @@ use overload::local::{bang_bang, delay, occupancy};
 use overload::retry_after::{self, During};
 use overload::{
     FeedbackLaw, Guard, LocalLaw, MessageClass, NEIGHBOURS_MAX, Notice, OverloadSettings, RejectAt,
-    Rejection, Scope, Settled, Way,
+    Rejection, RequestPath, Scope, Settled,
 };
 
 const MILLI: Duration = Duration::from_millis(1);
@@ -26,13 +26,13 @@ fn guard(settings: OverloadSettings) -> Guard<u32> {
 }
 
 /// From a neighbour to another one, which both take part.
-fn way(from: u32, to: u32) -> Way<u32> {
-    Way { from: Some(from), takes_feedback: true, to: Some(to), path: None }
+fn way(from: u32, to: u32) -> RequestPath<u32> {
+    RequestPath { from: Some(from), takes_feedback: true, to: Some(to), path: None }
 }
 
 /// From user agents.
-fn from_agents(to: u32) -> Way<u32> {
-    Way { from: None, takes_feedback: false, to: Some(to), path: None }
+fn from_agents(to: u32) -> RequestPath<u32> {
+    RequestPath { from: None, takes_feedback: false, to: Some(to), path: None }
 }
 
 fn hop(limit: Option<Limit>, sequence: u64) -> Notice {
@@ -41,7 +41,7 @@ fn hop(limit: Option<Limit>, sequence: u64) -> Notice {
 }
 
 /// How many of 1000 new requests at one moment are taken; each is answered at once.
-fn taken(guard: &mut Guard<u32>, now: Instant, way: &Way<u32>) -> usize {
+fn taken(guard: &mut Guard<u32>, now: Instant, way: &RequestPath<u32>) -> usize {
     let mut take = || {
         let taken = guard.on_request(now, MessageClass::NewInvite, way).is_ok();
         if taken {
@@ -191,7 +191,7 @@ fn each_downstream_neighbour_has_what_it_asks_for() {
     guard.on_response(at(0), 7, 180, None, Some(&hop(Some(Limit::Loss(0.3)), 1)));
     guard.on_response(at(0), 8, 180, None, Some(&hop(Some(Limit::Loss(0.0)), 1)));
     // To a neighbour that says nothing, and to user agents.
-    let to_agents = Way { to: None, ..way(1, 0) };
+    let to_agents = RequestPath { to: None, ..way(1, 0) };
     assert_eq!([way(1, 9), to_agents].map(|way| taken(&mut guard, at(0), &way)), [1_000; 2]);
     assert!(taken(&mut guard, at(0), &way(1, 7)).abs_diff(300) < 50);
     assert_eq!(taken(&mut guard, at(999), &way(1, 8)), 0);
@@ -234,7 +234,7 @@ fn at_the_edge_the_own_fraction_counts_with_that_of_the_next_hop() {
     assert!((guard.acceptance(at(0)) - 0.81).abs() < 1e-9);
     let mut tell = |limit: f64, sequence| {
         guard.on_response(at(2_000), 7, 180, None, Some(&hop(Some(Limit::Loss(limit)), sequence)));
-        let to_agents = Way { to: None, ..from_agents(0) };
+        let to_agents = RequestPath { to: None, ..from_agents(0) };
         [way(1, 7), from_agents(7), to_agents].map(|way| taken(&mut guard, at(2_000), &way))
     };
     for (measured, expected) in [(tell(1.0, 1), [1_000, 810, 810]), (tell(0.4, 2), [400, 400, 810])] {
@@ -249,7 +249,7 @@ fn the_own_fraction_is_that_of_the_load_now() {
     let local = LocalLaw::Delay(delay::DelaySettings { onset: MILLI * 20, bound: MILLI * 40 });
     let mut guard = guard(OverloadSettings { local, ..loss() });
     guard.on_waited(at(0), MILLI * 40);
-    let to_agents = Way { to: None, ..from_agents(0) };
+    let to_agents = RequestPath { to: None, ..from_agents(0) };
     assert_eq!([to_agents, from_agents(7)].map(|way| taken(&mut guard, at(0), &way)), [0; 2]);
     assert_eq!(taken(&mut guard, at(20), &from_agents(7)), 1_000, "half of the wait is over");
 }
@@ -369,7 +369,8 @@ fn end_to_end_the_ingress_rejects_what_the_target_cannot_take() {
     let notice = core.notice(at(1_001), Some(path(1)));
     ingress.on_response(at(1_002), 2, 200, None, notice.as_ref());
     let now = at(1_002);
-    let to = |guard: &mut Guard<u32>, way: Way<u32>, path| taken(guard, now, &Way { path, ..way });
+    let to =
+        |guard: &mut Guard<u32>, way: RequestPath<u32>, path| taken(guard, now, &RequestPath { path, ..way });
     assert!(to(&mut ingress, from_agents(2), Some(path(2))).abs_diff(900) < 50);
     let other = DownstreamPath { target: TargetServer(6), hops: 2 };
     assert_eq!(to(&mut ingress, from_agents(2), Some(other)), 1_000);
@@ -401,13 +402,15 @@ fn neighbours_beyond_the_bound_have_no_share() {
     let mut guard = guard(rate());
     let neighbours = NEIGHBOURS_MAX as u32 + 1;
     for from in 0..neighbours {
-        guard.on_request(at(0), MessageClass::NewInvite, &Way { to: None, ..way(from, 0) }).unwrap();
+        guard.on_request(at(0), MessageClass::NewInvite, &RequestPath { to: None, ..way(from, 0) }).unwrap();
     }
     assert_eq!([neighbours - 2, neighbours - 1].map(|from| guard.under_way_from(from)), [1, 0]);
     // Who is known stays known, and the others get its place when it has gone.
-    guard.on_request(at(1), MessageClass::NewInvite, &Way { to: None, ..way(0, 0) }).unwrap();
+    guard.on_request(at(1), MessageClass::NewInvite, &RequestPath { to: None, ..way(0, 0) }).unwrap();
     assert_eq!(guard.under_way_from(0), 2);
     guard.tick(at(11_000), Duration::ZERO);
-    guard.on_request(at(11_000), MessageClass::NewInvite, &Way { to: None, ..way(neighbours, 0) }).unwrap();
+    guard
+        .on_request(at(11_000), MessageClass::NewInvite, &RequestPath { to: None, ..way(neighbours, 0) })
+        .unwrap();
     assert_eq!([0, neighbours].map(|from| guard.under_way_from(from)), [0, 1]);
 }

@@ -7,8 +7,8 @@ use overload::hop::{self, Law, Limit, RequestOutcome, rate, window};
 use overload::local::{bang_bang, delay, occupancy};
 use overload::retry_after;
 use overload::{
-    FeedbackLaw, Guard, LocalLaw, MessageClass, Notice, OverloadSettings, RejectAt, Scope, Settled, Triage,
-    Way,
+    FeedbackLaw, Guard, LocalLaw, MessageClass, Notice, OverloadSettings, RejectAt, RequestPath, Scope,
+    Settled, Triage,
 };
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -22,7 +22,7 @@ const WORKERS: u32 = 2;
 #[derive(Clone, Debug)]
 enum Input {
     /// A request comes.
-    Request(MessageClass, Way<u8>),
+    Request(MessageClass, RequestPath<u8>),
     /// The first message in the queue has its turn, or is stale.
     Turn { stale: bool },
     /// One of the requests that were sent is answered; where it was not taken, another neighbour may be tried.
@@ -73,10 +73,10 @@ fn path() -> impl Strategy<Value = DownstreamPath> {
     (0..2_u32, 0..3_u8).prop_map(|(target, hops)| DownstreamPath { target: TargetServer(target), hops })
 }
 
-fn way() -> impl Strategy<Value = Way<u8>> {
+fn way() -> impl Strategy<Value = RequestPath<u8>> {
     let neighbour = || proptest::option::weighted(0.8, 0..NEIGHBOURS);
     (neighbour(), any::<bool>(), neighbour(), proptest::option::of(path())).prop_map(
-        |(from, takes_feedback, to, path)| Way {
+        |(from, takes_feedback, to, path)| RequestPath {
             from,
             takes_feedback: takes_feedback && from.is_some(),
             to,
@@ -139,9 +139,9 @@ struct Host {
     now: Instant,
     busy: Duration,
     guard: Guard<u8>,
-    queue: Vec<(MessageClass, Way<u8>)>,
+    queue: Vec<(MessageClass, RequestPath<u8>)>,
     /// New requests that were sent and not answered.
-    sent: Vec<Way<u8>>,
+    sent: Vec<RequestPath<u8>>,
 }
 
 impl Host {
@@ -151,7 +151,7 @@ impl Host {
     }
 
     /// Whether it is taken, as far as can be said on arrival.
-    fn request(&mut self, class: MessageClass, way: Way<u8>) -> bool {
+    fn request(&mut self, class: MessageClass, way: RequestPath<u8>) -> bool {
         if self.guard.on_request(self.now, class, &way).is_err() {
             return false;
         }
@@ -241,7 +241,7 @@ impl Host {
         let sent: Vec<_> = self.sent.iter().chain(sent_early).collect();
         let taken: Vec<_> = self.sent.iter().chain(waiting()).collect();
         for neighbour in (0..NEIGHBOURS).map(Some) {
-            let count = |ways: &[&Way<u8>], of: fn(&Way<u8>) -> Option<u8>| {
+            let count = |ways: &[&RequestPath<u8>], of: fn(&RequestPath<u8>) -> Option<u8>| {
                 ways.iter().filter(|way| is_hop && of(way) == neighbour).count() as u32
             };
             let neighbour = neighbour.expect("one of them");
@@ -267,7 +267,7 @@ impl Host {
     }
 
     /// Whether a request is taken and sent; it is answered at once, without a word of load.
-    fn completes(&mut self, class: MessageClass, way: Way<u8>) -> bool {
+    fn completes(&mut self, class: MessageClass, way: RequestPath<u8>) -> bool {
         let is_sent = self.request(class, way) && self.turn(false);
         if let Some(to) = way.to.filter(|_| is_sent) {
             self.guard.on_response(self.now, to, 200, None, None);

@@ -6,7 +6,7 @@ use base::{Instant, Rng};
 use core::time::Duration;
 use overload::hop::{Law, RequestOutcome, rate, window};
 use overload::local::{bang_bang, delay, occupancy};
-use overload::{FeedbackLaw, Guard, LocalLaw, MessageClass, Notice, OverloadSettings, Settled, Way};
+use overload::{FeedbackLaw, Guard, LocalLaw, MessageClass, Notice, OverloadSettings, RequestPath, Settled};
 use rand::Rng as _;
 use rand_distr::{Distribution, Exp};
 use std::cmp::Reverse;
@@ -211,7 +211,7 @@ impl World {
             Event::Call(sender) => {
                 self.next_call(sender);
                 let now = self.now;
-                let way = Way { from: None, takes_feedback: false, to: Some(()), path: None };
+                let way = RequestPath { from: None, takes_feedback: false, to: Some(()), path: None };
                 let sent = self.senders[sender]
                     .as_mut()
                     .is_none_or(|guard| guard.on_request(now, MessageClass::NewInvite, &way).is_ok());
@@ -280,7 +280,7 @@ impl World {
         let from = Some(message.from);
         if class != MessageClass::Response {
             let takes_feedback = message.from < self.plan.supporting;
-            let way = Way { from, takes_feedback, to: None, path: None };
+            let way = RequestPath { from, takes_feedback, to: None, path: None };
             if self.server.on_request(self.now, class, &way).is_err() {
                 self.second().rejected += 1;
                 self.rejections.push_back(message.from);

@@ -3,7 +3,7 @@
 use super::message::{HostId, ModelMessage, ModelStart};
 use base::Instant;
 use core::time::Duration;
-use overload::{Facts, Guard, MessageClass, Notice};
+use overload::{Guard, MessageClass, Notice, RequestInfo};
 
 /// A response came to a host that has this guard.
 pub(crate) fn on_response(
@@ -24,7 +24,7 @@ pub(crate) fn class_of(message: &ModelMessage, known: bool) -> MessageClass {
     if !message.is_request() {
         return MessageClass::Response;
     }
-    MessageClass::of(Facts {
+    MessageClass::of(RequestInfo {
         method: message.method,
         in_dialog: message.is_in_dialog(),
         repeat: known,

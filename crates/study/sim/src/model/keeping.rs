@@ -5,7 +5,7 @@ use super::medium::Map;
 use super::message::{HostId, ModelMessage};
 use base::{Instant, Rng};
 use core::time::Duration;
-use distribute::{Call, Decision, Distributor, Notice, Settings, Way};
+use distribute::{Call, Decision, Distributor, NextHop, Notice, Settings};
 use rand::Rng as _;
 use std::sync::Arc;
 use wire::Method;
@@ -117,12 +117,13 @@ impl Keeper {
     fn keeps_call(&mut self, now: Instant, invite: &ModelMessage) -> bool {
         let kept = invite.keeper != HostId::AGENTS;
         let from = Some(invite.top().host).filter(|from| self.map.shares_state(*from));
-        let to = if self.map.shares_state(invite.hop) { Way::Next(invite.hop) } else { Way::Exit };
+        let to =
+            if self.map.shares_state(invite.hop) { NextHop::Neighbour(invite.hop) } else { NextHop::Exit };
         // The same for all copies of an INVITE.
         let key = self.map.call_id(invite.call);
         match &mut self.rule {
             Rule::Never => false,
-            Rule::Share { .. } if kept || to == Way::Exit => !kept,
+            Rule::Share { .. } if kept || to == NextHop::Exit => !kept,
             Rule::Share { share, rng } => Rng::from_seed(rng.number_of(key)).random::<f64>() < *share,
             Rule::Distributed(distributor) => {
                 distributor.on_call(now, Call { from, to, kept, key }) == Decision::Keep

@@ -6,7 +6,7 @@ use base::Rng;
 use config::scenario::{Scenario, ScenarioFeedback, Select};
 use overload::end_to_end::{DownstreamPath, TargetServer};
 use overload::hop::RequestOutcome;
-use overload::{MessageClass, Settled, Way};
+use overload::{MessageClass, RequestPath, Settled};
 use proxy::{Attempt, Form, Medium, NewBranch, ProxyEvent, ProxyRefusal};
 use rand::RngCore;
 use std::ops::Range;
@@ -147,8 +147,13 @@ impl Router {
     }
 
     /// Between which neighbours a request goes whose next hop is chosen.
-    pub(crate) fn way(&self, from: HostId, class: MessageClass, request: &ModelMessage) -> Way<HostId> {
-        Way {
+    pub(crate) fn way(
+        &self,
+        from: HostId,
+        class: MessageClass,
+        request: &ModelMessage,
+    ) -> RequestPath<HostId> {
+        RequestPath {
             from: from.server(),
             takes_feedback: self.takes_feedback(from),
             to: request.hop.server(),

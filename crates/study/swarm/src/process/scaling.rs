@@ -6,7 +6,7 @@ use crate::plan::{FilePlan, PoolPlan, ScalePlan};
 use balance::{Load, PoolId};
 use base::Instant;
 use control::scale::{
-    Fleet, ListedServer, Listing, MemberWork, Order, PoolView, Reconciler, Roster, Server, detection,
+    Fleet, ListedServer, Listing, MemberWork, Order, PoolView, Reconciler, Server, ServerList, detection,
 };
 use control::{ControlInput, Drainer, ListedMember};
 use elastic::scale::{ScaleSettings, ServerId, ServerState};
@@ -39,11 +39,11 @@ impl Scaling {
             let name = member.destination.address().to_string();
             ListedServer { text: name.clone(), name }
         };
-        let roster = Roster::Listed(plan.members.iter().map(listed).collect());
+        let server_list = ServerList::Listed(plan.members.iter().map(listed).collect());
         // A scaler has as many to choose from as there are.
         let choices = Some(plan.members.len() as u32);
         let settings = ScaleSettings { choices, ..scale.settings.clone() };
-        let fleet = Fleet::new(now, settings, roster, detection(&plan.probes, &plan.health));
+        let fleet = Fleet::new(now, settings, server_list, detection(&plan.probes, &plan.health));
         Self { reconciler: Reconciler::new(now, fleet), plan: plan.clone(), number }
     }
 

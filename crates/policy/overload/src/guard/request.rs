@@ -6,7 +6,7 @@ use crate::hop::{Feedback, RequestOutcome};
 
 /// Between which neighbours a request goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Way<N> {
+pub struct RequestPath<N> {
     /// The neighbour that sent it; none if it is no server (a user agent), so that it has no share of its own.
     pub from: Option<N>,
     /// Whether the sender keeps to the feedback of this host and so rejects in its place. Who does says so in its Via
@@ -45,9 +45,9 @@ impl Rejection {
 /// A next hop has answered a new request, or never will.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Settled<N> {
-    /// The neighbour that sent the request here; none as in [`Way`].
+    /// The neighbour that sent the request here; none as in [`RequestPath`].
     pub from: Option<N>,
-    /// The neighbour that it went to; none as in [`Way`].
+    /// The neighbour that it went to; none as in [`RequestPath`].
     pub to: Option<N>,
     /// What that one said.
     pub outcome: RequestOutcome,

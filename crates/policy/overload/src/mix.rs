@@ -28,7 +28,7 @@ impl Scope {
 }
 
 /// Rejects a fraction of requests, lower tiers first (RFC 7339 §7.2): with the share of each tier in the
-/// recent traffic it turns "10 % less" into "25 % of the 40 % that may be shed".
+/// recent traffic it turns "10 % less" into "25 % of the 40 % that may be rejected".
 #[derive(Clone, Debug)]
 pub struct Mix {
     scope: Scope,
@@ -47,7 +47,7 @@ impl Mix {
         Self { scope, counts: [1.0, 0.0, 0.0, 0.0], aged: Instant::ZERO }
     }
 
-    /// Notes a request, whether or not anything is being shed: the mix has to be known when shedding starts.
+    /// Notes a request, whether or not anything is being rejected: the mix has to be known when rejections start.
     pub fn note(&mut self, now: Instant, class: MessageClass) {
         let halvings = now.saturating_since(self.aged).as_nanos() / HALF_LIFE.as_nanos();
         if halvings > 0 {
@@ -66,13 +66,13 @@ impl Mix {
         if tier == Tier::Never || total <= 0.0 {
             return if tier == Tier::Never { 1.0 } else { acceptance };
         }
-        // What the tiers before this one cannot shed is left for this one.
+        // What the tiers before this one cannot reject is left for this one.
         let before: f64 = self.counts[..tier as usize].iter().sum();
-        let to_shed = (1.0 - acceptance) * total - before;
-        if to_shed <= 0.0 {
+        let to_reject = (1.0 - acceptance) * total - before;
+        if to_reject <= 0.0 {
             return 1.0;
         }
-        (1.0 - to_shed / self.counts[tier as usize]).max(0.0)
+        (1.0 - to_reject / self.counts[tier as usize]).max(0.0)
     }
 
     /// Notes a request that asks to be sent, and draws whether it is accepted.
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn lower_tiers_are_shed_first_and_the_total_is_what_was_asked_for() {
-        // The example of RFC 7339 §7.2: 10 % less of all, 40 % may be shed: 25 % of those.
+        // The example of RFC 7339 §7.2: 10 % less of all, 40 % may be rejected: 25 % of those.
         let mix = mix(&[
             (MessageClass::NewInvite, 39),
             (MessageClass::Priority, 20),
@@ -112,7 +112,7 @@ mod tests {
         let half = keep(0.5);
         assert!(half[0] == 0.0 && (half[1] - 0.5).abs() < 1e-12 && half[2..] == [1.0; 2], "{half:?}");
         let tenth = keep(0.1);
-        assert_eq!(tenth, [0.0, 0.0, 0.0, 1.0], "what is never shed is left");
+        assert_eq!(tenth, [0.0, 0.0, 0.0, 1.0], "what is never rejected is left");
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Trial requests: when a node that takes no new calls gets one all the same, to see whether it does better by now. The
-//! half-open state of a circuit breaker.
+//! The half-open state of a circuit breaker: when a node that takes no new calls gets one all the same, as a trial request
+//! that shows whether it serves again.
 
 use base::Instant;
 use core::time::Duration;
@@ -11,9 +11,9 @@ const FIRST: Duration = Duration::from_secs(5);
 /// The longest time between two trials.
 const LONGEST: Duration = Duration::from_mins(1);
 
-/// What a shard knows of its own trials of a node.
+/// The trial requests that a shard has sent to one half-open node: when the next is due.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Trial {
+pub(crate) struct HalfOpen {
     /// Since when the node had been away when the last trial began.
     of: Instant,
     /// Time from the last trial to the next.
@@ -21,13 +21,13 @@ pub(crate) struct Trial {
     next: Instant,
 }
 
-impl Trial {
-    /// Whether a node that has been away `since` then may get a request now.
+impl HalfOpen {
+    /// Whether a node that has been away since `since` may get a trial request now.
     pub(crate) fn is_due(&self, now: Instant, since: Instant) -> bool {
         !self.belongs_to(since) || now >= self.next
     }
 
-    /// It got one. Each of so many `shards` makes trials of its own.
+    /// The node got a trial request. Each of `shards` shards sends trial requests of its own.
     pub(crate) fn begin(&mut self, now: Instant, since: Instant, shards: u32) {
         self.wait = if self.belongs_to(since) { (self.wait * 2).min(LONGEST) } else { FIRST };
         (self.of, self.next) = (since, now + self.wait * shards);
@@ -44,18 +44,18 @@ mod tests {
 
     #[test]
     fn trials_come_at_once_after_5_s_and_then_twice_as_far_apart_up_to_a_minute() {
-        let mut trial = Trial::default();
+        let mut half_open = HalfOpen::default();
         let since = Instant::from_millis(1_000);
         let mut begun = Vec::new();
         for second in 0..200 {
             let now = since + Duration::from_secs(second);
-            if trial.is_due(now, since) {
+            if half_open.is_due(now, since) {
                 begun.push(second);
-                trial.begin(now, since, 1);
+                half_open.begin(now, since, 1);
             }
         }
         assert_eq!(begun, [0, 5, 15, 35, 75, 135, 195]);
         let later = since + Duration::from_secs(500);
-        assert!(trial.is_due(later, later), "it came back and went again");
+        assert!(half_open.is_due(later, later), "it came back and went again");
     }
 }

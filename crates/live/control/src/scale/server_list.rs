@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 
 /// Which member a server of the scaler is.
 #[derive(Clone, Debug)]
-pub enum Roster {
+pub enum ServerList {
     /// The members of the configuration, in its order. A name may stand for several addresses of one server.
     Listed(Vec<ListedServer>),
     /// Each address that a name stands for, in the order in which they came.
@@ -28,7 +28,7 @@ pub struct ListedServer {
     pub text: String,
 }
 
-impl Roster {
+impl ServerList {
     /// Takes note of addresses that have come and gone. `starting` are the servers that one is waited for.
     pub(super) fn look(&mut self, view: &PoolView, starting: &[ServerId]) {
         let Self::Found { addresses, .. } = self else { return };
@@ -93,37 +93,41 @@ mod tests {
 
     #[test]
     fn an_address_keeps_its_server_until_it_is_gone() {
-        let mut roster = Roster::Found { name: "pods.example.com".to_owned(), addresses: Vec::new() };
-        let at = |roster: &Roster, hosts: &[u8], id| {
+        let mut server_list =
+            ServerList::Found { name: "pods.example.com".to_owned(), addresses: Vec::new() };
+        let at = |server_list: &ServerList, hosts: &[u8], id| {
             let server =
-                roster.server(ServerId(id), &view(hosts), &[]).expect("the name stands for any number");
+                server_list.server(ServerId(id), &view(hosts), &[]).expect("the name stands for any number");
             server.address.map(|address| address.ip().to_string())
         };
-        roster.look(&view(&[5, 3]), &[]);
-        assert_eq!(at(&roster, &[5, 3], 0).as_deref(), Some("127.0.0.5"));
-        roster.look(&view(&[3]), &[]);
-        assert_eq!((at(&roster, &[3], 0), at(&roster, &[3], 1).as_deref()), (None, Some("127.0.0.3")));
+        server_list.look(&view(&[5, 3]), &[]);
+        assert_eq!(at(&server_list, &[5, 3], 0).as_deref(), Some("127.0.0.5"));
+        server_list.look(&view(&[3]), &[]);
+        assert_eq!(
+            (at(&server_list, &[3], 0), at(&server_list, &[3], 1).as_deref()),
+            (None, Some("127.0.0.3"))
+        );
         // One that is waited for comes first, then free numbers.
-        roster.look(&view(&[3, 7, 8]), &[ServerId(4)]);
-        assert_eq!(at(&roster, &[3, 7, 8], 4).as_deref(), Some("127.0.0.7"));
-        assert_eq!(at(&roster, &[3, 7, 8], 0).as_deref(), Some("127.0.0.8"));
+        server_list.look(&view(&[3, 7, 8]), &[ServerId(4)]);
+        assert_eq!(at(&server_list, &[3, 7, 8], 4).as_deref(), Some("127.0.0.7"));
+        assert_eq!(at(&server_list, &[3, 7, 8], 0).as_deref(), Some("127.0.0.8"));
     }
 
     #[test]
     fn a_listed_server_has_all_addresses_of_its_name() {
         let listed = |name: &str| ListedServer { name: name.to_owned(), text: name.to_ascii_uppercase() };
-        let roster = Roster::Listed(["a", "b"].map(listed).to_vec());
+        let server_list = ServerList::Listed(["a", "b"].map(listed).to_vec());
         let members = vec![member("b", 2), member("a", 1), member("b", 3)];
         let view = PoolView { members, ..PoolView::default() };
-        assert_eq!(roster.members(ServerId(1), &view).len(), 2);
-        assert_eq!(roster.server(ServerId(2), &view, &[]), None);
+        assert_eq!(server_list.members(ServerId(1), &view).len(), 2);
+        assert_eq!(server_list.server(ServerId(2), &view, &[]), None);
         let all = [0, 1].map(ServerId);
-        let server = roster.server(ServerId(0), &view, &all).expect("it is listed");
+        let server = server_list.server(ServerId(0), &view, &all).expect("it is listed");
         assert_eq!(server.name, "A", "as the file has it");
         assert_eq!(
             (server.count, server.others),
             (2, vec![view.members[0].address, view.members[2].address])
         );
-        assert_eq!(roster.ids().count(), 2);
+        assert_eq!(server_list.ids().count(), 2);
     }
 }
