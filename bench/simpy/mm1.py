@@ -1,9 +1,9 @@
-"""The M/M/1 queue of bench_sim in SimPy: prints events, seconds and the mean wait as JSON.
+"""The M/M/1 queue of bench sim in SimPy: prints events, seconds and the mean wait as JSON.
 
     pip install -r bench/simpy/requirements.txt
     python3 bench/simpy/mm1.py JOBS LOAD SEED
 
-A job is two events of the model, its arrival and the end of its service, as bench_sim counts them; what SimPy needs
+A job is two events of the model, its arrival and the end of its service, as bench sim counts them; what SimPy needs
 besides (requests granted, processes started and ended) is its own affair.
 """
 

@@ -32,6 +32,13 @@ pub struct RunPlan {
     pub spin: bool,
 }
 
+impl RunPlan {
+    /// Calls at this rate that leave once a millisecond and end when they are answered.
+    pub fn at(rate: f64, duration: Duration) -> Self {
+        Self { rate, duration, hold: Duration::ZERO, burst: Duration::from_millis(1), spin: false }
+    }
+}
+
 /// Callers and servers, as many of the one as of the other.
 pub struct Driver {
     callers: Vec<Endpoint>,

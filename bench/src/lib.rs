@@ -21,5 +21,6 @@ pub mod quota;
 pub mod registration;
 pub mod report;
 pub mod scenarios;
+pub mod scratch;
 pub mod target;
 pub mod text;

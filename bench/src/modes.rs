@@ -3,12 +3,11 @@
 use crate::credentials::{BenchUser, REALM};
 use crate::driver::Driver;
 use crate::registration::{register, users};
-use crate::target::{BenchTarget, Programs, free_port, hop, scratch};
+use crate::scratch::Scratch;
+use crate::target::{BenchTarget, Programs, free_port, hop};
 use anyhow::{Context, Result};
 use clap::ValueEnum;
-use std::fs;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::process::Command;
 
 const KAMAILIO_CONFIG: &str = include_str!("../kamailio/modes.cfg");
@@ -121,7 +120,7 @@ impl Mode {
         wrap: impl FnOnce(Command) -> Command,
     ) -> Result<BenchTarget> {
         let address = free_port()?;
-        let directory = scratch()?;
+        let directory = Scratch::new("bench")?;
         let command = self.command(product, programs, (address, driver), &directory)?;
         driver.user = self.is_authenticated.then_some(CALLER);
         let mut target = programs.launch(&mut wrap(command), address, directory)?;
@@ -137,12 +136,12 @@ impl Mode {
         product: Product,
         programs: &Programs,
         (address, driver): (SocketAddr, &Driver),
-        directory: &Path,
+        directory: &Scratch,
     ) -> Result<Command> {
         if product == Product::Kamailio {
             return programs.kamailio(address, KAMAILIO_CONFIG, &self.defines(driver), directory);
         }
-        fs::write(directory.join("users"), users(CALLER))?;
+        directory.write("users", &users(CALLER))?;
         programs.sarabande(address, &self.tables(address, driver), directory)
     }
 }

@@ -2,13 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io;
+use std::io::{self, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{CpuSet, sched_setaffinity};
+use serde_json::Value;
 
 /// How long a process may take to end after SIGTERM before it is killed.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -93,6 +96,22 @@ impl Drop for Program {
             std::thread::sleep(Duration::from_millis(10));
         }
     }
+}
+
+/// The program of this name in the folder of the one that runs.
+pub fn beside(name: &str) -> io::Result<PathBuf> {
+    Ok(std::env::current_exe()?.with_file_name(name))
+}
+
+/// What the admin interface at `admin` says at `path`.
+pub fn ask(admin: SocketAddr, path: &str) -> Result<Value> {
+    let mut stream = TcpStream::connect_timeout(&admin, Duration::from_secs(1))?;
+    stream.set_read_timeout(Some(Duration::from_secs(1)))?;
+    write!(stream, "GET {path} HTTP/1.0\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    let (_, body) = answer.split_once("\r\n\r\n").context("no body")?;
+    Ok(serde_json::from_str(body)?)
 }
 
 /// Memory that this process has now, in bytes.

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use comfy_table::{Table, presets::ASCII_MARKDOWN};
 use hdrhistogram::Histogram;
 use serde_json::{Value, json};
 
@@ -20,6 +21,24 @@ pub fn median(values: &[f64]) -> f64 {
         n if n % 2 == 0 => f64::midpoint(sorted[middle - 1], sorted[middle]),
         _ => sorted[middle],
     }
+}
+
+/// Least and most.
+pub fn spread(values: impl IntoIterator<Item = f64>) -> (f64, f64) {
+    let ends = (f64::INFINITY, f64::NEG_INFINITY);
+    values.into_iter().fold(ends, |(least, most), value| (least.min(value), most.max(value)))
+}
+
+/// A number with so many digits; a dash where there is none.
+pub fn number(value: f64, digits: usize) -> String {
+    if value.is_nan() { "-".to_owned() } else { format!("{value:.digits$}") }
+}
+
+/// An empty table.
+pub fn table<'a>(header: impl IntoIterator<Item = &'a str>) -> Table {
+    let mut table = Table::new();
+    table.load_preset(ASCII_MARKDOWN).set_header(header);
+    table
 }
 
 /// What became of the calls of a run.

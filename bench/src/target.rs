@@ -1,17 +1,18 @@
 //! What is measured: how each of the balancers is started in front of the driver's servers.
 
-use std::fs::{self, File};
-use std::io;
+use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::PathBuf;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, ValueEnum};
 
+use crate::caller::RunOutcome;
 use crate::driver::{Driver, RunPlan};
-use crate::process::{self, Program, Usage, tie_to};
+use crate::process::{self, Others, Program, Usage, beside, tie_to};
+use crate::scratch::Scratch;
 
 /// Callers and servers of every measurement.
 pub const SERVERS: usize = 4;
@@ -90,21 +91,24 @@ pub struct BenchTarget {
     program: Program,
     address: SocketAddr,
     /// Its configuration and its log.
-    scratch: PathBuf,
+    scratch: Scratch,
 }
 
-impl Drop for BenchTarget {
-    fn drop(&mut self) {
-        // Left behind, it would do no harm.
-        let _ = fs::remove_dir_all(&self.scratch);
-    }
+/// A run through a target.
+pub struct MeasuredRun {
+    /// What became of the calls.
+    pub outcome: RunOutcome,
+    /// What the target used.
+    pub usage: Usage,
+    /// Processors busy with other work meanwhile.
+    pub others: f64,
 }
 
 impl BenchSetup {
     /// Starts `kind` in front of the driver's servers and waits until a call gets through.
     pub fn start(&self, kind: TargetKind, driver: &mut Driver) -> Result<BenchTarget> {
         let Self { programs, keys, .. } = self;
-        let (address, scratch) = (free_port()?, scratch()?);
+        let (address, scratch) = (free_port()?, Scratch::new("bench")?);
         let mut command = match kind {
             TargetKind::Relay => programs.relay(address, driver)?,
             TargetKind::Sarabande => programs.sarabande(address, &(pool(driver) + keys), &scratch)?,
@@ -121,13 +125,6 @@ impl BenchSetup {
     }
 }
 
-/// A directory of its own for the files of a target.
-pub(crate) fn scratch() -> io::Result<PathBuf> {
-    let scratch = std::env::temp_dir().join(format!("sarabande-bench-{}", std::process::id()));
-    fs::create_dir_all(&scratch)?;
-    Ok(scratch)
-}
-
 /// The first of the driver's servers, as Kamailio's configurations name it.
 pub(crate) fn hop(driver: &Driver) -> String {
     format!("HOP=\"sip:{}\"", driver.servers()[0])
@@ -139,15 +136,13 @@ impl Programs {
         &self,
         command: &mut Command,
         address: SocketAddr,
-        scratch: PathBuf,
+        scratch: Scratch,
     ) -> Result<BenchTarget> {
-        let output = File::create(scratch.join(LOG))?;
-        command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
         let tied = self.processors();
         if let Some([of_target, _]) = tied {
             tie_to(of_target)?;
         }
-        let program = Program::start(command).with_context(|| format!("cannot start {command:?}"))?;
+        let program = scratch.start(LOG, command)?;
         if let Some([_, of_driver]) = tied {
             tie_to(of_driver)?;
         }
@@ -170,8 +165,7 @@ impl Programs {
     }
 
     /// `sarabande run` with these tables.
-    pub(crate) fn sarabande(&self, address: SocketAddr, role: &str, scratch: &Path) -> Result<Command> {
-        let config = scratch.join("sarabande.toml");
+    pub(crate) fn sarabande(&self, address: SocketAddr, role: &str, scratch: &Scratch) -> Result<Command> {
         let text = format!(
             "[listen]\nudp = [\"{address}\"]\nthreads = {}\n\n\
              {role}\n\n\
@@ -179,19 +173,18 @@ impl Programs {
              [admin]\nlisten = \"\"\n\n[log]\nlevel = \"warn\"\n",
             self.threads,
         );
-        fs::write(&config, text)?;
+        let config = scratch.write("sarabande.toml", &text)?;
         let program = self.sarabande.clone().map_or_else(|| beside("sarabande"), Ok)?;
         let mut command = Command::new(program);
         command.arg("run").arg(config);
         Ok(command)
     }
 
-    fn balancer(&self, address: SocketAddr, driver: &Driver, scratch: &Path) -> Result<Command> {
-        let list = scratch.join("dispatcher.list");
+    fn balancer(&self, address: SocketAddr, driver: &Driver, scratch: &Scratch) -> Result<Command> {
         let servers = driver.servers();
         // Set, address, flags, priority, attributes: call load needs a unique id a server.
         let lines = servers.iter().enumerate().map(|(i, server)| format!("1 sip:{server} 0 0 duid=s{i}\n"));
-        fs::write(&list, lines.collect::<String>())?;
+        let list = scratch.write("dispatcher.list", &lines.collect::<String>())?;
         self.kamailio(address, KAMAILIO_CONFIG, &[format!("LIST=\"{}\"", list.display())], scratch)
     }
 
@@ -201,14 +194,13 @@ impl Programs {
         address: SocketAddr,
         config: &str,
         defines: &[String],
-        scratch: &Path,
+        scratch: &Scratch,
     ) -> Result<Command> {
-        let file = scratch.join("kamailio.cfg");
-        fs::write(&file, config)?;
+        let file = scratch.write("kamailio.cfg", config)?;
         let mut command = Command::new(&self.kamailio);
         // -DD: children, but no daemon; 2 GiB hold the transactions of five seconds, which tm keeps, at any rate.
         command.args(["-DD", "-E", "-x", "fm", "-m", "2048", "-M", "16", "-n", &self.threads.to_string()]);
-        command.arg("-f").arg(file).arg("-Y").arg(scratch).arg("-l").arg(format!("udp:{address}"));
+        command.arg("-f").arg(file).arg("-Y").arg(scratch.path()).arg("-l").arg(format!("udp:{address}"));
         for define in defines {
             command.arg("-A").arg(define);
         }
@@ -227,6 +219,15 @@ impl BenchTarget {
         Ok(self.program.resident()?)
     }
 
+    /// Plays `plan`, after a second of it that does not count.
+    pub fn measure(&self, driver: &mut Driver, plan: &RunPlan) -> Result<MeasuredRun> {
+        driver.run(&self.addresses(), &RunPlan { duration: Duration::from_secs(1), ..*plan })?;
+        let (before, watch) = (self.usage()?, Others::watch()?);
+        let outcome = driver.run(&self.addresses(), plan)?;
+        let usage = self.usage()?.since(before);
+        Ok(MeasuredRun { outcome, usage, others: watch.processors(usage)? })
+    }
+
     /// Processor time used so far.
     pub fn usage(&self) -> Result<Usage> {
         Ok(self.program.usage()?)
@@ -234,7 +235,7 @@ impl BenchTarget {
 
     /// What it has said so far.
     pub(crate) fn said(&self) -> String {
-        fs::read_to_string(self.scratch.join(LOG)).unwrap_or_default()
+        fs::read_to_string(self.scratch.path().join(LOG)).unwrap_or_default()
     }
 
     /// Waits until a call gets through.
@@ -243,8 +244,7 @@ impl BenchTarget {
     }
 
     fn await_call(&mut self, driver: &mut Driver) -> Result<()> {
-        let (duration, hold) = (Duration::from_millis(100), Duration::ZERO);
-        let one = RunPlan { rate: 10.0, duration, hold, burst: Duration::ZERO, spin: false };
+        let one = RunPlan { burst: Duration::ZERO, ..RunPlan::at(10.0, Duration::from_millis(100)) };
         let start = Instant::now();
         while driver.run(&self.addresses(), &one)?.completed == 0 {
             ensure!(!self.program.ended()?, "ended before any call got through");
@@ -265,11 +265,6 @@ fn pool(driver: &Driver) -> String {
 /// The table of a proxy in front of the first server.
 fn proxy(driver: &Driver) -> String {
     format!("[proxy]\nnext = [\"{}\"]\n", driver.servers()[0])
-}
-
-/// The program of this `name` in the directory of the one that runs.
-fn beside(name: &str) -> io::Result<PathBuf> {
-    Ok(std::env::current_exe()?.with_file_name(name))
 }
 
 /// A loopback address whose port is free now.

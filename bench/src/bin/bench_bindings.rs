@@ -3,10 +3,11 @@
 use anyhow::{Context, Result, ensure};
 use base::{Rng, Transport, UnixTime};
 use clap::{Parser, ValueEnum};
-use comfy_table::{Table, presets::ASCII_MARKDOWN};
 use location::{Aor, Ask, Binding, MemoryLimits, Record, Replaced, Reply, Source};
 use rand::Rng as _;
 use sarabande_bench::process::{Program, resident};
+use sarabande_bench::report::table;
+use sarabande_bench::scratch::Scratch;
 use std::fs;
 use std::hint::black_box;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -153,16 +154,6 @@ fn step(arguments: &Arguments, step: &str, path: &Path) -> Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// A directory of its own, which goes with this value.
-struct Scratch(PathBuf);
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // Left behind, it would do no harm.
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
 fn with_redis(arguments: &Arguments, scratch: &Path) -> Result<Vec<[String; 2]>> {
     let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
     let mut command = Command::new(&arguments.redis);
@@ -212,18 +203,16 @@ fn main() -> Result<()> {
             FileStep::Open => ask(&arguments, file),
         };
     }
-    let scratch = Scratch(std::env::temp_dir().join(format!("sarabande-bindings-{}", std::process::id())));
-    fs::create_dir_all(&scratch.0)?;
-    let file = scratch.0.join("bindings");
-    let mut table = Table::new();
-    table.load_preset(ASCII_MARKDOWN).set_header(["store", "what", ""]);
+    let scratch = Scratch::new("bindings")?;
+    let file = scratch.path().join("bindings");
+    let mut table = table(["store", "what", ""]);
     let printed = step(&arguments, "fill", &file)? + &step(&arguments, "open", &file)?;
     for (what, value) in printed.lines().filter_map(|line| line.split_once(" | ")) {
         table.add_row(["a file", what, value]);
     }
     let bytes = aor(0).key().len() + record(0).as_bytes().len();
     table.add_row(["both", "bytes of key and record", &bytes.to_string()]);
-    for [what, value] in with_redis(&arguments, &scratch.0)? {
+    for [what, value] in with_redis(&arguments, scratch.path())? {
         table.add_row(["Redis", &what, &value]);
     }
     println!("{table}");

@@ -12,11 +12,12 @@ use anyhow::{Context, Result};
 use papers::report::{Axis, Plot, PlotSeries, ReportTable, Style};
 
 use super::seconds::Second;
-use super::{Bench, SERVERS, Scratch, balancer, plan, server, until_calls_pass};
+use super::{Bench, SERVERS, balancer, server, start, until_calls_pass};
 use crate::caller::RunOutcome;
-use crate::driver::Driver;
+use crate::driver::{Driver, RunPlan};
 use crate::process::{Program, tie_to};
 use crate::quota::Quota;
+use crate::scratch::Scratch;
 
 /// Servers.
 const COUNT: usize = 3;
@@ -68,12 +69,17 @@ struct Cluster {
 
 impl Cluster {
     fn start(bench: &Bench, way: &Way, driver: &mut Driver) -> Result<Self> {
-        let scratch = Scratch::new()?;
+        let scratch = Scratch::new("elastic")?;
         let (mut servers, mut quotas, mut monitors) = (Vec::new(), Vec::new(), Vec::new());
         for (index, hop) in driver.servers().into_iter().enumerate() {
             let quota = bench.group(index)?;
             let kamailio = bench.kamailio(&scratch, index, hop)?;
-            servers.push(scratch.run(&format!("server-{index}"), SERVERS, &mut quota.command(&kamailio))?);
+            servers.push(start(
+                &scratch,
+                &format!("server-{index}"),
+                SERVERS,
+                &mut quota.command(&kamailio),
+            )?);
             quotas.push(quota);
         }
         // Not by way of the balancer: a call that a server did not answer yet would be load of it for 32 s.
@@ -104,7 +110,7 @@ impl Cluster {
             monitor.args(["--server", &server(index).to_string(), "--report", &balancer(8061).to_string()]);
             monitor.arg("--key-file").arg(&key);
             // Where the server is, at its cost.
-            let monitor = scratch.run(&format!("monitor-{index}"), SERVERS, &mut quota.command(&monitor));
+            let monitor = start(&scratch, &format!("monitor-{index}"), SERVERS, &mut quota.command(&monitor));
             monitors.push(monitor?);
         }
         until_calls_pass(driver, balancer(5060))?;
@@ -125,7 +131,8 @@ impl Cluster {
                 drop(busy);
                 Ok(())
             });
-            let outcome = driver.run(&[balancer(5060); COUNT], &plan(RATE, before + beside + after))?;
+            let outcome =
+                driver.run(&[balancer(5060); COUNT], &RunPlan::at(RATE, before + beside + after))?;
             competitor.join().expect("it does not panic")?;
             Ok(outcome)
         })

@@ -10,19 +10,17 @@ pub mod overhead;
 pub mod scaling;
 mod seconds;
 
-use std::fs::{self, File};
-use std::io::{Read, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
-use serde_json::Value;
+use anyhow::{Result, ensure};
 
 use crate::driver::{Driver, RunPlan};
 use crate::process::{Program, processors, tie_to};
 use crate::quota::Quota;
+use crate::scratch::Scratch;
 
 /// Kamailio as a proxy, with one next hop.
 const KAMAILIO: &str = include_str!("../../kamailio/proxy.cfg");
@@ -49,43 +47,12 @@ fn balancer(port: u16) -> SocketAddr {
     SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, 78, 0, 99)), port)
 }
 
-/// Calls at this rate, which leave once a millisecond.
-fn plan(rate: f64, duration: Duration) -> RunPlan {
-    RunPlan { rate, duration, hold: Duration::ZERO, burst: Duration::from_millis(1), spin: false }
-}
-
-/// A folder for the files of what runs, which goes with this value.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new() -> Result<Self> {
-        let folder = std::env::temp_dir().join(format!("sarabande-elastic-{}", std::process::id()));
-        fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
-        Ok(Self(folder))
-    }
-
-    fn write(&self, name: &str, text: &str) -> Result<PathBuf> {
-        let file = self.0.join(name);
-        fs::write(&file, text).with_context(|| file.display().to_string())?;
-        Ok(file)
-    }
-
-    /// Starts a program on this processor; what it says goes to a file of this name.
-    fn run(&self, log: &str, processor: usize, command: &mut Command) -> Result<Program> {
-        let log = File::create(self.0.join(log))?;
-        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
-        tie_to(processor)?;
-        let program = Program::start(command).with_context(|| format!("cannot start {command:?}"));
-        tie_to(processors() - 1)?;
-        program
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // Left behind, it would do no harm.
-        let _ = fs::remove_dir_all(&self.0);
-    }
+/// Starts a program on this processor; what it says goes to a file of this name.
+fn start(scratch: &Scratch, log: &str, processor: usize, command: &mut Command) -> Result<Program> {
+    tie_to(processor)?;
+    let program = scratch.start(log, command);
+    tie_to(processors() - 1)?;
+    program
 }
 
 impl Bench {
@@ -96,8 +63,7 @@ impl Bench {
 
     /// The command of the server of this number, which sends all calls to `hop`.
     fn kamailio(&self, scratch: &Scratch, index: usize, hop: SocketAddr) -> Result<Command> {
-        let folder = scratch.0.join(format!("kamailio-{index}"));
-        fs::create_dir_all(&folder)?;
+        let folder = scratch.path().join(format!("kamailio-{index}"));
         let config = scratch.write(&format!("kamailio-{index}/kamailio.cfg"), KAMAILIO)?;
         let mut kamailio = Command::new(&self.kamailio);
         kamailio.args(["-DD", "-E", "-x", "fm", "-m", "256", "-M", "16", "-n", "1"]);
@@ -118,7 +84,7 @@ impl Bench {
             balancer(8060),
         );
         let file = scratch.write("sarabande.toml", &text)?;
-        scratch.run("balancer", processors() - 1, Command::new(&self.sarabande).arg("run").arg(file))
+        start(scratch, "balancer", processors() - 1, Command::new(&self.sarabande).arg("run").arg(file))
     }
 }
 
@@ -126,22 +92,11 @@ impl Bench {
 fn until_calls_pass(driver: &mut Driver, target: SocketAddr) -> Result<()> {
     let targets = vec![target; driver.callers().len()];
     for _ in 0..100 {
-        let few = driver.run(&targets, &plan(30.0, Duration::from_millis(200)))?;
+        let few = driver.run(&targets, &RunPlan::at(30.0, Duration::from_millis(200)))?;
         if few.completed == few.started {
             return Ok(());
         }
     }
     ensure!(false, "no calls get through to {target}");
     Ok(())
-}
-
-/// What the balancer's admin interface says at `path`.
-fn ask(path: &str) -> Result<Value> {
-    let mut stream = TcpStream::connect_timeout(&balancer(8060), Duration::from_secs(1))?;
-    stream.set_read_timeout(Some(Duration::from_secs(1)))?;
-    write!(stream, "GET {path} HTTP/1.0\r\n\r\n")?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    let (_, body) = answer.split_once("\r\n\r\n").context("no body")?;
-    Ok(serde_json::from_str(body)?)
 }

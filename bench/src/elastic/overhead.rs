@@ -10,10 +10,11 @@ use std::time::Duration;
 use anyhow::Result;
 use papers::report::ReportTable;
 
-use super::{Bench, SERVERS, Scratch, plan, server, until_calls_pass};
-use crate::driver::Driver;
+use super::{Bench, SERVERS, server, start, until_calls_pass};
+use crate::driver::{Driver, RunPlan};
 use crate::process::{Program, Usage};
 use crate::quota::Quota;
+use crate::scratch::Scratch;
 
 /// Calls a second.
 const RATES: [u32; 9] = [100, 200, 300, 400, 500, 600, 700, 800, 900];
@@ -50,13 +51,13 @@ struct Host {
 
 impl Host {
     fn start(bench: &Bench, is_monitored: bool, driver: &mut Driver) -> Result<Self> {
-        let scratch = Scratch::new()?;
+        let scratch = Scratch::new("elastic")?;
         let quota = bench.group(0)?;
         let kamailio = bench.kamailio(&scratch, 0, driver.servers()[0])?;
-        let kamailio = scratch.run("server", SERVERS, &mut quota.command(&kamailio))?;
+        let kamailio = start(&scratch, "server", SERVERS, &mut quota.command(&kamailio))?;
         let mut monitor = Command::new(&bench.sarabande);
         monitor.args(["monitor", "--interface", "lo", "--json", "--server", &server(0).to_string()]);
-        let monitor = is_monitored.then(|| scratch.run("monitor", SERVERS, &mut quota.command(&monitor)));
+        let monitor = is_monitored.then(|| start(&scratch, "monitor", SERVERS, &mut quota.command(&monitor)));
         let monitor = monitor.transpose()?;
         until_calls_pass(driver, server(0))?;
         Ok(Self { monitor, _server: kamailio, _quota: quota, _scratch: scratch })
@@ -80,7 +81,7 @@ pub fn run(bench: &Bench, say: &dyn Fn(&str)) -> Result<Overhead> {
             driver.keeps_setups = true;
             let host = Host::start(bench, is_monitored, &mut driver)?;
             let before = host.monitor_usage()?;
-            let outcome = driver.run(&[server(0)], &plan(f64::from(rate), LENGTH))?;
+            let outcome = driver.run(&[server(0)], &RunPlan::at(f64::from(rate), LENGTH))?;
             let used = host.monitor_usage()?.since(before);
             let all = super::seconds::Second::together(&super::seconds::Second::all(&outcome));
             steps.push(Step {

@@ -14,11 +14,12 @@ use anyhow::{Context, Result};
 use papers::report::{Axis, Plot, PlotSeries, ReportTable, Style};
 
 use super::seconds::Second;
-use super::{Bench, SERVERS, Scratch, ask, balancer, plan, until_calls_pass};
+use super::{Bench, SERVERS, balancer, start, until_calls_pass};
 use crate::caller::RunOutcome;
-use crate::driver::Driver;
-use crate::process::Program;
+use crate::driver::{Driver, RunPlan};
+use crate::process::{Program, ask};
 use crate::quota::Quota;
+use crate::scratch::Scratch;
 
 /// Servers that there may be.
 const COUNT: usize = 4;
@@ -119,7 +120,7 @@ fn start_line(index: usize, command: &Command) -> String {
 
 impl Cluster {
     fn start(bench: &Bench, is_scaled: bool, driver: &mut Driver) -> Result<Self> {
-        let scratch = Scratch::new()?;
+        let scratch = Scratch::new("elastic")?;
         let (mut servers, mut quotas, mut script) = (Vec::new(), Vec::new(), String::new());
         for (index, hop) in driver.servers().into_iter().enumerate() {
             let quota = bench.group(index)?;
@@ -127,7 +128,7 @@ impl Cluster {
             if is_scaled {
                 script += &start_line(index, &kamailio);
             } else {
-                servers.push(scratch.run(&format!("server-{index}"), SERVERS, &mut kamailio)?);
+                servers.push(start(&scratch, &format!("server-{index}"), SERVERS, &mut kamailio)?);
             }
             quotas.push(quota);
         }
@@ -157,7 +158,8 @@ fn play(driver: &mut Driver, rates: &[f64], is_scaled: bool) -> Result<(RunOutco
             }
             servers
         });
-        let outcome = driver.follow(&[balancer(5060); COUNT], &plan(0.0, Duration::from_secs(1)), rates);
+        let outcome =
+            driver.follow(&[balancer(5060); COUNT], &RunPlan::at(0.0, Duration::from_secs(1)), rates);
         is_over.store(true, Ordering::Relaxed);
         let servers = count.join().expect("it does not panic");
         Ok((outcome?, servers))
@@ -166,7 +168,7 @@ fn play(driver: &mut Driver, rates: &[f64], is_scaled: bool) -> Result<(RunOutco
 
 /// Servers that run, or are about to.
 fn running() -> Result<usize> {
-    let shown = ask("/api/scale/servers")?;
+    let shown = ask(balancer(8060), "/api/scale/servers")?;
     let servers = shown["servers"].as_array().context("a list of servers")?;
     let states = servers.iter().filter_map(|server| server["state"].as_str());
     Ok(states.filter(|state| ["starting", "ready", "draining", "stopping"].contains(state)).count())

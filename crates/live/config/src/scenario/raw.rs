@@ -292,7 +292,7 @@ table! {
     }
 
     /// What single operations cost, on top of the times above: those that the server counts in its ledger while it
-    /// does the same work; a host of role `server` counts none. `bench_prices` measures them. With a price here,
+    /// does the same work; a host of role `server` counts none. `bench prices` measures them. With a price here,
     /// `costs.message` may be 0.
     struct RawOperations {
         /// Reading the header of a message.

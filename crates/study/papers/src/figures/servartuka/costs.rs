@@ -1,4 +1,4 @@
-//! Figure 1: what a call costs in each mode of a proxy, by part. Measured, not simulated: `bench_modes --record` writes the data.
+//! Figure 1: what a call costs in each mode of a proxy, by part. Measured, not simulated: `bench modes --record` writes the data.
 
 use super::super::{Entry, Work};
 use super::claims;
@@ -64,7 +64,7 @@ fn run(work: &Work<'_>) -> Figure {
             .to_owned(),
     ];
     figure.notes = vec![
-        "Nothing is simulated, and the seed means nothing: the data are those that bench_modes has measured last \
+        "Nothing is simulated, and the seed means nothing: the data are those that bench modes has measured last \
          (docs/performance.md)."
             .to_owned(),
         "Kamailio hashes with MD5 for more than authentication: what that has in the modes before is such.".to_owned(),

@@ -1,5 +1,5 @@
 //! Figures 7 and 8: goodput of a server and time to ring, with a monitor beside it and without. Measured, not simulated:
-//! `bench_elastic --record` writes the data.
+//! `bench elastic --record` writes the data.
 
 use super::super::{Entry, Options, Work};
 use crate::report::{Axis, Claim, Figure, Plot, PlotSeries, ReportTable, Style};
@@ -127,11 +127,11 @@ fn figure(options: &Options, entry: &Entry, plot: Plot, steps: &[Step]) -> Figur
     figure.tables = vec![table];
     figure.assumptions = vec![
         "Kamailio as a proxy with transactions and one next hop, in a control group with a part of a processor, as \
-         bench_elastic is told; the monitor is in the same group. Callers and next hop are SIP of our own, on the other processor."
+         bench elastic is told; the monitor is in the same group. Callers and next hop are SIP of our own, on the other processor."
             .to_owned(),
     ];
     figure.notes = vec![
-        "Nothing is simulated, and the seed means nothing: the data are those that bench_elastic has measured last \
+        "Nothing is simulated, and the seed means nothing: the data are those that bench elastic has measured last \
          (docs/elastic.md)."
             .to_owned(),
     ];

@@ -3,18 +3,19 @@
 
 use anyhow::{Result, ensure};
 use base::Instant;
-use clap::Parser;
+use clap::Args;
 use monitor::{Link, Monitor, Pairing, Servers, Settings};
 use sarabande_bench::bed::request;
 use sarabande_bench::callgrind;
 use sarabande_bench::hot::Length;
+use sarabande_bench::process::resident;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::time::Duration;
 
 /// Calls through a proxy (INVITE, 100, 180, 200, ACK, BYE, 200; 13 packets with what goes on), whose packets go to the monitor.
 /// Prints instructions a packet for each way of pairing, and time and memory at a rate of calls.
-#[derive(Parser)]
-struct Arguments {
+#[derive(Args)]
+pub(crate) struct Arguments {
     /// Calls a second, in the time of the packets.
     #[arg(long, default_value_t = 20_000)]
     rate: u64,
@@ -117,16 +118,6 @@ fn counted(pairing: Pairing, length: Length) -> Result<u64> {
     Ok(packets)
 }
 
-/// Resident memory of this process, in bytes.
-fn resident() -> Result<u64> {
-    let pages: u64 = std::fs::read_to_string("/proc/self/statm")?
-        .split(' ')
-        .nth(1)
-        .and_then(|pages| pages.parse().ok())
-        .unwrap_or_default();
-    Ok(pages * rustix::param::page_size() as u64)
-}
-
 /// Calls at a rate, made while they are measured; the time of the making is taken off.
 fn timed(rate: u64, seconds: u64) -> Result<()> {
     let mut monitor = monitor(Pairing::Invite);
@@ -167,15 +158,14 @@ fn timed(rate: u64, seconds: u64) -> Result<()> {
     Ok(())
 }
 
-fn main() -> Result<()> {
-    let arguments = Arguments::parse();
-    if let (Some(length), Some(pairing)) = (arguments.length, arguments.pair) {
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    if let (Some(length), Some(pairing)) = (arguments.length, arguments.pair.clone()) {
         println!("{}", counted(pairing, length)?);
         return Ok(());
     }
     timed(arguments.rate, arguments.seconds)?;
     for way in WAYS {
-        let instructions = callgrind::measure(&["--pair".to_owned(), way.to_owned()])?;
+        let instructions = callgrind::measure(&["monitor", "--pair", way].map(str::to_owned))?;
         println!("{way:16} {instructions:>6} instructions a packet");
     }
     Ok(())

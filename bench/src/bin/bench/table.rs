@@ -4,15 +4,15 @@
 //! released (BYE, 200, and the time that an ended session lingers). No sockets: this is the core alone.
 
 use anyhow::{Result, ensure};
-use clap::Parser;
-use comfy_table::{Table, presets::ASCII_MARKDOWN};
+use clap::Args;
 use node::{Shard, ShardInput};
 use sarabande_bench::bed::{Bed, CLIENT, balancer, request};
 use sarabande_bench::process::resident;
+use sarabande_bench::report;
 
 /// Measures memory and time a call on one shard, from a thousand calls to the given number.
-#[derive(Parser)]
-struct Arguments {
+#[derive(Args)]
+pub(crate) struct Arguments {
     /// Most calls held at a time.
     #[arg(long, default_value_t = 1_000_000)]
     calls: u64,
@@ -42,17 +42,14 @@ fn transaction(bed: &mut Bed<Shard>, call: u64, method: &str, cseq: u32, route: 
     bed.answer(node, 200)
 }
 
-fn main() -> Result<()> {
-    let arguments = Arguments::parse();
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let mut bed = Bed::new(balancer());
     // The first calls warm up arenas and histograms, which do not grow with the number of calls.
     for call in 0..100 {
         establish(&mut bed, u64::MAX - call)?;
     }
     let base = resident()?;
-    let mut table = Table::new();
-    table.load_preset(ASCII_MARKDOWN);
-    table.set_header([
+    let mut table = report::table([
         "calls held",
         "bytes a call",
         "us to establish (3 messages)",

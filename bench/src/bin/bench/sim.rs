@@ -1,13 +1,13 @@
 //! The simulator and `SimPy` on the same models: events a second of an M/M/1 queue, messages a second of a SIP proxy. And
 //! messages a second of topology 3 of the Overload paper, for which nobody has written it in `SimPy`.
 //!
-//! `bench_sim --python PYTHON` wants an interpreter that has the package of `bench/simpy/requirements.txt`. Rounds
+//! `bench sim --python PYTHON` wants an interpreter that has the package of `bench/simpy/requirements.txt`. Rounds
 //! alternate; each takes processor time, not wall time. Of a queue, the two events of a job count (arrival, end of
 //! service); of a model, each message that arrives at a host or an agent.
 
 use anyhow::{Context, Result, ensure};
 use base::{Instant, Rng};
-use clap::Parser;
+use clap::Args;
 use config::scenario::{Costs, Scenario};
 use core::time::Duration;
 use rand_distr::{Distribution, Exp1};
@@ -17,11 +17,11 @@ use sim::engine::{Cpu, CpuConfig, EventQueue, Finish, Priority, Spread, Ticket, 
 use std::path::PathBuf;
 use std::process::Command;
 
-#[derive(Parser)]
+#[derive(Args)]
 #[command(
     about = "Measures the simulator against SimPy on an M/M/1 queue and a SIP proxy, and alone on topology 3"
 )]
-struct Args {
+pub(crate) struct Arguments {
     /// Python interpreter with `SimPy`; without, only the engine is measured.
     #[arg(long)]
     python: Option<PathBuf>,
@@ -149,7 +149,7 @@ fn report(name: &str, unit: &str, rounds: &[Round]) -> f64 {
 
 /// Alternates rounds of ours and of `SimPy`, and prints both and their ratio.
 fn compare(
-    args: &Args,
+    args: &Arguments,
     [name, unit]: [&str; 2],
     ours: impl Fn(u64) -> Result<Round>,
     theirs: impl Fn(&PathBuf, u64) -> Result<Round>,
@@ -168,19 +168,18 @@ fn compare(
     Ok(())
 }
 
-fn main() -> Result<()> {
-    let args = Args::parse();
-    let Args { jobs, load, seconds, rate, .. } = args;
+pub(crate) fn run(args: &Arguments) -> Result<()> {
+    let Arguments { jobs, load, seconds, rate, .. } = *args;
     ensure!(load > 0.0 && load < 1.0, "--load {load} is not between 0 and 1");
     if !args.models {
         // Pollaczek and Khinchine for exponential services of mean 1.
         println!("M/M/1 at load {load}: the exact mean wait is {:.3}", load / (1.0 - load));
         let theirs = |python: &PathBuf, seed| simpy_queue(python, (jobs / 20).max(1_000), load, seed);
-        compare(&args, ["queue", "events"], |seed| engine(jobs, load, seed), theirs)?;
+        compare(args, ["queue", "events"], |seed| engine(jobs, load, seed), theirs)?;
     }
     let one = proxy(seconds);
     let theirs = |python: &PathBuf, seed| simpy_proxy(python, seconds.div_ceil(5), seed);
-    compare(&args, ["proxy", "messages"], |seed| model(&one, seed), theirs)?;
+    compare(args, ["proxy", "messages"], |seed| model(&one, seed), theirs)?;
     let three = topology_3(seconds, rate);
     let rounds: Result<Vec<_>> = (0..args.rounds).map(|seed| model(&three, seed)).collect();
     report("topology 3", "messages", &rounds?);

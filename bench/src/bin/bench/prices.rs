@@ -6,7 +6,7 @@
 
 use anyhow::Result;
 use base::{Flow, Instant, Ledger, Operation, Outbox};
-use clap::{Parser, ValueEnum};
+use clap::{Args, ValueEnum};
 use node::{ShardEvent, ShardInput};
 use sarabande_bench::bed::{Bed, CLIENT, Element, balancer, proxy, request, stateless};
 use sarabande_bench::report::median;
@@ -14,8 +14,8 @@ use std::collections::BTreeMap;
 use std::hint::black_box;
 
 /// Prints `[costs.operations]` of a scenario, as measured here and now.
-#[derive(Parser)]
-struct Arguments {
+#[derive(Args)]
+pub(crate) struct Arguments {
     /// What is measured.
     #[arg(value_enum)]
     role: Role,
@@ -206,12 +206,11 @@ fn fit(kinds: &[Kind]) -> [f64; Operation::ALL.len()] {
     prices
 }
 
-fn main() -> Result<()> {
-    let arguments = Arguments::parse();
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let kinds = match arguments.role {
-        Role::Balancer => measure(balancer, &arguments)?,
-        Role::Proxy => measure(proxy, &arguments)?,
-        Role::Stateless => measure(stateless, &arguments)?,
+        Role::Balancer => measure(balancer, arguments)?,
+        Role::Proxy => measure(proxy, arguments)?,
+        Role::Stateless => measure(stateless, arguments)?,
     };
     let prices = fit(&kinds);
     println!("[costs.operations]");

@@ -5,14 +5,13 @@
 //! between, by parts.
 
 use anyhow::{Context, Result, bail};
-use clap::Parser;
-use comfy_table::{Table, presets::ASCII_MARKDOWN};
+use clap::Args;
 use sarabande_bench::driver::{Driver, RunPlan};
 use sarabande_bench::modes::{MODES, Mode, Product};
 use sarabande_bench::parts::{Part, Parts, Profile, Rules};
-use sarabande_bench::process::{Others, Usage};
-use sarabande_bench::report::median;
-use sarabande_bench::target::{Programs, SERVERS};
+use sarabande_bench::report::{median, number, spread, table};
+use sarabande_bench::scratch::Scratch;
+use sarabande_bench::target::{MeasuredRun, Programs, SERVERS};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,8 +19,8 @@ use std::process::Command;
 use std::time::Duration;
 
 /// Measures user time and instructions of a call in each mode.
-#[derive(Parser)]
-struct Arguments {
+#[derive(Args)]
+pub(crate) struct Arguments {
     #[command(flatten)]
     programs: Programs,
     /// Calls a second of the rounds of user time.
@@ -60,10 +59,6 @@ struct Arguments {
 const COUNTED: Duration = Duration::from_secs(10);
 const LINGER: Duration = Duration::from_secs(14);
 
-fn plan(rate: f64, duration: Duration, hold: Duration) -> RunPlan {
-    RunPlan { rate, duration, hold, burst: Duration::from_millis(1), spin: false }
-}
-
 /// User time of a call in microseconds, in a round in which no call was lost.
 struct Sample {
     mode: &'static str,
@@ -79,20 +74,17 @@ fn user_time(
     driver: &mut Driver,
 ) -> Result<Option<f64>> {
     let target = mode.start(product, &arguments.programs, driver, |command| command)?;
-    let run = plan(arguments.rate, Duration::from_secs(arguments.seconds), Duration::from_secs(1));
-    driver.run(&target.addresses(), &RunPlan { duration: Duration::from_secs(1), ..run })?;
-    let (before, watch) = (target.usage()?, Others::watch()?);
-    let outcome = driver.run(&target.addresses(), &run)?;
-    let usage: Usage = target.usage()?.since(before);
+    let plan = RunPlan::at(arguments.rate, Duration::from_secs(arguments.seconds));
+    let run = target.measure(driver, &RunPlan { hold: Duration::from_secs(1), ..plan })?;
+    let MeasuredRun { outcome, usage, others } = run;
     let user_us = usage.user_share() * usage.total_ns as f64 / 1e3 / outcome.completed.max(1) as f64;
     eprintln!(
-        "{:28} {:10} {user_us:7.1} us user, {:.0} % of all; {} of {} failed; other work took {:.2} processors",
+        "{:28} {:10} {user_us:7.1} us user, {:.0} % of all; {} of {} failed; other work took {others:.2} processors",
         mode.name,
         product.name(),
         100.0 * usage.user_share(),
         outcome.failed(),
         outcome.started,
-        watch.processors(usage)?,
     );
     Ok((outcome.failed() == 0).then_some(user_us))
 }
@@ -123,8 +115,8 @@ fn try_count(
     rate: f64,
     driver: &mut Driver,
 ) -> Result<(Profile, f64, u64)> {
-    let files = std::env::temp_dir().join(format!("sarabande-callgrind-{}", std::process::id()));
-    fs::create_dir_all(&files)?;
+    let scratch = Scratch::new("callgrind")?;
+    let files = scratch.path();
     let wrap = |command: Command| {
         let mut valgrind = Command::new("valgrind");
         valgrind.arg("--tool=callgrind").arg(format!("--callgrind-out-file={}/%p", files.display()));
@@ -134,7 +126,7 @@ fn try_count(
         valgrind
     };
     let target = mode.start(product, &arguments.programs, driver, wrap)?;
-    let run = plan(rate, COUNTED, Duration::from_millis(500));
+    let run = RunPlan { hold: Duration::from_millis(500), ..RunPlan::at(rate, COUNTED) };
     let outcome = driver.run(&target.addresses(), &run)?;
     eprintln!(
         "{:28} {:10} counted at {rate} calls/s: {} of {} failed",
@@ -146,7 +138,7 @@ fn try_count(
     std::thread::sleep(LINGER);
     drop(target);
     let mut profile = Profile::default();
-    for file in fs::read_dir(&files)? {
+    for file in fs::read_dir(files)? {
         profile.read(&fs::read_to_string(file?.path())?)?;
     }
     if let Some(keep) = &arguments.keep {
@@ -154,9 +146,7 @@ fn try_count(
         if kept.exists() {
             fs::remove_dir_all(&kept)?;
         }
-        fs::rename(&files, kept)?;
-    } else {
-        fs::remove_dir_all(&files)?;
+        fs::rename(files, kept)?;
     }
     Ok((profile, outcome.completed as f64, outcome.failed()))
 }
@@ -207,7 +197,7 @@ fn time_row(samples: &[Sample], mode: &str) -> Vec<String> {
         Some(theirs.user_us / ours.user_us)
     };
     let ratios: Vec<f64> = of(Product::Sarabande).filter_map(ratio).collect();
-    let (least, most) = ratios.iter().fold((f64::INFINITY, 0.0_f64), |(l, m), r| (l.min(*r), m.max(*r)));
+    let (least, most) = spread(ratios.iter().copied());
     let ratio = match ratios[..] {
         [] => "-".to_owned(),
         _ => format!("{:.2} ({least:.2} - {most:.2})", median(&ratios)),
@@ -215,19 +205,9 @@ fn time_row(samples: &[Sample], mode: &str) -> Vec<String> {
     vec![mode.to_owned(), number(median(&ours), 1), number(median(&theirs), 1), ratio]
 }
 
-fn number(value: f64, digits: usize) -> String {
-    if value.is_nan() { "-".to_owned() } else { format!("{value:.digits$}") }
-}
-
-fn table(header: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.load_preset(ASCII_MARKDOWN).set_header(header);
-    table
-}
-
 fn record(file: &Path, counted: &[(Mode, Product, Parts)]) -> Result<()> {
     const HEAD: &str =
-        "# Instructions of a call by mode and part, made by bench_modes --record\nmode;program";
+        "# Instructions of a call by mode and part, made by bench modes --record\nmode;program";
     let before = fs::read_to_string(file).unwrap_or_default();
     let mut text = HEAD.to_owned();
     Part::ALL.iter().try_for_each(|part| write!(text, ";{}", part.name()))?;
@@ -245,27 +225,26 @@ fn record(file: &Path, counted: &[(Mode, Product, Parts)]) -> Result<()> {
     fs::write(file, text).with_context(|| file.display().to_string())
 }
 
-fn main() -> Result<()> {
-    let arguments = Arguments::parse();
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let mut driver = Driver::new(SERVERS)?;
-    let samples = times(&arguments, &mut driver)?;
+    let samples = times(arguments, &mut driver)?;
     if !samples.is_empty() {
-        let mut shown = table(&["mode", "Sarabande, us", "Kamailio, us", "Kamailio / Sarabande"]);
-        shown.add_rows(modes(&arguments).map(|mode| time_row(&samples, mode.name)));
+        let mut shown = table(["mode", "Sarabande, us", "Kamailio, us", "Kamailio / Sarabande"]);
+        shown.add_rows(modes(arguments).map(|mode| time_row(&samples, mode.name)));
         println!("user time of a call\n{shown}");
     }
     if arguments.only_time {
         return Ok(());
     }
     let mut counted = Vec::new();
-    for mode in modes(&arguments) {
+    for mode in modes(arguments) {
         for &product in &arguments.products {
-            counted.push((mode, product, instructions(&arguments, (mode, product), &mut driver)?));
+            counted.push((mode, product, instructions(arguments, (mode, product), &mut driver)?));
         }
     }
     let mut header = vec!["mode", "program", "all"];
     header.extend(Part::ALL.map(Part::name));
-    let mut shown = table(&header);
+    let mut shown = table(header);
     for (mode, product, parts) in &counted {
         let mut row = vec![mode.name.to_owned(), product.name().to_owned(), number(parts.total(), 0)];
         row.extend(Part::ALL.map(|part| number(parts[part], 0)));

@@ -4,18 +4,17 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Result;
-use clap::Parser;
+use clap::Args;
 use comfy_table::Table;
 use sarabande_bench::caller::RunOutcome;
 use sarabande_bench::driver::{Driver, RunPlan};
-use sarabande_bench::process::{Others, Usage};
-use sarabande_bench::report::{self, median};
-use sarabande_bench::target::{BenchSetup, SERVERS, TargetKind};
+use sarabande_bench::report::{self, median, number, spread};
+use sarabande_bench::target::{BenchSetup, MeasuredRun, SERVERS, TargetKind};
 use serde_json::{Value, json};
 
 /// Measures the processor time (user + system, whole process) of a balanced call.
-#[derive(Parser)]
-struct Arguments {
+#[derive(Args)]
+pub(crate) struct Arguments {
     #[command(flatten)]
     setup: BenchSetup,
     /// Calls a second offered to each target.
@@ -41,37 +40,33 @@ struct Arguments {
 struct Sample {
     kind: TargetKind,
     round: usize,
-    usage: Usage,
-    outcome: RunOutcome,
-    /// Processors busy with other work meanwhile.
-    others: f64,
+    run: MeasuredRun,
 }
 
 impl Sample {
     /// Microseconds of processor time a call that completed.
     fn call_us(&self) -> f64 {
-        report::micros(self.usage.total_ns) / self.outcome.completed.max(1) as f64
+        report::micros(self.run.usage.total_ns) / self.run.outcome.completed.max(1) as f64
     }
 }
 
-fn main() -> Result<()> {
-    let arguments = Arguments::parse();
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let mut driver = Driver::new(SERVERS)?;
     let mut samples = Vec::new();
     for round in 1..=arguments.rounds {
         for kind in &arguments.setup.kinds {
-            let sample = measure(&arguments, *kind, round, &mut driver)?;
-            let (us, failed) = (sample.call_us(), sample.outcome.failed());
-            let (name, others) = (kind.name(), sample.others);
+            let sample = measure(arguments, *kind, round, &mut driver)?;
+            let (us, failed) = (sample.call_us(), sample.run.outcome.failed());
+            let (name, others) = (kind.name(), sample.run.others);
             eprintln!(
                 "round {round}: {name:<11} {us:>7.2} us a call, {failed} failed; other work took {others:.2} processors"
             );
             samples.push(sample);
         }
     }
-    println!("{}", table(&arguments, &samples));
+    println!("{}", table(arguments, &samples));
     if let Some(file) = &arguments.json {
-        report::write(file, &json(&arguments, &samples))?;
+        report::write(file, &json(arguments, &samples))?;
     }
     Ok(())
 }
@@ -84,12 +79,8 @@ fn measure(arguments: &Arguments, kind: TargetKind, round: usize, driver: &mut D
         burst: Duration::from_micros(arguments.burst_us),
         spin: false,
     };
-    let target = arguments.setup.start(kind, driver)?;
-    driver.run(&target.addresses(), &RunPlan { duration: Duration::from_secs(1), ..plan })?;
-    let (before, watch) = (target.usage()?, Others::watch()?);
-    let outcome = driver.run(&target.addresses(), &plan)?;
-    let usage = target.usage()?.since(before);
-    Ok(Sample { kind, round, usage, outcome, others: watch.processors(usage)? })
+    let run = arguments.setup.start(kind, driver)?.measure(driver, &plan)?;
+    Ok(Sample { kind, round, run })
 }
 
 /// Processor time of `kind` as a multiple of that of `base`: the median of the rounds' own ratios.
@@ -101,14 +92,8 @@ fn ratio(samples: &[Sample], kind: TargetKind, base: TargetKind) -> f64 {
     median(&ratios)
 }
 
-/// A ratio as printed; a dash where its base was not measured.
-fn multiple(ratio: f64) -> String {
-    if ratio.is_nan() { "-".to_owned() } else { format!("{ratio:.2}") }
-}
-
 fn table(arguments: &Arguments, samples: &[Sample]) -> Table {
-    let mut table = Table::new();
-    table.load_preset(comfy_table::presets::ASCII_MARKDOWN).set_header([
+    let mut table = report::table([
         "target",
         "us CPU a call",
         "least - most",
@@ -124,22 +109,24 @@ fn table(arguments: &Arguments, samples: &[Sample]) -> Table {
     for kind in &arguments.setup.kinds {
         let own: Vec<&Sample> = samples.iter().filter(|sample| sample.kind == *kind).collect();
         let times: Vec<f64> = own.iter().map(|sample| sample.call_us()).collect();
-        let (least, most) = times.iter().fold((f64::INFINITY, 0.0_f64), |(l, m), t| (l.min(*t), m.max(*t)));
-        let user: Vec<f64> = own.iter().map(|sample| sample.usage.user_share()).collect();
-        let total =
-            |count: fn(&RunOutcome) -> u64| own.iter().map(|s| count(&s.outcome)).sum::<u64>().to_string();
+        let (least, most) = spread(times.iter().copied());
+        let user: Vec<f64> = own.iter().map(|sample| sample.run.usage.user_share()).collect();
+        let multiple = |base| number(ratio(samples, *kind, base), 2);
+        let total = |count: fn(&RunOutcome) -> u64| {
+            own.iter().map(|s| count(&s.run.outcome)).sum::<u64>().to_string()
+        };
         table.add_row([
             kind.name().to_owned(),
             format!("{:.2}", median(&times)),
             format!("{least:.2} - {most:.2}"),
             format!("{:.0} %", 100.0 * median(&user)),
-            multiple(ratio(samples, *kind, TargetKind::Relay)),
-            multiple(ratio(samples, *kind, TargetKind::Sarabande)),
-            multiple(ratio(samples, *kind, TargetKind::Proxy)),
+            multiple(TargetKind::Relay),
+            multiple(TargetKind::Sarabande),
+            multiple(TargetKind::Proxy),
             total(|outcome| outcome.started),
             total(RunOutcome::failed),
             total(|outcome| outcome.misrouted),
-            own.last().map_or_else(String::new, |sample| format!("{:?}", sample.outcome.invites)),
+            own.last().map_or_else(String::new, |sample| format!("{:?}", sample.run.outcome.invites)),
         ]);
     }
     table
@@ -150,11 +137,11 @@ fn json(arguments: &Arguments, samples: &[Sample]) -> Value {
         json!({
             "target": sample.kind.name(),
             "round": sample.round,
-            "cpu_ns": sample.usage.total_ns,
+            "cpu_ns": sample.run.usage.total_ns,
             "cpu_us_per_call": sample.call_us(),
-            "user_share": sample.usage.user_share(),
-            "other_work_processors": sample.others,
-            "outcome": report::outcome(&sample.outcome),
+            "user_share": sample.run.usage.user_share(),
+            "other_work_processors": sample.run.others,
+            "outcome": report::outcome(&sample.run.outcome),
         })
     };
     let ratios: Vec<Value> = [

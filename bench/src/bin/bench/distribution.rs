@@ -3,26 +3,26 @@
 //! All with transactions; one of them with and the others without, which gives the prices, from which the linear program says what the
 //! series can carry; and shared out by themselves.
 
-use std::fs;
-use std::io::{self, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use clap::Parser;
+use clap::Args;
 use plan::Node;
 use sarabande_bench::driver::{Driver, RunPlan};
-use sarabande_bench::process::{Program, processors, tie_to};
+use sarabande_bench::process::{Program, ask, beside, processors, tie_to};
 use sarabande_bench::quota::Quota;
 use sarabande_bench::report::median;
+use sarabande_bench::scratch::Scratch;
 use serde_json::Value;
 
 /// Measures the goodput of proxies in series, which share out who keeps the transactions of a call.
-#[derive(Parser)]
-struct Arguments {
+#[derive(Args)]
+pub(crate) struct Arguments {
     /// The program under test; by default the one beside this benchmark.
     #[arg(long)]
     sarabande: Option<PathBuf>,
@@ -76,7 +76,7 @@ struct Series {
     proxies: Vec<(Program, Quota)>,
     admin: Vec<SocketAddr>,
     first: SocketAddr,
-    scratch: PathBuf,
+    _scratch: Scratch,
 }
 
 fn address(index: usize, port: u16) -> SocketAddr {
@@ -104,21 +104,23 @@ fn file(index: usize, way: Way, next: SocketAddr, keys: &str) -> String {
 
 impl Series {
     fn start(arguments: &Arguments, ways: &[Way], driver: &mut Driver) -> Result<Self> {
-        let scratch = std::env::temp_dir().join(format!("sarabande-series-{}", std::process::id()));
-        let beside = || std::env::current_exe().map(|program| program.with_file_name("sarabande"));
-        let program = arguments.sarabande.clone().map_or_else(beside, Ok)?;
-        let mut series = Self { proxies: Vec::new(), admin: Vec::new(), first: address(0, 5060), scratch };
+        let scratch = Scratch::new("series")?;
+        let program = arguments.sarabande.clone().map_or_else(|| beside("sarabande"), Ok)?;
+        let (mut proxies, mut admin) = (Vec::new(), Vec::new());
         // The kernel hands a quota out to processors in pieces; where a thread has moved away, what is left of one is lost.
         tie_to(0)?;
         for (index, &way) in ways.iter().enumerate() {
             let next = if index + 1 < ways.len() { address(index + 1, 5060) } else { driver.servers()[0] };
-            let folder = series.scratch.join(index.to_string());
-            fs::create_dir_all(&folder)?;
-            fs::write(folder.join("sarabande.toml"), file(index, way, next, &arguments.keys))?;
-            series.proxies.push(start(&program, &folder, index, arguments.quota / 100.0)?);
-            series.admin.push(address(index, 8060));
+            let name = format!("{index}/sarabande.toml");
+            let file = scratch.write(&name, &file(index, way, next, &arguments.keys))?;
+            let group = format!("sarabande-series-{}-{index}", std::process::id());
+            let quota = Quota::new(&group, arguments.quota / 100.0)?;
+            let command = quota.command(Command::new(&program).arg("run").arg(file));
+            proxies.push((scratch.start(&format!("{index}/log"), &mut { command })?, quota));
+            admin.push(address(index, 8060));
         }
         tie_to(processors() - 1)?;
+        let series = Self { proxies, admin, first: address(0, 5060), _scratch: scratch };
         for _ in 0..100 {
             let one = RunPlan { duration: Duration::from_millis(100), ..plan(10.0, 0) };
             if driver.run(&[series.first], &one)?.completed > 0 {
@@ -131,49 +133,17 @@ impl Series {
 
     /// What `GET /api/proxy` of each says of the distribution.
     fn shares(&self) -> Vec<Value> {
-        let share =
-            |&admin: &SocketAddr| figures(admin).map_or(Value::Null, |mut all| all["distribution"].take());
+        let share = |&admin: &SocketAddr| {
+            ask(admin, "/api/proxy").map_or(Value::Null, |mut all| all["distribution"].take())
+        };
         self.admin.iter().map(share).collect()
     }
 }
 
-impl Drop for Series {
-    fn drop(&mut self) {
-        // Left behind, it would do no harm.
-        let _ = fs::remove_dir_all(&self.scratch);
-    }
-}
-
-fn start(program: &Path, folder: &Path, index: usize, processors: f64) -> Result<(Program, Quota)> {
-    let quota = Quota::new(&format!("sarabande-series-{}-{index}", std::process::id()), processors)?;
-    let mut run = Command::new(program);
-    run.arg("run").arg(folder.join("sarabande.toml"));
-    let mut command = quota.command(&run);
-    let log = fs::File::create(folder.join("log"))?;
-    command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
-    let program = Program::start(&mut command).with_context(|| format!("cannot start {command:?}"))?;
-    Ok((program, quota))
-}
-
-fn figures(admin: SocketAddr) -> Result<Value> {
-    let mut stream = TcpStream::connect(admin)?;
-    write!(stream, "GET /api/proxy HTTP/1.1\r\nHost: {admin}\r\nConnection: close\r\n\r\n")?;
-    let mut reply = String::new();
-    stream.read_to_string(&mut reply)?;
-    let (_, body) = reply.split_once("\r\n\r\n").context("no body")?;
-    Ok(serde_json::from_str(body)?)
-}
-
 fn plan(rate: f64, seconds: u64) -> RunPlan {
-    RunPlan {
-        rate,
-        duration: Duration::from_secs(seconds),
-        hold: Duration::ZERO,
-        burst: Duration::from_millis(1),
-        // Whoever sends to a thread that sleeps on another processor pays for waking it, the more the less there is to do: utilisation
-        // would say nothing of how much more a proxy can carry.
-        spin: true,
-    }
+    // Whoever sends to a thread that sleeps on another processor pays for waking it, the more the less there is to do: utilisation
+    // would say nothing of how much more a proxy can carry.
+    RunPlan { spin: true, ..RunPlan::at(rate, Duration::from_secs(seconds)) }
 }
 
 /// What an arrangement does.
@@ -234,8 +204,7 @@ fn planned(arguments: &Arguments, with: &[Measured]) -> Result<f64> {
     plan::series(&nodes).context("a series has a plan")
 }
 
-fn main() -> Result<()> {
-    let arguments = Arguments::parse();
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let mut driver = Driver::new(1)?;
     // Calls a second of a whole processor, roughly.
     let guess = arguments.quota * 100.0;
@@ -249,11 +218,11 @@ fn main() -> Result<()> {
     };
     for round in 1..=arguments.rounds {
         println!("round {round}");
-        let one = measure(&arguments, &[Way::Stateful], (guess, 0.6, 4.0), &mut driver)?.goodput;
+        let one = measure(arguments, &[Way::Stateful], (guess, 0.6, 4.0), &mut driver)?.goodput;
         note("one, with transactions, calls/s".to_owned(), one);
         for &length in &arguments.lengths {
             ensure!(length > 1, "a series has two proxies at least");
-            let mut measure = |ways: &[Way]| measure(&arguments, ways, (one, 0.6, 4.0), &mut driver);
+            let mut measure = |ways: &[Way]| measure(arguments, ways, (one, 0.6, 4.0), &mut driver);
             let every = measure(&vec![Way::Stateful; length])?.goodput;
             let one_with = |place: usize| {
                 let mut ways = vec![Way::Stateless; length];
@@ -262,7 +231,7 @@ fn main() -> Result<()> {
             };
             let with = (0..length).map(one_with).collect::<Result<Vec<_>>>()?;
             let by_hand = with.iter().map(|it| it.goodput).fold(0.0, f64::max);
-            let planned = planned(&arguments, &with)?;
+            let planned = planned(arguments, &with)?;
             let Measured { goodput: shared, shares, .. } = measure(&vec![Way::Distributed; length])?;
             note(format!("{length}: plan, of one"), planned / one);
             note(format!("{length}: all with, of one"), every / one);

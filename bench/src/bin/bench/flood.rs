@@ -9,19 +9,19 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use clap::Parser;
-use comfy_table::{Table, presets::ASCII_MARKDOWN};
+use clap::Args;
+use comfy_table::Table;
 use sarabande_bench::answerer::SILENT;
 use sarabande_bench::caller::RunOutcome;
 use sarabande_bench::driver::{Driver, RunPlan};
 use sarabande_bench::endpoint::Endpoint;
-use sarabande_bench::report::micros;
+use sarabande_bench::report::{micros, table};
 use sarabande_bench::target::{BenchSetup, BenchTarget, SERVERS, TargetKind};
 use server::socket::SendBatch;
 
 /// Measures memory before, during and after a flood of INVITEs that nobody answers, with lawful calls beside it.
-#[derive(Parser)]
-struct Arguments {
+#[derive(Args)]
+pub(crate) struct Arguments {
     #[command(flatten)]
     setup: BenchSetup,
     /// INVITEs of the flood.
@@ -103,15 +103,14 @@ fn invite(n: u32, from: SocketAddr, length: usize, out: &mut Vec<u8>) {
     out.resize(start + length.max(header), b'x');
 }
 
-fn main() -> Result<()> {
-    let arguments = Arguments::parse();
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     for &kind in &arguments.setup.kinds {
         ensure!(
             matches!(kind, TargetKind::Sarabande | TargetKind::Proxy),
             "{} is not flooded here",
             kind.name()
         );
-        measure(kind, &arguments)?;
+        measure(kind, arguments)?;
     }
     Ok(())
 }
@@ -119,16 +118,9 @@ fn main() -> Result<()> {
 fn measure(kind: TargetKind, arguments: &Arguments) -> Result<()> {
     let mut driver = Driver::new(SERVERS)?;
     let target = arguments.setup.start(kind, &mut driver)?;
-    let plan = RunPlan {
-        rate: arguments.calls,
-        duration: STEP,
-        hold: Duration::from_millis(500),
-        burst: Duration::ZERO,
-        spin: false,
-    };
-    let mut table = Table::new();
-    table.load_preset(ASCII_MARKDOWN);
-    table.set_header(["", "MB resident", "calls", "completed", "refused", "p50 ms", "p95 ms"]);
+    let (hold, burst) = (Duration::from_millis(500), Duration::ZERO);
+    let plan = RunPlan { hold, burst, ..RunPlan::at(arguments.calls, STEP) };
+    let table = table(["", "MB resident", "calls", "completed", "refused", "p50 ms", "p95 ms"]);
     let mut run = Run { driver, target, plan, table, peak: 0 };
     run.step("before")?;
     let flood = flood(run.target.addresses()[0], arguments)?;

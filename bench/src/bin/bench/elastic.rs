@@ -4,14 +4,15 @@ use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use clap::{Parser, ValueEnum};
+use clap::{Args, ValueEnum};
 use papers::report::{self, Figure, Plot, ReportTable};
 use sarabande_bench::elastic::{Bench, contention, overhead, scaling};
+use sarabande_bench::process::beside;
 
 /// Measures Kamailio behind a queue: beside a busy neighbour, started and stopped by the scaler, and beside its monitor. Needs root,
 /// for control groups and packets; nine minutes.
-#[derive(Parser)]
-struct Arguments {
+#[derive(Args)]
+pub(crate) struct Arguments {
     /// The program under test; by default the one beside this benchmark.
     #[arg(long)]
     sarabande: Option<PathBuf>,
@@ -68,10 +69,8 @@ fn figure(name: &str, title: &str, table: ReportTable, plots: Vec<Plot>) -> Figu
     }
 }
 
-fn main() -> Result<()> {
-    let arguments = Arguments::parse();
-    let beside = || std::env::current_exe().map(|program| program.with_file_name("sarabande"));
-    let sarabande = arguments.sarabande.clone().map_or_else(beside, Ok)?;
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let sarabande = arguments.sarabande.clone().map_or_else(|| beside("sarabande"), Ok)?;
     let bench = |percent| Bench {
         sarabande: sarabande.clone(),
         kamailio: arguments.kamailio.clone(),

@@ -1,15 +1,15 @@
 //! What routes and pools cost a call: instructions, counted by `valgrind`, with one and with many of them.
 
 use anyhow::{Context, Result};
-use clap::Parser;
+use clap::Args;
 use sarabande_bench::callgrind;
 use sarabande_bench::hot::Length;
 use sarabande_bench::hot::routes::{Case, Condition};
 
 /// Counts the instructions of a call (INVITE, 180, 200, ACK, BYE, 200) through a shard of the balancer with 1 and with many
 /// routes, of which each call is for another one; and with 1 and with 20 pools.
-#[derive(Parser)]
-struct Arguments {
+#[derive(Args)]
+pub(crate) struct Arguments {
     /// Routes where there are many.
     #[arg(long, default_value_t = 200)]
     many: u16,
@@ -30,16 +30,15 @@ struct Arguments {
 fn measure(case: Case) -> Result<i64> {
     let Case { condition, routes, pools, members } = case;
     let numbers = [("--routes", routes), ("--pools", pools), ("--members", members)];
-    let mut arguments: Vec<String> =
-        numbers.into_iter().flat_map(|(name, number)| [name.to_owned(), number.to_string()]).collect();
+    let numbers = numbers.into_iter().flat_map(|(name, number)| [name.to_owned(), number.to_string()]);
+    let mut arguments: Vec<String> = ["routes".to_owned()].into_iter().chain(numbers).collect();
     if let Some(condition) = condition {
         arguments.extend(["--condition".to_owned(), callgrind::name(&condition)]);
     }
     callgrind::measure(&arguments)
 }
 
-fn main() -> Result<()> {
-    let arguments = Arguments::parse();
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if let Some(length) = arguments.length {
         let number = |given: Option<u16>| given.context("a case has all its numbers");
         let case = Case {

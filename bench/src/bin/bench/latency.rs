@@ -6,20 +6,20 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Result;
-use clap::Parser;
+use clap::Args;
 use comfy_table::Table;
 use hdrhistogram::Histogram;
 use sarabande_bench::caller::RunOutcome;
 use sarabande_bench::driver::{Driver, RunPlan};
 use sarabande_bench::pauses::Pauses;
 use sarabande_bench::process::{Others, Stolen};
-use sarabande_bench::report::{self, QUANTILES, micros};
+use sarabande_bench::report::{self, QUANTILES, micros, spread};
 use sarabande_bench::target::{BenchSetup, SERVERS, TargetKind};
 use serde_json::{Value, json};
 
 /// Finds the saturation rate of each target, then measures round trips at half of it, through the target and without.
-#[derive(Parser)]
-struct Arguments {
+#[derive(Args)]
+pub(crate) struct Arguments {
     #[command(flatten)]
     setup: BenchSetup,
     /// Calls a second to measure at, the same for all targets, in place of half of each one's saturation rate.
@@ -83,16 +83,15 @@ struct Weather {
     stolen: [f64; 2],
 }
 
-fn main() -> Result<()> {
-    let arguments = Arguments::parse();
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let mut driver = Driver::new(SERVERS)?;
     let mut targets = Vec::new();
     for kind in &arguments.setup.kinds {
-        targets.push(prepare(&arguments, *kind, &mut driver)?);
+        targets.push(prepare(arguments, *kind, &mut driver)?);
     }
     for number in 1..=arguments.rounds {
         for target in &mut targets {
-            let round = measure(&arguments, target, &mut driver)?;
+            let round = measure(arguments, target, &mut driver)?;
             eprintln!("round {number}: {}", line(target.kind, &round));
             target.rounds.push(round);
         }
@@ -159,7 +158,8 @@ fn saturate(targets: &[SocketAddr], driver: &mut Driver) -> Result<Saturation> {
 
 /// Evenly spaced calls from a driver that never sleeps: what it measures is not its own waking up.
 fn spinning(rate: f64, duration: Duration) -> RunPlan {
-    RunPlan { rate, duration, hold: Duration::from_millis(200), burst: Duration::ZERO, spin: true }
+    let (hold, burst) = (Duration::from_millis(200), Duration::ZERO);
+    RunPlan { hold, burst, spin: true, ..RunPlan::at(rate, duration) }
 }
 
 /// A round in a line.
@@ -225,9 +225,7 @@ fn weather(measured: &Measured, index: usize) -> Option<(Pauses, f64)> {
 }
 
 fn table(measured: &Measured, through: &Histogram<u64>, direct: &Histogram<u64>) -> Table {
-    let mut table = Table::new();
-    let header = ["us", "through", "direct", "added", "added, by the rounds"];
-    table.load_preset(comfy_table::presets::ASCII_MARKDOWN).set_header(header);
+    let mut table = report::table(["us", "through", "direct", "added", "added, by the rounds"]);
     for (name, q) in QUANTILES {
         let at = |histogram: &Histogram<u64>| micros(histogram.value_at_quantile(q));
         let (through, direct) = (at(through), at(direct));
@@ -235,7 +233,7 @@ fn table(measured: &Measured, through: &Histogram<u64>, direct: &Histogram<u64>)
             .rounds
             .iter()
             .map(|round| at(&round.through.round_trips) - at(&round.direct.round_trips));
-        let (least, most) = added.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, m), a| (l.min(a), m.max(a)));
+        let (least, most) = spread(added);
         let figures = [through, direct, through - direct].map(|figure| format!("{figure:.1}"));
         let row = [name.to_owned()].into_iter().chain(figures).chain([format!("{least:.1} - {most:.1}")]);
         table.add_row(row);

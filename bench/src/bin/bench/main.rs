@@ -1,0 +1,50 @@
+//! The benchmarks, a command each. Only those that need an allocator of their own are other programs: `bench_instructions`, the gate, and
+//! `bench_bindings`.
+
+mod call;
+mod distribution;
+mod elastic;
+mod flood;
+mod latency;
+mod modes;
+mod monitor;
+mod prices;
+mod routes;
+mod sim;
+mod table;
+
+use anyhow::Result;
+use clap::Parser;
+
+/// Measures Sarabande, its core and its simulator; beside Kamailio and `SimPy` where there is a counterpart.
+#[derive(Parser)]
+#[command(name = "bench")]
+enum Benchmark {
+    Call(call::Arguments),
+    Distribution(distribution::Arguments),
+    Elastic(elastic::Arguments),
+    Flood(flood::Arguments),
+    Latency(latency::Arguments),
+    Modes(modes::Arguments),
+    Monitor(monitor::Arguments),
+    Prices(prices::Arguments),
+    Routes(routes::Arguments),
+    Sim(sim::Arguments),
+    Table(table::Arguments),
+}
+
+fn main() -> Result<()> {
+    match Benchmark::parse() {
+        Benchmark::Call(arguments) => call::run(&arguments),
+        Benchmark::Distribution(arguments) => distribution::run(&arguments),
+        Benchmark::Elastic(arguments) => elastic::run(&arguments),
+        Benchmark::Flood(arguments) => flood::run(&arguments),
+        Benchmark::Latency(arguments) => latency::run(&arguments),
+        Benchmark::Modes(arguments) => modes::run(&arguments),
+        Benchmark::Monitor(arguments) => monitor::run(&arguments),
+        Benchmark::Prices(arguments) => prices::run(&arguments),
+        Benchmark::Routes(arguments) => routes::run(&arguments),
+        Benchmark::Sim(arguments) => sim::run(&arguments),
+        Benchmark::Table(arguments) => table::run(&arguments),
+    }
+}

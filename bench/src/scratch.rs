@@ -1,0 +1,57 @@
+//! A folder for the files of what runs.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result};
+
+use crate::process::Program;
+
+/// A folder of its own, which goes with this value.
+pub struct Scratch(PathBuf);
+
+impl Scratch {
+    /// A folder for the files of this name.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn new(name: &str) -> Result<Self> {
+        let folder = std::env::temp_dir().join(format!("sarabande-{name}-{}", std::process::id()));
+        fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+        Ok(Self(folder))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Writes a file, into a folder within if its name says so.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn write(&self, name: &str, text: &str) -> Result<PathBuf> {
+        let file = self.0.join(name);
+        let written = file.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(&file, text));
+        written.with_context(|| file.display().to_string())?;
+        Ok(file)
+    }
+
+    /// Starts a program; what it says goes to the file `log`.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn start(&self, log: &str, command: &mut Command) -> Result<Program> {
+        let log = File::create(self.0.join(log))?;
+        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        Program::start(command).with_context(|| format!("cannot start {command:?}"))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // Left behind, it would do no harm.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
