@@ -10,15 +10,15 @@ fn pair(name: &str) {
     let field = TestSite::new(&format!("pair_{name}"));
     let server = SippServer::start(&field, &format!("uas_{name}"), field.sip(11), 500);
     let at = server.address();
-    let sister = [at.ip().to_string(), at.port().to_string()];
-    let keys = ["-key", "sister_ip", &sister[0], "-key", "sister_port", &sister[1]];
+    let other = [at.ip().to_string(), at.port().to_string()];
+    let keys = ["-key", "other_ip", &other[0], "-key", "other_port", &other[1]];
     SippCaller::start(&field, &format!("uac_{name}"), (field.sip(2), at), FEW, &keys).finish_clean();
     assert_eq!(server.finish_clean().successful, FEW.calls);
 }
 
 #[test]
 fn each_scenario_fits_its_counterpart() {
-    for name in ["call", "reinvite", "cancel", "auth", "lost_bye", "callee_bye", "in_dialog", "sister"] {
+    for name in ["call", "reinvite", "cancel", "auth", "lost_bye", "callee_bye", "in_dialog", "peer"] {
         pair(name);
     }
 }

@@ -31,25 +31,25 @@ fn established_calls_survive_a_killed_balancer() {
 /// Two balancers share a key. The one that took the INVITEs dies; ACK, re-INVITE and BYE go through the other
 /// one, which has never heard of these calls.
 #[test]
-fn a_sister_balancer_takes_over_dialogs() {
-    let field = TestSite::new("sister");
-    let servers = servers(&field, "uas_sister", &SERVERS);
+fn a_peer_balancer_takes_over_dialogs() {
+    let field = TestSite::new("peer");
+    let servers = servers(&field, "uas_peer", &SERVERS);
     let (first, second) = (field.sip(1), field.sip(4));
     let settings = TestSettings::new(&field, &SERVERS);
-    let mut sister = settings.clone();
+    let mut peer = settings.clone();
     let balancer = RunningBalancer::start(&field, settings);
-    sister.name = "sister";
-    sister.listen = vec![second];
-    sister.admin.set_ip(second.ip());
-    let sister = RunningBalancer::start(&field, sister);
+    peer.name = "peer";
+    peer.listen = vec![second];
+    peer.admin.set_ip(second.ip());
+    let peer = RunningBalancer::start(&field, peer);
 
     let keys = [second.ip().to_string(), second.port().to_string()];
-    let keys = ["-key", "sister_ip", &keys[0], "-key", "sister_port", &keys[1]];
-    let caller = SippCaller::start(&field, "uac_sister", (field.sip(2), first), ESTABLISHED, &keys);
+    let keys = ["-key", "other_ip", &keys[0], "-key", "other_port", &keys[1]];
+    let caller = SippCaller::start(&field, "uac_peer", (field.sip(2), first), ESTABLISHED, &keys);
     all_answered(&caller, ESTABLISHED);
     drop(balancer);
     caller.finish_clean();
-    sister.wait_until_idle();
+    peer.wait_until_idle();
     finish_clean(servers, ESTABLISHED.calls);
 }
 

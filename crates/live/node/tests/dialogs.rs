@@ -191,7 +191,7 @@ fn who_was_refused_has_not_moved() {
     callee_asks(&mut bed, &call, "INFO", 2);
 }
 
-/// What the table remembers is lost with the process; the rest of the dialog is not. A sister has never had it.
+/// What the table remembers is lost with the process; the rest of the dialog is not. A peer balancer has never had it.
 #[test]
 fn after_a_restart_tokens_lead_where_they_did() {
     let mut bed = ProxyBed::plain();
@@ -366,17 +366,17 @@ fn strict_routers() {
     assert_eq!((sent.to, sent.message().uri()), (strict, Some(format!("sip:{strict}").as_bytes())));
 }
 
-/// A sister at another address, with the same key, before or behind us: each follows its own values alone.
+/// A peer balancer at another address, with the same key, before or behind us: each follows its own values alone.
 #[test]
-fn a_sister_in_the_chain() {
-    let (ours, hers) = (PROXY, "127.0.0.9:5060");
-    for she_is_first in [false, true] {
-        let mut bed = ProxyBed::new(&[ours], &[(if she_is_first { HOPS[0] } else { hers }, 0)]);
-        let mut sister = ProxyBed::new(&[hers], &[(if she_is_first { ours } else { HOPS[0] }, 0)]);
-        let (first, second, between, entry) = if she_is_first {
-            (&mut sister, &mut bed, addr(hers), ours)
+fn a_peer_balancer_in_the_chain() {
+    let (ours, theirs) = (PROXY, "127.0.0.9:5060");
+    for peer_is_first in [false, true] {
+        let mut bed = ProxyBed::new(&[ours], &[(if peer_is_first { HOPS[0] } else { theirs }, 0)]);
+        let mut peer = ProxyBed::new(&[theirs], &[(if peer_is_first { ours } else { HOPS[0] }, 0)]);
+        let (first, second, between, entry) = if peer_is_first {
+            (&mut peer, &mut bed, addr(theirs), ours)
         } else {
-            (&mut bed, &mut sister, addr(ours), hers)
+            (&mut bed, &mut peer, addr(ours), theirs)
         };
         let middle = first.invite(&Req::new("INVITE", "call", client()));
         assert_eq!(middle.to, addr(entry));

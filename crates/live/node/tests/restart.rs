@@ -1,4 +1,4 @@
-//! After a restart, and at a sister balancer: the same key, an empty table.
+//! After a restart, and at a peer balancer: the same key, an empty table.
 mod common;
 
 use common::dialog::Dialog;
@@ -14,7 +14,7 @@ fn client() -> std::net::SocketAddr {
 }
 
 /// Another address, the nodes in another order, the same key.
-fn sister() -> Site {
+fn peer() -> Site {
     let mut site = Site { listeners: vec!["127.0.0.9:5060"], ..Site::plain() };
     site.nodes.reverse();
     site
@@ -22,7 +22,7 @@ fn sister() -> Site {
 
 #[test]
 fn established_calls_go_on() {
-    for heir in [Site::plain(), sister()] {
+    for heir in [Site::plain(), peer()] {
         let mut first = Bed::new(Site::plain());
         let calls: Vec<_> =
             (0..6).map(|n| Dialog::inbound(&mut first, &format!("on-{n}"), client(), 0)).collect();
@@ -50,7 +50,7 @@ fn established_calls_go_on() {
 /// The first that is heard of a call after a restart comes from who answered it, and then its INVITE is repeated.
 #[test]
 fn a_call_counts_once_whichever_party_is_heard_first() {
-    for site in [Site::plain(), sister()] {
+    for site in [Site::plain(), peer()] {
         let mut bed = Bed::new(Site::plain());
         let call = Dialog::inbound(&mut bed, "once", client(), 0);
         let mut bed = Bed::new(site);
@@ -100,7 +100,7 @@ fn a_single_late_request_of_each_kind_is_enough() {
         let mut bed = Bed::new(Site::plain());
         let call = Dialog::inbound(&mut bed, "late", client(), 0);
         call.caller_asks(&mut bed.restarted(), method, 2);
-        let mut bed = Bed::new(sister());
+        let mut bed = Bed::new(peer());
         call.callee_asks(&mut bed, method, 2);
         bed.assert_forgets();
     }
