@@ -1,24 +1,25 @@
 //! The edge of a shard, the same however it forwards: our addresses and secrets, what names and dialogs are known of, the
 //! reading of messages, and our own answers.
 
-use crate::begun::{Asker, Begun};
-use crate::failure::{Failure, FailureCause};
+use crate::admission::Gate;
+use crate::counters::{Drop, ShardCounters};
+use crate::event::ShardEvent;
+use crate::failure::{Failure, FailureCause, Throttle};
 use crate::names::Names;
 use crate::refusals::Refusals;
-use crate::reply::{self, Halt, Own};
+use crate::rejection::Refused;
 use crate::route::RouteInfo;
-use crate::routes::{Refuser, Routes};
-use crate::setup::PipelineSettings;
+use crate::routes::Routes;
+use crate::settings::PipelineSettings;
 use crate::sharing::Sharing;
 use crate::targets::Targets;
 use crate::token::Tokens;
 use crate::token::branch::Routing;
-use crate::validate::{ADDED, LARGEST, Refused, check_loop};
-use crate::{Drop, ShardCounters, ShardEvent, Topology};
-use ::route::{Network, RateLimits, RateSettings, Target};
+use crate::topology::Topology;
+use crate::validate::{ADDED, LARGEST, check_loop};
+use ::route::Network;
 use balance::Direction;
-use base::{Flow, Instant, Ledger, Operation, Outbox};
-use core::cell::Cell;
+use base::{Flow, Instant, Ledger, Operation, Outbox, UnixTime};
 use std::sync::Arc;
 use wire::{Edits, Message};
 
@@ -45,18 +46,17 @@ pub(crate) struct Edge {
     pub(crate) trusted: Box<[Network]>,
     /// With whom the state of calls is shared out, if with anybody.
     pub(crate) sharing: Option<Box<Sharing>>,
-    /// What each source may begin.
-    pub(crate) rates: RateLimits,
-    /// What was begun of late.
-    pub(crate) begun: Begun,
+    /// What sources may begin here.
+    pub(crate) gate: Gate,
     /// The INVITEs that were refused, where requests are forwarded with transactions.
     pub(crate) refusals: Option<Box<Refusals>>,
+    /// No server took new calls, and the session table had no room: each is told of at most once a second.
+    pub(crate) no_server: Throttle,
+    pub(crate) no_room: Throttle,
     /// It has been told that a node answers without Record-Route.
     pub(crate) is_unrecorded_told: bool,
     /// It has been told that a proxy passes REGISTERs on without Path.
     pub(crate) is_pathless_told: bool,
-    /// Who has refused the last request that an access list or a rule has refused.
-    pub(crate) refuser: Cell<Option<Refuser>>,
     pub(crate) edits: Edits,
     /// Texts of the headers being added, kept for their memory.
     pub(crate) scratch: Vec<u8>,
@@ -70,7 +70,7 @@ pub(crate) struct Edge {
 
 impl Edge {
     pub(crate) fn new(topology: Arc<Topology>, tokens: Tokens, settings: PipelineSettings) -> Self {
-        let rates = RateLimits::new(RateSettings::default(), tokens.call_hash().words());
+        let gate = Gate::new(tokens.call_hash().words());
         Self {
             topology,
             tokens,
@@ -84,12 +84,12 @@ impl Edge {
             realm: None,
             trusted: Box::default(),
             sharing: None,
-            rates,
-            begun: Begun::default(),
+            gate,
             refusals: None,
+            no_server: Throttle::default(),
+            no_room: Throttle::default(),
             is_unrecorded_told: false,
             is_pathless_told: false,
-            refuser: Cell::default(),
             edits: Edits::new(),
             scratch: Vec::new(),
             rekeyed: None,
@@ -101,6 +101,11 @@ impl Edge {
     /// Unix time now, in seconds.
     pub(crate) fn unix(&self) -> u32 {
         self.settings.unix(self.now)
+    }
+
+    /// The date by the clock of the tokens, for nonces.
+    pub(crate) fn date(&self) -> UnixTime {
+        UnixTime::from_secs(self.settings.epoch_unix) + self.now.saturating_since(Instant::ZERO)
     }
 
     /// Reads a message that came in; one that is none has been counted.
@@ -135,56 +140,6 @@ impl Edge {
         check_loop(&self.topology, &self.tokens, message, (&routing, older))
     }
 
-    /// Answers a request ourselves, statelessly (RFC 3261 §8.2.7). An ACK gets nothing.
-    pub(crate) fn answer(
-        &mut self,
-        flow: Flow,
-        message: &Message<'_>,
-        own: Own<'_>,
-        out: &mut Outbox<ShardEvent>,
-    ) {
-        match reply::answer(message, flow, own, self, out) {
-            Ok(()) => {
-                if let (Some(refusals), Own::Refused(refusal)) = (&mut self.refusals, own) {
-                    refusals.note(message, refusal);
-                }
-                self.ledger.charge(Operation::Reject);
-                self.begun.answered(&self.tokens, message, (Asker::Here, own.status()));
-                self.failed(FailureCause::Refused { status: own.status(), reason: own.label() });
-                self.counters.replied(own.status(), own.label());
-            }
-            Err(drop) => self.discard(drop),
-        }
-    }
-
-    /// Tells who sent a request that it waits here (RFC 3261 §17.2.1).
-    pub(crate) fn trying(&mut self, flow: Flow, message: &Message<'_>, out: &mut Outbox<ShardEvent>) {
-        let own = Own::Trying;
-        if reply::answer(message, flow, own, self, out).is_ok() {
-            self.counters.replied(own.status(), own.label());
-        }
-    }
-
-    /// Gives a request that is not forwarded what it gets instead.
-    pub(crate) fn halt(
-        &mut self,
-        flow: Flow,
-        message: &Message<'_>,
-        halt: Halt,
-        out: &mut Outbox<ShardEvent>,
-    ) {
-        match halt {
-            Halt::Answered(own) => self.answer(flow, message, own, out),
-            Halt::ByRule(rule) => {
-                let routes = Arc::clone(&self.routes);
-                if let Target::Answer(answer) = &routes.rule(rule).target {
-                    self.answer(flow, message, Own::ByRule(answer), out);
-                }
-            }
-            Halt::Dropped(drop) => self.discard(drop),
-        }
-    }
-
     /// Sends `message` with the edits collected for it.
     pub(crate) fn send_edited(&mut self, message: &Message<'_>, way: Flow, out: &mut Outbox<ShardEvent>) {
         self.ledger.charge(Operation::Forward);
@@ -195,14 +150,6 @@ impl Edge {
             // A response has lost a Via; a request had to leave room.
             debug_assert!(buffer.len() - start <= (message.bytes().len() + ADDED).min(LARGEST));
         });
-    }
-
-    /// A response goes back that a next hop has sent.
-    pub(crate) fn heed(&mut self, response: &Message<'_>) {
-        self.begun.heard(&self.tokens, response);
-        if let Some(cause) = FailureCause::of_response(response) {
-            self.failed(cause);
-        }
     }
 
     pub(crate) fn discard(&mut self, drop: Drop) {

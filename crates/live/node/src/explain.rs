@@ -1,15 +1,17 @@
 //! Where a request would go, worked out without sending it.
 
-use crate::assign::{choose, first_pool, goes_on_as, passed_over};
-use crate::begun::Begins;
-use crate::examine::Facts;
+use crate::admission::Begins;
+use crate::arrival::Arrival;
+use crate::assign::{choose, first_pool, goes_on_as, passed_over, takes_turn, without_search};
+use crate::counters::Drop;
+use crate::destination::{Destination, To};
+use crate::path::Path;
 use crate::queue::QueueTurn;
-use crate::reply::Halt;
-use crate::routes::{Refuser, refuse};
-use crate::{Drop, Orphans, Shard, ShardEvent};
-use ::route::{Access, Exceeded, Outcome, Step, Target};
+use crate::rejection::{Refuser, Rejection, refuse};
+use crate::settings::Orphans;
+use ::route::{Access, Exceeded, Outcome, Step as Change};
 use balance::{CandidateVerdict, Decision, NodeId, PoolId, Request, Why};
-use base::{Flow, Instant, Outbox};
+use base::Flow;
 use location::Aor;
 use wire::{Message, Via};
 
@@ -50,7 +52,7 @@ pub struct RouteTaken {
     /// Its name.
     pub name: String,
     /// What it does to the request first, with what that changes.
-    pub steps: Vec<Step>,
+    pub steps: Vec<Change>,
     /// The Request-URI that comes of it, where that is another one.
     pub uri: Option<String>,
 }
@@ -66,114 +68,120 @@ pub struct PassedOver {
     pub verdicts: Vec<CandidateVerdict>,
 }
 
-impl Shard {
-    /// What would happen to this request if it came by this flow now. Changes nothing; a host name that it goes to may be asked
-    /// for.
-    ///
-    /// # Errors
-    /// Says how the request would be refused, or why it is none.
-    pub fn explain(
-        &mut self,
-        now: Instant,
-        flow: Flow,
-        bytes: &[u8],
-        out: &mut Outbox<ShardEvent>,
-    ) -> Result<Explanation, String> {
+impl Path<'_> {
+    /// What would happen to this request if it came by this flow now.
+    pub(crate) fn explain(&mut self, flow: Flow, bytes: &[u8]) -> Result<Explanation, String> {
         let message = wire::scan(bytes).map_err(|discard| format!("dropped: {}", discard.reason()))?;
         if message.status().is_some() {
             return Err("this is a response; responses follow their Via".to_owned());
         }
-        self.edge.now = now;
-        let before = (self.edge.ledger, self.edge.counters.tokens_refused);
-        self.edge.refuser.set(None);
-        let facts = self.examine(flow, &message, out);
-        (self.edge.ledger, self.edge.counters.tokens_refused) = before;
-        let facts = facts.and_then(|facts| facts.halted().map_or(Ok(facts), Err));
-        let facts = facts.map_err(|halt| self.halted(halt, flow) + self.come_back(&message))?;
-        if self.edge.settings.stopping.is_some() && self.is_new(&facts.request) {
+        let before = (self.step.edge.ledger, self.step.edge.counters.tokens_refused);
+        let gone = self.destination_of(flow, &message);
+        (self.step.edge.ledger, self.step.edge.counters.tokens_refused) = before;
+        let (arrival, destination) = gone.map_err(|rejection| {
+            self.rejected(rejection, flow)
+                + self.come_back(&message, matches!(rejection, Rejection::By(Refuser::NoRule)))
+        })?;
+        let request = &destination.request;
+        if self.step.edge.settings.stopping.is_some() && self.step.is_new(request) {
             return Err("refused: 503 Service Unavailable: stopping, no new calls are taken".to_owned());
         }
-        let begins = self.begins(&message, &facts).0;
+        let begins = self.step.charge(&arrival, request).begins;
         if begins == Begins::New {
             self.check_rate(flow)?;
         }
-        if facts.is_for_registrar {
+        if matches!(destination.to, To::Registrar) {
             return Err("answered here: it is a REGISTER for the registrar".to_owned());
         }
-        let located = self.located((flow, &message), &facts)?;
-        let request = &facts.request;
+        let located = self.located(&arrival, &destination)?;
+        let (now, balancer, routes) = (self.step.edge.now, &*self.step.balancer, &self.step.edge.routes);
         let (mut verdicts, mut pool, mut decision) = (Vec::new(), request.pool, Decision::Orphan);
         let mut passed = Vec::new();
-        if !facts.is_orphan && located.is_none() {
-            let first = first_pool(&self.edge.routes, &facts, &self.balancer, now);
-            for pool in passed_over(&self.edge.routes, &facts, first) {
+        if !matches!(destination.to, To::Orphan | To::Contacts) {
+            let first = first_pool(routes, &destination, balancer, now);
+            for pool in passed_over(routes, &destination, first) {
                 let asked = Request { pool, ..*request };
-                let (_, verdicts) = self.balancer.explain(now, &asked);
-                let is_full = self.balancer.is_full(now, &asked);
+                let (_, verdicts) = balancer.explain(now, &asked);
+                let is_full = balancer.is_full(now, &asked);
                 let outcome = if is_full { Outcome::Full } else { Outcome::NoneAlive };
                 passed.push(PassedOver { pool, outcome, verdicts });
             }
-            (decision, pool) = choose(&self.edge.routes, &facts, first, |request| {
+            (decision, pool) = choose(routes, &destination, first, |request| {
                 let decision;
-                (decision, verdicts) = self.balancer.explain(now, request);
-                let outcome = goes_on_as(decision, self.balancer.is_full(now, request));
+                (decision, verdicts) = balancer.explain(now, request);
+                let outcome = goes_on_as(decision, balancer.is_full(now, request));
                 let over = |outcome| PassedOver { pool: request.pool, outcome, verdicts: verdicts.clone() };
                 passed.extend(outcome.map(over));
                 (decision, outcome)
             });
             // The last one is told of by the decision.
             passed.retain(|over| over.pool != pool);
-            decision = facts.without_search(decision);
+            decision = without_search(decision, &arrival);
         }
-        let begins_call = self.takes_turn(request, begins);
+        let begins_call = takes_turn(balancer, request, begins);
         let is_taken = matches!(decision, Decision::Forward { why: Why::Policy, .. });
-        let queues = self.queues.as_deref_mut().filter(|_| begins_call && is_taken);
-        let queue = queues.and_then(|queues| queues.would_pull(now, pool, &self.balancer));
-        let orphans = self.edge.settings.orphans;
+        let queues = self.step.queues.as_deref_mut().filter(|_| begins_call && is_taken);
+        let queue = queues.and_then(|queues| queues.would_pull(now, pool, balancer));
         Ok(Explanation {
             decision,
-            orphans,
-            token: facts.token.map(|token| token.node),
-            known: self.balancer.session_of(&facts.request).is_some(),
-            route: facts.rule.map(|index| self.route_taken(index, (flow, &message), &facts)),
+            orphans: self.step.edge.settings.orphans,
+            token: arrival.held().map(|held| held.token.node),
+            known: balancer.session_of(request).is_some(),
+            route: destination.rule.map(|index| self.route_taken(index, &arrival)),
             located,
-            outside: facts.outside.and_then(Result::ok),
+            outside: destination.to.outside(),
             passed_over: passed,
             pool,
-            policy: self.balancer.policy_name(pool),
+            policy: balancer.policy_name(pool),
             queue,
             verdicts,
         })
     }
 
+    /// Where the request goes, if it goes anywhere.
+    fn destination_of<'m>(
+        &mut self,
+        flow: Flow,
+        message: &'m Message<'m>,
+    ) -> Result<(Arrival<'m>, Destination<'m>), Rejection> {
+        let arrival = Arrival::read(self.step.edge, self.step.pools, flow, message)?;
+        let destination = self.step.destination(&arrival, self.stateless, self.home.as_deref())?;
+        match destination.to {
+            To::Outside(Err(rejection)) => Err(rejection),
+            _ => Ok((arrival, destination)),
+        }
+    }
+
     /// How a request is refused or dropped, and by which list, entry or rule.
-    fn halted(&self, halt: Halt, flow: Flow) -> String {
-        let by = self.edge.refuser.get().map(|refuser| format!(": {}", self.refuser(refuser, flow)));
-        let by = by.unwrap_or_default();
-        match halt {
-            Halt::Answered(own) => format!("refused: {} {}{by}", own.status(), own.label()),
-            Halt::ByRule(index) => {
-                let rule = self.edge.routes.rule(index);
-                match &rule.target {
-                    Target::Answer(answer) => {
-                        format!("refused by the route {}: {} {}", rule.name, answer.status(), answer.reason())
-                    }
-                    _ => format!("refused by the route {}", rule.name),
+    fn rejected(&self, rejection: Rejection, flow: Flow) -> String {
+        match rejection {
+            Rejection::Answered(own) => format!("refused: {} {}", own.status(), own.label()),
+            Rejection::By(refuser @ Refuser::Answer(index)) => {
+                let name = &self.step.edge.routes.rule(index).name;
+                match self.step.edge.routes.answer(refuser) {
+                    Ok(own) => format!("refused by the route {name}: {} {}", own.status(), own.reason()),
+                    Err(_) => format!("refused by the route {name}"),
                 }
             }
-            Halt::Dropped(Drop::Silenced) => format!("dropped without an answer{by}"),
-            Halt::Dropped(Drop::Unresolved) => {
+            Rejection::By(refuser) => {
+                let by = self.refuser(refuser, flow);
+                match self.step.edge.routes.answer(refuser) {
+                    Ok(own) => format!("refused: {} {}: {by}", own.status(), own.label()),
+                    Err(_) => format!("dropped without an answer: {by}"),
+                }
+            }
+            Rejection::Dropped(Drop::Silenced) => "dropped without an answer".to_owned(),
+            Rejection::Dropped(Drop::Unresolved) => {
                 "dropped: the next hop is a host name that is being looked up; ask again".to_owned()
             }
-            Halt::Dropped(drop) => format!("dropped: {}", drop.reason()),
+            Rejection::Dropped(drop) => format!("dropped: {}", drop.reason()),
         }
     }
 
     /// What to do about a call that was sent to where its user has registered from, and that has come back without a route.
-    fn come_back(&self, message: &Message<'_>) -> &'static str {
-        let has_no_route = self.edge.refuser.get() == Some(Refuser::NoRule);
+    fn come_back(&self, message: &Message<'_>, has_no_route: bool) -> &'static str {
         let by_source = self.home.as_ref().is_some_and(|home| home.reaches_sources());
-        let is_ours = |via: &Via<'_>| self.edge.topology.is_our_via(via);
+        let is_ours = |via: &Via<'_>| self.step.edge.topology.is_our_via(via);
         if !(has_no_route && by_source && message.vias().skip(1).flatten().any(|via| is_ours(&via))) {
             return "";
         }
@@ -182,7 +190,7 @@ impl Shard {
     }
 
     fn refuser(&self, refuser: Refuser, flow: Flow) -> String {
-        let routes = &self.edge.routes;
+        let routes = &self.step.edge.routes;
         let name = |index| &routes.rule(index).name;
         // Whoever is refused is in a network that is kept out, or in none where some are let in.
         let entry = |access: &Access| match access.entry(flow.peer.ip()) {
@@ -192,7 +200,7 @@ impl Shard {
         match refuser {
             Refuser::Listener(index) => {
                 let entry = routes.access.get(usize::from(index)).map(entry).unwrap_or_default();
-                format!("{entry} for the listener {}", self.edge.here(index))
+                format!("{entry} for the listener {}", self.step.edge.here(index))
             }
             Refuser::Rule(index) => {
                 format!("{} of the route {}", entry(&routes.rule(index).access), name(index))
@@ -201,14 +209,17 @@ impl Shard {
                 "the route {} sends requests where their Request-URI leads, which is for members of pools only",
                 name(index)
             ),
-            Refuser::Silence(index) => format!("the route {} has it so", name(index)),
+            Refuser::Answer(index) | Refuser::Silence(index) => {
+                format!("the route {} has it so", name(index))
+            }
             Refuser::NoRule => "no [[route]] is for it".to_owned(),
         }
     }
 
     /// Whether its source may begin something more now.
     fn check_rate(&self, flow: Flow) -> Result<(), String> {
-        let Some(exceeded) = self.edge.rates.exceeded(self.edge.now, flow.peer.ip()) else { return Ok(()) };
+        let exceeded = self.step.edge.gate.exceeded(self.step.edge.now, flow.peer.ip());
+        let Some((exceeded, refusal)) = exceeded else { return Ok(()) };
         let ip = flow.peer.ip();
         let by = match exceeded {
             Exceeded::Address => {
@@ -220,37 +231,29 @@ impl Shard {
                 )
             }
         };
-        Err(match refuse(self.edge.rates.refusal()) {
-            Halt::Answered(own) => format!("refused: {} {}: {by}", own.status(), own.label()),
+        Err(match refuse(refusal) {
+            Rejection::Answered(own) => format!("refused: {} {}: {by}", own.status(), own.label()),
             _ => format!("dropped without an answer: {by}"),
         })
     }
 
     /// The user to whose contacts a request goes, where its rule sends it there.
-    fn located(
-        &self,
-        (flow, message): (Flow, &Message<'_>),
-        facts: &Facts<'_>,
-    ) -> Result<Option<Aor>, String> {
-        let Some(rule) = facts.rule.filter(|&rule| self.edge.routes.is_located(rule)) else {
+    fn located(&self, arrival: &Arrival<'_>, destination: &Destination<'_>) -> Result<Option<Aor>, String> {
+        if !matches!(destination.to, To::Contacts) {
             return Ok(None);
-        };
-        let aor = self.edge.sought(Some(rule), (flow, message), &facts.route);
+        }
+        let aor = self.step.edge.sought(destination.rule, arrival);
         aor.map(Some).map_err(|refused| format!("refused: {} {}", refused.status, refused.reason))
     }
 
-    fn route_taken(
-        &self,
-        index: usize,
-        (flow, message): (Flow, &Message<'_>),
-        facts: &Facts<'_>,
-    ) -> RouteTaken {
-        let (rule, uri) = (self.edge.routes.rule(index), facts.route.uri(message));
-        let rewritten = self.edge.rewrite(rule, uri, flow.listener);
+    fn route_taken(&self, index: usize, arrival: &Arrival<'_>) -> RouteTaken {
+        let (edge, message, listener) = (&*self.step.edge, arrival.message, arrival.flow.listener);
+        let (rule, uri) = (edge.routes.rule(index), arrival.route.uri(message));
+        let rewritten = edge.rewrite(rule, uri, listener);
         RouteTaken {
             index,
             name: rule.name.clone(),
-            steps: rule.actions.steps(message, uri, self.edge.here(flow.listener)),
+            steps: rule.actions.steps(message, uri, edge.here(listener)),
             uri: rewritten.map(|uri| String::from_utf8_lossy(&uri).into_owned()),
         }
     }

@@ -1,12 +1,9 @@
-//! What a shard is told, and what it asks for besides messages to send.
+//! What a shard is told.
 
-use crate::failure::Failure;
-use crate::home::{Question, StoreAnswer, WrongPassword};
-use crate::names::{HopName, Resolved};
+use crate::hop_name::{HopName, Resolved};
+use crate::question::StoreAnswer;
 use crate::setup::Setup;
-#[cfg(doc)]
-use crate::{Shard, ShardSettings};
-use balance::{Load, NodeId, PoolId, Sign, Slot};
+use balance::{Load, NodeId, PoolId, Slot};
 use base::Flow;
 use core::time::Duration;
 use std::net::SocketAddr;
@@ -22,9 +19,9 @@ pub enum ShardInput<'a> {
         /// Its bytes.
         bytes: &'a [u8],
     },
-    /// Time has passed: [`Shard::deadline`].
+    /// Time has passed: [`Shard::deadline`](crate::Shard::deadline).
     Timer,
-    /// A period is over, about once a second; only where the state of calls is shared out ([`Shard::shares_state`]).
+    /// A period is over, about once a second; only where the state of calls is shared out ([`Shard::shares_state`](crate::Shard::shares_state)).
     Period {
         /// How long it was.
         length: Duration,
@@ -38,14 +35,14 @@ pub enum ShardInput<'a> {
         /// The beginning of the datagram.
         quoted: &'a [u8],
     },
-    /// Where a name leads, after [`ShardEvent::LookUp`].
+    /// Where a name leads, after [`ShardEvent::LookUp`](crate::ShardEvent::LookUp).
     Name {
         /// The name that was asked for.
         name: &'a HopName,
         /// The answer.
         answer: &'a Resolved,
     },
-    /// A store has answered, after [`ShardEvent::Ask`].
+    /// A store has answered, after [`ShardEvent::Ask`](crate::ShardEvent::Ask).
     Answer {
         /// The number of the question.
         number: u64,
@@ -68,37 +65,10 @@ pub enum ShardInput<'a> {
         /// Calls a second.
         capacity: f64,
     },
-    /// Another shard of the process has found out what a password is worth ([`ShardEvent::Judged`]).
+    /// Another shard of the process has found out what a password is worth ([`ShardEvent::Judged`](crate::ShardEvent::Judged)).
     Judged(&'a digest_auth::Judgement),
     /// The load that the other shards have put on the nodes, by slot.
     OtherLoads(&'a [Load]),
     /// Another set-up.
     SetUp(&'a Arc<Setup>),
-}
-
-/// What a shard asks for besides messages to send.
-#[derive(Clone, PartialEq, Debug)]
-pub enum ShardEvent {
-    /// What the traffic says about a node.
-    Sign(Sign),
-    /// The address of this name: [`ShardInput::Name`].
-    LookUp(HopName),
-    /// A question to a store: [`ShardInput::Answer`].
-    Ask(Box<Question>),
-    /// To be written before anything leaves that was sent in the same step: what acknowledges the end of the call is among it.
-    Record(Box<dialog::CallRecord>),
-    /// A request failed; only where [`ShardSettings::tell_failures`] says so.
-    Failed(Box<Failure>),
-    /// A log-in failed.
-    WrongPassword(Box<WrongPassword>),
-    /// To be told to the other shards of the process ([`ShardInput::Judged`]).
-    Judged(Box<digest_auth::Judgement>),
-    /// This node has answered an INVITE that begins a dialog without its Record-Route; told once.
-    NoRecordRoute(SocketAddr),
-    /// A REGISTER for a contact elsewhere came through this proxy without Path, and calls go back to the proxy; told once.
-    NoPath(SocketAddr),
-    /// No node took new calls: so many were refused since the last time that this was told, at most once a second.
-    NoServer(u64),
-    /// The session table had no room: so many new calls were refused since the last time, at most once a second.
-    NoRoom(u64),
 }

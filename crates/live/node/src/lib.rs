@@ -5,52 +5,68 @@
 //! messages find their way without a table.
 #![forbid(unsafe_code)]
 
+mod admission;
 mod allowance;
+mod arrival;
 mod assign;
-mod begun;
 mod counters;
+mod destination;
 mod edge;
-mod examine;
+mod edit;
+mod event;
 mod explain;
 mod failure;
 mod forward;
 mod home;
+mod hop_name;
 mod input;
+mod marks;
 mod names;
+mod path;
 mod pause;
+mod pools;
+mod progress;
+mod question;
 mod queue;
 mod record;
 mod refusals;
+mod rejection;
 mod reply;
 mod report;
 mod route;
 mod routes;
+mod service;
+mod settings;
 mod setup;
 mod shard;
 mod sharing;
+mod step;
 mod take_over;
 mod targets;
 mod token;
 mod topology;
 mod validate;
+mod waits;
 
+pub use admission::TicketCounts;
 pub use counters::{Drop, ShardCounters};
+pub use event::{ShardEvent, WrongPassword};
 pub use explain::{Explanation, PassedOver, RouteTaken};
 pub use failure::{Failure, FailureCause};
 pub use forward::stateful::{DialogSettings, ProxyLimits, ProxyReport, ProxySettings};
-pub use home::{
-    Asked, AuthenticationSettings, HomeCounters, HomeReport, HomeSettings, LogIns, LookUps, Question,
-    StoreAnswer, UsersUnavailable, WrongPassword,
-};
-pub use input::{ShardEvent, ShardInput};
-pub use names::{HopName, Resolved};
+pub use home::{AuthenticationSettings, HomeCounters, HomeReport, HomeSettings, LogIns, LookUps};
+pub use hop_name::{HopName, Resolved};
+pub use input::ShardInput;
 pub use pause::Pause;
+pub use question::{Asked, Question, StoreAnswer, UsersUnavailable};
 pub use queue::{CapacitySource, QueueMember, QueueReport, QueueSetup, QueueTurn};
 pub use routes::Routes;
-pub use setup::{Orphans, PoolMode, PoolSetup, Setup, ShardSettings};
+pub use service::PoolMode;
+pub use settings::Orphans;
+pub use setup::{PoolSetup, Setup, ShardSettings};
 pub use shard::{Shard, ShardIdentity};
 pub use sharing::{Distribution, SharingReport};
 pub use token::clock::{ClockChange, KeptClock, OtherClock, Reading, TokenClock};
-pub use token::route::TokenOwner;
+pub use token::owner::TokenOwner;
 pub use token::{CallHash, TokenKey, Tokens, keyed_hash, shard_of};
 pub use topology::{Listener, Topology, node_id};

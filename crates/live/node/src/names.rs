@@ -1,46 +1,15 @@
 //! Host names in the URIs of requests that leave the site (RFC 3263 §4): asked for outside, remembered here.
 
-use crate::reply::Halt;
+use crate::counters::Drop;
+use crate::event::ShardEvent;
+use crate::hop_name::{HopName, Resolved};
+use crate::rejection::{Rejection, refused};
 use crate::route::{Target, is_unicast};
 use crate::topology::Topology;
-use crate::validate::refused;
-use crate::{Drop, ShardEvent};
 use balance::CallKey;
 use base::{Flow, Instant, Outbox, Recent, Transport};
-use core::fmt;
 use core::time::Duration;
 use std::net::SocketAddr;
-
-/// A name that a URI gives as the next hop.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct HopName {
-    /// What the request is to go over.
-    pub transport: Transport,
-    /// In lower case, without a final dot.
-    pub host: String,
-    /// As the URI has it. Without one SRV records come first (RFC 3263 §4.2).
-    pub port: Option<u16>,
-}
-
-impl fmt::Display for HopName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.port {
-            Some(port) => write!(f, "{}:{port}", self.host),
-            None => f.write_str(&self.host),
-        }
-    }
-}
-
-/// What came of a look-up.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Resolved {
-    /// The addresses found, each with its weight among them (RFC 2782), always in the same order.
-    pub addresses: Vec<(SocketAddr, f64)>,
-    /// The look-up failed, or a part of it: there may be others. If it did not, these are all.
-    pub partial: bool,
-    /// After how long to ask again.
-    pub fresh_for: Duration,
-}
 
 /// What is known of a name.
 #[derive(Clone, PartialEq, Debug)]
@@ -92,7 +61,7 @@ impl Names {
         call: CallKey,
         (topology, preferred): (&Topology, u16),
         out: &mut Outbox<ShardEvent>,
-    ) -> Result<Flow, Halt> {
+    ) -> Result<Flow, Rejection> {
         let address = match target {
             Target::Address(address) => address,
             Target::OtherTransport => return Err(refused(502, "Next Hop Asks For Another Transport").into()),
@@ -106,7 +75,7 @@ impl Names {
                 match found {
                     Found::Address(address) => address,
                     Found::Nowhere => return Err(refused(502, "Next Hop Has No Address").into()),
-                    Found::NotYet => return Err(Halt::Dropped(Drop::Unresolved)),
+                    Found::NotYet => return Err(Rejection::Dropped(Drop::Unresolved)),
                 }
             }
         };

@@ -3,7 +3,8 @@
 use crate::Topology;
 use crate::route::{Own, Target};
 use crate::token::Tokens;
-use crate::token::route::{TokenOwner, is_peers};
+use crate::token::owner::TokenOwner;
+use crate::token::route::is_peers;
 use std::net::SocketAddr;
 use wire::{Edits, Message, Method};
 

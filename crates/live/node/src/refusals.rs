@@ -1,7 +1,7 @@
 //! INVITEs that were refused here without a transaction. Late copies of one get the same answer: a caller who has heard 503 and has
 //! acknowledged it knows nothing of a call that begins then.
 
-use crate::validate::Refused;
+use crate::rejection::Refused;
 use base::Recent;
 use transaction::{Keys, TransactionKey};
 use wire::{Message, Method};

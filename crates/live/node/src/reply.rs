@@ -1,14 +1,18 @@
 //! Our own answers.
 
-use crate::Drop;
 use crate::allowance::Allowance;
+use crate::counters::Drop;
 use crate::edge::Edge;
+use crate::event::ShardEvent;
+use crate::failure::FailureCause;
+use crate::rejection::{Own, Rejection};
 use crate::token::Tokens;
-use crate::validate::{LARGEST, Refused};
+use crate::validate::LARGEST;
 use balance::CallKey;
-use base::{Flow, Outbox};
+use base::{Flow, Operation, Outbox};
+use std::sync::Arc;
 use wire::build::ResponseBuilder;
-use wire::{Message, Method, request_source_target};
+use wire::{Message, Method, SipUri, request_source_target};
 
 /// How the To tags begin that we make.
 const OWN_TAG: &str = "sb";
@@ -30,97 +34,13 @@ pub(crate) fn acknowledges_us(tokens: &Tokens, message: &Message<'_>) -> bool {
         })
 }
 
-/// What a request gets from us in place of being forwarded.
-#[derive(Clone, Copy)]
-pub(crate) enum Own<'a> {
-    /// A failure.
-    Refused(Refused),
-    /// 100: the request waits here.
-    Trying,
-    /// 200 to the CANCEL of a request that waited here.
-    Cancelled,
-    /// 200 to an OPTIONS about ourselves.
-    Capabilities,
-    /// What a rule says.
-    ByRule(&'a ::route::Answer),
-    /// What the registrar says, and whether the sender of the request has proved to know a password.
-    OfHome(&'a ::location::Answer, bool),
-    /// 422 (RFC 4028 §6), and the least session interval in seconds.
-    SessionTooShort(u32),
-    /// A challenge (RFC 3261 §22).
-    Challenge(&'a ::location::Answer),
-}
-
-impl<'a> Own<'a> {
-    pub(crate) fn status(self) -> u16 {
-        match self {
-            Self::Refused(refusal) => refusal.status,
-            Self::Trying => 100,
-            Self::Cancelled | Self::Capabilities => 200,
-            Self::ByRule(answer) => answer.status(),
-            Self::SessionTooShort(_) => 422,
-            Self::OfHome(answer, _) | Self::Challenge(answer) => answer.status,
-        }
-    }
-
-    fn reason(self) -> &'a str {
-        match self {
-            Self::ByRule(answer) => answer.reason(),
-            other => other.label(),
-        }
-    }
-
-    /// What it is counted as: the reason phrase, unless that is a rule's.
-    pub(crate) fn label(self) -> &'static str {
-        match self {
-            Self::Refused(refusal) => refusal.reason,
-            Self::Trying => "Trying",
-            Self::Cancelled | Self::Capabilities => "OK",
-            Self::ByRule(_) => "By Rule",
-            Self::SessionTooShort(_) => "Session Interval Too Small",
-            Self::OfHome(answer, _) | Self::Challenge(answer) => answer.reason,
-        }
-    }
-
-    fn contact(self) -> Option<String> {
-        match self {
-            Self::ByRule(answer) => answer.contact(),
-            _ => None,
-        }
-    }
-
-    fn retry_after(self) -> Option<u64> {
-        match self {
-            Self::Refused(refusal) => refusal.retry_after,
-            _ => None,
-        }
-    }
-
-    /// The most bytes of it, in answer to a request of this length.
-    fn most(self, request: usize, allowance: Allowance) -> usize {
-        let usual = longest(request);
-        match self {
-            Self::OfHome(..) | Self::Challenge(_) => allowance.most(LARGEST),
-            Self::Trying => allowance.most_of_trying(usual),
-            _ => allowance.most(usual),
-        }
-    }
-}
-
-/// Why a request is not forwarded now.
-#[derive(Clone, Copy)]
-pub(crate) enum Halt {
-    /// It gets an answer of ours.
-    Answered(Own<'static>),
-    /// It gets the answer of the rule with this index.
-    ByRule(usize),
-    /// It gets nothing.
-    Dropped(Drop),
-}
-
-impl From<Refused> for Halt {
-    fn from(refusal: Refused) -> Self {
-        Self::Answered(Own::Refused(refusal))
+/// The most bytes of an answer of ours to a request of this length.
+fn most(own: Own<'_>, request: usize, allowance: Allowance) -> usize {
+    let usual = longest(request);
+    match own {
+        Own::OfHome(..) | Own::Challenge(_) => allowance.most(LARGEST),
+        Own::Trying => allowance.most_of_trying(usual),
+        _ => allowance.most(usual),
     }
 }
 
@@ -189,7 +109,7 @@ pub(crate) fn answer<E>(
         Own::Trying | Own::Cancelled | Own::Refused(_) => retry_after.as_slice(),
     };
     let is_genuine = matches!(own, Own::OfHome(_, true));
-    let most = own.most(length, edge.allowance((from, to), is_genuine, length));
+    let most = most(own, length, edge.allowance((from, to), is_genuine, length));
     let mut send = |headers: &[(&str, &[u8])]| {
         out.send_at_most(most, back, |buffer| {
             let reply = ResponseBuilder::reply(buffer, message, from, own.status(), own.reason(), &tag);
@@ -224,4 +144,74 @@ fn unsupported(message: &Message<'_>) -> Vec<u8> {
         list.extend_from_slice(tag);
     }
     list
+}
+
+impl Edge {
+    /// Answers a request ourselves, statelessly (RFC 3261 §8.2.7). An ACK gets nothing.
+    pub(crate) fn answer(
+        &mut self,
+        flow: Flow,
+        message: &Message<'_>,
+        own: Own<'_>,
+        out: &mut Outbox<ShardEvent>,
+    ) {
+        match answer(message, flow, own, self, out) {
+            Ok(()) => {
+                if let (Some(refusals), Own::Refused(refusal)) = (&mut self.refusals, own) {
+                    refusals.note(message, refusal);
+                }
+                self.ledger.charge(Operation::Reject);
+                self.gate.answered(&self.tokens, message, own.status());
+                self.failed(FailureCause::Refused { status: own.status(), reason: own.label() });
+                self.counters.replied(own.status(), own.label());
+            }
+            Err(drop) => self.discard(drop),
+        }
+    }
+
+    /// Tells who sent a request that it waits here (RFC 3261 §17.2.1).
+    pub(crate) fn trying(&mut self, flow: Flow, message: &Message<'_>, out: &mut Outbox<ShardEvent>) {
+        let own = Own::Trying;
+        if answer(message, flow, own, self, out).is_ok() {
+            self.counters.replied(own.status(), own.label());
+        }
+    }
+
+    /// Gives a request that is not forwarded what it gets instead.
+    pub(crate) fn reject(
+        &mut self,
+        flow: Flow,
+        message: &Message<'_>,
+        rejection: Rejection,
+        out: &mut Outbox<ShardEvent>,
+    ) {
+        match rejection {
+            Rejection::Answered(own) => self.answer(flow, message, own, out),
+            Rejection::By(refuser) => {
+                let routes = Arc::clone(&self.routes);
+                match routes.answer(refuser) {
+                    Ok(own) => self.answer(flow, message, own, out),
+                    Err(drop) => self.discard(drop),
+                }
+            }
+            Rejection::Dropped(drop) => self.discard(drop),
+        }
+    }
+
+    /// A response goes back that a next hop has sent.
+    pub(crate) fn heed(&mut self, response: &Message<'_>) {
+        self.gate.heard(&self.tokens, response);
+        if let Some(cause) = FailureCause::of_response(response) {
+            self.failed(cause);
+        }
+    }
+}
+
+/// Whether it is an OPTIONS about this proxy itself, whose URI has no user part (RFC 3261 §11): who asks whether we are alive
+/// must not be told how somebody behind us is. Where an INVITE had nowhere to go, nor has this.
+pub(crate) fn is_about_us(edge: &Edge, message: &Message<'_>) -> bool {
+    let ours = |uri: SipUri<'_>| uri.user.is_none() && edge.topology.is_ours(&uri);
+    message.method() == Some(Method::Options)
+        && message.to_tag().is_none()
+        && message.uri().and_then(|uri| SipUri::parse(uri).ok()).is_some_and(ours)
 }

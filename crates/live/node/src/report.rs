@@ -1,10 +1,14 @@
 //! What a shard shows of itself.
 
+use crate::admission::TicketCounts;
+use crate::counters::{Drop, ShardCounters};
 use crate::forward::stateful::ProxyReport;
-#[cfg(doc)]
-use crate::input::ShardInput;
+use crate::home::HomeReport;
+use crate::queue::QueueReport;
+use crate::shard::Shard;
 use crate::sharing::SharingReport;
-use crate::{Drop, Shard, ShardCounters, Tokens, Topology};
+use crate::token::Tokens;
+use crate::topology::Topology;
 use balance::{Balancer, CallKey};
 use base::Ledger;
 
@@ -57,7 +61,8 @@ impl Shard {
     /// Transactions without a final response. Of those that are kept and counted for a member as well, both know.
     pub fn open_transactions(&self) -> usize {
         let (noted, kept) = (self.balancer.open_transactions(), self.stateful.unanswered());
-        let are_both = self.modes.iter().any(|mode| mode.forward.has_transactions() && !mode.is_sessionless);
+        let are_both =
+            self.pools.modes().iter().any(|mode| mode.forward.has_transactions() && !mode.is_sessionless);
         let at_home = self.home.as_ref().map_or(0, |home| home.waiting().requests().len());
         let waiting = at_home + self.queues.as_ref().map_or(0, |queues| queues.waiting().count());
         waiting + if are_both { noted.max(kept) } else { noted + kept }
@@ -73,11 +78,26 @@ impl Shard {
         self.stateful.calls(&self.edge).for_each(visit);
     }
 
+    /// The tickets that requests were given, and how they ended.
+    pub fn tickets(&self) -> &TicketCounts {
+        self.edge.gate.tickets()
+    }
+
+    /// How the home domain does, if there is one.
+    pub fn home_report(&self) -> Option<HomeReport> {
+        self.home.as_ref().map(|home| home.report())
+    }
+
+    /// How the queues of the pools do, by their number.
+    pub fn queue_reports(&self) -> Vec<Option<QueueReport>> {
+        self.queues.as_ref().map(|queues| queues.reports(self.edge.now)).unwrap_or_default()
+    }
+
     pub(crate) fn sharing_report(&self) -> Option<SharingReport> {
         self.edge.sharing.as_ref().map(|sharing| sharing.report())
     }
 
-    /// Whether it keeps transactions, which are to hear of datagrams that did not arrive ([`ShardInput::Unreachable`]).
+    /// Whether it keeps transactions, which are to hear of datagrams that did not arrive ([`ShardInput::Unreachable`](crate::ShardInput::Unreachable)).
     pub fn has_transactions(&self) -> bool {
         self.stateful.is_in_use()
     }

@@ -1,7 +1,7 @@
 //! The header field Route (not the rules, which are in `routes.rs`): what of it is ours (RFC 3261 §16.4), and what becomes of it (§16.6 step 6).
 
 use crate::Topology;
-use crate::token::route::TokenOwner;
+use crate::token::owner::TokenOwner;
 use core::hash::Hasher;
 use siphasher::sip::SipHasher13;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};

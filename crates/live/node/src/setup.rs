@@ -1,8 +1,14 @@
 //! What a shard works with, as one value.
 
-#[cfg(doc)]
-use crate::ShardEvent;
-use crate::{DialogSettings, Distribution, HomeSettings, ProxyLimits, QueueSetup, Routes, Tokens, Topology};
+use crate::forward::stateful::{DialogSettings, ProxyLimits};
+use crate::home::HomeSettings;
+use crate::queue::QueueSetup;
+use crate::routes::Routes;
+use crate::service::PoolMode;
+use crate::settings::{Orphans, PipelineSettings};
+use crate::sharing::Distribution;
+use crate::token::Tokens;
+use crate::topology::Topology;
 use ::route::{Dialogs, Fork, Forward, RateSettings};
 use balance::{Members, Node, PolicyKind, Slot};
 use base::Instant;
@@ -32,7 +38,7 @@ pub struct ShardSettings {
     pub orphans: Orphans,
     /// Unix time of [`Instant::ZERO`] in seconds, by the clock of the tokens: they outlive the process.
     pub epoch_unix: u64,
-    /// Whether requests that failed are told of one by one ([`ShardEvent::Failed`]), which costs memory for each.
+    /// Whether requests that failed are told of one by one ([`ShardEvent::Failed`](crate::ShardEvent::Failed)), which costs memory for each.
     pub tell_failures: bool,
     /// The marks in messages.
     pub tokens: Arc<Tokens>,
@@ -69,79 +75,6 @@ impl ShardSettings {
             distribution: None,
             dialogs: None,
         }
-    }
-}
-
-/// What a request of an unknown dialog gets.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Orphans {
-    /// 481 Call/Transaction Does Not Exist.
-    #[default]
-    Reject,
-    /// It is balanced like a new one.
-    Balance,
-    /// Nothing.
-    Drop,
-}
-
-/// What each step of the pipeline looks at.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct PipelineSettings {
-    pub(crate) orphans: Orphans,
-    pub(crate) epoch_unix: u64,
-    pub(crate) stopping: Option<Instant>,
-    pub(crate) tell_failures: bool,
-}
-
-impl PipelineSettings {
-    /// Unix time in seconds; it fits 32 bits until 2106.
-    pub(crate) fn unix(&self, now: Instant) -> u32 {
-        let seconds = self.epoch_unix + now.saturating_since(Instant::ZERO).as_secs();
-        u32::try_from(seconds).unwrap_or(u32::MAX)
-    }
-}
-
-/// How requests to a pool are forwarded.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct PoolMode {
-    /// With or without transactions.
-    pub forward: Forward,
-    /// Where requests within dialogs go.
-    pub dialogs: Dialogs,
-    /// Nothing is remembered of calls, and members have no load: for next hops whose policy finds the same one again. Next
-    /// hops that requests go to without transactions have to be such.
-    pub is_sessionless: bool,
-    /// To how many members at once; more than one only with transactions, and where nothing is remembered of calls.
-    pub fork: Fork,
-    /// Of a pool that forks: how long a group of members rings before the next one does.
-    pub ring_time: Duration,
-    /// Whether this process stays on the way of the dialogs that begin (RFC 3261 §16.6 step 4). What goes to members always
-    /// comes back here.
-    pub record_route: bool,
-}
-
-impl Default for PoolMode {
-    fn default() -> Self {
-        let (forward, dialogs) = (Forward::default(), Dialogs::default());
-        let (fork, ring_time) = (Fork::default(), Duration::ZERO);
-        Self { forward, dialogs, is_sessionless: false, fork, ring_time, record_route: true }
-    }
-}
-
-impl PoolMode {
-    /// Next hops, each found again by its policy, with a transaction of ours.
-    pub const HOPS: Self = Self {
-        forward: Forward::Transaction,
-        dialogs: Dialogs::Route,
-        is_sessionless: true,
-        fork: Fork::None,
-        ring_time: Duration::ZERO,
-        record_route: true,
-    };
-
-    /// Whether requests go on as the routes of dialogs and transactions say, not as those of members.
-    pub(crate) fn is_by_route(self) -> bool {
-        self.dialogs == Dialogs::Route
     }
 }
 

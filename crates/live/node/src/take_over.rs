@@ -1,11 +1,15 @@
 //! What changes in a shard with another set-up: what is other than before, and nothing else.
 
-use crate::Shard;
+use crate::home::{Home, HomeSettings};
+use crate::pools::Pools;
+use crate::queue::{QueueSetup, Queues};
 use crate::refusals::Refusals;
-use crate::setup::{PoolMode, PoolSetup, Setup};
+use crate::setup::{PoolSetup, Setup};
+use crate::shard::Shard;
 use crate::sharing::Sharing;
+use crate::token::Tokens;
 use ::route::{Dialogs, Forward};
-use balance::{Members, Pool, PoolId, Slot};
+use balance::{Members, Pool, PoolId};
 use std::sync::Arc;
 
 impl Shard {
@@ -18,7 +22,6 @@ impl Shard {
     /// Takes over what is other than `before`. A policy that stays keeps its turns and averages, and what is open keeps the
     /// settings that it was opened with.
     pub(crate) fn take_over(&mut self, before: Option<&Setup>, setup: &Setup) {
-        let shards = self.place.1;
         let differs =
             |is_same: fn(&Setup, &Setup) -> bool| before.is_none_or(|before| !is_same(before, setup));
         self.take_settings(before, setup);
@@ -35,7 +38,7 @@ impl Shard {
         }
         if are_other_nodes || are_other_pools {
             self.set_modes(setup);
-            self.set_queues(setup.pools.iter().map(|pool| pool.queue.clone()).collect(), shards);
+            self.set_queues(setup.pools.iter().map(|pool| pool.queue.clone()).collect());
         }
     }
 
@@ -57,7 +60,7 @@ impl Shard {
         if differs(|one, other| {
             (&one.settings.home, &one.settings.tokens) == (&other.settings.home, &other.settings.tokens)
         }) {
-            self.set_home(settings.home.as_deref(), shards);
+            self.set_home(settings.home.as_deref());
         }
         // Calls that go on are kept on where no new ones are.
         if let Some(dialogs) = &settings.dialogs
@@ -75,7 +78,7 @@ impl Shard {
             self.edge.routes = Arc::clone(&settings.routes);
         }
         if differs(|one, other| one.settings.rates == other.settings.rates) {
-            self.edge.rates.configure(settings.rates.clone().share(shards));
+            self.edge.gate.configure(settings.rates.clone().share(shards));
         }
     }
 
@@ -91,8 +94,6 @@ impl Shard {
         };
         let pools: Vec<_> = setup.pools.iter().enumerate().map(next).collect();
         self.balancer.set_pools(pools);
-        let first = setup.pools.iter().position(|pool| *pool != PoolSetup::GONE);
-        self.first_pool = PoolId(first.unwrap_or_default() as u16);
     }
 
     /// How pools are forwarded to, after pools and nodes.
@@ -106,21 +107,40 @@ impl Shard {
         let counted = counted.flat_map(|(pool, _)| self.balancer.nodes_of(pool));
         self.stateful.set_pools(has_pool, Members::of(named), Members::of(counted));
         self.remember_refusals();
-        (self.modes, self.hops) = (modes, Members::of(setup.strangers()));
-        self.pools_of_dialogs =
-            (0..self.balancer.nodes().len()).map(|slot| self.pool_of_dialogs(Slot(slot as u16))).collect();
+        let first = setup.pools.iter().position(|pool| *pool != PoolSetup::GONE);
+        let first = PoolId(first.unwrap_or_default() as u16);
+        self.pools = Pools::new(modes, first, Members::of(setup.strangers()), &self.balancer);
     }
 
-    /// The pool to whose members the dialogs belong that are with a node: of several one whose calls are remembered.
-    fn pool_of_dialogs(&self, slot: Slot) -> PoolId {
-        let with_it = |(pool, _): &(PoolId, &PoolMode)| self.balancer.nodes_of(*pool).any(|of| of == slot);
-        let fits = |(_, mode): &(PoolId, &PoolMode)| (mode.dialogs == Dialogs::Route, mode.is_sessionless);
-        let best = (0..).map(PoolId).zip(&self.modes).filter(with_it).min_by_key(fits);
-        best.map_or(self.first_pool, |(pool, _)| pool)
+    /// Takes over the services of the home domain, or that there are none.
+    fn set_home(&mut self, settings: Option<&HomeSettings>) {
+        let tokens = &self.edge.tokens;
+        let secrets = (tokens.nonce_keys(), self.home_secret, tokens.call_hash().words());
+        let kept = self.home.take().map(|home| *home);
+        let at = (self.edge.now, self.place.1);
+        self.home = settings.map(|settings| Box::new(Home::set_up(kept, settings, secrets, at)));
+        self.edge.realm = self.home.as_ref().and_then(|home| home.realm()).map(Into::into);
+        self.edge.trusted = settings.map(|settings| settings.trusted.clone()).unwrap_or_default();
+        self.stateful.serve_home(self.home.is_some());
+        self.remember_refusals();
+    }
+
+    /// Takes over which pools have queues, by their number.
+    fn set_queues(&mut self, wanted: Vec<Option<Arc<QueueSetup>>>) {
+        if wanted.iter().all(Option::is_none) && self.queues.is_none() {
+            return;
+        }
+        let secret = self.home_secret;
+        let queues = self.queues.get_or_insert_with(|| Box::new(Queues::new(secret)));
+        let is_needed = queues.configure(wanted, self.place.1);
+        self.balancer.keep_first_answers(queues.has_any());
+        if !is_needed {
+            self.queues = None;
+        }
     }
 
     /// From when on requests are forwarded with transactions, copies of INVITEs that were refused are, too.
-    pub(crate) fn remember_refusals(&mut self) {
+    fn remember_refusals(&mut self) {
         if self.has_transactions() {
             let secret = self.home_secret;
             self.edge.refusals.get_or_insert_with(|| Box::new(Refusals::new(secret)));
@@ -129,7 +149,7 @@ impl Shard {
 
     /// Changes the secrets of new tokens. The calls in the table keep the branches that they began with: a CANCEL
     /// or a retransmission has to match what its node knows (RFC 3261 §16.11).
-    fn set_tokens(&mut self, tokens: &crate::Tokens) {
+    fn set_tokens(&mut self, tokens: &Tokens) {
         if !self.edge.tokens.same_key(tokens) {
             self.edge.rekeyed = Some(self.edge.now);
         }

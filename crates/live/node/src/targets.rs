@@ -136,7 +136,8 @@ pub(crate) fn refreshes_target(method: Method) -> bool {
 mod tests {
     use super::*;
     use crate::TokenKey;
-    use crate::token::route::{Kept, RouteToken, TokenOwner};
+    use crate::token::owner::TokenOwner;
+    use crate::token::route::{Kept, RouteToken};
     use balance::NodeId;
     use core::time::Duration;
     use testkit::TestRequest;

@@ -1,34 +1,16 @@
 //! Is a request valid (RFC 3261 §16.3)? The same for every way of forwarding.
 
 use crate::record::wants_record_route;
+use crate::rejection::{Refused, refused};
 use crate::route::RouteInfo;
 use crate::token::branch::{self, Routing};
 use crate::{Tokens, Topology};
-use base::{Instant, Transport};
+use base::Transport;
 use wire::{Message, Method, Via, scheme_of};
 
 /// URI schemes that whoever is behind us may understand (RFC 3261 §16.3 step 2): the request goes there whatever the URI
 /// says.
 const SCHEMES: [&[u8]; 4] = [b"sip", b"sips", b"tel", b"urn"];
-
-/// A refusal of our own in place of forwarding: status and reason phrase.
-#[derive(Clone, Copy)]
-pub(crate) struct Refused {
-    pub(crate) status: u16,
-    pub(crate) reason: &'static str,
-    /// Seconds of Retry-After (RFC 3261 §20.33).
-    pub(crate) retry_after: Option<u64>,
-}
-
-pub(crate) const fn refused(status: u16, reason: &'static str) -> Refused {
-    Refused { status, reason, retry_after: None }
-}
-
-/// What a new request gets from a process that has stopped by `end` (§21.5.4).
-pub(crate) fn refused_until(end: Instant, now: Instant) -> Refused {
-    let seconds = end.saturating_since(now).as_secs() + 1;
-    Refused { retry_after: Some(seconds), ..refused(503, "Service Unavailable") }
-}
 
 /// The longest payload of a UDP datagram over IPv4, in bytes: 65,535 less the headers of IP and UDP. It is the limit for
 /// IPv6 too, since whoever takes a request over the one may forward it over the other.

@@ -2,11 +2,13 @@
 //! transaction and without.
 
 use crate::edge::Edge;
-use crate::forward::stateful::Contact;
+use crate::forward::contacts::Contact;
 use crate::record::{initiator_target, record, wants_record_route};
 use crate::route::{RouteInfo, edit_hop, max_breadth};
+use crate::targets::Refreshed;
 use crate::token::Tokens;
-use crate::token::route::{Kept, RouteToken, TokenOwner};
+use crate::token::owner::TokenOwner;
+use crate::token::route::{Kept, RouteToken};
 use crate::topology::node_id;
 use ::route::Rule;
 use base::Flow;
@@ -42,6 +44,35 @@ pub(crate) struct Onward<'a> {
     pub(crate) stay: Stay,
     /// Of a request that begins something: whether its transaction is kept here.
     pub(crate) keeps: Option<bool>,
+}
+
+impl Onward<'_> {
+    /// As it came, from one hop to the other, for a proxy.
+    pub(crate) fn of(from: Flow, hop: Flow, stay: Stay) -> Self {
+        let (element, rule, contact, breadth, keeps) = (TokenOwner::Proxy, None, None, None, None);
+        Self { from, hop, element, rule, contact, breadth, stay, keeps }
+    }
+}
+
+/// What the response to a request tells of where the parties of a dialog are reached.
+#[derive(Clone, Copy)]
+pub(crate) struct Refresh {
+    /// Whether the side that began the dialog sent the request.
+    pub(crate) by_initiator: bool,
+    /// Where the request's sender is reached once it is accepted.
+    pub(crate) sender: Option<Refreshed>,
+    /// [`Tokens::target_hash`] of where its receiver is reached, as far as is known: by the Request-URI, or by the
+    /// response before.
+    pub(crate) receiver: Option<u32>,
+    /// Whether two responses have named different places: the token of one of them does not lead to the other's.
+    pub(crate) has_varied: bool,
+}
+
+impl Refresh {
+    /// What changes nothing by itself.
+    pub(crate) fn of(by_initiator: bool) -> Self {
+        Self { by_initiator, sender: None, receiver: None, has_varied: false }
+    }
 }
 
 /// Whether a token could lead the requests of a dialog. Of a proxy's, only the tags tell the sides apart: what a caller of RFC 2543

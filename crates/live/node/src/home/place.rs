@@ -1,13 +1,14 @@
 //! Where a client is that authenticates, and whether its user is known there.
 
-use super::authenticate::limited;
+use super::services::Home;
 use super::waiting::Pending;
-use super::{Asked, AtHome, Known};
-use crate::examine::Facts;
-use crate::reply::Halt;
-use crate::{Shard, ShardEvent};
+use crate::arrival::Arrival;
+use crate::progress::{Progress, Stage};
+use crate::question::Asked;
+use crate::rejection::Rejection;
+use crate::step::Step;
 use ::route::Network;
-use base::{Flow, Outbox, UnixTime};
+use base::{Flow, UnixTime};
 use digest_auth::{Judgement, Place, Refusal};
 use location::{Aor, Ask, Authorization, Record};
 use std::net::{IpAddr, SocketAddr};
@@ -55,31 +56,26 @@ fn home_of(record: &Record, date: UnixTime, place: Place) -> Option<IpAddr> {
     place.edge.filter(|_| live.iter().any(|&(origin, _)| through_edge(origin)))
 }
 
-impl Shard {
+impl Home {
     /// A user has no try left at the place of this request. The user's bindings may say that the user is at home there: what
     /// was known of users is lost with the process, and what is in the store is not.
     pub(super) fn ask_for_home(
         &mut self,
-        (flow, message): (Flow, &Message<'_>),
-        facts: &Facts<'_>,
-        (refusal, user): (Refusal, Box<[u8]>),
-        known: &mut Known,
-        out: &mut Outbox<ShardEvent>,
-    ) -> Result<AtHome, Halt> {
-        let Some(home) = &mut self.home else { return Ok(AtHome::GoesOn) };
-        let (_, place) = client(flow, message, &home.trusted);
-        let party = if facts.is_for_registrar { message.to() } else { message.from() };
+        step: &mut Step<'_>,
+        arrival: &Arrival<'_>,
+        (refusal, user, party): (Refusal, Box<[u8]>, &[u8]),
+        progress: &mut Progress,
+    ) -> Result<Stage, Rejection> {
+        let (_, place) = client(arrival.flow, arrival.message, &self.trusted);
         let aor = NameAddr::parse(party).and_then(|party| Aor::of(party.uri));
-        let aor = aor.filter(|aor| home.is_address_of(&user, aor));
-        let authenticator = home.authenticator.as_mut().filter(|_| !known.has_looked_up);
-        let may_ask = authenticator.is_some_and(|of| of.may_ask(self.edge.now, place));
-        let Some(aor) = aor.filter(|_| may_ask) else {
-            self.count_limited(refusal);
-            return Err(limited(refusal).into());
-        };
-        let known = Known { has_looked_up: true, ..core::mem::take(known) };
-        self.ask(flow, message, (Asked::Location(Ask::Read(aor)), Pending::Place(user), known), out)?;
-        Ok(AtHome::Done)
+        let aor = aor.filter(|aor| self.is_address_of(&user, aor));
+        let authenticator = self.authenticator.as_mut().filter(|_| !progress.has_looked_up);
+        let may_ask = authenticator.is_some_and(|of| of.may_ask(step.edge.now, place));
+        let Some(aor) = aor.filter(|_| may_ask) else { return Err(self.limited(refusal)) };
+        progress.has_looked_up = true;
+        let asked = (Asked::Location(Ask::Read(aor)), Pending::Place(user));
+        self.ask(step, (arrival.flow, arrival.message), asked, progress)?;
+        Ok(Stage::Done)
     }
 
     /// The bindings of a user who has no try left are known: a live one from here lets the request be judged.
@@ -87,29 +83,22 @@ impl Shard {
         &mut self,
         (flow, message): (Flow, &Message<'_>),
         (user, record, date): (&[u8], Option<Record>, UnixTime),
-        known: Known,
-        out: &mut Outbox<ShardEvent>,
-    ) -> Result<(), Halt> {
-        if let Some(home) = &mut self.home
-            && let Some(authenticator) = &mut home.authenticator
-        {
-            let (_, place) = client(flow, message, &home.trusted);
+    ) {
+        if let Some(authenticator) = &mut self.authenticator {
+            let (_, place) = client(flow, message, &self.trusted);
             if let Some(address) = record.and_then(|record| home_of(&record, date, place)) {
                 authenticator.learn(address, user);
             }
         }
-        self.take_request(flow, message, known, out)
     }
 
-    /// Takes what another shard of this process has found out about passwords ([`ShardEvent::Judged`]).
+    /// Takes what another shard of this process has found out about passwords ([`ShardEvent::Judged`](crate::ShardEvent::Judged)).
     pub(crate) fn hear(&mut self, judgement: Judgement) {
-        if let Some(authenticator) = self.home.as_mut().and_then(|home| home.authenticator.as_mut()) {
+        if let Some(authenticator) = &mut self.authenticator {
             authenticator.hear(judgement);
         }
     }
-}
 
-impl super::Home {
     /// Whether an address-of-record is that of a user of the realm.
     fn is_address_of(&self, user: &[u8], aor: &Aor) -> bool {
         let Some(authenticator) = &self.authenticator else { return false };

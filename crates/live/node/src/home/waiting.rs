@@ -1,7 +1,7 @@
 //! Requests that wait for the answer of a store, within bounds.
 
-use super::Known;
-use base::{Flow, Instant};
+use crate::progress::Waiter;
+use base::Instant;
 use core::time::Duration;
 use digest_auth::{Claim, Role};
 use location::Registration;
@@ -29,22 +29,19 @@ pub(crate) enum Pending {
     Location,
 }
 
-/// A request that waits.
-pub(crate) struct Waiter {
-    pub(crate) key: TransactionKey,
-    pub(crate) flow: Flow,
-    pub(crate) bytes: Box<[u8]>,
-    pub(crate) pending: Pending,
-    /// What is known of it already.
-    pub(crate) known: Known,
+/// A request that waits for an answer.
+struct Entry {
+    key: TransactionKey,
+    waiter: Waiter,
+    pending: Pending,
     /// Its CANCEL came meanwhile.
-    pub(crate) is_cancelled: bool,
+    is_cancelled: bool,
     until: Instant,
 }
 
 /// All that wait, by the number of their question. Numbers only go up, so the first is the oldest.
 pub(crate) struct Waiting {
-    waiters: BTreeMap<u64, Waiter>,
+    waiters: BTreeMap<u64, Entry>,
     numbers: BTreeMap<TransactionKey, u64>,
     last: u64,
     bytes: usize,
@@ -59,7 +56,7 @@ impl Waiting {
 
     /// The requests that wait, as they came in.
     pub(crate) fn requests(&self) -> impl ExactSizeIterator<Item = &[u8]> {
-        self.waiters.values().map(|waiter| &*waiter.bytes)
+        self.waiters.values().map(|entry| &*entry.waiter.bytes)
     }
 
     /// Whether one more request of this length may wait.
@@ -71,16 +68,15 @@ impl Waiting {
     pub(crate) fn insert(
         &mut self,
         now: Instant,
-        (key, flow, bytes): (TransactionKey, Flow, Box<[u8]>),
+        key: TransactionKey,
+        waiter: Waiter,
         pending: Pending,
-        known: Known,
     ) -> u64 {
         self.last += 1;
-        self.bytes += bytes.len();
+        self.bytes += waiter.bytes.len();
         self.numbers.insert(key, self.last);
         let until = now + PATIENCE;
-        let waiter = Waiter { key, flow, bytes, pending, known, is_cancelled: false, until };
-        self.waiters.insert(self.last, waiter);
+        self.waiters.insert(self.last, Entry { key, waiter, pending, is_cancelled: false, until });
         self.last
     }
 
@@ -91,26 +87,26 @@ impl Waiting {
 
     /// The caller has hung up; false if the transaction does not wait.
     pub(crate) fn cancel(&mut self, key: TransactionKey) -> bool {
-        let waiter = self.numbers.get(&key).and_then(|number| self.waiters.get_mut(number));
-        waiter.map(|waiter| waiter.is_cancelled = true).is_some()
+        let entry = self.numbers.get(&key).and_then(|number| self.waiters.get_mut(number));
+        entry.map(|entry| entry.is_cancelled = true).is_some()
     }
 
-    /// The request whose question has been answered; none if it waits no more.
-    pub(crate) fn take(&mut self, number: u64) -> Option<Waiter> {
-        let waiter = self.waiters.remove(&number)?;
-        self.numbers.remove(&waiter.key);
+    /// The request whose question has been answered, and whether it has been cancelled; none if it waits no more.
+    pub(crate) fn take(&mut self, number: u64) -> Option<(Waiter, Pending, bool)> {
+        let Entry { key, waiter, pending, is_cancelled, .. } = self.waiters.remove(&number)?;
+        self.numbers.remove(&key);
         self.bytes -= waiter.bytes.len();
-        Some(waiter)
+        Some((waiter, pending, is_cancelled))
     }
 
     /// The next request that has waited too long.
-    pub(crate) fn expired(&mut self, now: Instant) -> Option<Waiter> {
-        let (&number, _) = self.waiters.first_key_value().filter(|(_, waiter)| waiter.until <= now)?;
+    pub(crate) fn expired(&mut self, now: Instant) -> Option<(Waiter, Pending, bool)> {
+        let (&number, _) = self.waiters.first_key_value().filter(|(_, entry)| entry.until <= now)?;
         self.take(number)
     }
 
     /// When the next one has waited too long.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.waiters.first_key_value().map(|(_, waiter)| waiter.until)
+        self.waiters.first_key_value().map(|(_, entry)| entry.until)
     }
 }

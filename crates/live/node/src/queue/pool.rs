@@ -1,7 +1,7 @@
 //! The queue of one pool at one shard: its members, what they can take, and who waits for them.
 
 use super::measured::Measured;
-use super::{Announced, HALF_T1, Waiter};
+use crate::progress::Waiter;
 use balance::{Balancer, CallKey, FirstAnswer, NodeId, PoolId, Slot, Weights};
 use base::Instant;
 use core::time::Duration;
@@ -11,6 +11,19 @@ use elastic::queue::{
 };
 use std::collections::BTreeMap;
 use transaction::TransactionKey;
+
+/// Half of T1: a caller that is not answered by then will soon send its INVITE again (RFC 3261 §17.1.1.2). Who may wait for
+/// longer is told so by 100 (§17.2.1: within 200 ms).
+const HALF_T1: Duration = Duration::from_millis(250);
+
+/// What a member has announced.
+pub(crate) struct Announced {
+    /// Who it was.
+    pub(super) id: NodeId,
+    pub(super) at: Instant,
+    /// Calls a second, from all shards together.
+    pub(super) capacity: f64,
+}
 
 /// A queue in front of a pool.
 #[derive(Clone, PartialEq, Debug)]

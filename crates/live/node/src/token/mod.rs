@@ -10,6 +10,8 @@
 
 pub(crate) mod branch;
 pub(crate) mod clock;
+pub(crate) mod copies;
+pub(crate) mod owner;
 pub(crate) mod route;
 mod text;
 

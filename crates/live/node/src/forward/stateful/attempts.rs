@@ -1,17 +1,13 @@
 //! Which member of a pool a request goes to, and which one next when that has failed.
 
-use super::editor::{Received, Way, Wire};
-use super::moves::{Moved, SECOND};
-use crate::Routes;
-use crate::forward::Stay;
-use crate::queue::Queues;
+use super::assigned::{Assigned, SECOND};
+use super::form::{Assigner, UNHEARD_REPEATS, Wire};
+use super::received::{Received, Way};
 use ::proxy::{Attempt, ProxyEvent, ProxyRefusal, Router};
-use ::route::{Budget, BudgetSettings, Dialogs, Failover, Fork, Outcome, Pools, Target};
-use arrayvec::ArrayVec;
-use balance::{Balancer, Decision, PoolId, Request, Slot};
-use base::{Flow, Instant};
+use ::route::{Fork, Outcome};
+use balance::{Decision, PoolId, Request, Slot};
+use base::Flow;
 use core::time::Duration;
-use std::sync::Arc;
 use wire::Method;
 
 /// How long a member that the network calls unreachable is the last to be asked.
@@ -19,123 +15,6 @@ const PAUSE: Duration = Duration::from_secs(32);
 
 /// Most members that a request is sent to one after the other because they fail: nobody waits for more.
 const MOST: usize = 8;
-
-/// Most members that a request can be sent to: as many as it can have branches.
-const MOST_FORKED: usize = 15;
-
-/// How often a request is sent again to an address that is no next hop and that nothing came from: enough for a loss or
-/// two, and what somebody else pays who was named there without being asked.
-pub(super) const UNHEARD_REPEATS: u8 = 2;
-
-/// A request that a member of a pool gets, and the next one if that fails.
-pub(crate) struct Assigned {
-    /// What it is to the balancer, but for the Call-ID, which is in the message.
-    pub(crate) request: Request<'static>,
-    pub(crate) dialogs: Dialogs,
-    pub(crate) stay: Stay,
-    /// Nobody else is to get it: it belongs to a dialog, or its Route names the member.
-    pub(crate) is_fixed: bool,
-    /// The rule that it goes by, as the table had it then.
-    pub(crate) rule: Option<(Arc<Routes>, usize)>,
-    /// To how many members at once.
-    pub(crate) fork: Fork,
-    /// How long a group of members rings before the next one does.
-    pub(crate) ring_time: Duration,
-    /// Who has got it, or does next. Without forking the present one is the last; with forking each has its branch.
-    pub(crate) tried: ArrayVec<Slot, MOST_FORKED>,
-    /// How many pools it was sent to.
-    pub(crate) pools: u8,
-    /// When it went to the present one.
-    pub(crate) since: Instant,
-    /// Which attempt has failed last, and how.
-    pub(crate) failed: Option<(Attempt, Outcome)>,
-    /// How long the first one may be silent before a second one gets it as well.
-    pub(crate) patience: Option<Duration>,
-    /// Whether a second one has.
-    pub(crate) moved: Option<Moved>,
-}
-
-impl Assigned {
-    fn pools(&self) -> Option<&Pools> {
-        self.rule.as_ref().and_then(|(routes, rule)| routes.pools(*rule))
-    }
-
-    /// The pools that are tried after the present one.
-    fn others(&self) -> Vec<PoolId> {
-        let order = self.pools().into_iter().flat_map(|pools| pools.order(self.request.key.0)).map(PoolId);
-        let rest: Vec<_> = order.skip_while(|pool| *pool != self.request.pool).skip(1).collect();
-        rest
-    }
-
-    /// The pools that a request may be tried in: the present one, and those after it that its rule lets it go on to.
-    fn pools_left(&self, outcome: Outcome) -> Vec<PoolId> {
-        let present = self.request.pool;
-        let others = if self.goes_on(outcome) { self.others() } else { Vec::new() };
-        [present].into_iter().chain(others).collect()
-    }
-
-    /// Of a request that forks: the pools whose members may get it as the next group, the present one first where its members
-    /// are tried one by one. What a member answers makes no difference: that is what they ring for.
-    fn pools_ahead(&self) -> impl Iterator<Item = PoolId> + use<> {
-        let present = (self.fork == Fork::Sequential).then_some(self.request.pool);
-        let may_go_on = self.pools().is_some_and(|pools| self.pools < pools.failover.attempts);
-        let others = if may_go_on { self.others() } else { Vec::new() };
-        present.into_iter().chain(others)
-    }
-
-    fn goes_on(&self, outcome: Outcome) -> bool {
-        self.pools().is_some_and(|pools| pools.failover.goes_on(outcome, self.pools))
-    }
-}
-
-/// How many requests may be tried again, by rule; last, for those without one.
-pub(crate) struct Budgets(Vec<Budget>);
-
-impl Default for Budgets {
-    fn default() -> Self {
-        Self(vec![Budget::new(BudgetSettings::default())])
-    }
-}
-
-impl Budgets {
-    /// Takes over those of the rules; `shards` share them.
-    pub(crate) fn configure(&mut self, routes: &Routes, shards: usize) {
-        let of_rule = |rule: &::route::Rule| match &rule.target {
-            Target::Pools(pools) => pools.failover.budget,
-            Target::RequestUri | Target::Location | Target::Answer(_) | Target::Silence => {
-                BudgetSettings::default()
-            }
-        };
-        let rules = routes.table.rules().iter().map(of_rule);
-        let all = rules.chain([Failover::default().budget]).map(|budget| budget.share(shards));
-        let mut kept = core::mem::take(&mut self.0).into_iter();
-        self.0 = all
-            .map(|settings| match kept.next() {
-                Some(mut budget) => {
-                    budget.configure(settings);
-                    budget
-                }
-                None => Budget::new(settings),
-            })
-            .collect();
-    }
-
-    pub(crate) fn of(&mut self, rule: Option<usize>) -> &mut Budget {
-        let last = self.0.len() - 1;
-        &mut self.0[rule.map_or(last, |rule| rule.min(last))]
-    }
-}
-
-/// Says where requests go: to the members that the balancer chooses.
-pub(crate) struct Assigner<'a> {
-    pub(crate) now: Instant,
-    pub(crate) balancer: &'a mut Balancer,
-    /// Who of a pool has room for what another member leaves unanswered.
-    pub(crate) queues: Option<&'a mut Queues>,
-    /// The ways to the members, by slot.
-    pub(crate) members: &'a [Flow],
-    pub(crate) budgets: &'a mut Budgets,
-}
 
 impl Assigner<'_> {
     /// The next one that a request is tried with, at this attempt, after the one before has failed.

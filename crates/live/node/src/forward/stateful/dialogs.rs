@@ -2,11 +2,11 @@
 //! their BYE, their session timers are watched (RFC 4028 §8), and what becomes of each is told once.
 
 use crate::edge::Edge;
-use crate::reply::{Halt, Own};
+use crate::rejection::{Own, Refused, Rejection, refused};
 use crate::route::Target;
 use crate::token::Tokens;
 use crate::token::route::Held;
-use crate::validate::{LARGEST, Refused, check_room, refused};
+use crate::validate::{LARGEST, check_room};
 use ::dialog::session_timer::{Asked, Forwarded, SessionTimer, TooSmall};
 use ::dialog::{
     About, CallCounts, CallEvent, CallSettings, Calls, DialogKey, Ends, ForwardedBye, HangUp, Heard, Invited,
@@ -123,7 +123,7 @@ impl Dialogs {
     }
 
     /// Whether a request may begin a call: there is room for it, and it does not ask for too short a session.
-    pub(crate) fn check(&self, edge: &Edge, message: &Message<'_>) -> Result<(), Halt> {
+    pub(crate) fn check(&self, edge: &Edge, message: &Message<'_>) -> Result<(), Rejection> {
         let call = call_hash(&edge.tokens, message.call_id(), message.from_tag());
         if message.call_id().len() + message.from_tag().map_or(0, <[u8]>::len) > LONGEST_NAME {
             return Err(refused(400, "Call-ID Too Long").into());
@@ -139,7 +139,7 @@ impl Dialogs {
         message: &Message<'_>,
         from: SocketAddr,
         (rule, pool): (Option<usize>, Option<u16>),
-    ) -> Result<Tracked, Halt> {
+    ) -> Result<Tracked, Rejection> {
         let session = self.session_of(message)?;
         let call = call_hash(&edge.tokens, message.call_id(), message.from_tag());
         let rule = rule.map_or("", |rule| &edge.routes.rule(rule).name);
@@ -166,7 +166,7 @@ impl Dialogs {
         message: &Message<'_>,
         from: SocketAddr,
         (held, proof): (&Held, Proof),
-    ) -> Result<Option<Box<Tracked>>, Halt> {
+    ) -> Result<Option<Box<Tracked>>, Rejection> {
         let method = message.method().unwrap_or(Method::Other);
         let refreshes = matches!(method, Method::Invite | Method::Update);
         let session = if refreshes { self.session_of(message)? } else { Forwarded::default() };
@@ -343,14 +343,16 @@ impl Dialogs {
     }
 
     /// RFC 4028 §8.1, of a session refresh request.
-    fn session_of(&self, message: &Message<'_>) -> Result<Forwarded, Halt> {
+    fn session_of(&self, message: &Message<'_>) -> Result<Forwarded, Rejection> {
         check_room(message, SESSION_MAX)?;
         let asked = Asked {
             supports: message.supports("timer"),
             expires: message.session_expires().map(|(seconds, _)| seconds),
             least: message.min_se().map(|(seconds, _)| seconds),
         };
-        self.session.request(asked).map_err(|TooSmall(least)| Halt::Answered(Own::SessionTooShort(least)))
+        self.session
+            .request(asked)
+            .map_err(|TooSmall(least)| Rejection::Answered(Own::SessionTooShort(least)))
     }
 }
 

@@ -1,188 +1,27 @@
 //! Messages as bytes: how the proxy's core reads, makes and edits them.
 
-use super::attempts::{Assigned, Assigner};
-use super::dialogs::{Dialogs as KeptDialogs, Tracked, bye};
-use super::located::Located;
-use crate::Drop;
-use crate::edge::Edge;
+use super::assigned::Assigned;
+use super::dialogs::bye;
+use super::form::{Editor, Wire};
+use super::received::{Received, Way};
+use crate::counters::Drop;
 use crate::failure::{Failure, FailureCause};
-use crate::forward::{Onward, Stay};
+use crate::forward::onward::{Onward, Refresh};
 use crate::record::hand_over;
 use crate::reply::{self, own_tag};
 use crate::route::Target;
 use crate::targets::{Refreshed, Side, refreshes_target};
 use crate::token::branch::{HopBranch, Transaction, peek_listener};
-use crate::token::route::TokenOwner;
+use crate::token::owner::TokenOwner;
 use crate::validate::LARGEST;
 use ::dialog::{HangUp, Side as Party};
-use ::proxy::{Form, Medium, NewBranch, Sink};
-use ::route::Dialogs;
+use ::proxy::{Medium, NewBranch};
 use balance::{CallKey, Request};
-use base::{Flow, Outbox};
-use std::cell::Cell;
+use base::Flow;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use transaction::{Bytes, Keys, Packet, Sending, TransactionKey, TransportKind, UNLIMITED_REPEATS};
+use transaction::{Bytes, Keys, Packet, TransactionKey, TransportKind, UNLIMITED_REPEATS};
 use wire::{Message, Method, request_source_target, response_target};
-
-/// Messages as bytes.
-pub(crate) enum Wire {}
-
-impl Form for Wire {
-    type Message = Packet;
-    type Request = Received;
-    type Call = CallKey;
-    type Hop = Flow;
-    type Medium<'a> = Editor<'a>;
-    type Router<'a> = Assigner<'a>;
-}
-
-/// A request that came in, as it is kept until it is answered.
-pub(crate) struct Received {
-    /// Exactly the message. What is forwarded shares it.
-    pub(crate) bytes: Arc<[u8]>,
-    pub(crate) call: CallKey,
-    /// What it came by.
-    pub(crate) flow: Flow,
-    /// Where its responses go (§18.2.2).
-    pub(crate) back: Flow,
-    pub(crate) way: Way,
-    /// Hash of the routing decision, for our Via (RFC 5393 §4.2).
-    pub(crate) routing: u32,
-    /// Its Max-Breadth (RFC 5393 §5.3.2): every request is asked for it, and need not be read again for that.
-    pub(crate) breadth: u8,
-    /// What its response may change in the dialog that it belongs to or begins.
-    pub(crate) refresh: Refresh,
-    /// What the balancer has taken note of it as, but for the Call-ID, which is in the message.
-    pub(crate) noted: Option<Box<Request<'static>>>,
-    /// What is known of its call, where the state of dialogs is kept.
-    pub(crate) tracked: Option<Box<Tracked>>,
-    /// Its sender has proved to know a password.
-    pub(crate) is_genuine: bool,
-    /// Bytes of provisional responses that went back for it.
-    pub(crate) told: Cell<u32>,
-}
-
-/// What the response to a request tells of where the parties of a dialog are reached.
-#[derive(Clone, Copy)]
-pub(crate) struct Refresh {
-    /// Whether the side that began the dialog sent the request.
-    pub(crate) by_initiator: bool,
-    /// Where the request's sender is reached once it is accepted.
-    pub(crate) sender: Option<Refreshed>,
-    /// [`Tokens::target_hash`] of where its receiver is reached, as far as is known: by the Request-URI, or by the
-    /// response before.
-    pub(crate) receiver: Option<u32>,
-    /// Whether two responses have named different places: the token of one of them does not lead to the other's.
-    pub(crate) has_varied: bool,
-}
-
-impl Refresh {
-    /// What changes nothing by itself.
-    pub(crate) fn of(by_initiator: bool) -> Self {
-        Self { by_initiator, sender: None, receiver: None, has_varied: false }
-    }
-}
-
-/// Where a request goes.
-pub(crate) enum Way {
-    /// Where its Route or Request-URI says, and whether that is known to want it.
-    There(Flow, bool),
-    /// To a member of a pool.
-    Pool(Box<Assigned>),
-    /// To the contacts of a user.
-    Contacts(Box<Located>),
-}
-
-/// Where the responses to a request go (§18.2.2): to where it came from, if its Via leads nowhere, or out of every family that
-/// there is.
-pub(super) fn way_back(edge: &Edge, message: &Message<'_>, flow: Flow) -> Flow {
-    let target = request_source_target(message.top_via(), flow.peer);
-    target.and_then(|target| edge.topology.way_to(flow.listener, target)).unwrap_or(flow)
-}
-
-impl Received {
-    /// Whose token its Record-Route has: where the requests of a dialog go to the member that it began with, a pool's.
-    fn element(&self) -> TokenOwner {
-        match &self.way {
-            Way::Pool(assigned) if assigned.dialogs == Dialogs::Member => TokenOwner::Pool,
-            Way::Pool(_) | Way::There(..) | Way::Contacts(_) => TokenOwner::Proxy,
-        }
-    }
-
-    /// Whether it begins something, of which one proxy of a chain keeps the transaction.
-    fn begins(&self) -> bool {
-        match &self.way {
-            Way::Pool(assigned) => !matches!(assigned.request.method, Method::Ack | Method::Cancel),
-            // Whoever is behind us keeps no state of a call to a user: this one does.
-            Way::There(..) | Way::Contacts(_) => false,
-        }
-    }
-
-    /// Whether we stay on the way of the dialog that it begins.
-    fn stay(&self) -> Stay {
-        match &self.way {
-            Way::Pool(assigned) => assigned.stay,
-            Way::There(..) | Way::Contacts(_) if self.tracked.is_some() => Stay::WithDialogs,
-            Way::There(..) | Way::Contacts(_) => Stay::WithTransactions,
-        }
-    }
-
-    /// Takes note of a response that goes back to `to`; returns how often timers may repeat it.
-    fn tell(&self, edge: &Edge, to: SocketAddr, status: u16, length: usize) -> u8 {
-        let told = self.told.get();
-        if status < 200 {
-            self.told.set(told.saturating_add(length as u32));
-        }
-        if status < 300 {
-            // No timer repeats it.
-            return UNLIMITED_REPEATS;
-        }
-        edge.allowance((self.flow.peer, to), self.is_genuine, self.bytes.len()).repeats(told as usize, length)
-    }
-
-    /// The message again.
-    fn message(&self) -> Message<'_> {
-        wire::scan(&self.bytes).expect("it was read when it came in")
-    }
-}
-
-/// What leaves.
-pub(crate) struct Out<'a, E>(pub(crate) &'a mut Outbox<E>);
-
-impl<E> Sink<Packet> for Out<'_, E> {
-    fn send(&mut self, packet: &Packet, _: Sending) {
-        self.0.send(packet.flow, |buffer| {
-            let start = buffer.len();
-            packet.bytes.write(buffer);
-            debug_assert!(buffer.len() - start <= LARGEST, "what does not fit was refused");
-        });
-    }
-}
-
-/// What the editing of a message leaves to be done.
-pub(crate) struct Notes {
-    /// Who sent the message in hand.
-    pub(crate) source: SocketAddr,
-    /// A host name that the requests of a dialog will go to: it is asked for now, since an ACK does not come again.
-    pub(crate) look_up: Option<(Vec<u8>, Option<u16>)>,
-    /// Requests that were answered here with a failure, if they are to be told of.
-    pub(crate) failures: Vec<Failure>,
-}
-
-impl Default for Notes {
-    fn default() -> Self {
-        Self { source: SocketAddr::from(([0; 4], 0)), look_up: None, failures: Vec::new() }
-    }
-}
-
-/// Edits messages with what the shard knows at its edge.
-pub(crate) struct Editor<'a> {
-    pub(crate) edge: &'a mut Edge,
-    pub(crate) keys: &'a Keys,
-    pub(crate) notes: &'a mut Notes,
-    pub(crate) dialogs: Option<&'a mut KeptDialogs>,
-}
 
 impl Editor<'_> {
     /// What a response tells of where the parties are reached.
@@ -241,7 +80,12 @@ impl Editor<'_> {
     }
 }
 
-impl Editor<'_> {
+impl<'a> Editor<'a> {
+    /// The request in hand, if it is this one.
+    fn in_hand(&self, request: &Received) -> Option<&'a Message<'a>> {
+        self.in_hand.filter(|message| *message.bytes() == *request.bytes)
+    }
+
     /// The most bytes of a response of our own, to be sent there.
     fn longest(&self, request: &Received, to: SocketAddr, status: u16) -> usize {
         let length = request.bytes.len();
@@ -267,7 +111,14 @@ impl Medium<Wire> for Editor<'_> {
         hop: Flow,
         branch: Option<NewBranch>,
     ) -> (Packet, TransactionKey) {
-        let message = request.message();
+        let read;
+        let message = match self.in_hand(request) {
+            Some(message) => message,
+            None => {
+                read = request.message();
+                &read
+            }
+        };
         let (rule, contact) = match &request.way {
             Way::There(..) => (None, None),
             Way::Pool(assigned) => (assigned.rule.as_ref(), None),
@@ -285,23 +136,23 @@ impl Medium<Wire> for Editor<'_> {
         };
         let (routing, listener) = (request.routing, request.flow.listener as u8);
         let (receiver, by_initiator) = (0, request.refresh.by_initiator);
-        let branch_at = self.edge.edit_onward(&message, &onward, |tokens, via| {
+        let branch_at = self.edge.edit_onward(message, &onward, |tokens, via| {
             if let Some(branch) = branch {
                 tokens.write_proxy_branch(listener, routing, branch.serial, via);
             } else {
                 let from = onward.from.peer;
                 let target = request_source_target(message.top_via(), from).unwrap_or(from);
-                let of = Transaction::new(&message, message.top_via(), target);
+                let of = Transaction::new(message, message.top_via(), target);
                 let branch = HopBranch { listener, routing, receiver, by_initiator };
                 tokens.write_hop_branch(branch, &of, via);
             }
         });
         if let Some(tracked) = &request.tracked {
-            tracked.edit_request(&message, &mut self.edge.edits);
+            tracked.edit_request(message, &mut self.edge.edits);
         }
         let name = message.cseq().method_name.of(message.bytes());
         let key = self.keys.client(&self.edge.scratch[branch_at], message.cseq().method, name);
-        let bytes = Bytes::Edited(Arc::clone(&request.bytes), self.edge.edits.patch(&message));
+        let bytes = Bytes::Edited(Arc::clone(&request.bytes), self.edge.edits.patch(message));
         (Packet::new(bytes, hop), key)
     }
 
@@ -342,6 +193,9 @@ impl Medium<Wire> for Editor<'_> {
         let mut bytes = Vec::with_capacity(response.bytes().len());
         self.edge.edits.render(response, &mut bytes);
         let status = response.status().unwrap_or_default();
+        if let Some(request) = asked.filter(|_| (200..300).contains(&status)) {
+            request.end(false);
+        }
         let repeats = asked.map_or(UNLIMITED_REPEATS, |of| of.tell(self.edge, to, status, bytes.len()));
         Some(Packet { repeats, ..Packet::new(bytes, flow) })
     }
@@ -374,10 +228,17 @@ impl Medium<Wire> for Editor<'_> {
     }
 
     fn respond(&mut self, request: &Received, status: u16) -> Option<Packet> {
-        let message = request.message();
-        let tag = own_tag(&self.edge.tokens, &message);
+        let read;
+        let message = match self.in_hand(request) {
+            Some(message) => message,
+            None => {
+                read = request.message();
+                &read
+            }
+        };
+        let tag = own_tag(&self.edge.tokens, message);
         let mut bytes = Vec::with_capacity(request.bytes.len());
-        wire::write_response(&message, request.flow.peer, status, reason(status), &tag, &[], &mut bytes);
+        wire::write_response(message, request.flow.peer, status, reason(status), &tag, &[], &mut bytes);
         let to = request.back.peer;
         if bytes.len() > self.longest(request, to, status) {
             if status >= 200 {
@@ -390,7 +251,7 @@ impl Medium<Wire> for Editor<'_> {
         }
         if status >= 300 && self.edge.settings.tell_failures {
             let cause = FailureCause::Refused { status, reason: reason(status) };
-            self.notes.failures.push(Failure::new(Some(&message), request.flow.peer, cause));
+            self.notes.failures.push(Failure::new(Some(message), request.flow.peer, cause));
         }
         let repeats = request.tell(self.edge, to, status, bytes.len());
         Some(Packet { repeats, ..Packet::new(bytes, request.back) })
@@ -408,6 +269,7 @@ impl Medium<Wire> for Editor<'_> {
     }
 
     fn concluded(&mut self, request: &Received, status: u16, is_own: bool) {
+        request.end(is_own);
         if let (Some(tracked), Some(dialogs)) = (&request.tracked, self.dialogs.as_deref_mut()) {
             dialogs.concluded(self.edge.now, tracked, status, is_own);
         }

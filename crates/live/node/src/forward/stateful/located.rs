@@ -1,26 +1,11 @@
 //! The contacts of an address-of-record, as the targets of a request (RFC 3261 §16.5).
 
-use crate::Routes;
-use crate::edge::Edge;
-use crate::route::RouteInfo;
+use crate::forward::contacts::Contact;
+use crate::routes::Routes;
 use ::proxy::Attempt;
-use ::route::Rule;
 use base::Flow;
 use core::time::Duration;
 use std::sync::Arc;
-use wire::Message;
-
-/// One of them.
-pub(crate) struct Contact {
-    /// What the Request-URI becomes (§16.6 step 2).
-    pub(crate) uri: Box<[u8]>,
-    /// The route set that is put before it (RFC 3327 §5.4); empty for none.
-    pub(crate) path: Box<[u8]>,
-    /// Preference in thousandths.
-    pub(crate) q: u16,
-    /// The way there.
-    pub(crate) hop: Flow,
-}
 
 /// Where a request for a user goes: to all contacts of the highest preference at once, then to those of the next (§16.6).
 pub(crate) struct Located {
@@ -81,24 +66,5 @@ impl Located {
     /// The one that a message is made for: that of [`hop`](Self::hop).
     pub(crate) fn contact(&self) -> &Contact {
         &self.contacts[self.current]
-    }
-}
-
-impl Edge {
-    /// §16.6 steps 2 and 6: the Request-URI becomes the contact, and its Path the Route.
-    pub(crate) fn edit_for_contact(
-        &mut self,
-        message: &Message<'_>,
-        route: &RouteInfo<'_>,
-        rule: Option<&Rule>,
-        contact: &Contact,
-    ) {
-        route.edit(message, Some(&contact.uri), &mut self.edits, &mut self.scratch);
-        if !contact.path.is_empty() {
-            self.edits.add_header(message, "Route", &contact.path);
-        }
-        if let Some(rule) = rule {
-            rule.actions.headers(message, &mut self.edits);
-        }
     }
 }

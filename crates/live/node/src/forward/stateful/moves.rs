@@ -3,70 +3,10 @@
 //! second one is, and with whom of the two the balancer counts the call: with the second one, and those that are tried after it,
 //! unless the first one is the first to answer. In the end it counts with whoever has sent the first 2xx.
 
-use super::attempts::{Assigned, Assigner};
-use super::editor::{Received, Way};
-use crate::forward::Stay;
+use super::assigned::{Assigned, Moved, SECOND};
+use super::form::Assigner;
 use ::proxy::Attempt;
 use balance::{Decision, Request, Slot};
-use base::Instant;
-
-/// The attempt that a request moves by.
-pub(super) const SECOND: Attempt = Attempt { branch: 1, alternate: 0 };
-
-/// A request that a second member has got because the first one was silent.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Moved {
-    /// When the first and the second one got it.
-    since: [Instant; 2],
-    /// With whom it counts: the place among those tried.
-    holder: usize,
-    /// The places of those that the second branch has tried, as bits.
-    by_second: u16,
-}
-
-impl Assigned {
-    /// Whom an attempt has gone to. A request that forks has no alternates, one that does not has one branch, or two if it has moved.
-    pub(super) fn slot_of(&self, attempt: Attempt) -> Option<Slot> {
-        self.tried.get(self.place_of(attempt)?).copied()
-    }
-
-    fn place_of(&self, attempt: Attempt) -> Option<usize> {
-        let (branch, alternate) = (usize::from(attempt.branch), usize::from(attempt.alternate));
-        let Some(moved) = &self.moved else { return Some(branch + alternate) };
-        let is_of_it = |place: &usize| usize::from(moved.by_second >> place & 1) == branch;
-        (0..self.tried.len()).filter(is_of_it).nth(alternate)
-    }
-
-    /// It goes to this member now, which counts it.
-    pub(super) fn give(&mut self, now: Instant, attempt: Attempt, slot: Slot) {
-        if let Some(moved) = &mut self.moved {
-            moved.holder = self.tried.len();
-            moved.by_second |= u16::from(attempt.branch == SECOND.branch) << self.tried.len();
-        }
-        self.tried.push(slot);
-        self.since = now;
-    }
-
-    /// Whether the balancer counts it with this member.
-    pub(super) fn counts_with(&self, slot: Slot) -> bool {
-        self.moved.is_none_or(|moved| self.tried.get(moved.holder) == Some(&slot))
-    }
-}
-
-impl Received {
-    /// Whether what follows in the dialog that it begins does not come by here.
-    pub(super) fn is_left(&self) -> bool {
-        matches!(&self.way, Way::Pool(assigned) if assigned.stay == Stay::No)
-    }
-
-    /// Whether what this member says of it is the balancer's affair.
-    pub(super) fn counts_with(&self, slot: Option<Slot>) -> bool {
-        match (&self.way, slot) {
-            (Way::Pool(assigned), Some(slot)) => assigned.counts_with(slot),
-            _ => true,
-        }
-    }
-}
 
 impl Assigner<'_> {
     /// The second member for a request that only the first one has got: once, and with a retry of the budget, so that moving never

@@ -1,6 +1,6 @@
 //! What the transactions of a shard are like at a moment.
 
-use super::{ProxyLimits, Stateful};
+use super::limits::ProxyLimits;
 use crate::sharing::SharingReport;
 use ::dialog::CallCounts;
 
@@ -39,26 +39,6 @@ impl ProxyReport {
         }
         if let Some(calls) = &other.calls {
             self.calls.get_or_insert_default().merge(calls);
-        }
-    }
-}
-
-impl Stateful {
-    /// Requests without a final response.
-    pub(crate) fn unanswered(&self) -> usize {
-        self.proxy.unanswered()
-    }
-
-    /// What there is to do.
-    pub(crate) fn report(&self) -> ProxyReport {
-        ProxyReport {
-            transactions: self.proxy.transactions(),
-            unanswered: self.proxy.unanswered(),
-            memory: self.proxy.memory(),
-            limits: self.limits,
-            counters: *self.proxy.counters(),
-            sharing: None,
-            calls: self.dialogs.as_ref().map(|dialogs| dialogs.counts()),
         }
     }
 }

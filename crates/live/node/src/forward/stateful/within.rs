@@ -2,21 +2,26 @@
 //! party has named.
 
 use super::dialogs::way;
-use super::editor::{Received, Refresh, Way, way_back};
-use super::{Lent, Stateful};
+use super::received::{Received, Way, way_back};
+use super::transactions::Stateful;
+use crate::counters::Drop;
 use crate::edge::Edge;
-use crate::forward::{Onward, Stay};
-use crate::reply::{Halt, acknowledges_us};
+use crate::event::ShardEvent;
+use crate::forward::onward::{Onward, Refresh, Stay};
+use crate::forward::stateless::pass;
+use crate::rejection::{Refused, Rejection, refused};
+use crate::reply::acknowledges_us;
 use crate::route::{RouteInfo, Target, max_breadth, named_element};
-use crate::sharing::copies_key;
+use crate::step::Step;
 use crate::targets::{Refreshed, Side, refreshes_target};
 use crate::token::branch::Transaction;
-use crate::token::route::{Held, Kept, TokenOwner};
-use crate::validate::{Refused, check_extensions, check_form, check_secure, refused};
-use crate::{Drop, ShardEvent};
+use crate::token::copies::copies_key;
+use crate::token::owner::TokenOwner;
+use crate::token::route::{Held, Kept};
+use crate::validate::{check_extensions, check_form, check_secure};
 use ::dialog::Proof;
 use balance::{CallKey, Direction, PoolId, Request};
-use base::{Flow, Instant, Operation, Outbox};
+use base::{Flow, Operation, Outbox};
 use std::cell::Cell;
 use std::net::SocketAddr;
 use wire::{Message, Method, request_source_target};
@@ -42,31 +47,28 @@ impl Stateful {
     /// next hop: `false`, and nothing was done.
     pub(crate) fn within(
         &mut self,
-        lent: &mut Lent<'_>,
+        step: &mut Step<'_>,
         flow: Flow,
         message: &Message<'_>,
-    ) -> Result<bool, Halt> {
-        let examined = self.examine(lent.edge, flow, message, lent.out);
-        if let Err(Halt::Answered(own)) = &examined {
-            self.refused_bye(lent.edge, flow, message, own.status());
+    ) -> Result<bool, Rejection> {
+        let examined = self.examine(step.edge, flow, message, step.out);
+        if let Err(Rejection::Answered(own)) = &examined {
+            self.refused_bye(step.edge, flow, message, own.status());
         }
         let Some(passage) = examined? else { return Ok(false) };
         let Passage { held, call, hop, is_wanted, proof, routing, refresh, is_older } = passage;
         if held.token.kept == Kept::Nothing {
-            let (element, rule, stay) = (TokenOwner::Proxy, None, Stay::No);
-            let onward =
-                Onward { from: flow, hop, element, rule, contact: None, breadth: None, stay, keeps: None };
-            lent.edge.pass_again(message, &onward, (routing, &refresh), is_older, lent.out);
+            pass(step, message, &Onward::of(flow, hop, Stay::No), (routing, &refresh), is_older);
             return Ok(true);
         }
         let tracked = match self.dialogs.as_mut().filter(|_| held.token.kept == Kept::Dialog) {
-            Some(dialogs) => dialogs.within(lent.edge, message, flow.peer, (&held, proof))?,
+            Some(dialogs) => dialogs.within(step.edge, message, flow.peer, (&held, proof))?,
             None => None,
         };
-        let noted = self.note_within(lent, flow, message, &passage);
+        let noted = self.note_within(step, flow, message, &passage);
         let (bytes, way) = (message.bytes().into(), Way::There(hop, is_wanted));
         let (breadth, noted) = (max_breadth(message), noted.map(Box::new));
-        let (back, is_genuine, told) = (way_back(lent.edge, message, flow), false, Cell::default());
+        let (back, is_genuine, told) = (way_back(step.edge, message, flow), false, Cell::default());
         let received = Received {
             bytes,
             call,
@@ -79,17 +81,18 @@ impl Stateful {
             noted,
             tracked,
             is_genuine,
+            ticket: Cell::default(),
             told,
         };
         self.notes.source = flow.peer;
-        self.forward(lent, message, received);
+        self.forward(step, message, received);
         Ok(true)
     }
 
     /// Tells the balancer of a request of a dialog, if anything is remembered of its call, or of the calls of its next hop.
     fn note_within(
         &self,
-        Lent { edge, balancer, .. }: &mut Lent<'_>,
+        Step { edge, balancer, .. }: &mut Step<'_>,
         flow: Flow,
         message: &Message<'_>,
         passage: &Passage,
@@ -133,14 +136,14 @@ impl Stateful {
         flow: Flow,
         message: &Message<'_>,
         out: &mut Outbox<ShardEvent>,
-    ) -> Result<Option<Passage>, Halt> {
+    ) -> Result<Option<Passage>, Rejection> {
         let route = RouteInfo::new(&edge.topology, message, TokenOwner::Proxy);
         // Where both kinds of token are, the first one counts.
         if route.token.is_none() || named_element(&edge.topology, message) != Some(TokenOwner::Proxy) {
             return Ok(None);
         }
         if acknowledges_us(&edge.tokens, message) {
-            return Err(Halt::Dropped(Drop::Ack));
+            return Err(Rejection::Dropped(Drop::Ack));
         }
         check_form(message)?;
         check_secure(message, &route)?;
@@ -192,7 +195,7 @@ impl Stateful {
         route: &RouteInfo<'a>,
         held: &Held,
         out: &mut Outbox<ShardEvent>,
-    ) -> Result<(Flow, bool), Halt> {
+    ) -> Result<(Flow, bool), Rejection> {
         if route.leads_to_us(&edge.topology, message) {
             // Whoever names us as his Contact, or is reached by a name that we answer to, is behind the hop of the dialog.
             let hop = edge.topology.slot(held.token.node).filter(|_| held.by_initiator);
@@ -230,28 +233,6 @@ impl Stateful {
         }
         let is_hop = matches!(target, Target::Address(to) if self.hop_at(edge, *to).is_some());
         is_hop.then_some(()).ok_or(refused(403, "Forbidden"))
-    }
-}
-
-/// When the first copy of each request of a dialog went on that did so without a transaction lately. A request has the place of its
-/// key, where a later one may follow it, so that a message allocates nothing but the first.
-#[derive(Default)]
-pub(super) struct Passed(Vec<(u64, Instant)>);
-
-impl Passed {
-    /// 32 s (64*T1) at 2,000 requests a second.
-    const PLACES: usize = 65_536;
-
-    /// When the first copy of the request with this key went on: now, if none is known.
-    fn since(&mut self, now: Instant, key: u64) -> Instant {
-        if self.0.is_empty() {
-            self.0.resize(Self::PLACES, (0, Instant::ZERO));
-        }
-        let (kept, since) = &mut self.0[key as usize % Self::PLACES];
-        if *kept != key {
-            (*kept, *since) = (key, now);
-        }
-        *since
     }
 }
 

@@ -1,96 +1,84 @@
 //! Requests to next hops without a transaction, and their responses: the stateless proxy of RFC 3261 §16.11 where requests go by
 //! route.
 
+use crate::counters::Drop;
 use crate::edge::Edge;
-use crate::forward::{Onward, Refresh};
+use crate::forward::onward::{Onward, Refresh};
 use crate::pause::Pause;
 use crate::record::hand_over;
 use crate::route::Target;
+use crate::step::Step;
 use crate::targets::{Refreshed, Side, refreshes_target};
 use crate::token::branch::{HopBranch, Transaction};
-use crate::token::route::TokenOwner;
-use crate::{Drop, Shard, ShardEvent};
-use base::{Flow, Operation, Outbox};
+use crate::token::owner::TokenOwner;
+use base::{Flow, Operation};
 use std::net::SocketAddr;
 use wire::{Message, Method, request_source_target, response_target};
 
-impl Edge {
-    /// Sends a request on and forgets it. `refresh` is what it and its response tell of where the parties of its dialog are
-    /// reached; where the sender is counts at once, since nobody will remember it until the response comes.
-    pub(crate) fn pass(
-        &mut self,
-        message: &Message<'_>,
-        onward: &Onward<'_>,
-        by: (u32, &Refresh),
-        out: &mut Outbox<ShardEvent>,
-    ) {
-        self.pass_again(message, onward, by, false, out);
+/// Sends a request on and forgets it. `refresh` is what the request and its response tell of where the parties of its dialog are
+/// reached; where the sender is counts at once, since nobody will remember it until the response comes. `older`: the first copy of
+/// the request went on before the key of new tokens changed.
+pub(crate) fn pass(
+    step: &mut Step<'_>,
+    message: &Message<'_>,
+    onward: &Onward<'_>,
+    (routing, refresh): (u32, &Refresh),
+    older: bool,
+) {
+    let edge = &mut *step.edge;
+    if let Some(sender) = refresh.sender {
+        edge.targets.note(sender);
     }
-
-    /// The same; `older`: of a request whose first copy went on before the key of new tokens changed.
-    pub(crate) fn pass_again(
-        &mut self,
-        message: &Message<'_>,
-        onward: &Onward<'_>,
-        (routing, refresh): (u32, &Refresh),
-        older: bool,
-        out: &mut Outbox<ShardEvent>,
-    ) {
-        if let Some(sender) = refresh.sender {
-            self.targets.note(sender);
-        }
-        let from = onward.from;
-        let target = request_source_target(message.top_via(), from.peer).unwrap_or(from.peer);
-        let transaction = Transaction::new(message, message.top_via(), target);
-        let branch = HopBranch {
-            listener: from.listener as u8,
-            routing,
-            receiver: refresh.receiver.unwrap_or_default(),
-            by_initiator: refresh.by_initiator,
-        };
-        self.ledger.charge(Operation::MakeToken);
-        self.edit_onward(message, onward, |tokens, via| {
-            tokens.write_hop_branch_again(branch, &transaction, older, via);
-        });
-        self.send_edited(message, onward.hop, out);
-        self.passed.requests += 1;
-    }
+    let from = onward.from;
+    let target = request_source_target(message.top_via(), from.peer).unwrap_or(from.peer);
+    let transaction = Transaction::new(message, message.top_via(), target);
+    let branch = HopBranch {
+        listener: from.listener as u8,
+        routing,
+        receiver: refresh.receiver.unwrap_or_default(),
+        by_initiator: refresh.by_initiator,
+    };
+    edge.ledger.charge(Operation::MakeToken);
+    edge.edit_onward(message, onward, |tokens, via| {
+        tokens.write_hop_branch_again(branch, &transaction, older, via);
+    });
+    edge.send_edited(message, onward.hop, step.out);
+    edge.passed.requests += 1;
 }
 
-impl Shard {
-    /// A response to what went on without a transaction (§16.7 steps 3, 8 and 9, §16.11).
-    pub(crate) fn relay(&mut self, flow: Flow, message: &Message<'_>, out: &mut Outbox<ShardEvent>) {
-        let (branch, to) = match self.edge.hop_way_back(message) {
-            Ok(found) => found,
-            Err(drop) => return self.edge.discard(drop),
-        };
-        // §18.2.2: by the next Via, from where the request came in.
-        let Some(way) = self.edge.topology.way_to(branch.listener.into(), to) else {
-            return self.edge.discard(Drop::NoTarget);
-        };
-        self.edge.hear_notice(message, flow.peer);
-        if let Some(slot) = self.edge.topology.slot_at(flow.peer) {
-            self.balancer.answered(self.edge.now, slot);
-            self.balancer.count_response(slot, message.status().unwrap_or_default());
-            if let Some(rest) = Pause::asked_by(message) {
-                self.balancer.pause(self.edge.now, slot, self.edge.now + rest.length, rest.asked);
-            }
+/// A response to what went on without a transaction (§16.7 steps 3, 8 and 9, §16.11).
+pub(crate) fn relay(step: &mut Step<'_>, flow: Flow, message: &Message<'_>) {
+    let edge = &mut *step.edge;
+    let (branch, to) = match edge.hop_way_back(message) {
+        Ok(found) => found,
+        Err(drop) => return edge.discard(drop),
+    };
+    // §18.2.2: by the next Via, from where the request came in.
+    let Some(way) = edge.topology.way_to(branch.listener.into(), to) else {
+        return edge.discard(Drop::NoTarget);
+    };
+    edge.hear_notice(message, flow.peer);
+    if let Some(slot) = edge.topology.slot_at(flow.peer) {
+        step.balancer.answered(edge.now, slot);
+        step.balancer.count_response(slot, message.status().unwrap_or_default());
+        if let Some(rest) = Pause::asked_by(message) {
+            step.balancer.pause(edge.now, slot, edge.now + rest.length, rest.asked);
         }
-        self.edge.heed(message);
-        self.edge.edits.clear();
-        self.edge.edits.pop_via(message);
-        self.edge.drop_identity(message, flow.peer);
-        self.edge.tell_notice(message, to);
-        let of = (&*self.edge.topology, &self.edge.tokens);
-        let to_edit = (&mut self.edge.edits, &mut self.edge.scratch);
-        let led = hand_over(message, flow.peer, TokenOwner::Proxy, of, to_edit);
-        if let Some(Target::Name(host, port)) = led.or(self.edge.receiver_moved(flow.peer, message, branch)) {
-            // The ACK to this response goes there, and does not come again.
-            self.edge.names.prepare(self.edge.now, (host, port), out);
-        }
-        self.edge.send_edited(message, way, out);
-        self.edge.passed.responses += 1;
     }
+    edge.heed(message);
+    edge.edits.clear();
+    edge.edits.pop_via(message);
+    edge.drop_identity(message, flow.peer);
+    edge.tell_notice(message, to);
+    let of = (&*edge.topology, &edge.tokens);
+    let to_edit = (&mut edge.edits, &mut edge.scratch);
+    let led = hand_over(message, flow.peer, TokenOwner::Proxy, of, to_edit);
+    if let Some(Target::Name(host, port)) = led.or(edge.receiver_moved(flow.peer, message, branch)) {
+        // The ACK to this response goes there, and does not come again.
+        edge.names.prepare(edge.now, (host, port), step.out);
+    }
+    edge.send_edited(message, way, step.out);
+    edge.passed.responses += 1;
 }
 
 impl Edge {

@@ -2,10 +2,14 @@
 //! pool with session-aware request assignment (all else).
 
 mod hop;
+mod memory;
+mod passed;
 mod removed;
 mod response;
 mod search;
+mod searches;
 mod send;
 
-pub(crate) use removed::Unacknowledged;
-pub(crate) use search::{SearchLimits, Searches};
+pub(crate) use hop::{pass, relay};
+pub(crate) use memory::Stateless;
+pub(crate) use send::send_to;

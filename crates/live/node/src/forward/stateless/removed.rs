@@ -1,14 +1,14 @@
 //! What a node may have relayed that was taken out and whose calls go on.
 
-use crate::Shard;
-use crate::route::RouteInfo;
+use crate::arrival::Arrival;
+use crate::edge::Edge;
+use crate::rejection::{Refused, refused};
+use crate::step::Step;
 use crate::targets::{Refreshed, Side};
-use crate::token::route::Held;
-use crate::validate::{Refused, refused};
-use balance::{CallKey, Direction, NodeId, Request, Response, Slot};
+use balance::{Balancer, CallKey, Direction, NodeId, Request, Response, Slot};
 use base::{Instant, Recent};
 use core::time::Duration;
-use wire::{Message, Method};
+use wire::Method;
 
 /// Failures a generation. A node that is taken out has calls that ring, and fewer of them fail.
 const FAILURES: usize = 4_096;
@@ -34,40 +34,41 @@ impl Unacknowledged {
     }
 }
 
-impl Shard {
-    fn is_member(&self, slot: Slot) -> bool {
-        self.balancer.nodes()[slot.index()].member
-    }
+fn is_member(balancer: &Balancer, slot: Slot) -> bool {
+    balancer.nodes()[slot.index()].member
+}
 
+impl Unacknowledged {
     /// A response goes back to a node, or comes from it.
-    pub(crate) fn note_failure(&mut self, node: NodeId, response: &Response) {
+    pub(crate) fn note(&mut self, step: &Step<'_>, node: NodeId, response: &Response) {
         let Response { key, cseq, branch, .. } = *response;
         if response.direction == Direction::FromPool
             && response.method == Method::Invite
             && response.status >= 300
-            && self.edge.topology.slot(node).is_some_and(|slot| !self.is_member(slot))
+            && step.edge.topology.slot(node).is_some_and(|slot| !is_member(step.balancer, slot))
         {
-            self.unacknowledged.0.insert((key, cseq, branch), self.edge.now);
+            self.0.insert((key, cseq, branch), step.edge.now);
         }
     }
 
     /// A member is trusted: what it sends goes wherever it says. One that was taken out may end what it had begun, and
     /// have requests of its dialogs sent to whom the other party has named, as the token says.
     pub(crate) fn check_removed(
-        &mut self,
-        message: &Message<'_>,
-        (route, held): (&RouteInfo<'_>, Option<&Held>),
+        &self,
+        step: &mut Step<'_>,
+        arrival: &Arrival<'_>,
         request: &Request<'_>,
     ) -> Result<(), Refused> {
-        let is_part = || self.balancer.is_open(request) || self.unacknowledged.wants(self.edge.now, request);
-        if request.pinned.is_none_or(|slot| self.is_member(slot)) || is_part() {
+        let is_part = || step.balancer.is_open(request) || self.wants(step.edge.now, request);
+        if request.pinned.is_none_or(|slot| is_member(step.balancer, slot)) || is_part() {
             return Ok(());
         }
-        let held = held.filter(|held| held.is_senders()).ok_or(refused(403, "Forbidden"))?;
-        let target = route.target(message);
+        let held = arrival.held().filter(|held| held.is_senders()).ok_or(refused(403, "Forbidden"))?;
+        let target = arrival.route.target(arrival.message);
         let side = (Side::of(!held.by_initiator), held.by_initiator);
-        let asked = Refreshed::new(&self.edge.tokens, message, side, &target, false);
-        if self.edge.tokens.leads_to(held, &target) || self.edge.targets.leads_to(asked).is_some() {
+        let Edge { tokens, targets, .. } = &mut *step.edge;
+        let asked = Refreshed::new(tokens, arrival.message, side, &target, false);
+        if tokens.leads_to(held, &target) || targets.leads_to(asked).is_some() {
             return Ok(());
         }
         Err(refused(403, "Target Is Not Of This Dialog"))

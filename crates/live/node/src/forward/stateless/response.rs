@@ -1,100 +1,77 @@
 //! The way of a response: pop our Via, follow the next one (RFC 3261 §16.7, §16.11).
 
-use super::search::Search;
+use super::memory::Stateless;
+use super::searches::Search;
+use crate::counters::Drop;
+use crate::edge::Edge;
+use crate::event::ShardEvent;
 use crate::pause::Pause;
 use crate::record::{hand_over, is_unrecorded};
 use crate::route::Target;
+use crate::step::Step;
 use crate::token::branch::{BranchToken, SEARCHED, Transaction};
-use crate::token::route::TokenOwner;
-use crate::{Drop, Shard, ShardEvent};
+use crate::token::owner::TokenOwner;
 use balance::{Direction, Response, SessionState};
-use base::{Flow, Operation, Outbox};
+use base::{Flow, Operation};
 use std::net::SocketAddr;
 use wire::{Message, Method, response_target};
 
-impl Shard {
-    pub(crate) fn response(&mut self, flow: Flow, message: &Message<'_>, out: &mut Outbox<ShardEvent>) {
-        match self.way_back(message) {
-            Err(drop) => self.edge.discard(drop),
-            Ok((token, branch, to)) => {
-                self.look_for_record(flow.peer, message, token, out);
-                self.note(message, token, branch);
-                self.edge.heed(message);
-                // RFC 3261 §18.2.2: responses leave from where the request came in.
-                let asked = u16::from(token.listener);
-                let Some(way) = self.edge.topology.way_to(asked, to) else {
-                    return self.edge.discard(Drop::NoTarget);
-                };
-                self.edge.edits.clear();
-                self.edge.edits.pop_via(message);
-                if token.direction == Direction::FromPool {
-                    self.edge.drop_identity(message, flow.peer);
-                    self.hand_over(flow.peer, message, out);
-                }
-                self.edge.send_edited(message, way, out);
-                self.edge.counters.responses_forwarded += 1;
-            }
+impl Stateless {
+    /// A response comes back from a member, or goes to one.
+    pub(crate) fn response(&mut self, step: &mut Step<'_>, flow: Flow, message: &Message<'_>) {
+        let (token, branch, to) = match self.way_back(step, message) {
+            Ok(found) => found,
+            Err(drop) => return step.edge.discard(drop),
+        };
+        look_for_record(step, flow.peer, message, token);
+        self.note(step, message, token, branch);
+        step.edge.heed(message);
+        // RFC 3261 §18.2.2: responses leave from where the request came in.
+        let Some(way) = step.edge.topology.way_to(u16::from(token.listener), to) else {
+            return step.edge.discard(Drop::NoTarget);
+        };
+        step.edge.edits.clear();
+        step.edge.edits.pop_via(message);
+        if token.direction == Direction::FromPool {
+            step.edge.drop_identity(message, flow.peer);
+            lead_initiator(step, flow.peer, message);
         }
-    }
-
-    /// Tells once that a node begins dialogs without our Record-Route.
-    fn look_for_record(
-        &mut self,
-        source: SocketAddr,
-        message: &Message<'_>,
-        token: BranchToken,
-        out: &mut Outbox<ShardEvent>,
-    ) {
-        if self.edge.is_unrecorded_told || token.direction != Direction::ToPool || !is_unrecorded(message) {
-            return;
-        }
-        let tags = self.edge.tokens.tags(message);
-        let session = self.balancer.session(self.edge.tokens.call_key(message.call_id()).begun_by(tags.from));
-        // An INVITE within a dialog has none to be copied.
-        if session.is_some_and(|session| session.state == SessionState::Invited) {
-            self.edge.is_unrecorded_told = true;
-            out.event(ShardEvent::NoRecordRoute(source));
-        }
-    }
-
-    /// The node that began a dialog gets the token which leads to the other side: it will need that when it is no member any
-    /// more. The name of the other side is asked for, since an ACK does not come again.
-    fn hand_over(&mut self, source: SocketAddr, message: &Message<'_>, out: &mut Outbox<ShardEvent>) {
-        let of = (&*self.edge.topology, &self.edge.tokens);
-        let to_edit = (&mut self.edge.edits, &mut self.edge.scratch);
-        if let Some(Target::Name(host, port)) = hand_over(message, source, TokenOwner::Pool, of, to_edit) {
-            self.edge.names.prepare(self.edge.now, (host, port), out);
-        }
+        step.edge.send_edited(message, way, step.out);
+        step.edge.counters.responses_forwarded += 1;
     }
 
     /// Verifies that our Via is on top, with a token that fits, and finds the mark of the client's branch and where the next Via
     /// leads.
     /// The token stands in for RFC 3261 §18.1.2's check of the sent-by, and also holds for a sister's Via.
-    fn way_back(&mut self, message: &Message<'_>) -> Result<(BranchToken, u32, SocketAddr), Drop> {
+    fn way_back(
+        &mut self,
+        step: &mut Step<'_>,
+        message: &Message<'_>,
+    ) -> Result<(BranchToken, u32, SocketAddr), Drop> {
         let branch = message.top_via().branch.ok_or(Drop::ForeignResponse)?;
         let via = message.second_via().ok_or(Drop::NoWayBack)?;
         let to = response_target(&via).ok_or(Drop::NoTarget)?;
-        self.edge.ledger.charge(Operation::VerifyToken);
+        let Edge { tokens, ledger, topology, now, .. } = &mut *step.edge;
+        ledger.charge(Operation::VerifyToken);
         let transaction = Transaction::new(message, &via, to);
-        let token = self.edge.tokens.read_branch(branch, &transaction).ok_or(Drop::ForeignResponse)?;
+        let token = tokens.read_branch(branch, &transaction).ok_or(Drop::ForeignResponse)?;
         if token.direction == Direction::ToPool
-            && let Some(slot) = self.edge.topology.slot(token.node)
+            && let Some(slot) = topology.slot(token.node)
         {
             // A sign of life, also where nobody is to hear of it.
-            self.balancer.answered(self.edge.now, slot);
-            self.balancer.count_response(slot, message.status().unwrap_or_default());
+            step.balancer.answered(*now, slot);
+            step.balancer.count_response(slot, message.status().unwrap_or_default());
         }
-        let mark = self.edge.tokens.mark(&transaction, token.direction, token.routing);
+        let mark = tokens.mark(&transaction, token.direction, token.routing);
         if message.cseq().method == Method::Cancel && was_searched(message) {
-            self.searched(message, token, mark)?;
+            let call = tokens.call_key(message.call_id());
+            self.searched(message, token, Search { call, cseq: message.cseq().number, branch: mark })?;
         }
         Ok((token, mark, to))
     }
 
     /// Every node was asked; those that do not know the INVITE say so (481). Nobody needs to hear that before the last one.
-    fn searched(&mut self, message: &Message<'_>, token: BranchToken, branch: u32) -> Result<(), Drop> {
-        let call = self.edge.tokens.call_key(message.call_id());
-        let search = Search { call, cseq: message.cseq().number, branch };
+    fn searched(&mut self, message: &Message<'_>, token: BranchToken, search: Search) -> Result<(), Drop> {
         match message.status() {
             Some(300..) if !self.searches.missed(search, token.node) => return Err(Drop::SearchMiss),
             Some(200..300) => self.searches.found(search),
@@ -104,26 +81,51 @@ impl Shard {
     }
 
     /// Tells the balancer: this is what moves its counters.
-    fn note(&mut self, message: &Message<'_>, token: BranchToken, branch: u32) {
+    fn note(&mut self, step: &mut Step<'_>, message: &Message<'_>, token: BranchToken, branch: u32) {
         let (Some(status), cseq) = (message.status(), message.cseq()) else { return };
-        self.edge.ledger.charge(Operation::Lookup);
+        let Edge { tokens, ledger, now, topology, .. } = &mut *step.edge;
+        ledger.charge(Operation::Lookup);
         let response = Response {
-            key: self.edge.tokens.call_key(message.call_id()),
+            key: tokens.call_key(message.call_id()),
             method: cseq.method,
             cseq: cseq.number,
             status,
             direction: token.direction,
             branch,
-            tags: self.edge.tokens.tags(message),
+            tags: tokens.tags(message),
         };
-        self.balancer.response(self.edge.now, &response);
-        self.note_failure(token.node, &response);
+        step.balancer.response(*now, &response);
         if let Some(rest) = Pause::asked_by(message)
             && token.direction == Direction::ToPool
-            && let Some(slot) = self.edge.topology.slot(token.node)
+            && let Some(slot) = topology.slot(token.node)
         {
-            self.balancer.pause(self.edge.now, slot, self.edge.now + rest.length, rest.asked);
+            step.balancer.pause(*now, slot, *now + rest.length, rest.asked);
         }
+        self.unacknowledged.note(step, token.node, &response);
+    }
+}
+
+/// Tells once that a node begins dialogs without our Record-Route.
+fn look_for_record(step: &mut Step<'_>, source: SocketAddr, message: &Message<'_>, token: BranchToken) {
+    if step.edge.is_unrecorded_told || token.direction != Direction::ToPool || !is_unrecorded(message) {
+        return;
+    }
+    let tokens = &step.edge.tokens;
+    let begun = tokens.call_key(message.call_id()).begun_by(tokens.tags(message).from);
+    // An INVITE within a dialog has none to be copied.
+    if step.balancer.session(begun).is_some_and(|session| session.state == SessionState::Invited) {
+        step.edge.is_unrecorded_told = true;
+        step.out.event(ShardEvent::NoRecordRoute(source));
+    }
+}
+
+/// The node that began a dialog gets the token which leads to the other side: it will need that when it is no member any
+/// more. The name of the other side is asked for, since an ACK does not come again.
+fn lead_initiator(step: &mut Step<'_>, source: SocketAddr, message: &Message<'_>) {
+    let Edge { topology, tokens, edits, scratch, names, now, .. } = &mut *step.edge;
+    let (of, to_edit) = ((&**topology, &*tokens), (edits, scratch));
+    if let Some(Target::Name(host, port)) = hand_over(message, source, TokenOwner::Pool, of, to_edit) {
+        names.prepare(*now, (host, port), step.out);
     }
 }
 

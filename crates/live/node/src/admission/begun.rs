@@ -1,11 +1,9 @@
 //! Which requests have begun something here of late: a source is charged for each once, not for its retransmissions, nor for the
 //! same request once more with credentials.
 
-use crate::examine::Facts;
-use crate::reply::Halt;
-use crate::{Shard, Tokens};
+use crate::token::Tokens;
 use balance::{CallKey, Request};
-use base::{Flow, Instant, Recent};
+use base::{Instant, Recent};
 use core::hash::Hasher;
 use core::time::Duration;
 use std::net::{IpAddr, SocketAddr};
@@ -41,9 +39,9 @@ impl Begins {
     }
 }
 
-/// The names of a request: keyed hashes, so that nobody can find two requests with the same.
+/// The keys of a request: keyed hashes, so that nobody can find two requests with the same.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Names {
+pub(crate) struct RequestKeys {
     /// Of its transaction.
     request: u64,
     /// Of its method and Request-URI: another Request-URI makes it another transaction at the next hop.
@@ -53,10 +51,7 @@ pub(crate) struct Names {
     cseq: u32,
 }
 
-impl Names {
-    /// Those of a request that is not looked up.
-    pub(crate) const NONE: Self = Self { request: 0, asks: 0, call: CallKey(0), cseq: 0 };
-
+impl RequestKeys {
     /// Those of a request whose responses go to `target`.
     pub(crate) fn new(
         tokens: &Tokens,
@@ -115,7 +110,7 @@ fn call(key: CallKey, method: Method, from: u64) -> CallKey {
 const COPIES: u8 = 10;
 
 /// For how long (64*T1, RFC 3261 §17.1.1.2).
-const LATEST: Duration = Duration::from_secs(32);
+pub(super) const LATEST: Duration = Duration::from_secs(32);
 
 /// Requests that may follow one that was charged: one with credentials for this proxy, and one with those for the server behind it as
 /// well. Where that server answers 422, too (RFC 4028 §7.3), the third one is charged.
@@ -130,7 +125,7 @@ struct Passed {
     since: Instant,
     /// How many more copies are free.
     copies: u8,
-    /// Its method and Request-URI ([`Names::asks`]).
+    /// Its method and Request-URI ([`RequestKeys::asks`]).
     asks: u64,
 }
 
@@ -138,7 +133,7 @@ struct Passed {
 #[derive(Clone, Copy, Debug)]
 struct Last {
     cseq: u32,
-    /// Its method and Request-URI ([`Names::asks`]).
+    /// Its method and Request-URI ([`RequestKeys::asks`]).
     asks: u64,
     /// How many more may follow.
     followers: u8,
@@ -168,42 +163,52 @@ impl Begun {
         Self { passed: Recent::new(generation), calls: Recent::new(generation), since: None }
     }
 
+    /// Nobody is charged now.
+    pub(super) fn nobody_is_charged(&mut self) {
+        self.since = None;
+    }
+
+    /// Since when anybody is charged: from now on, if not before.
+    pub(super) fn since(&mut self, now: Instant) -> Instant {
+        *self.since.get_or_insert(now)
+    }
+
     /// What a request begins that is part of no dialog and no other request.
-    pub(crate) fn of(&self, now: Instant, names: &Names) -> Begins {
+    pub(crate) fn of(&self, now: Instant, keys: &RequestKeys) -> Begins {
         let is_copy = |passed: &Passed| {
-            passed.copies > 0 && passed.asks == names.asks && now.saturating_since(passed.since) < LATEST
+            passed.copies > 0 && passed.asks == keys.asks && now.saturating_since(passed.since) < LATEST
         };
         // The same request with credentials, or with a longer session (RFC 3261 §22.2, RFC 4028 §7.3): who could ask for anything else
         // would have that for nothing.
-        let is_same = |last: &Last| names.asks == last.asks && names.cseq > last.cseq;
+        let is_same = |last: &Last| keys.asks == last.asks && keys.cseq > last.cseq;
         let follows = |last: &Last| last.asked_by.filter(|_| last.followers > 0 && is_same(last));
-        if self.passed.get(&names.request).is_some_and(is_copy) {
+        if self.passed.get(&keys.request).is_some_and(is_copy) {
             Begins::Again
         } else {
-            self.calls.get(&names.call).and_then(follows).map_or(Begins::New, Begins::Follows)
+            self.calls.get(&keys.call).and_then(follows).map_or(Begins::New, Begins::Follows)
         }
     }
 
     /// A request is taken that begins this.
-    pub(crate) fn take(&mut self, names: &Names, begins: Begins) {
+    pub(crate) fn take(&mut self, keys: &RequestKeys, begins: Begins) {
         let followers = match begins {
             Begins::Nothing | Begins::Again => return,
             Begins::Follows(_) => {
-                self.calls.get(&names.call).map_or(0, |last| last.followers.saturating_sub(1))
+                self.calls.get(&keys.call).map_or(0, |last| last.followers.saturating_sub(1))
             }
             Begins::New => FOLLOWERS,
         };
-        self.calls.insert(names.call, Last { cseq: names.cseq, asks: names.asks, followers, asked_by: None });
+        self.calls.insert(keys.call, Last { cseq: keys.cseq, asks: keys.asks, followers, asked_by: None });
     }
 
     /// A request goes on that begins this.
-    pub(crate) fn pass(&mut self, now: Instant, names: &Names, begins: Begins) {
-        let passed = match (begins, self.passed.get(&names.request)) {
+    pub(crate) fn pass(&mut self, now: Instant, keys: &RequestKeys, begins: Begins) {
+        let passed = match (begins, self.passed.get(&keys.request)) {
             (Begins::Nothing, _) => return,
             (Begins::Again, Some(passed)) => Passed { copies: passed.copies.saturating_sub(1), ..*passed },
-            _ => Passed { since: now, copies: COPIES, asks: names.asks },
+            _ => Passed { since: now, copies: COPIES, asks: keys.asks },
         };
-        self.passed.insert(names.request, passed);
+        self.passed.insert(keys.request, passed);
     }
 
     /// A response from behind goes back. After the final one a client sends no more copies, but for those of which an answer was
@@ -230,59 +235,6 @@ impl Begun {
         let call = call(key, message.cseq().method, tokens.tag_hash(message.from_tag()));
         if let Some(last) = self.calls.get_mut(&call).filter(|last| last.cseq == message.cseq().number) {
             last.asked_by = Some(by);
-        }
-    }
-}
-
-impl Shard {
-    /// Whether anybody is charged for what a request begins, by `[access.rate]` or by the queue of a pool.
-    fn charges(&self) -> bool {
-        !self.edge.rates.is_open() || self.queues.is_some()
-    }
-
-    /// What a request begins, and its names. Where nobody is charged, no copies are remembered, and the session store tells what is
-    /// new.
-    pub(crate) fn begins(&mut self, message: &Message<'_>, facts: &Facts<'_>) -> (Begins, Names) {
-        let (request, now) = (&facts.request, self.edge.now);
-        let is_part = matches!(request.method, Method::Ack | Method::Cancel)
-            || request.in_dialog
-            || request.pinned.is_some();
-        if is_part {
-            return (Begins::Nothing, Names::NONE);
-        }
-        if !self.charges() {
-            self.edge.begun.since = None;
-            let is_known = request.method == Method::Invite && self.balancer.session_of(request).is_some();
-            return (if is_known { Begins::Again } else { Begins::New }, Names::NONE);
-        }
-        let names = Names::new(&self.edge.tokens, message, request, facts.target);
-        let since = *self.edge.begun.since.get_or_insert(now);
-        let mut begins = self.edge.begun.of(now, &names);
-        // A reload has set a limit while this was under way already.
-        if begins == Begins::New && now.saturating_since(since) < LATEST {
-            let session = self.balancer.session_of(request);
-            begins = session.filter(|session| session.created < since).map_or(begins, |_| Begins::Again);
-        }
-        (begins, names)
-    }
-
-    /// Charges the source of a request for what that begins, before anything is done for it.
-    pub(crate) fn charge(&mut self, flow: Flow, facts: &Facts<'_>) -> Result<(), Halt> {
-        let (begins, names) = &facts.begins;
-        if self.charges() && !facts.is_admitted {
-            if *begins == Begins::New {
-                self.edge.may_begin(flow)?;
-            }
-            self.edge.begun.take(names, *begins);
-        }
-        Ok(())
-    }
-
-    /// A request goes on.
-    pub(crate) fn goes_on(&mut self, facts: &Facts<'_>) {
-        let (begins, names) = &facts.begins;
-        if self.charges() {
-            self.edge.begun.pass(self.edge.now, names, *begins);
         }
     }
 }

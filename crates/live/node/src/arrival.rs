@@ -1,0 +1,104 @@
+//! A request as it arrived: its form is checked, and what the rest of its way asks about is read once (RFC 3261 §16.3).
+
+use crate::edge::Edge;
+use crate::pools::Pools;
+use crate::rejection::Rejection;
+use crate::route::RouteInfo;
+use crate::token::owner::TokenOwner;
+use crate::token::route::Held;
+use crate::validate::{check_form, check_secure};
+use balance::{CallKey, Direction, PoolId, Request, Slot};
+use base::{Flow, Operation};
+use std::net::SocketAddr;
+use wire::{Message, Method, request_source_target};
+
+/// What a token in the Route of a request within a dialog says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Proof {
+    /// Nothing: there is none, or it does not hold.
+    None,
+    /// It holds, and its node is known.
+    Token(Held),
+    /// It holds, but ties the dialog to a node that is not known.
+    UnknownNode,
+}
+
+/// A request, what was read of it, and who sent it.
+pub(crate) struct Arrival<'m> {
+    /// What it came by.
+    pub(crate) flow: Flow,
+    pub(crate) message: &'m Message<'m>,
+    pub(crate) method: Method,
+    pub(crate) call: CallKey,
+    pub(crate) route: RouteInfo<'m>,
+    pub(crate) proof: Proof,
+    /// The member that sent it. What next hops send is as anybody's.
+    pub(crate) member: Option<Slot>,
+    /// Where its responses go (§18.2.2).
+    pub(crate) target: SocketAddr,
+}
+
+impl<'m> Arrival<'m> {
+    /// Checks the form of a request, and reads it. Changes nothing but counters.
+    pub(crate) fn read(
+        edge: &mut Edge,
+        pools: &Pools,
+        flow: Flow,
+        message: &'m Message<'m>,
+    ) -> Result<Self, Rejection> {
+        check_form(message)?;
+        let target = request_source_target(message.top_via(), flow.peer).unwrap_or(flow.peer);
+        let route = RouteInfo::new(&edge.topology, message, TokenOwner::Pool);
+        check_secure(message, &route)?;
+        let proof = prove(edge, message, &route);
+        let method = message.method().unwrap_or(Method::Other);
+        let call = edge.tokens.call_key(message.call_id());
+        let member = pools.member_at(&edge.topology, flow.peer);
+        Ok(Self { flow, message, method, call, route, proof, member, target })
+    }
+
+    /// The token that holds, if there is one.
+    pub(crate) fn held(&self) -> Option<&Held> {
+        match &self.proof {
+            Proof::Token(held) => Some(held),
+            Proof::None | Proof::UnknownNode => None,
+        }
+    }
+
+    /// Whether it begins a transaction of its own, as all do but an ACK and a CANCEL.
+    pub(crate) fn begins_transaction(&self) -> bool {
+        !matches!(self.method, Method::Ack | Method::Cancel)
+    }
+
+    /// The request as the balancer sees it, as far as that follows from the message and its token.
+    pub(crate) fn request(&self, edge: &Edge) -> Request<'m> {
+        let held = self.held();
+        Request {
+            key: self.call,
+            call_id: self.message.call_id(),
+            pool: PoolId::default(),
+            method: self.method,
+            cseq: self.message.cseq().number,
+            in_dialog: self.message.to_tag().is_some(),
+            direction: Direction::ToPool,
+            pinned: held.and_then(|held| edge.topology.slot(held.token.node)),
+            by_token: held.is_some(),
+            begun_by_peer: held.is_some_and(|held| !held.by_initiator),
+            branch: 0,
+            tags: edge.tokens.tags(self.message),
+        }
+    }
+}
+
+/// Verifies the token, if there is one, of a request within a dialog.
+fn prove(edge: &mut Edge, message: &Message<'_>, route: &RouteInfo<'_>) -> Proof {
+    let Some(text) = route.token.filter(|_| message.to_tag().is_some()) else { return Proof::None };
+    edge.ledger.charge(Operation::VerifyToken);
+    let proof = match edge.tokens.read_route(TokenOwner::Pool, text, message, edge.unix()) {
+        Some(held) if edge.topology.slot(held.token.node).is_some() => Proof::Token(held),
+        Some(_) => Proof::UnknownNode,
+        None => Proof::None,
+    };
+    edge.counters.tokens_refused += u64::from(!matches!(proof, Proof::Token(_)));
+    proof
+}

@@ -1,0 +1,262 @@
+//! Where does a request go? The one answer, for traffic and for `explain` alike (RFC 3261 §16.3 to §16.5).
+
+use crate::admission::lets_in;
+use crate::arrival::{Arrival, Proof};
+use crate::edge::Edge;
+use crate::forward::stateless::Stateless;
+use crate::home::Home;
+use crate::rejection::{Own, Refused, Refuser, Rejection, refused};
+use crate::reply::is_about_us;
+use crate::service::PoolMode;
+use crate::settings::Orphans;
+use crate::step::Step;
+use crate::targets::Refreshed;
+use crate::token::branch::Transaction;
+use crate::validate::{check_extensions, check_room};
+use ::route::{Forward, Query, Target};
+use balance::{Balancer, Direction, PoolId, Request, Slot};
+use base::Flow;
+use wire::Method;
+
+/// Where a request goes, and all that forwarding it needs.
+pub(crate) struct Destination<'m> {
+    /// The request as the balancer sees it: its pool, and the member that its dialog is with.
+    pub(crate) request: Request<'m>,
+    /// The rule that it goes by.
+    pub(crate) rule: Option<usize>,
+    /// Hash of the routing decision, for our Via (RFC 5393 §4.2).
+    pub(crate) routing: u32,
+    /// Where its sender is reached from now on, for the time when the node is no member any more.
+    pub(crate) refreshed: Option<Refreshed>,
+    pub(crate) to: To,
+}
+
+/// Who gets a request.
+#[derive(Clone, Copy)]
+pub(crate) enum To {
+    /// The registrar of the home domain.
+    Registrar,
+    /// The contacts of the user that its Request-URI names.
+    Contacts,
+    /// A next hop; or a member that gets it with a transaction. The policy chooses.
+    Onward,
+    /// The next hop that its first copy, or its INVITE, went to before its pool became another one.
+    Followed(Slot),
+    /// A member, without a transaction: that of its dialog or session, or the one that the policy chooses.
+    Member,
+    /// Where its Route or Request-URI leads: a member sends it out of its pool. Or why it goes nowhere.
+    Outside(Result<Flow, Rejection>),
+    /// Nobody: it has a To tag, and nothing proves its dialog.
+    Orphan,
+}
+
+impl To {
+    /// The way out of the pool.
+    pub(crate) fn outside(self) -> Option<Flow> {
+        if let Self::Outside(Ok(flow)) = self { Some(flow) } else { None }
+    }
+}
+
+/// What a request is part of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Standing {
+    /// Nothing yet.
+    New,
+    /// A dialog, by its token or since a member sends it; or an INVITE whose ACK or CANCEL it is.
+    Dialog,
+    /// A call in the session table, which is with this member.
+    Session(Slot),
+    /// A dialog that nobody here knows.
+    Orphan,
+}
+
+impl Step<'_> {
+    /// Where a request goes. Changes nothing but counters; a host name that it goes to may be asked for.
+    pub(crate) fn destination<'m>(
+        &mut self,
+        arrival: &Arrival<'m>,
+        stateless: &Stateless,
+        home: Option<&Home>,
+    ) -> Result<Destination<'m>, Rejection> {
+        let Arrival { flow, message, .. } = *arrival;
+        if arrival.held().is_none() && arrival.member.is_none() {
+            lets_in(&self.edge.routes.access, flow)?;
+        }
+        if home.is_some() && is_about_us(self.edge, message) {
+            return Err(Rejection::Answered(Own::Capabilities));
+        }
+        let is_for_registrar = home.is_some_and(|home| home.serves(message, &arrival.route));
+        let mut request = arrival.request(self.edge);
+        let standing = self.standing(arrival, &mut request);
+        // The ACK to a failure has a To tag, and goes as its INVITE went.
+        let goes_by_rule = standing == Standing::New || arrival.method == Method::Ack;
+        let has_rule = arrival.held().is_none() && !is_for_registrar && goes_by_rule;
+        let rule = if has_rule { self.rule(arrival)? } else { None };
+        let pool = rule.and_then(|rule| self.edge.routes.pools(rule)?.first(arrival.call.0)).map(PoolId);
+        let is_located = rule.is_some_and(|rule| self.edge.routes.is_located(rule));
+        // A member whose calls go by a rule to a pool or to a user is a caller as any other.
+        let sender = arrival.member.filter(|_| pool.is_none() && !is_located && !is_for_registrar);
+        request.direction = self.direction(arrival, sender)?;
+        let leaves = request.direction == Direction::FromPool;
+        request.pinned = request.pinned.or(sender.filter(|_| leaves));
+        let of_dialog = request.pinned.or(match standing {
+            Standing::Session(slot) => Some(slot),
+            Standing::New | Standing::Dialog | Standing::Orphan => None,
+        });
+        let of_its_dialog = || of_dialog.map_or(self.pools.first(), |slot| self.pools.of(slot));
+        request.pool = pool.unwrap_or_else(of_its_dialog);
+        // What a node that left began to send to others is looked at below.
+        let has_left = arrival
+            .member
+            .is_some_and(|slot| !is_for_registrar && !self.balancer.nodes()[slot.index()].member);
+        if has_left && pool.is_some() && self.is_new(&request) {
+            return Err(refused(403, "Forbidden").into());
+        }
+        let is_orphan = standing == Standing::Orphan;
+        let goes_onward = !is_orphan && goes_onward(self.pools.mode(request.pool), &request);
+        let older = if goes_onward {
+            stateless.passed.is_older_than_key(self.edge, message, flow.peer)
+        } else {
+            self.is_older_than_key(&request)
+        };
+        let routing = self.edge.routing(message, &arrival.route, request.direction, older)?;
+        check_extensions(message)?;
+        let transaction = Transaction::new(message, message.top_via(), arrival.target);
+        request.branch = self.edge.tokens.mark(&transaction, request.direction, routing);
+        let to = if is_for_registrar && message.to_tag().is_none() {
+            To::Registrar
+        } else if leaves {
+            To::Outside(self.way_out(arrival))
+        } else if is_located {
+            To::Contacts
+        } else if goes_onward && !is_in_table(self.balancer, self.pools.mode(request.pool), &request) {
+            To::Onward
+        } else if let Some(slot) = stateless.passed.before(self, arrival, &request) {
+            To::Followed(slot)
+        } else if is_orphan {
+            To::Orphan
+        } else {
+            To::Member
+        };
+        let refreshed = self.refreshed(arrival, &request, stateless)?;
+        Ok(Destination { request, rule, routing, refreshed, to })
+    }
+
+    /// Whether anything proves that a request is part of a dialog. Anybody can make up a To tag, so one alone proves nothing:
+    /// such a request counts as new where `orphans` says so, with all that holds for new ones, or goes nowhere.
+    fn standing(&self, arrival: &Arrival<'_>, request: &mut Request<'_>) -> Standing {
+        if !request.in_dialog {
+            return Standing::New;
+        }
+        let is_of_unknown = matches!(arrival.proof, Proof::UnknownNode);
+        let is_led = arrival.held().is_some() || request.method == Method::Ack;
+        if arrival.member.is_some() || (!is_of_unknown && is_led) {
+            return Standing::Dialog;
+        }
+        // With a token of a node that is no more, a call in the table is another branch, with a node that does not know this
+        // dialog.
+        if let Some(session) = self.balancer.session_of(request).filter(|_| !is_of_unknown) {
+            return Standing::Session(session.slot);
+        }
+        // A CANCEL begins nothing, and its INVITE may be known to somebody (RFC 3261 §16.10).
+        let may_be_known = request.method == Method::Cancel && !is_of_unknown;
+        // Where users prove who they are, a To tag that somebody made up would stand for a password.
+        let is_balanced = self.edge.settings.orphans == Orphans::Balance && self.edge.realm.is_none();
+        if may_be_known || is_balanced {
+            request.in_dialog = false;
+            return Standing::New;
+        }
+        Standing::Orphan
+    }
+
+    /// The rule of a request that no dialog leads, if there are rules. What members send may have none.
+    fn rule(&self, arrival: &Arrival<'_>) -> Result<Option<usize>, Rejection> {
+        let Arrival { flow, message, route, .. } = arrival;
+        let routes = &self.edge.routes;
+        if routes.table.rules().is_empty() {
+            return Ok(None);
+        }
+        let from_member = arrival.member.is_some();
+        let query = Query { message, uri: route.uri(message), flow: *flow, from_member };
+        let Some((index, rule)) = routes.table.find(&query) else {
+            return if from_member { Ok(None) } else { Err(Refuser::NoRule.into()) };
+        };
+        if !rule.access.admits(flow.peer.ip()) {
+            return Err(Refuser::Rule(index).into());
+        }
+        match rule.target {
+            Target::Answer(_) => return Err(Refuser::Answer(index).into()),
+            Target::Silence => return Err(Refuser::Silence(index).into()),
+            // Whoever is no member has nothing sent to where he likes.
+            Target::RequestUri if !from_member => return Err(Refuser::MembersOnly(index).into()),
+            Target::RequestUri | Target::Location | Target::Pools(_) => {}
+        }
+        check_room(message, rule.actions.growth(route.uri(message)))?;
+        Ok(Some(index))
+    }
+
+    /// Which side of the dialog sent a request. The token knows by the tags; without one, the source tells.
+    fn direction(&self, arrival: &Arrival<'_>, sender: Option<Slot>) -> Result<Direction, Refused> {
+        let by_source = if sender.is_some() { Direction::FromPool } else { Direction::ToPool };
+        let Some(held) = arrival.held() else { return Ok(by_source) };
+        if held.by_initiator != held.token.outbound {
+            return Ok(Direction::ToPool);
+        }
+        // What comes from the pool goes wherever its Request-URI says: only the node itself may ask for that.
+        let topology = &self.edge.topology;
+        let node = topology.slot(held.token.node).map(|slot| topology.node(slot).peer.ip());
+        if node == Some(arrival.flow.peer.ip()) {
+            Ok(Direction::FromPool)
+        } else {
+            Err(refused(403, "Forbidden"))
+        }
+    }
+
+    /// The way of what a member sends to others than its pool.
+    fn way_out(&mut self, arrival: &Arrival<'_>) -> Result<Flow, Rejection> {
+        let Edge { names, topology, now, .. } = &mut *self.edge;
+        let preferred = (&**topology, arrival.route.far_side.unwrap_or(arrival.flow.listener));
+        names.next_hop(*now, arrival.route.target(arrival.message), arrival.call, preferred, self.out)
+    }
+
+    /// Where the sender is reached from now on. And what a member sends that was taken out has to be part of something.
+    fn refreshed(
+        &mut self,
+        arrival: &Arrival<'_>,
+        request: &Request<'_>,
+        stateless: &Stateless,
+    ) -> Result<Option<Refreshed>, Refused> {
+        if request.direction == Direction::FromPool {
+            stateless.unacknowledged.check_removed(self, arrival, request)?;
+            return Ok(None);
+        }
+        let Edge { targets, tokens, .. } = &*self.edge;
+        Ok(arrival.held().and_then(|held| targets.sender(tokens, arrival.message, held, arrival.flow.peer)))
+    }
+}
+
+/// Whether a request goes to a next hop, or on with a transaction. Within a dialog with a member it does neither; nor does a
+/// CANCEL or ACK of what has none, or none any more, where the balancer or a search finds the member.
+fn goes_onward(mode: PoolMode, request: &Request<'_>) -> bool {
+    let is_for_pool = request.direction == Direction::ToPool && request.pinned.is_none();
+    let begins = !matches!(request.method, Method::Ack | Method::Cancel);
+    is_for_pool && (mode.is_by_route() || (mode.forward != Forward::Stateless && begins))
+}
+
+/// Whether a request is part of what began in another way, before a change of the configuration, and ends so: of a transaction
+/// that is noted in the session table alone, or of a call there though its pool remembers none any more.
+fn is_in_table(balancer: &Balancer, mode: PoolMode, request: &Request<'_>) -> bool {
+    if mode.is_sessionless { is_remembered(balancer, request) } else { balancer.has_open(request) }
+}
+
+/// Whether the balancer remembers the call of a request, or the transaction of one that begins a call. What spirals is of another
+/// transaction than the call that it has begun with.
+pub(crate) fn is_remembered(balancer: &Balancer, request: &Request<'_>) -> bool {
+    if balancer.is_idle() {
+        false
+    } else if request.in_dialog {
+        balancer.session_of(request).is_some()
+    } else {
+        balancer.has_open(request)
+    }
+}

@@ -1,0 +1,71 @@
+//! What requests and responses are changed by, whichever way they go: the rewriting of rules, and what must not pass the border of the
+//! trust domain (RFC 3325).
+
+use crate::edge::Edge;
+use crate::route::RouteInfo;
+use ::route::Rule;
+use std::net::SocketAddr;
+use wire::{Credentials, Message};
+
+/// Where the credentials for proxies stand.
+const CREDENTIALS: [&[u8]; 2] = [b"Authorization", b"Proxy-Authorization"];
+
+/// Whether a header field says who its sender is, which only elements of the trust domain may (RFC 3325 §9, and what was
+/// there before it).
+fn is_identity(name: &[u8]) -> bool {
+    const NAMES: [&[u8]; 3] = [b"P-Asserted-Identity", b"P-Preferred-Identity", b"Remote-Party-ID"];
+    NAMES.iter().any(|known| name.eq_ignore_ascii_case(known))
+}
+
+impl Edge {
+    /// The Request-URI that a rule makes of one that came by this listener; `None`: it stays as it is.
+    pub(crate) fn rewrite(&self, rule: &Rule, uri: &[u8], listener: u16) -> Option<Vec<u8>> {
+        let mut rewritten = Vec::new();
+        rule.actions.uri(uri, self.here(listener), &mut rewritten).then_some(rewritten)
+    }
+
+    /// The host and port of a listener, as others know it.
+    pub(crate) fn here(&self, listener: u16) -> &str {
+        &self.topology.listeners[usize::from(listener)].sent_by
+    }
+
+    /// What a rule and the Route ask for of what is forwarded and came by this listener (§16.6 steps 2 and 6).
+    pub(crate) fn edit_by_rule(
+        &mut self,
+        message: &Message<'_>,
+        route: &RouteInfo<'_>,
+        (rule, listener): (Option<&Rule>, u16),
+    ) {
+        let Some(rule) = rule else { return route.edit(message, None, &mut self.edits, &mut self.scratch) };
+        let rewritten = self.rewrite(rule, route.uri(message), listener);
+        route.edit(message, rewritten.as_deref(), &mut self.edits, &mut self.scratch);
+        rule.actions.headers(message, &mut self.edits);
+    }
+
+    /// Credentials that were for us end here (RFC 3261 §22.3), in requests within dialogs as well (§13.2.2.4): whoever is behind
+    /// us could guess the password from them. So does what a party says of its own identity (RFC 3325 §5).
+    pub(crate) fn drop_credentials(&mut self, message: &Message<'_>, from: SocketAddr) {
+        let Some(realm) = self.realm.as_deref() else { return };
+        let is_trusted = self.is_trusted(from);
+        let is_ours = |name: &[u8], value: &[u8]| {
+            CREDENTIALS.iter().any(|known| name.eq_ignore_ascii_case(known))
+                && Credentials::parse(value).is_ok_and(|credentials| *credentials.realm.text() == *realm)
+        };
+        let is_unwanted =
+            |name: &[u8], value: &[u8]| is_ours(name, value) || (!is_trusted && is_identity(name));
+        self.edits.remove_fields(message, is_unwanted);
+    }
+
+    /// What a callee says of its own identity goes no further either, where users have to prove theirs (RFC 3325 §5).
+    pub(crate) fn drop_identity(&mut self, response: &Message<'_>, from: SocketAddr) {
+        if self.realm.is_some() && !self.is_trusted(from) {
+            self.edits.remove_headers(response, is_identity);
+        }
+    }
+
+    /// Whether an element is of the trust domain (RFC 3325 §2.3): a member, a next hop, or in a network that is trusted.
+    pub(crate) fn is_trusted(&self, from: SocketAddr) -> bool {
+        self.topology.slot_at(from).is_some()
+            || self.trusted.iter().any(|network| network.contains(from.ip()))
+    }
+}

@@ -1,0 +1,51 @@
+//! What a shard asks for besides messages to send.
+
+use crate::failure::Failure;
+use crate::hop_name::HopName;
+use crate::question::Question;
+use balance::Sign;
+use std::net::SocketAddr;
+
+/// What a shard asks for besides messages to send.
+#[derive(Clone, PartialEq, Debug)]
+pub enum ShardEvent {
+    /// What the traffic says about a node.
+    Sign(Sign),
+    /// The address of this name: [`ShardInput::Name`](crate::ShardInput::Name).
+    LookUp(HopName),
+    /// A question to a store: [`ShardInput::Answer`](crate::ShardInput::Answer).
+    Ask(Box<Question>),
+    /// To be written before anything leaves that was sent in the same step: what acknowledges the end of the call is among it.
+    Record(Box<dialog::CallRecord>),
+    /// A request failed; only where [`ShardSettings::tell_failures`](crate::ShardSettings::tell_failures) says so.
+    Failed(Box<Failure>),
+    /// A log-in failed.
+    WrongPassword(Box<WrongPassword>),
+    /// To be told to the other shards of the process ([`ShardInput::Judged`](crate::ShardInput::Judged)).
+    Judged(Box<digest_auth::Judgement>),
+    /// This node has answered an INVITE that begins a dialog without its Record-Route; told once.
+    NoRecordRoute(SocketAddr),
+    /// A REGISTER for a contact elsewhere came through this proxy without Path, and calls go back to the proxy; told once.
+    NoPath(SocketAddr),
+    /// No node took new calls: so many were refused since the last time that this was told, at most once a second.
+    NoServer(u64),
+    /// The session table had no room: so many new calls were refused since the last time, at most once a second.
+    NoRoom(u64),
+}
+
+/// Somebody has given a wrong password, or the name of no user.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct WrongPassword {
+    /// The user name that was given; of a long one the beginning.
+    pub user: Box<str>,
+    /// Who gave it; behind a trusted proxy the client, if the proxy says where it is.
+    pub from: SocketAddr,
+}
+
+impl WrongPassword {
+    pub(crate) fn new(user: &[u8], from: SocketAddr) -> Self {
+        /// Most bytes of a name that are told.
+        const LONGEST: usize = 64;
+        Self { user: String::from_utf8_lossy(&user[..user.len().min(LONGEST)]).into(), from }
+    }
+}

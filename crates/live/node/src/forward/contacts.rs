@@ -1,0 +1,108 @@
+//! The contacts of an address-of-record, as the targets of a request (RFC 3261 §16.5).
+
+use crate::arrival::Arrival;
+use crate::counters::Drop;
+use crate::edge::Edge;
+use crate::rejection::{Refused, Rejection, refused};
+use crate::route::{RouteInfo, Target};
+use crate::step::Step;
+use crate::validate::check_room;
+use ::route::Rule;
+use base::Flow;
+use location::{Aor, Binding};
+use wire::{Message, NameAddr};
+
+/// A contact of an address-of-record.
+pub(crate) struct Contact {
+    /// What the Request-URI becomes (§16.6 step 2).
+    pub(crate) uri: Box<[u8]>,
+    /// The route set that is put before it (RFC 3327 §5.4); empty for none.
+    pub(crate) path: Box<[u8]>,
+    /// Preference in thousandths.
+    pub(crate) q: u16,
+    /// The way there.
+    pub(crate) hop: Flow,
+}
+
+impl Edge {
+    /// The user to whose contacts a request goes by this rule.
+    pub(crate) fn sought(&self, rule: Option<usize>, arrival: &Arrival<'_>) -> Result<Aor, Refused> {
+        let Arrival { flow, message, route, .. } = arrival;
+        // [16.5] A Route that leads on is no request for the location service.
+        if route.next.is_some() {
+            return Err(refused(403, "Forbidden"));
+        }
+        let received = route.uri(message);
+        let rewritten = rule.and_then(|rule| self.rewrite(self.routes.rule(rule), received, flow.listener));
+        Aor::of(rewritten.as_deref().unwrap_or(received)).ok_or(refused(404, "Not Found"))
+    }
+}
+
+/// The contacts that can be reached, in the order in which they are tried.
+pub(crate) fn contacts(
+    step: &mut Step<'_>,
+    arrival: &Arrival<'_>,
+    bindings: &[Binding],
+) -> Result<Vec<Contact>, Rejection> {
+    // [16.5] Who has no contact is not there now; who does not exist is not told apart from that.
+    let mut none: Rejection = refused(480, "Temporarily Unavailable").into();
+    let mut contacts = Vec::new();
+    for binding in bindings {
+        if let Err(too_long) = check_room(arrival.message, binding.uri.len() + binding.path.len()) {
+            none = too_long.into();
+            continue;
+        }
+        match way(step, arrival, binding) {
+            // What leads back to us goes in circles.
+            Ok(hop) if step.edge.topology.listeners.iter().any(|own| own.advertised == hop.peer) => {}
+            Ok(hop) => {
+                let (uri, path) = (binding.uri.clone(), binding.path.clone());
+                contacts.push(Contact { uri, path, q: binding.q, hop });
+            }
+            // Its repetition finds the address.
+            Err(unresolved @ Rejection::Dropped(Drop::Unresolved)) => none = unresolved,
+            Err(_) => {}
+        }
+    }
+    if contacts.is_empty() { Err(none) } else { Ok(contacts) }
+}
+
+/// The way to a contact: by its Path (RFC 3327 §5.4), else to where its REGISTER came from, else where it leads.
+fn way(step: &mut Step<'_>, arrival: &Arrival<'_>, binding: &Binding) -> Result<Flow, Rejection> {
+    let Edge { topology, names, now, .. } = &mut *step.edge;
+    let flow = arrival.flow;
+    let unreachable = refused(480, "Temporarily Unavailable");
+    let target = match NameAddr::parse(&binding.path).filter(|_| !binding.path.is_empty()) {
+        Some(first) => Target::of(first.uri),
+        None => match &binding.source {
+            Some(source) => {
+                // Only from the address that it was sent to does a NAT let anything back in.
+                let listeners = &topology.listeners;
+                let asked = listeners.iter().position(|listener| listener.advertised == source.local);
+                let listener = asked.map_or(flow.listener, |index| index as u16);
+                return topology.way_to(listener, source.peer).ok_or(unreachable.into());
+            }
+            None => Target::of(&binding.uri),
+        },
+    };
+    names.next_hop(*now, target, arrival.call, (&**topology, flow.listener), step.out)
+}
+
+impl Edge {
+    /// §16.6 steps 2 and 6: the Request-URI becomes the contact, and its Path the Route.
+    pub(crate) fn edit_for_contact(
+        &mut self,
+        message: &Message<'_>,
+        route: &RouteInfo<'_>,
+        rule: Option<&Rule>,
+        contact: &Contact,
+    ) {
+        route.edit(message, Some(&contact.uri), &mut self.edits, &mut self.scratch);
+        if !contact.path.is_empty() {
+            self.edits.add_header(message, "Route", &contact.path);
+        }
+        if let Some(rule) = rule {
+            rule.actions.headers(message, &mut self.edits);
+        }
+    }
+}

@@ -1,0 +1,428 @@
+//! The transactions of a shard: [`proxy::Proxy`] on live bytes.
+
+use super::budgets::Budgets;
+use super::dialogs::{DialogSettings, Dialogs};
+use super::editor::quoted_key;
+use super::form::{Assigner, Editor, Notes, Out, UNHEARD_REPEATS, Wire};
+use super::limits::{ProxyLimits, ProxySettings, RESERVED_CALLS, with_reserve};
+use super::passed::Passed;
+use super::received::Received;
+use super::report::ProxyReport;
+use crate::counters::Drop;
+use crate::edge::Edge;
+use crate::event::ShardEvent;
+use crate::pause::Pause;
+use crate::record::is_unrecorded;
+use crate::rejection::Own;
+use crate::reply::longest;
+use crate::route::Target;
+use crate::routes::Routes;
+use crate::step::Step;
+use crate::token::branch::peek_listener;
+use crate::validate::check_form;
+use ::dialog::{CallEvent, CallRecord, Cause, Ends, HangUp, Side};
+use ::proxy::{Arrived, Proxy, ProxyStep};
+use balance::{CallKey, Members, Response, Tags};
+use base::{Flow, Instant, Ledger, Outbox, Recent};
+use std::net::SocketAddr;
+use transaction::{Keys, Packet};
+use wire::{Message, Method};
+
+/// Forwards with a transaction for each request (RFC 3261 §16) to members of pools.
+///
+/// Requests within the dialogs that began so go to the member, without a transaction, or where the other party of the dialog
+/// wants to be reached, as the token in our Record-Route proves, and nowhere else: [`Dialogs`](::route::Dialogs).
+pub(crate) struct Stateful {
+    pub(super) proxy: Proxy<Wire>,
+    pub(super) keys: Keys,
+    /// The ways to the members of all pools, by slot.
+    members: Vec<Flow>,
+    /// Those that requests within dialogs may name.
+    pub(super) hops: Members,
+    budgets: Budgets,
+    pub(super) notes: Notes,
+    pub(super) limits: ProxyLimits,
+    /// How many requests calls have begun out of the reserve, and since when.
+    pub(super) reserved: Recent<CallKey, (Instant, u8)>,
+    /// Requests of dialogs that went on without a transaction lately: when the first copy of each did.
+    pub(super) passed: Passed,
+    /// Whether a pool is forwarded to in this way, or has next hops, or it was so, or users are served: then there may be dialogs.
+    has_pool: bool,
+    /// Next hops whose calls the balancer remembers.
+    pub(super) counted: Members,
+    /// The calls whose dialogs are kept, if those of any are.
+    pub(super) dialogs: Option<Box<Dialogs>>,
+}
+
+impl Stateful {
+    /// Without members. `secret` and `serial` are random, of this process and shard alone.
+    pub(crate) fn new(settings: ProxySettings, (secret, serial): ([u8; 16], u64)) -> Self {
+        let mut proxy = Proxy::new(settings.timers, serial);
+        proxy.limit_branches(settings.limits.branches);
+        Self {
+            proxy,
+            keys: Keys::new(secret),
+            members: Vec::new(),
+            hops: Members::All,
+            budgets: Budgets::default(),
+            notes: Notes::default(),
+            limits: settings.limits,
+            reserved: Recent::new(RESERVED_CALLS),
+            passed: Passed::default(),
+            has_pool: false,
+            counted: Members::of([]),
+            dialogs: None,
+        }
+    }
+
+    /// To be called before anything else.
+    pub(crate) fn limit_memory(&mut self) {
+        self.proxy.limit_memory(with_reserve(self.limits.memory));
+    }
+
+    /// Time has passed.
+    pub(crate) fn expire(&mut self, step: &mut Step<'_>) {
+        self.drive(step, Proxy::expire);
+        if let Some(dialogs) = &mut self.dialogs {
+            dialogs.expire(step.edge.now);
+            self.tell_calls(step);
+        }
+    }
+
+    /// When it next has something to do.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        let dialogs = self.dialogs.as_ref().and_then(|dialogs| dialogs.deadline());
+        Instant::earliest(self.proxy.deadline(), dialogs)
+    }
+
+    /// Lets the proxy's core do something.
+    fn drive<T>(
+        &mut self,
+        step: &mut Step<'_>,
+        act: impl FnOnce(&mut Proxy<Wire>, &mut ProxyStep<'_, Wire>) -> T,
+    ) -> T {
+        self.drive_with(step, None, act)
+    }
+
+    /// Lets the proxy's core do something about the request in hand.
+    fn drive_with<T>(
+        &mut self,
+        Step { edge, balancer, queues, out, .. }: &mut Step<'_>,
+        in_hand: Option<&Message<'_>>,
+        act: impl FnOnce(&mut Proxy<Wire>, &mut ProxyStep<'_, Wire>) -> T,
+    ) -> T {
+        let Self { proxy, keys, members, budgets, notes, dialogs, .. } = self;
+        let now = edge.now;
+        let medium = Editor { edge, keys, notes, dialogs: dialogs.as_deref_mut(), in_hand };
+        let router = Assigner { now, balancer, queues: queues.as_deref_mut(), members, budgets };
+        act(proxy, &mut ProxyStep { now, medium, router, sink: &mut Out(out) })
+    }
+
+    /// What has failed in a step.
+    pub(crate) fn tell(&mut self, out: &mut Outbox<ShardEvent>) {
+        for failure in self.notes.failures.drain(..) {
+            out.event(ShardEvent::Failed(Box::new(failure)));
+        }
+    }
+
+    /// What has become of calls. Before what is sent in the same step leaves, their records are to be written.
+    pub(crate) fn tell_calls(&mut self, step: &mut Step<'_>) {
+        let Some(dialogs) = &mut self.dialogs else { return };
+        let events: Vec<_> = dialogs.drain_events().collect();
+        for event in events {
+            match event {
+                CallEvent::Record(record) => {
+                    tell_load(step, &record);
+                    step.out.event(ShardEvent::Record(record));
+                }
+                CallEvent::HangUp(hang_up) => {
+                    for to in [Side::Caller, Side::Callee] {
+                        self.hang_up(step, &hang_up, to);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Sends a side of a dialog our BYE, where requests of the dialog would go. Where that is not known, it goes nowhere.
+    fn hang_up(&mut self, step: &mut Step<'_>, hang_up: &HangUp, to: Side) {
+        let (edge, of) = (&mut *step.edge, Ends::index(to));
+        let route = wire::NameAddr::parse(&hang_up.ends.routes[of]).map(|route| route.uri);
+        let uri = route.unwrap_or(&hang_up.ends.contacts[of]);
+        let (call, preferred) = (edge.tokens.call_key(&hang_up.call_id), (&*edge.topology, 0));
+        let Ok(hop) = edge.names.next_hop(edge.now, Target::of(uri), call, preferred, step.out) else {
+            return;
+        };
+        self.drive(step, |proxy, step| {
+            proxy.originate((hop.transport.into(), UNHEARD_REPEATS), step, |editor, serial| {
+                editor.bye(hang_up, (to, hop), serial)
+            });
+        });
+    }
+
+    /// ICMP says that a datagram to this address, which began with `quoted`, did not arrive (RFC 3261 §16.9). Only who got
+    /// it can know the branch in it, and it went to this address: he can say of himself alone that he is not there.
+    pub(crate) fn unreachable(&mut self, step: &mut Step<'_>, to: SocketAddr, quoted: &[u8]) {
+        let Some(key) = quoted_key(&self.keys, quoted) else { return };
+        let went_there = |packet: &Packet| {
+            let peer = packet.flow.peer;
+            (peer.ip(), peer.port()) == (to.ip(), to.port())
+        };
+        self.drive(step, |proxy, step| proxy.unreachable(key, went_there, step));
+        self.tell(step.out);
+    }
+
+    /// Whether what comes is a response to a request with a transaction, or an ICMP error about one ([`Self::unreachable`]), and
+    /// that is none of this shard's.
+    pub(crate) fn is_stray(&self, bytes: &[u8]) -> bool {
+        let key = match wire::scan(bytes) {
+            Ok(message) if message.status().is_some() => {
+                let is_proxys = message.top_via().branch.and_then(peek_listener).is_some();
+                self.keys.response(&message).filter(|_| is_proxys)
+            }
+            _ => quoted_key(&self.keys, bytes),
+        };
+        key.is_some_and(|key| !self.proxy.expects(key))
+    }
+
+    /// The calls of the transactions, some more than once.
+    pub(crate) fn calls(&self, edge: &Edge) -> impl Iterator<Item = CallKey> {
+        let mut text = Vec::new();
+        let answered = self.proxy.messages().filter_map(move |packet| {
+            text.clear();
+            packet.bytes.write(&mut text);
+            wire::peek_call_id(&text).map(|call_id| edge.tokens.call_key(call_id))
+        });
+        let kept = self.dialogs.iter().flat_map(|dialogs| dialogs.call_ids());
+        let kept = kept.map(|call_id| edge.tokens.call_key(call_id));
+        self.proxy.calls().chain(answered).chain(kept)
+    }
+
+    /// Takes over the ways to the members of all pools, by slot.
+    pub(crate) fn set_members(&mut self, members: &[Flow]) {
+        self.members = members.to_vec();
+    }
+
+    /// Takes over how pools are forwarded to; `has_pool`: one of them with transactions, or to next hops. Requests within dialogs
+    /// may name `hops`; the calls of those that are `counted` are remembered.
+    pub(crate) fn set_pools(&mut self, has_pool: bool, hops: Members, counted: Members) {
+        self.has_pool |= has_pool;
+        (self.hops, self.counted) = (hops, counted);
+    }
+
+    /// Requests for users of the home domain are forwarded in this way, from now on if not before.
+    pub(crate) fn serve_home(&mut self, is_there: bool) {
+        self.has_pool |= is_there;
+    }
+
+    /// Takes over how calls are kept whose dialogs are; `shards` share them. What goes on is kept on.
+    pub(crate) fn set_dialogs(&mut self, settings: &DialogSettings, shards: usize) {
+        self.dialogs.get_or_insert_default().configure(settings, shards);
+    }
+
+    /// Takes over how often requests may be tried again; `shards` share it.
+    pub(crate) fn set_routes(&mut self, routes: &Routes, shards: usize) {
+        self.budgets.configure(routes, shards);
+    }
+
+    /// Changes how much it may hold.
+    pub(crate) fn set_limits(&mut self, limits: ProxyLimits) {
+        self.limits = limits;
+        self.proxy.limit_branches(limits.branches);
+    }
+
+    /// What its transactions did.
+    pub(crate) fn counters(&self) -> &::proxy::ProxyCounters {
+        self.proxy.counters()
+    }
+
+    /// What they cost.
+    pub(crate) fn ledger(&self) -> Ledger {
+        self.proxy.ledger()
+    }
+
+    /// Whether there is anything that a message could be about.
+    pub(crate) fn is_in_use(&self) -> bool {
+        self.has_pool
+    }
+
+    /// Takes a message that belongs to its transactions: a response to one of its requests, a repetition, the ACK to a failure,
+    /// a CANCEL of what it has. Of a branch, only those who got it know it. Returns whether it was one.
+    pub(crate) fn takes(&mut self, step: &mut Step<'_>, flow: Flow, message: &Message<'_>) -> bool {
+        if let Some(status) = message.status() {
+            let key = self.keys.response(message).filter(|&key| self.proxy.expects(key));
+            if let Some(key) = key {
+                self.notes.source = flow.peer;
+                self.response(step, (key, status), message);
+            }
+            return key.is_some();
+        }
+        let key = self.keys.request(message);
+        if message.fault().is_none() && self.proxy.absorb(step.edge.now, &key, &mut Out(step.out)) {
+            return true;
+        }
+        let cancels =
+            message.method() == Some(Method::Cancel) && self.proxy.knows(&self.keys.cancelled(message));
+        if cancels {
+            let noted = self.proxy.received(&self.keys.cancelled(message));
+            if let Some(noted) = noted.and_then(|request| request.noted.as_deref()) {
+                step.balancer.cancelled(step.edge.now, noted);
+            }
+            let tracked = noted.and_then(|request| request.tracked.as_ref());
+            if let (Some(tracked), Some(dialogs)) = (tracked, &mut self.dialogs) {
+                dialogs.cancelled(tracked.call(), message);
+            }
+            match check_form(message) {
+                Ok(()) => self.forward(step, message, Received::cancel(step.edge, flow, message)),
+                Err(refused) => step.reject(flow, message, refused.into()),
+            }
+        }
+        cancels
+    }
+
+    /// A request that belongs to no transaction goes on, with one of its own.
+    pub(super) fn forward(&mut self, step: &mut Step<'_>, message: &Message<'_>, received: Received) {
+        let method = message.method().unwrap_or(Method::Other);
+        let cancels = (method == Method::Cancel).then(|| self.keys.cancelled(message));
+        let (key, transport) = (self.keys.request(message), received.flow.transport.into());
+        let arrived = Arrived { method, key, cancels, transport };
+        self.drive_with(step, Some(message), |proxy, step| proxy.take(&arrived, received, step));
+    }
+
+    /// Answers a request that was told to wait, and that no transaction has begun.
+    pub(crate) fn answer_waiter(
+        &mut self,
+        step: &mut Step<'_>,
+        flow: Flow,
+        message: &Message<'_>,
+        own: Own<'_>,
+    ) {
+        let mut answer = Outbox::default();
+        step.edge.answer(flow, message, own, &mut answer);
+        let method = message.method().unwrap_or(Method::Other);
+        let (key, transport) = (self.keys.request(message), flow.transport.into());
+        let arrived = Arrived { method, key, cancels: None, transport };
+        for transmit in answer.transmits() {
+            let bytes = answer.message(transmit);
+            let (way, length) = ((flow.peer, transmit.flow.peer), message.bytes().len());
+            let allowance = step.edge.allowance(way, false, length);
+            // The most that the 100 may have had.
+            let told = allowance.most_of_trying(longest(length));
+            let repeats = allowance.repeats(told, bytes.len());
+            let packet = Packet { repeats, ..Packet::new(bytes.to_vec(), transmit.flow) };
+            self.drive(step, |proxy, step| proxy.answer_with(&arrived, own.status(), packet, step));
+        }
+    }
+
+    /// Requests without a final response.
+    pub(crate) fn unanswered(&self) -> usize {
+        self.proxy.unanswered()
+    }
+
+    /// What there is to do.
+    pub(crate) fn report(&self) -> ProxyReport {
+        ProxyReport {
+            transactions: self.proxy.transactions(),
+            unanswered: self.proxy.unanswered(),
+            memory: self.proxy.memory(),
+            limits: self.limits,
+            counters: *self.proxy.counters(),
+            sharing: None,
+            calls: self.dialogs.as_ref().map(|dialogs| dialogs.counts()),
+        }
+    }
+
+    /// RFC 3261 §16.7. What has another sent-by than ours in its topmost Via is dropped (§18.1.2).
+    fn response(
+        &mut self,
+        step: &mut Step<'_>,
+        (key, status): (transaction::TransactionKey, u16),
+        message: &Message<'_>,
+    ) {
+        if !step.edge.topology.is_our_via(message.top_via()) {
+            return step.edge.discard(Drop::ForeignResponse);
+        }
+        if (200..300).contains(&status)
+            && message.cseq().method == Method::Bye
+            && let Some(dialogs) = &mut self.dialogs
+            && matches!(self.proxy.sent(key), Some((_, None)))
+        {
+            dialogs.took_our_bye(step.edge, message);
+        }
+        self.drive(step, |proxy, step| proxy.decide(key, status, step));
+        self.note(step, (key, status), message);
+        step.edge.hear_notice(message, self.notes.source);
+        self.drive(step, |proxy, step| proxy.response(key, status, message, step));
+        step.edge.heed(message);
+        if let Some((host, port)) = self.notes.look_up.take() {
+            step.edge.names.prepare(step.edge.now, (&host, port), step.out);
+        }
+    }
+
+    /// Tells the balancer of a response, before another member may be tried.
+    fn note(
+        &self,
+        Step { edge, balancer, queues, out, .. }: &mut Step<'_>,
+        (key, status): (transaction::TransactionKey, u16),
+        message: &Message<'_>,
+    ) {
+        let Some((sent, request)) = self.proxy.sent(key) else { return };
+        let slot = edge.topology.slot_at(sent.flow.peer);
+        if let Some(slot) = slot {
+            if let Some(queues) = queues {
+                // The call is another member's, or over.
+                let is_others = request.is_none_or(|request| !request.counts_with(Some(slot)));
+                let is_late = is_others && message.cseq().method == Method::Invite;
+                queues.answers(edge.now, slot, is_late.then(|| edge.tokens.call_key(message.call_id())));
+            }
+            balancer.answered(edge.now, slot);
+            balancer.count_response(slot, status);
+            // Whoever is behind the hop has seen the branch, too, and speaks for himself alone.
+            let is_its_own = self.notes.source == sent.flow.peer;
+            if let Some(rest) = Pause::asked_by(message).filter(|_| is_its_own) {
+                balancer.pause(edge.now, slot, edge.now + rest.length, rest.asked);
+            }
+        }
+        if !edge.is_unrecorded_told
+            && is_unrecorded(message)
+            && request.is_some_and(Received::begins_recorded)
+        {
+            edge.is_unrecorded_told = true;
+            out.event(ShardEvent::NoRecordRoute(sent.flow.peer));
+        }
+        let request = request.filter(|request| request.counts_with(slot));
+        if let Some(noted) = request.and_then(|request| request.noted.as_deref()) {
+            let response = Response {
+                key: noted.key,
+                method: noted.method,
+                cseq: noted.cseq,
+                status,
+                direction: noted.direction,
+                branch: noted.branch,
+                tags: edge.tokens.tags(message),
+            };
+            balancer.response(edge.now, &response);
+            let is_call = noted.method == Method::Invite && (200..300).contains(&status);
+            if is_call && request.is_some_and(Received::is_left) {
+                balancer.end_dialog(edge.now, noted.key, response.tags);
+            }
+        }
+    }
+}
+
+/// What no answer to a BYE tells the balancer: a call that ends otherwise is no load of its member any more, one that goes on after
+/// all is again.
+fn tell_load(step: &mut Step<'_>, record: &CallRecord) {
+    let (Some(cause), Some(accepted)) = (record.cause, &record.accepted) else { return };
+    if cause == Cause::Bye && (200..300).contains(&record.bye_status) || step.balancer.is_idle() {
+        return;
+    }
+    let (about, tokens, now) = (&record.about, &step.edge.tokens, step.edge.now);
+    let hash = |tag: &[u8]| tokens.tag_hash(Some(tag).filter(|tag| !tag.is_empty()));
+    let tags = Tags { from: hash(about.tag()), to: hash(&accepted.tag) };
+    let call = tokens.call_key(about.call_id());
+    match cause {
+        Cause::Reopened => step.balancer.resume_dialog(now, call, tags),
+        _ => step.balancer.end_dialog(now, call, tags),
+    }
+}

@@ -1,0 +1,50 @@
+//! The answer of a store: what comes next for the request that has waited for it.
+
+use super::services::{Home, STORE_SILENT, USERS_SILENT};
+use super::waiting::Pending;
+use crate::progress::{Progress, Stage};
+use crate::question::StoreAnswer;
+use crate::rejection::{Rejection, refused};
+use crate::step::Step;
+use base::Flow;
+use location::{Reply, targets};
+use wire::Message;
+
+impl Home {
+    /// A request waits no more: it has its answer, or none, or its caller has hung up (`is_cancelled`).
+    pub(crate) fn resume(
+        &mut self,
+        step: &mut Step<'_>,
+        (flow, message): (Flow, &Message<'_>),
+        (pending, is_cancelled): (Pending, bool),
+        answer: Option<StoreAnswer>,
+        progress: &mut Progress,
+    ) -> Result<Stage, Rejection> {
+        match (pending, answer) {
+            (pending, _) if is_cancelled => {
+                self.withdraw(&pending);
+                Err(refused(487, "Request Terminated").into())
+            }
+            (Pending::User(claim, role), Some(StoreAnswer::User(Ok(secret)))) => {
+                Ok(self.settle(step, (flow, message), (&claim, role, secret.as_ref()), progress))
+            }
+            (Pending::Register(registration), Some(StoreAnswer::Location(reply, date))) => {
+                self.go_on_registering(step, (flow, message), (registration, reply, date), progress)?;
+                Ok(Stage::Done)
+            }
+            (Pending::Location, Some(StoreAnswer::Location(Reply::Read(Ok(record)), date))) => {
+                let bindings = record.map(|record| targets(&record, date)).unwrap_or_default();
+                self.counters.look_ups.found += u64::from(!bindings.is_empty());
+                self.counters.look_ups.not_found += u64::from(bindings.is_empty());
+                progress.bindings = Some(bindings);
+                Ok(Stage::GoesOn)
+            }
+            (Pending::Place(user), Some(StoreAnswer::Location(Reply::Read(Ok(record)), date))) => {
+                self.learn_home((flow, message), (&user, record, date));
+                Ok(Stage::GoesOn)
+            }
+            (pending @ Pending::User(..), _) => Err(self.unanswered(&pending, USERS_SILENT)),
+            (pending, _) => Err(self.unanswered(&pending, STORE_SILENT)),
+        }
+    }
+}

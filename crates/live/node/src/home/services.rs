@@ -1,0 +1,242 @@
+//! The services of a home domain at one shard, and the requests that wait for answers of stores.
+
+use super::repeats::Repeats;
+use super::report::{HomeCounters, HomeReport};
+use super::waiting::{Pending, Waiting};
+use crate::event::ShardEvent;
+use crate::progress::{Progress, Waiter};
+use crate::question::{Asked, Question};
+use crate::rejection::{Own, Refused, Rejection, refused};
+use crate::route::RouteInfo;
+use crate::step::Step;
+use ::route::{Forward, Network};
+use base::{Flow, Instant};
+use digest_auth::{Authenticator, BanSettings, Bans, NonceKeys, NonceSettings, Nonces, Refusal, Replays};
+use location::{Reach, Registrar};
+use std::net::SocketAddr;
+use transaction::Keys;
+use wire::{Message, Method};
+
+/// What the home domain goes by.
+#[derive(Clone, PartialEq, Debug)]
+pub struct HomeSettings {
+    /// The domains, and what their registrar allows.
+    pub registrar: location::Settings,
+    /// How users prove who they are; `None`: they do not, and everybody may register as anybody.
+    pub authentication: Option<AuthenticationSettings>,
+    /// How requests to users go on: without a transaction only to the contact that is preferred, since nobody would choose among
+    /// the answers of several.
+    pub forward: Forward,
+    /// Networks of proxies in front of clients: they say where a request came from, and who the caller is.
+    pub trusted: Box<[Network]>,
+}
+
+/// How users prove who they are.
+#[derive(Clone, PartialEq, Debug)]
+pub struct AuthenticationSettings {
+    /// Realm and algorithms.
+    pub digest: digest_auth::Settings,
+    /// How long nonces live, and where.
+    pub nonces: NonceSettings,
+    /// Limits to guessing, over all shards.
+    pub bans: BanSettings,
+}
+
+/// The services of a home domain, of one shard.
+pub(crate) struct Home {
+    pub(super) registrar: Registrar,
+    pub(super) authenticator: Option<Authenticator>,
+    keys: Keys,
+    waiting: Waiting,
+    repeats: Repeats,
+    /// How requests to users go on.
+    forward: Forward,
+    pub(super) trusted: Box<[Network]>,
+    pub(super) counters: HomeCounters,
+}
+
+/// Nonces of a shard whose use is remembered: a client uses one for all its requests of five minutes.
+const NONCES_MAX: usize = 65_536;
+
+const TOO_MANY: Refused = Refused { retry_after: Some(10), ..refused(503, "Too Many Requests Wait") };
+pub(super) const USERS_SILENT: Refused =
+    Refused { retry_after: Some(10), ..refused(503, "Users Cannot Be Looked Up") };
+pub(crate) const STORE_SILENT: Refused =
+    Refused { retry_after: Some(10), ..refused(503, "Store Does Not Answer") };
+
+impl Home {
+    /// The services with these settings, for one of `shards`. What is `kept` of them before a change goes on: requests that
+    /// wait, answers, nonces and bans.
+    pub(crate) fn set_up(
+        kept: Option<Self>,
+        settings: &HomeSettings,
+        (nonce_keys, random, shared): (NonceKeys, [u8; 16], [u64; 2]),
+        (now, shards): (Instant, usize),
+    ) -> Self {
+        let mut kept = kept;
+        let authenticator = settings.authentication.as_ref().map(|wanted| {
+            let bans = wanted.bans.share(shards);
+            if let Some(mut authenticator) = kept.as_mut().and_then(|home| home.authenticator.take()) {
+                authenticator.configure(wanted.digest.clone());
+                authenticator.nonces_mut().configure(nonce_keys, wanted.nonces);
+                authenticator.bans_mut().configure(bans);
+                return authenticator;
+            }
+            let word = |at| u64::from_le_bytes(core::array::from_fn(|byte| random[at + byte]));
+            // Another issuer each time: whoever begins anew does not know which counts were used.
+            let issuer = (word(0) as u32).wrapping_add((now.as_nanos() / 1_000_000) as u32);
+            let nonces = Nonces::new(nonce_keys, issuer, wanted.nonces);
+            // The same at all shards, which tell each other what they have found out.
+            let bans = Bans::new(bans, shared);
+            Authenticator::new(wanted.digest.clone(), nonces, Replays::new(NONCES_MAX), bans)
+        });
+        let anew = || (Waiting::new(now), Repeats::default(), HomeCounters::default());
+        let (waiting, repeats, counters) =
+            kept.map_or_else(anew, |home| (home.waiting, home.repeats, home.counters));
+        Self {
+            registrar: Registrar::new(settings.registrar.clone()),
+            authenticator,
+            keys: Keys::new(random),
+            waiting,
+            repeats,
+            forward: settings.forward,
+            trusted: settings.trusted.clone(),
+            counters,
+        }
+    }
+
+    pub(crate) fn report(&self) -> HomeReport {
+        HomeReport { counters: self.counters.clone(), waiting: self.waiting.requests().len() }
+    }
+
+    /// Whether calls go to where a REGISTER came from.
+    pub(crate) fn reaches_sources(&self) -> bool {
+        self.registrar.settings().reach == Reach::Source
+    }
+
+    /// Whether a REGISTER is for the registrar: its Route and Request-URI lead here (RFC 3261 §10.2, §10.3 step 1).
+    pub(crate) fn serves(&self, message: &Message<'_>, route: &RouteInfo<'_>) -> bool {
+        message.method() == Some(Method::Register)
+            && route.next.is_none()
+            && self.registrar.serves(route.uri(message))
+    }
+
+    /// The realm whose credentials end here.
+    pub(crate) fn realm(&self) -> Option<&[u8]> {
+        self.authenticator.as_ref().map(|authenticator| &*authenticator.settings().realm)
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.waiting.deadline()
+    }
+
+    /// The requests that wait.
+    pub(crate) fn waiting(&self) -> &Waiting {
+        &self.waiting
+    }
+
+    /// How requests to users go on.
+    pub(crate) fn forward(&self) -> Forward {
+        self.forward
+    }
+
+    /// What was asked about a request is not used.
+    pub(super) fn withdraw(&mut self, pending: &Pending) {
+        if let (Pending::User(claim, _), Some(authenticator)) = (pending, &mut self.authenticator) {
+            authenticator.withdraw(claim);
+        }
+    }
+
+    /// Refuses a request whose question no store has answered.
+    pub(super) fn unanswered(&mut self, pending: &Pending, refused: Refused) -> Rejection {
+        self.withdraw(pending);
+        match pending {
+            Pending::User(..) | Pending::Place(_) => self.counters.log_ins.failed += 1,
+            Pending::Register(_) => self.counters.registered(None, refused.status),
+            Pending::Location => self.counters.look_ups.failed += 1,
+        }
+        refused.into()
+    }
+
+    /// Has a request wait for the answer to a question, with the progress that it has made.
+    pub(super) fn ask(
+        &mut self,
+        step: &mut Step<'_>,
+        (flow, message): (Flow, &Message<'_>),
+        (about, pending): (Asked, Pending),
+        progress: &mut Progress,
+    ) -> Result<(), Rejection> {
+        if !self.waiting.has_room(message.bytes().len()) {
+            return Err(self.unanswered(&pending, TOO_MANY));
+        }
+        let key = self.keys.request(message).key;
+        let waiter = Waiter { flow, bytes: message.bytes().into(), progress: core::mem::take(progress) };
+        let number = self.waiting.insert(step.edge.now, key, waiter, pending);
+        step.out.event(ShardEvent::Ask(Box::new(Question { number, about })));
+        Ok(())
+    }
+
+    /// The request that waits for the answer with this number, or the next one that has waited too long.
+    pub(crate) fn take(&mut self, now: Instant, number: Option<u64>) -> Option<(Waiter, Pending, bool)> {
+        match number {
+            Some(number) => self.waiting.take(number),
+            None => self.waiting.expired(now),
+        }
+    }
+
+    /// What is a repetition of a request that waits, or that was answered here, goes no further; nor does the CANCEL of one
+    /// that waits.
+    pub(crate) fn is_repeated(&mut self, step: &mut Step<'_>, flow: Flow, message: &Message<'_>) -> bool {
+        match message.method() {
+            Some(Method::Ack) => false,
+            Some(Method::Cancel) => {
+                let is_waiting = self.waiting.cancel(self.keys.cancelled(message).key);
+                if is_waiting {
+                    step.answer(flow, message, Own::Cancelled);
+                }
+                is_waiting
+            }
+            _ => {
+                let key = self.keys.request(message).key;
+                let of = (key, message.bytes().len(), flow.peer);
+                if let Some((flow, answer)) = self.repeats.get(step.edge.now, of) {
+                    if let Some(answer) = answer {
+                        step.out.send(flow, |buffer| buffer.extend_from_slice(answer));
+                    }
+                    return true;
+                }
+                self.waiting.has(key)
+            }
+        }
+    }
+
+    /// Keeps the answer that was sent after so many other messages, for repetitions of its request from there.
+    pub(crate) fn keep_answer(
+        &mut self,
+        step: &Step<'_>,
+        from: SocketAddr,
+        message: &Message<'_>,
+        sent: usize,
+    ) {
+        if let Some(answer) = step.out.transmits().get(sent) {
+            let key = self.keys.request(message).key;
+            let length = message.bytes().len();
+            self.repeats.keep(step.edge.now, (key, length, from), answer.flow, step.out.message(answer));
+        }
+    }
+
+    /// The answer to a claim that is not looked at.
+    pub(super) fn limited(&mut self, refusal: Refusal) -> Rejection {
+        self.counters.log_ins.busy += u64::from(refusal == Refusal::Busy);
+        self.counters.log_ins.banned += u64::from(refusal == Refusal::Banned);
+        limited(refusal).into()
+    }
+}
+
+const BANNED: Refused = refused(403, "Too Many Wrong Passwords");
+const BUSY: Refused = Refused { retry_after: Some(1), ..refused(503, "Too Many Passwords At Once") };
+
+/// The answer to a claim that is not looked at.
+pub(super) fn limited(refusal: Refusal) -> Refused {
+    if refusal == Refusal::Busy { BUSY } else { BANNED }
+}

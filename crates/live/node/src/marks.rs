@@ -1,0 +1,107 @@
+//! Marks of state distribution in the Via of requests, and notices in the Via of whom a response goes to.
+
+use crate::edge::Edge;
+use crate::sharing::param;
+use crate::token::copies::copies_key;
+use core::fmt::Write as _;
+use distribute::{Call, Decision, Function, Mark, Notice, Way};
+use std::net::SocketAddr;
+use wire::Message;
+
+impl Edge {
+    /// Who keeps the transaction of a request that begins something and that goes on to `to`; `has_room`: there is room for it
+    /// here. A copy of one that is kept here must not be asked for: it belongs to its transaction.
+    pub(crate) fn who_keeps(
+        &mut self,
+        message: &Message<'_>,
+        (from, to): (SocketAddr, SocketAddr),
+        has_room: bool,
+    ) -> Decision {
+        let Some(sharing) = &mut self.sharing else { return Decision::Keep };
+        let call = Call {
+            from: sharing.neighbour(from),
+            // One that has said nothing, or nothing lately, may not know of this: then nobody behind would keep the call.
+            to: sharing
+                .neighbour(to)
+                .filter(|to| sharing.distributor.hears(self.now, *to))
+                .map_or(Way::Exit, Way::Next),
+            kept: sharing.mark(message, from).has(Function::State),
+            key: copies_key(&self.tokens, message, from),
+        };
+        let elsewhere =
+            if has_room { None } else { sharing.distributor.on_call_without_room(self.now, call) };
+        let decision = elsewhere.unwrap_or_else(|| sharing.distributor.on_call(self.now, call));
+        match decision {
+            Decision::Keep => sharing.report.kept += 1,
+            Decision::PassOpen => sharing.report.passed_open += 1,
+            Decision::PassKept => sharing.report.passed_kept += 1,
+        }
+        decision
+    }
+
+    /// Appends the mark to our Via of a request that begins something, for a neighbour.
+    pub(crate) fn write_mark(
+        &mut self,
+        message: &Message<'_>,
+        (from, to): (SocketAddr, SocketAddr),
+        keeps: bool,
+    ) {
+        let Some(sharing) = &self.sharing else { return };
+        if sharing.neighbour(to).is_none() {
+            return;
+        }
+        let mark = sharing.mark(message, from);
+        let mark = if keeps { mark.with(Function::State) } else { mark };
+        write_param(&mut self.scratch, Mark::PARAMETER, mark);
+    }
+
+    /// A response of ours, as is proved by now: what the neighbour that sent it tells.
+    pub(crate) fn hear_notice(&mut self, response: &Message<'_>, from: SocketAddr) {
+        let Some(sharing) = &mut self.sharing else { return };
+        let Some(neighbour) = sharing.neighbour(from) else { return };
+        let value = param(response, response.top_via(), Function::State.notice_parameter());
+        if let Some(notice) = value.and_then(Notice::parse) {
+            sharing.distributor.on_notice(self.now, neighbour, notice);
+        }
+    }
+
+    /// Puts into the Via of whom a response goes to what he is told, if he is a neighbour; and nothing else of this kind,
+    /// whoever has written it.
+    pub(crate) fn tell_notice(&mut self, response: &Message<'_>, to: SocketAddr) {
+        let Self { sharing: Some(sharing), scratch, edits, .. } = self else { return };
+        let Some(via) = response.second_via() else { return };
+        let bytes = response.bytes();
+        scratch.clear();
+        let mut done = via.value.start;
+        for param in via.params(bytes).filter(|param| is_notice(param.name)) {
+            scratch.extend_from_slice(&bytes[done as usize..param.whole.start as usize]);
+            done = param.whole.end;
+        }
+        let was_clean = done == via.value.start;
+        scratch.extend_from_slice(&bytes[done as usize..via.value.end as usize]);
+        let neighbour = sharing.neighbour(to);
+        if let Some(neighbour) = neighbour {
+            let notice = sharing.distributor.notice(Some(neighbour));
+            write_param(scratch, Function::State.notice_parameter(), notice);
+        }
+        if neighbour.is_some() || !was_clean {
+            edits.replace(response, via.value.of(bytes), scratch);
+        }
+    }
+}
+
+fn is_notice(name: &[u8]) -> bool {
+    Function::ALL.iter().any(|function| name.eq_ignore_ascii_case(function.notice_parameter().as_bytes()))
+}
+
+fn write_param(out: &mut Vec<u8>, name: &str, value: impl core::fmt::Display) {
+    /// Text as bytes.
+    struct Text<'a>(&'a mut Vec<u8>);
+    impl core::fmt::Write for Text<'_> {
+        fn write_str(&mut self, text: &str) -> core::fmt::Result {
+            self.0.extend_from_slice(text.as_bytes());
+            Ok(())
+        }
+    }
+    write!(Text(out), ";{name}={value}").expect("there is always room");
+}

@@ -1,0 +1,402 @@
+//! The path of a message through a shard: arrival, destination, admission, forwarding.
+//!
+//! A request that waits, for a store or for room in a queue, is taken up again from the beginning, with the [`Progress`] that it has
+//! made (`waits.rs`).
+
+use crate::arrival::Arrival;
+use crate::assign::{Assignment, NO_SERVER, member_by_call};
+use crate::counters::Drop;
+use crate::destination::{Destination, To};
+use crate::event::ShardEvent;
+use crate::forward::contacts::contacts;
+use crate::forward::onward::{Onward, Refresh, Stay};
+use crate::forward::stateful::{Assigned, Located, Stateful};
+use crate::forward::stateless::{Stateless, pass, relay, send_to};
+use crate::home::{Home, STORE_SILENT};
+use crate::progress::{Progress, Stage};
+use crate::rejection::{Own, Refused, Rejection, refused};
+use crate::reply::{acknowledges_us, is_about_us};
+use crate::service::PoolMode;
+use crate::step::Step;
+use crate::token::branch::is_hop_branch;
+use crate::token::copies::copies_key;
+use crate::validate::check_from_tag;
+use ::route::{Fork, Forward, RING_TIME};
+use balance::{Request, Slot, Why};
+use base::{Flow, Operation};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use wire::{Message, Method};
+
+const UNKNOWN_DIALOG: Refused = refused(481, "Call/Transaction Does Not Exist");
+
+/// All that a message may meet on its path.
+pub(crate) struct Path<'a> {
+    pub(crate) step: Step<'a>,
+    pub(crate) stateless: &'a mut Stateless,
+    /// The transactions, if there may be any.
+    pub(crate) stateful: Option<&'a mut Stateful>,
+    pub(crate) home: Option<&'a mut Home>,
+}
+
+impl Path<'_> {
+    /// Takes a message that came in.
+    pub(crate) fn message(&mut self, flow: Flow, bytes: &[u8]) {
+        self.stateless.search_limits.heard(self.step.edge.now);
+        let message = self.step.edge.read(bytes);
+        if let Some(message) = &message
+            && !self.is_of_transactions(flow, message)
+        {
+            if message.status().is_none() {
+                self.request(flow, message);
+            } else if message.top_via().branch.is_some_and(is_hop_branch) {
+                relay(&mut self.step, flow, message);
+            } else {
+                self.stateless.response(&mut self.step, flow, message);
+            }
+        }
+        self.step.edge.tell(flow, message.as_ref(), self.step.out);
+    }
+
+    /// Time has passed.
+    pub(crate) fn expire(&mut self) {
+        // Transactions first: what they find unanswered they can try elsewhere.
+        if let Some(stateful) = self.stateful.as_deref_mut() {
+            stateful.expire(&mut self.step);
+        }
+        self.expire_waiting();
+        for _ in 0..self.step.balancer.expire(self.step.edge.now) {
+            self.step.edge.ledger.charge(Operation::Expire);
+        }
+    }
+
+    /// ICMP says that a datagram to this address, which began with `quoted`, did not arrive (RFC 3261 §16.9).
+    pub(crate) fn unreachable(&mut self, to: SocketAddr, quoted: &[u8]) {
+        if let Some(queues) = self.step.queues.as_deref_mut() {
+            queues.gone(to, quoted);
+        }
+        if let Some(stateful) = self.stateful.as_deref_mut() {
+            stateful.unreachable(&mut self.step, to, quoted);
+        }
+    }
+
+    /// Does what a step has made possible, and tells what it has found out.
+    pub(crate) fn conclude(&mut self) {
+        self.serve_queues();
+        for sign in self.step.balancer.drain_signs() {
+            self.step.out.event(ShardEvent::Sign(sign));
+        }
+        if let Some(stateful) = self.stateful.as_deref_mut() {
+            stateful.tell(self.step.out);
+            stateful.tell_calls(&mut self.step);
+        }
+    }
+
+    /// Whether a message belongs to a transaction, or to a dialog that began with one and is not its member's alone. If so it
+    /// has been dealt with.
+    fn is_of_transactions(&mut self, flow: Flow, message: &Message<'_>) -> bool {
+        let Some(stateful) = self.stateful.as_deref_mut() else { return false };
+        let step = &mut self.step;
+        if stateful.takes(step, flow, message) {
+            return true;
+        }
+        if message.status().is_some() || message.fault().is_some() {
+            return false;
+        }
+        if let Some(refusal) = step.edge.refusals.as_ref().and_then(|refusals| refusals.of(message)) {
+            step.reject(flow, message, refusal.into());
+            return true;
+        }
+        stateful.within(step, flow, message).unwrap_or_else(|rejection| {
+            step.reject(flow, message, rejection);
+            true
+        })
+    }
+
+    /// Takes a request that belongs to no transaction here.
+    fn request(&mut self, flow: Flow, message: &Message<'_>) {
+        if acknowledges_us(&self.step.edge.tokens, message) {
+            return self.step.edge.discard(Drop::Ack);
+        }
+        if self.is_of_waiting(flow, message) {
+            return;
+        }
+        if let Err(rejection) = self.take(flow, message, Progress::default()) {
+            self.step.reject(flow, message, rejection);
+        }
+    }
+
+    /// Takes a request up, with the progress that it has made. The ticket of one that is rejected ends here.
+    pub(crate) fn take(
+        &mut self,
+        flow: Flow,
+        message: &Message<'_>,
+        mut progress: Progress,
+    ) -> Result<(), Rejection> {
+        let taken = self.go(flow, message, &mut progress);
+        if taken.is_err() {
+            progress.refuse();
+        }
+        taken
+    }
+
+    fn go(&mut self, flow: Flow, message: &Message<'_>, progress: &mut Progress) -> Result<(), Rejection> {
+        let arrival = Arrival::read(self.step.edge, self.step.pools, flow, message)?;
+        let destination = self.step.destination(&arrival, self.stateless, self.home.as_deref())?;
+        if let To::Outside(Err(rejection)) = destination.to {
+            // A node that hangs up has done with the call, whoever hears of it.
+            if arrival.method == Method::Bye {
+                self.step.balancer.request(self.step.edge.now, &destination.request);
+            }
+            return Err(rejection);
+        }
+        if self.at_home(&arrival, &destination, progress)? == Stage::Done {
+            return Ok(());
+        }
+        match destination.to {
+            To::Contacts => self.locate(&arrival, &destination, progress),
+            To::Onward => self.onward(&arrival, &destination, progress),
+            To::Followed(slot) => {
+                self.step.follow(&arrival, &destination.request, progress)?;
+                self.pass(&arrival, &destination, (slot, Stay::Stateless), progress);
+                Ok(())
+            }
+            To::Member | To::Outside(_) | To::Orphan | To::Registrar => {
+                self.balance(&arrival, &destination, progress)
+            }
+        }
+    }
+
+    /// The services of the home domain: who sends the request, as far as that has to be proved, and the registrar.
+    fn at_home(
+        &mut self,
+        arrival: &Arrival<'_>,
+        destination: &Destination<'_>,
+        progress: &mut Progress,
+    ) -> Result<Stage, Rejection> {
+        let is_located = matches!(destination.to, To::Contacts);
+        let is_for_registrar = matches!(destination.to, To::Registrar);
+        if self.home.is_none() && !is_located {
+            return Ok(Stage::GoesOn);
+        }
+        let step = &mut self.step;
+        let is_new = arrival.message.to_tag().is_none();
+        // [22.1-3] Neither is challenged. What belongs to a transaction or dialog of ours has been taken already.
+        let is_about = !arrival.begins_transaction();
+        let from_member = arrival.member.is_some();
+        let is_stateless = self.home.as_ref().is_some_and(|home| home.forward() == Forward::Stateless);
+        if is_about && is_located && is_stateless {
+            // Nobody remembers where the INVITE went: the same question has the same answer.
+            return Ok(Stage::GoesOn);
+        }
+        if !is_new || is_about {
+            // A To tag that somebody made up would stand for a password.
+            let is_doubtful = step.edge.realm.is_some() && arrival.held().is_none() && !from_member;
+            return match arrival.method {
+                Method::Ack if is_located => Err(Rejection::Dropped(Drop::Orphan)),
+                _ if is_located || (is_doubtful && !is_about) => Err(UNKNOWN_DIALOG.into()),
+                _ => Ok(Stage::GoesOn),
+            };
+        }
+        let asks = destination.rule.is_some_and(|rule| step.edge.routes.rule(rule).authenticate);
+        let authenticates = is_for_registrar || (asks && !from_member);
+        if !(authenticates || is_located) {
+            return Ok(Stage::GoesOn);
+        }
+        step.admit(arrival, &destination.request, progress)?;
+        let Some(home) = self.home.as_deref_mut() else { return Ok(Stage::GoesOn) };
+        if authenticates
+            && progress.user.is_none()
+            && home.authenticate(step, arrival, is_for_registrar, progress)? == Stage::Done
+        {
+            return Ok(Stage::Done);
+        }
+        if is_for_registrar {
+            home.register(step, arrival, progress)?;
+            return Ok(Stage::Done);
+        }
+        home.check_from(step.edge, arrival.message, progress)?;
+        Ok(Stage::GoesOn)
+    }
+
+    /// Sends a request to the contacts of the address-of-record in its Request-URI; asks for them first.
+    fn locate(
+        &mut self,
+        arrival: &Arrival<'_>,
+        destination: &Destination<'_>,
+        progress: &mut Progress,
+    ) -> Result<(), Rejection> {
+        let step = &mut self.step;
+        let Some(bindings) = progress.bindings.take() else {
+            let aor = step.edge.sought(destination.rule, arrival)?;
+            let Some(home) = self.home.as_deref_mut() else { return Err(STORE_SILENT.into()) };
+            return home.look_up(step, arrival, aor, progress);
+        };
+        let forward = self.home.as_ref().map(|home| home.forward()).unwrap_or_default();
+        let Some(stateful) = self.stateful.as_deref_mut() else {
+            return Err(refused(480, "Temporarily Unavailable").into());
+        };
+        check_from_tag(arrival.message, forward == Forward::Dialog)?;
+        if forward != Forward::Stateless {
+            stateful.check_new(step, arrival, destination, forward)?;
+        }
+        let contacts = contacts(step, arrival, &bindings)?;
+        let rule = destination.rule.map(|rule| (Arc::clone(&step.edge.routes), rule));
+        step.goes_on(progress);
+        if let (Forward::Stateless, Some(contact)) = (forward, contacts.first()) {
+            let onward = Onward {
+                contact: Some(contact),
+                rule: rule.as_ref().map(|(routes, rule)| routes.rule(*rule)),
+                ..Onward::of(arrival.flow, contact.hop, Stay::Stateless)
+            };
+            pass(step, arrival.message, &onward, (destination.routing, &Refresh::of(true)), false);
+            progress.pass();
+            return Ok(());
+        }
+        let located = Located::new(contacts, RING_TIME, rule);
+        stateful.begin_located(step, arrival, destination, (located, forward == Forward::Dialog), progress)
+    }
+
+    /// Asks the balancer for a member or next hop, and sends the request there, with a transaction or without.
+    fn onward(
+        &mut self,
+        arrival: &Arrival<'_>,
+        destination: &Destination<'_>,
+        progress: &mut Progress,
+    ) -> Result<(), Rejection> {
+        let step = &mut self.step;
+        let (message, request) = (arrival.message, &destination.request);
+        let mode = step.pools.mode(request.pool);
+        let begins = arrival.begins_transaction();
+        // A CANCEL or ACK of what is kept has found its transaction by now.
+        let may_keep = mode.forward.has_transactions() || (mode.forward == Forward::Distributed && begins);
+        let named = if mode.is_by_route() { step.named_member(arrival, destination)? } else { None };
+        let has_members = step.balancer.members(request.pool).next().is_some();
+        let is_counted = mode.forward == Forward::Dialog || (mode.is_by_route() && !mode.is_sessionless);
+        check_from_tag(message, is_counted)?;
+        let Some(stateful) = self.stateful.as_deref_mut() else { return Err(NO_SERVER.into()) };
+        if mode.forward.has_transactions() {
+            stateful.check_new(step, arrival, destination, mode.forward)?;
+        }
+        if mode.is_by_route() && has_members && is_about_us(step.edge, message) {
+            return Err(Rejection::Answered(Own::Capabilities));
+        }
+        // With a transaction that is found by now, unless it began without one.
+        let may_be_passed = !mode.forward.has_transactions() || !self.stateless.passed.is_empty();
+        let is_remembered = may_be_passed && named.is_none();
+        let key = is_remembered.then(|| copies_key(&step.edge.tokens, message, arrival.flow.peer));
+        let follows = key.and_then(|key| self.stateless.passed.of(key, step.balancer));
+        let (slot, pool, why) = if let Some(slot) = follows {
+            step.follow(arrival, request, progress)?;
+            (slot, request.pool, Why::Session)
+        } else {
+            match step.assign(arrival, destination, progress, named) {
+                Ok(Assignment::Member { slot, pool, why }) => (slot, pool, why),
+                Ok(Assignment::Waits) => return Ok(()),
+                Ok(Assignment::Search) => return Err(NO_SERVER.into()),
+                // Its INVITE has gone to one of them, and nobody remembers which.
+                Err(_) if !begins && !may_keep && has_members => {
+                    let slot = member_by_call(step.balancer, request).ok_or(NO_SERVER)?;
+                    (slot, request.pool, Why::Session)
+                }
+                Err(rejection) => return Err(rejection),
+            }
+        };
+        if !(may_keep && follows.is_none() && self.keeps(arrival, mode, slot)) {
+            if let Some(key) = key.filter(|_| begins) {
+                self.stateless.passed.note(self.step.edge.now, key, slot);
+            }
+            let stay = if mode.record_route { Stay::Stateless } else { Stay::No };
+            self.pass(arrival, destination, (slot, stay), progress);
+            return Ok(());
+        }
+        let (step, Some(stateful)) = (&mut self.step, self.stateful.as_deref_mut()) else {
+            return Err(NO_SERVER.into());
+        };
+        if mode.forward == Forward::Distributed {
+            stateful.check_new(step, arrival, destination, mode.forward)?;
+        }
+        let is_fixed = request.in_dialog || named.is_some();
+        let may_move = !is_fixed && arrival.method == Method::Invite && why == Why::Policy;
+        let assigned = Assigned {
+            request: Request { pool, call_id: &[], ..*request },
+            dialogs: mode.dialogs,
+            stay: stay_of_kept(mode),
+            is_fixed,
+            fork: if is_fixed { Fork::None } else { mode.fork },
+            ring_time: mode.ring_time,
+            rule: destination.rule.map(|rule| (Arc::clone(&step.edge.routes), rule)),
+            tried: [slot].into_iter().collect(),
+            pools: 1,
+            since: step.edge.now,
+            failed: None,
+            // What comes again with credentials is for the member that asked for them.
+            patience: step.queues.as_deref().filter(|_| may_move).and_then(|queues| queues.patience(pool)),
+            moved: None,
+        };
+        stateful.begin(step, arrival, destination, (assigned, !mode.is_sessionless), progress)
+    }
+
+    /// Asks the balancer for a member, and sends the request there without a transaction; or where a member wants it sent.
+    fn balance(
+        &mut self,
+        arrival: &Arrival<'_>,
+        destination: &Destination<'_>,
+        progress: &mut Progress,
+    ) -> Result<(), Rejection> {
+        let step = &mut self.step;
+        match step.assign(arrival, destination, progress, None)? {
+            Assignment::Member { slot, .. } => {
+                if let Some(refreshed) = destination.refreshed {
+                    step.edge.targets.note(refreshed);
+                }
+                send_to(step, arrival, destination, slot, false);
+            }
+            Assignment::Search => self.stateless.search(step, arrival, destination)?,
+            Assignment::Waits => return Ok(()),
+        }
+        progress.pass();
+        Ok(())
+    }
+
+    /// Sends a request to a next hop without a transaction.
+    fn pass(
+        &mut self,
+        arrival: &Arrival<'_>,
+        destination: &Destination<'_>,
+        (slot, stay): (Slot, Stay),
+        progress: &mut Progress,
+    ) {
+        let (step, message) = (&mut self.step, arrival.message);
+        let routes = destination.rule.map(|rule| (Arc::clone(&step.edge.routes), rule));
+        let onward = Onward {
+            rule: routes.as_ref().map(|(routes, rule)| routes.rule(*rule)),
+            keeps: arrival.begins_transaction().then_some(false),
+            ..Onward::of(arrival.flow, step.edge.topology.node(slot), stay)
+        };
+        let older = self.stateless.passed.is_older_than_key(step.edge, message, arrival.flow.peer);
+        pass(step, message, &onward, (destination.routing, &Refresh::of(true)), older);
+        step.balancer.count_request(step.edge.now, slot, &destination.request);
+        progress.pass();
+    }
+
+    /// Whether this proxy of the chain keeps the transaction of a request.
+    fn keeps(&mut self, arrival: &Arrival<'_>, mode: PoolMode, slot: Slot) -> bool {
+        let hop = self.step.edge.topology.node(slot).peer;
+        let has_room = self.stateful.as_ref().is_some_and(|stateful| stateful.has_room(arrival.message));
+        mode.forward.has_transactions()
+            || self.step.edge.who_keeps(arrival.message, (arrival.flow.peer, hop), has_room)
+                == distribute::Decision::Keep
+    }
+}
+
+/// Whether we stay on the way of a dialog whose first transaction is kept here.
+fn stay_of_kept(mode: PoolMode) -> Stay {
+    match mode.forward {
+        Forward::Dialog => Stay::WithDialogs,
+        // Who keeps the transactions of a call sees its dialogs, too.
+        Forward::Distributed => Stay::WithTransactions,
+        _ if mode.record_route => Stay::WithTransactions,
+        _ => Stay::No,
+    }
+}

@@ -1,0 +1,68 @@
+//! The pools of a shard by their number: how each is served, and which dialogs belong to which.
+
+use crate::service::PoolMode;
+use crate::topology::Topology;
+use ::route::Dialogs;
+use balance::{Balancer, Members, PoolId, Slot};
+use std::net::SocketAddr;
+
+/// How the pools are served, and whose dialogs are whose.
+#[derive(Default)]
+pub(crate) struct Pools {
+    /// By the number of the pool; beyond the end balanced without transactions.
+    modes: Vec<PoolMode>,
+    /// The pool of what no rule and no dialog is for; the only one where there are no rules.
+    first: PoolId,
+    /// Next hops: nodes of no pool to whose members dialogs belong. A request from a next hop is handled like one from any caller.
+    hops: Members,
+    /// The pool that the dialogs with a node belong to, by its slot.
+    of_dialogs: Vec<PoolId>,
+}
+
+impl Pools {
+    /// The pools with these modes; `first` is that of what no rule is for, `hops` are the next hops.
+    pub(crate) fn new(modes: Vec<PoolMode>, first: PoolId, hops: Members, balancer: &Balancer) -> Self {
+        let mut pools = Self { modes, first, hops, of_dialogs: Vec::new() };
+        let slots = (0..balancer.nodes().len()).map(|slot| Slot(slot as u16));
+        pools.of_dialogs = slots.map(|slot| pools.of_dialogs_with(slot, balancer)).collect();
+        pools
+    }
+
+    /// Of several pools with a node one whose calls are remembered.
+    fn of_dialogs_with(&self, slot: Slot, balancer: &Balancer) -> PoolId {
+        let with_it = |(pool, _): &(PoolId, &PoolMode)| balancer.nodes_of(*pool).any(|of| of == slot);
+        let fits = |(_, mode): &(PoolId, &PoolMode)| (mode.dialogs == Dialogs::Route, mode.is_sessionless);
+        let best = (0..).map(PoolId).zip(&self.modes).filter(with_it).min_by_key(fits);
+        best.map_or(self.first, |(pool, _)| pool)
+    }
+
+    /// All modes, by the number of the pool.
+    pub(crate) fn modes(&self) -> &[PoolMode] {
+        &self.modes
+    }
+
+    /// How a pool is served.
+    pub(crate) fn mode(&self, pool: PoolId) -> PoolMode {
+        self.modes.get(pool.index()).copied().unwrap_or_default()
+    }
+
+    /// The pool of what no rule and no dialog is for.
+    pub(crate) fn first(&self) -> PoolId {
+        self.first
+    }
+
+    /// The pool that the dialogs with a node belong to.
+    pub(crate) fn of(&self, slot: Slot) -> PoolId {
+        self.of_dialogs.get(slot.index()).copied().unwrap_or(self.first)
+    }
+
+    /// The member at an address, unless that is a next hop only.
+    pub(crate) fn member_at(&self, topology: &Topology, address: SocketAddr) -> Option<Slot> {
+        let slot = topology.slot_at(address)?;
+        (!self.has_hops() || !self.hops.has(slot)).then_some(slot)
+    }
+
+    fn has_hops(&self) -> bool {
+        self.modes.iter().any(|mode| mode.dialogs == Dialogs::Route)
+    }
+}

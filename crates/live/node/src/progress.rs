@@ -1,0 +1,98 @@
+//! What a request has gained on its way while it waited: for the answer of a store, for room in a queue.
+
+use crate::admission::{Begins, Charge, Ticket};
+use crate::allowance::Sender;
+use crate::rejection::Rejection;
+use balance::{PoolId, Slot};
+use base::Flow;
+use location::{Authorization, Binding};
+
+/// A request that waits, as it came in.
+pub(crate) struct Waiter {
+    pub(crate) flow: Flow,
+    pub(crate) bytes: Box<[u8]>,
+    pub(crate) progress: Progress,
+}
+
+/// What is known of a request that was taken up before. It is taken up again from the beginning with that.
+#[derive(Default)]
+pub(crate) struct Progress {
+    /// What it begins, once the gate has let it in.
+    pub(crate) charge: Option<Charge>,
+    /// Its ticket, if it begins something new. What comes next has to end it.
+    pub(crate) ticket: Option<Ticket>,
+    /// Who has proved to send it.
+    pub(crate) user: Option<User>,
+    /// The bindings of the user whose name it gives have been looked up.
+    pub(crate) has_looked_up: bool,
+    /// The bindings of the user that its Request-URI names.
+    pub(crate) bindings: Option<Vec<Binding>>,
+    /// It has waited in the queue of this pool.
+    pub(crate) waited: Option<(PoolId, Waited)>,
+    /// Its sender has got 100.
+    pub(crate) is_told: bool,
+}
+
+impl Progress {
+    /// Who sends the request, as far as that is proved.
+    pub(crate) fn sender(&self) -> Sender {
+        if self.user.is_some() { Sender::Genuine } else { Sender::Unproved }
+    }
+
+    /// The request is rejected, or answered here with a failure.
+    pub(crate) fn refuse(&mut self) {
+        if let Some(ticket) = self.ticket.take() {
+            ticket.refuse();
+        }
+    }
+
+    /// The request has its answer from here.
+    pub(crate) fn settle(&mut self) {
+        if let Some(ticket) = self.ticket.take() {
+            ticket.settle();
+        }
+    }
+
+    /// The request went on without a transaction.
+    pub(crate) fn pass(&mut self) {
+        if let Some(ticket) = self.ticket.take() {
+            ticket.pass();
+        }
+    }
+
+    /// What the request begins; nothing as long as the gate has not been asked.
+    pub(crate) fn begins(&self) -> Begins {
+        self.charge.map_or(Begins::Nothing, |charge| charge.begins)
+    }
+}
+
+/// Whether a request goes on after a stage of its path.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Stage {
+    /// It goes on to the next stage.
+    GoesOn,
+    /// It waits, is answered, or is forwarded.
+    Done,
+}
+
+/// A user who has proved to know the password.
+pub(crate) struct User {
+    pub(crate) name: Box<[u8]>,
+    pub(crate) realm: Box<[u8]>,
+}
+
+impl User {
+    /// What the user may do.
+    pub(crate) fn authorization(&self) -> Authorization {
+        Authorization::As { user: self.name.clone(), realm: self.realm.clone() }
+    }
+}
+
+/// What has come of a wait in a queue.
+#[derive(Clone, Copy)]
+pub(crate) enum Waited {
+    /// This member has room, and gets the call.
+    Pulled(Slot),
+    /// No member had room for as long as the call may wait. The caller gets this.
+    Expired(Rejection),
+}

@@ -1,0 +1,333 @@
+//! The queues of a shard's pools.
+
+use super::pool::{Announced, PoolQueue, QueueReport, QueueSetup};
+use crate::counters::Drop;
+use crate::progress::{Progress, Waited, Waiter};
+use crate::rejection::{Refused, Rejection, refused};
+use balance::{Balancer, CallKey, NodeId, PoolId, Slot};
+use base::{Flow, Instant};
+use core::time::Duration;
+use elastic::queue::Effect;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use transaction::Keys;
+use wire::Message;
+
+pub(crate) const CALL_WAITS_TOO_LONG: Refused = refused(503, "No Server Has Room");
+
+/// The queues of a shard.
+pub(crate) struct Queues {
+    /// By the number of their pool.
+    pools: Vec<Option<PoolQueue>>,
+    /// What they were made of.
+    wanted: Vec<Option<Arc<QueueSetup>>>,
+    keys: Keys,
+    /// What members have announced of themselves, over all shards.
+    announced: BTreeMap<Slot, Announced>,
+    /// Of which the queues have not heard.
+    news: Vec<(Slot, f64)>,
+    /// What waited in queues that are no more, or are others now.
+    released: Vec<Waiter>,
+    /// Members have changed, and may take what waits.
+    is_stale: bool,
+    /// The member of this pool gets a call in this step.
+    given: Option<(PoolId, Slot)>,
+    shards: usize,
+}
+
+/// What a queue would do with a new call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum QueueTurn {
+    /// This member has room for it.
+    Member(Slot),
+    /// Nobody has: it waits.
+    Waits,
+    /// As many wait as may: it is refused, or another pool of its route gets it.
+    Full,
+}
+
+/// What a queue says about a new call.
+#[derive(Clone, Copy)]
+pub(crate) enum Turn {
+    /// This member takes it.
+    Now(Slot),
+    /// It waits.
+    Later,
+    /// There is no room for it to wait; what its caller is told.
+    Full(Rejection),
+}
+
+impl From<Waited> for Turn {
+    fn from(waited: Waited) -> Self {
+        match waited {
+            Waited::Pulled(slot) => Self::Now(slot),
+            Waited::Expired(rejection) => Self::Full(rejection),
+        }
+    }
+}
+
+/// What the queues give up in a step.
+pub(crate) struct Served {
+    /// Calls that a member has room for, or that have waited too long, with their pool.
+    pub(crate) due: Vec<(PoolId, Waited, Waiter)>,
+    /// Calls that waited in queues that are gone, or are others now.
+    pub(crate) released: Vec<Waiter>,
+}
+
+impl Queues {
+    pub(crate) fn new(secret: [u8; 16]) -> Self {
+        Self {
+            pools: Vec::new(),
+            wanted: Vec::new(),
+            keys: Keys::new(secret),
+            announced: BTreeMap::new(),
+            news: Vec::new(),
+            released: Vec::new(),
+            is_stale: false,
+            given: None,
+            shards: 1,
+        }
+    }
+
+    /// Whether a pool has one.
+    pub(crate) fn has(&self, pool: PoolId) -> bool {
+        self.pools.get(pool.index()).is_some_and(Option::is_some)
+    }
+
+    /// The calls that wait, as they came in.
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = &[u8]> {
+        let queues = self.pools.iter().flatten().flat_map(PoolQueue::waiting);
+        queues.chain(&self.released).map(|waiter| &*waiter.bytes)
+    }
+
+    /// Whether what waits can go on, whatever comes next: copies of it are to find it where it is then.
+    pub(crate) fn is_stale(&self) -> bool {
+        self.is_stale || !self.released.is_empty()
+    }
+
+    /// How long a member of this pool may leave a call unanswered before another one gets it.
+    pub(crate) fn patience(&self, pool: PoolId) -> Option<Duration> {
+        self.pools.get(pool.index())?.as_ref()?.patience()
+    }
+
+    /// Another member for a call that this one has left unanswered for so long, if one has room now that is known to live.
+    pub(crate) fn other(
+        &mut self,
+        now: Instant,
+        pool: PoolId,
+        slot: Slot,
+        balancer: &Balancer,
+    ) -> Option<Slot> {
+        let queue = self.pools.get_mut(pool.index())?.as_mut()?;
+        queue.look(now, (pool, balancer), false, &self.announced);
+        queue.other(now, slot)
+    }
+
+    /// A call has moved on from the first member, which got it at that time and was silent since, to that other one.
+    pub(crate) fn moved(
+        &mut self,
+        now: Instant,
+        (pool, call): (PoolId, CallKey),
+        first: (Slot, Instant),
+        other: Slot,
+    ) {
+        if let Some(queue) = self.of(pool) {
+            queue.moved(now, call, first, other);
+        }
+    }
+
+    /// A call that a member got at that time is with one that was faster, or could not be sent, or nobody will hear of its answer.
+    pub(crate) fn taken_back(&mut self, now: Instant, pool: PoolId, member: (Slot, Instant)) {
+        if let Some(queue) = self.of(pool) {
+            queue.taken_back(now, member);
+        }
+    }
+
+    /// What was sent to this address, and began with `quoted`, did not arrive. If that was the 100 to a call that waits, its caller is
+    /// gone, and the call goes to nobody.
+    pub(crate) fn gone(&mut self, to: SocketAddr, quoted: &[u8]) {
+        let Some(call_id) = wire::peek_call_id(quoted).filter(|_| quoted.starts_with(b"SIP/2.0 100 ")) else {
+            return;
+        };
+        let is_it =
+            |waiter: &&Waiter| waiter.flow.peer == to && wire::peek_call_id(&waiter.bytes) == Some(call_id);
+        for queue in self.pools.iter_mut().flatten() {
+            let waiter = queue.waiting().find(is_it).and_then(|waiter| wire::scan(&waiter.bytes).ok());
+            if let Some(key) = waiter.map(|invite| self.keys.request(&invite).key) {
+                queue.remove(&key);
+            }
+        }
+    }
+
+    fn of(&mut self, pool: PoolId) -> Option<&mut PoolQueue> {
+        self.pools.get_mut(pool.index())?.as_mut()
+    }
+
+    /// A member has answered anything: it does not stand still. `late`: the INVITE of this call, which is another member's, or over.
+    pub(crate) fn answers(&mut self, now: Instant, slot: Slot, late: Option<CallKey>) {
+        self.pools.iter_mut().flatten().for_each(|queue| queue.answers(now, slot, late));
+    }
+
+    /// What has become of the call that was given to a member in this step: unless that has it by now, and the balancer waits for its
+    /// answer, it counts no more as one that the member has not answered.
+    pub(crate) fn settle(&mut self, now: Instant, has_it: impl FnOnce(Slot) -> bool) {
+        if let Some((pool, slot)) = self.given.take()
+            && !has_it(slot)
+        {
+            self.taken_back(now, pool, (slot, now));
+        }
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        if self.is_stale() {
+            return Some(Instant::ZERO);
+        }
+        self.pools.iter().flatten().filter_map(PoolQueue::deadline).min()
+    }
+
+    /// What the queue of a pool would do with a new call now, if it has one.
+    pub(crate) fn would_pull(
+        &mut self,
+        now: Instant,
+        pool: PoolId,
+        balancer: &Balancer,
+    ) -> Option<QueueTurn> {
+        let queue = self.pools.get_mut(pool.index())?.as_mut()?;
+        queue.look(now, (pool, balancer), true, &self.announced);
+        let otherwise = if queue.is_full(now) { QueueTurn::Full } else { QueueTurn::Waits };
+        Some(queue.would_pull(now).map_or(otherwise, QueueTurn::Member))
+    }
+
+    /// Offers a new call to the queue of its pool.
+    pub(crate) fn offer(
+        &mut self,
+        now: Instant,
+        pool: PoolId,
+        (flow, message, progress): (Flow, &Message<'_>, &mut Progress),
+        balancer: &Balancer,
+    ) -> Turn {
+        let Some(Some(queue)) = self.pools.get_mut(pool.index()) else { return Turn::Full(full(None)) };
+        queue.look(now, (pool, balancer), true, &self.announced);
+        if let Some(slot) = queue.pull(now) {
+            self.given = Some((pool, slot));
+            return Turn::Now(slot);
+        }
+        let key = self.keys.request(message).key;
+        let tells = queue.tells();
+        let progress_made = core::mem::take(progress);
+        let mut waiter = Box::new(Waiter { flow, bytes: message.bytes().into(), progress: progress_made });
+        waiter.progress.is_told |= tells;
+        match queue.offer(now, key, waiter) {
+            Ok(()) => Turn::Later,
+            Err((retry_after, waiter)) => {
+                *progress = waiter.progress;
+                Turn::Full(full(retry_after))
+            }
+        }
+    }
+
+    /// Whether callers who wait for this pool are told so.
+    pub(crate) fn tells(&self, pool: PoolId) -> bool {
+        self.pools.get(pool.index()).and_then(Option::as_ref).is_some_and(PoolQueue::tells)
+    }
+
+    /// Whether an INVITE is a copy of a call that waits, and if so, whether its caller is told that it waits.
+    pub(crate) fn absorbs(&mut self, invite: &Message<'_>) -> Option<bool> {
+        let key = self.keys.request(invite).key;
+        let absorbs = |queue: &mut PoolQueue| queue.absorbs(&key).then(|| queue.tells());
+        self.pools.iter_mut().flatten().find_map(absorbs)
+    }
+
+    /// Takes the call out that this CANCEL is for.
+    pub(crate) fn cancel(&mut self, cancel: &Message<'_>) -> Option<Waiter> {
+        let key = self.keys.cancelled(cancel).key;
+        self.pools.iter_mut().flatten().find_map(|queue| queue.remove(&key)).map(|waiter| *waiter)
+    }
+
+    /// Takes over which pools have queues, by their number, at one of so many shards. What waits in those that are others now is
+    /// taken up again. Returns whether any pool has one, or calls still wait.
+    pub(crate) fn configure(&mut self, wanted: Vec<Option<Arc<QueueSetup>>>, shards: usize) -> bool {
+        let mut before = core::mem::take(&mut self.pools);
+        if (&self.wanted, self.shards) == (&wanted, shards) {
+            self.pools = before;
+        } else {
+            before.resize_with(wanted.len().max(before.len()), || None);
+            // What members have shown is known by who they are.
+            let make = |(setup, before): (&Option<Arc<QueueSetup>>, &Option<PoolQueue>)| {
+                let learned = before.as_ref().map(PoolQueue::learned).unwrap_or_default();
+                Some(PoolQueue::new(setup.as_ref()?, shards, learned))
+            };
+            self.pools = wanted.iter().zip(&before).map(make).collect();
+            self.released.extend(before.into_iter().flatten().flat_map(PoolQueue::into_waiting));
+            (self.shards, self.wanted) = (shards, wanted);
+        }
+        self.is_stale = true;
+        self.has_any() || !self.released.is_empty()
+    }
+
+    /// Whether any pool has a queue.
+    pub(crate) fn has_any(&self) -> bool {
+        self.pools.iter().flatten().next().is_some()
+    }
+
+    /// A member has announced how many new calls a second it can take, from all shards together.
+    pub(crate) fn announce(&mut self, now: Instant, (slot, id): (Slot, NodeId), capacity: f64) {
+        self.announced.insert(slot, Announced { id, at: now, capacity });
+        self.news.push((slot, capacity));
+        self.is_stale = true;
+    }
+
+    /// A member of this pool has shown to take so many new calls a second, from all shards together, while another process asked it.
+    pub(crate) fn learn(&mut self, now: Instant, pool: PoolId, id: NodeId, capacity: f64) {
+        if let Some(queue) = self.of(pool) {
+            queue.learn(now, id, capacity);
+            self.is_stale = true;
+        }
+    }
+
+    /// What members have room for by now, and what has waited too long.
+    pub(crate) fn serve(&mut self, now: Instant, balancer: &mut Balancer) -> Served {
+        for answer in balancer.first_answers() {
+            self.pools.iter_mut().flatten().for_each(|queue| queue.answered(now, answer));
+        }
+        let released = core::mem::take(&mut self.released);
+        let (is_stale, news) = (core::mem::take(&mut self.is_stale), core::mem::take(&mut self.news));
+        let mut due = Vec::new();
+        for (pool, queue) in (0..).map(PoolId).zip(&mut self.pools) {
+            if let Some(queue) = queue.as_mut().filter(|queue| is_stale || queue.is_due(now)) {
+                queue.look(now, (pool, balancer), true, &self.announced);
+                for &(slot, capacity) in &news {
+                    queue.announce(now, slot, capacity);
+                }
+                due.extend(queue.effects(now).into_iter().map(|effect| match effect {
+                    Effect::Deliver { item, member, .. } => (pool, Waited::Pulled(member), *item),
+                    // Another pool of its route may have room.
+                    Effect::Refuse { item, retry_after, .. } => {
+                        (pool, Waited::Expired(full(retry_after)), *item)
+                    }
+                }));
+            }
+        }
+        Served { due, released }
+    }
+
+    /// The member of this pool gets a call in this step.
+    pub(crate) fn gives(&mut self, pool: PoolId, member: Slot) {
+        self.given = Some((pool, member));
+    }
+
+    /// How the queues of the pools do, by their number.
+    pub(crate) fn reports(&self, now: Instant) -> Vec<Option<QueueReport>> {
+        let report = |queue: &PoolQueue| queue.report(now, &self.announced);
+        self.pools.iter().map(|queue| queue.as_ref().map(report)).collect()
+    }
+}
+
+/// What a caller gets for whom nobody has room: 503, or nothing where there is no time to try again after.
+fn full(retry_after: Option<u32>) -> Rejection {
+    match retry_after {
+        Some(seconds) => Refused { retry_after: Some(u64::from(seconds)), ..CALL_WAITS_TOO_LONG }.into(),
+        None => Rejection::Dropped(Drop::QueueFull),
+    }
+}

@@ -1,0 +1,32 @@
+//! What each step of a shard looks at.
+
+use base::Instant;
+
+/// What a request of an unknown dialog gets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Orphans {
+    /// 481 Call/Transaction Does Not Exist.
+    #[default]
+    Reject,
+    /// It is balanced like a new one.
+    Balance,
+    /// Nothing.
+    Drop,
+}
+
+/// What each step of the pipeline looks at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct PipelineSettings {
+    pub(crate) orphans: Orphans,
+    pub(crate) epoch_unix: u64,
+    pub(crate) stopping: Option<Instant>,
+    pub(crate) tell_failures: bool,
+}
+
+impl PipelineSettings {
+    /// Unix time in seconds; it fits 32 bits until 2106.
+    pub(crate) fn unix(&self, now: Instant) -> u32 {
+        let seconds = self.epoch_unix + now.saturating_since(Instant::ZERO).as_secs();
+        u32::try_from(seconds).unwrap_or(u32::MAX)
+    }
+}
