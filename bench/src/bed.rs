@@ -4,10 +4,9 @@ use anyhow::{Context, Result, ensure};
 use balance::{Members, PolicyKind, Slot};
 use base::{Flow, Instant, Ledger, Outbox};
 use node::{
-    Orphans, PoolMode, PoolSetup, ProxyLimits, Setup, Shard, ShardEvent, ShardIdentity, ShardInput, TokenKey,
-    Tokens,
+    Orphans, PoolSetup, ProxyLimits, Setup, Shard, ShardEvent, ShardIdentity, ShardInput, TokenKey, Tokens,
 };
-use route::Forward;
+use route::Service;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,8 +54,8 @@ pub fn balancer_of(pools: u16, members: u16) -> Setup {
     let mut setup = setup(pools * members);
     let slots = |pool: u16| (pool * members..(pool + 1) * members).map(Slot);
     let pool = |pool| match pools {
-        1 => PoolSetup::new(PoolMode::default(), PolicyKind::Tlwl, Members::All),
-        _ => PoolSetup::new(PoolMode::default(), PolicyKind::Tlwl, Members::of(slots(pool))),
+        1 => PoolSetup::new(Service::Balance, PolicyKind::Tlwl, Members::All),
+        _ => PoolSetup::new(Service::Balance, PolicyKind::Tlwl, Members::of(slots(pool))),
     };
     setup.pools = (0..pools).map(pool).collect();
     setup
@@ -64,15 +63,15 @@ pub fn balancer_of(pools: u16, members: u16) -> Setup {
 
 /// A shard of the proxy with four next hops.
 pub fn proxy() -> Shard {
-    shard(proxy_of(PoolMode::HOPS))
+    shard(proxy_of(Service::HOPS))
 }
 
 /// The same without transactions (RFC 3261 §16.11).
 pub fn stateless() -> Shard {
-    shard(proxy_of(PoolMode { forward: Forward::Stateless, ..PoolMode::HOPS }))
+    shard(proxy_of(Service::Relay { record_route: true }))
 }
 
-fn proxy_of(mode: PoolMode) -> Setup {
+fn proxy_of(mode: Service) -> Setup {
     let mut setup = setup(NODES);
     setup.settings.orphans = Orphans::Balance;
     setup.settings.limits =

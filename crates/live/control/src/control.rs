@@ -15,9 +15,8 @@ use crate::settings::{ControlSettings, Egress, PoolSettings};
 use balance::{HealthSettings, Load, Members, Node, NodeId, PoolId, Slot};
 use base::{Flow, Instant, Outbox};
 use core::time::Duration;
-use node::{HopName, Listener, PoolMode, PoolSetup, Resolved, Setup, ShardEvent, Tokens, Topology, node_id};
+use node::{HopName, Listener, PoolSetup, Resolved, Setup, ShardEvent, Tokens, Topology, node_id};
 use operator::Stopping;
-use route::{Dialogs, Fork};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -389,7 +388,7 @@ impl<E: Egress> Control<E> {
     /// is older is refused.
     fn quiet(&self) -> Duration {
         let lifetime = self.settings.token_lifetime;
-        let keeps_sessions = self.setup.pools.iter().any(|pool| !pool.mode.is_sessionless);
+        let keeps_sessions = self.setup.pools.iter().any(|pool| pool.service.counts_calls());
         if keeps_sessions { self.settings.shards.sessions.call_lifetime.min(lifetime) } else { lifetime }
     }
 
@@ -549,10 +548,9 @@ impl<E: Egress> Control<E> {
             let has_limit = members.any(|member| member.max_calls > 0);
             // A call that rings at several members is nobody's yet. A queue has to know where its calls are.
             let finds_again = pool.policy.is_by_call() && !has_limit && pool.queue.is_none();
-            let is_sessionless =
-                pool.mode.fork != Fork::None || (pool.mode.dialogs == Dialogs::Route && finds_again);
+            let service = if finds_again { pool.service.found_again() } else { pool.service.counted() };
             PoolSetup {
-                mode: PoolMode { is_sessionless, ..pool.mode },
+                service,
                 policy: pool.policy,
                 members: self.settings.members.iter().filter(|member| member.pool == id).count(),
                 nodes: if is_only { Members::All } else { Members::of(those) },
@@ -585,11 +583,11 @@ impl<E: Egress> Control<E> {
         for _ in 0..pools.len() {
             for group in &groups {
                 let is_counted =
-                    |index: &usize| pools.get(*index).is_some_and(|pool| !pool.mode.is_sessionless);
+                    |index: &usize| pools.get(*index).is_some_and(|pool| pool.service.counts_calls());
                 if group.iter().any(is_counted) {
                     for &index in group {
                         if let Some(pool) = pools.get_mut(index) {
-                            pool.mode.is_sessionless = false;
+                            pool.service = pool.service.counted();
                         }
                     }
                 }

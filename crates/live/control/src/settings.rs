@@ -4,7 +4,8 @@ use crate::{MemberSettings, ProbeSettings};
 use balance::{HealthSettings, PolicyKind};
 use base::Flow;
 use core::time::Duration;
-use node::{PoolMode, QueueSetup, ShardSettings};
+use node::{QueueSetup, ShardSettings};
+use route::Service;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -33,7 +34,7 @@ pub struct PoolSettings {
     /// What people call it.
     pub name: String,
     /// How requests are forwarded. Whether anything is remembered of calls follows from the policy and the members.
-    pub mode: PoolMode,
+    pub service: Service,
     /// Who gets the next call.
     pub policy: PolicyKind,
     /// When a member counts as dead and as back.

@@ -9,8 +9,8 @@ use control::{
     Address, ControlEffect, ControlInput, ControlSettings, LogEntry, MemberEvent, ProbeResult, ProbeSettings,
     WorkLeft,
 };
-use node::{PoolMode, ShardEvent};
-use route::{Dialogs, Forward};
+use node::ShardEvent;
+use route::{Dialogs, Service, Spread};
 use std::time::Duration;
 
 /// Members that are asked regularly, or on suspicion only.
@@ -199,12 +199,11 @@ fn the_calls_of_one_that_was_silent_for_long_are_given_up() {
 #[test]
 fn a_next_hop_is_a_member_that_is_not_probed_for_nothing() {
     let mut all = settings(&[A, B]);
-    all.pools[0].mode =
-        PoolMode { forward: Forward::Transaction, dialogs: Dialogs::Route, ..PoolMode::default() };
+    all.pools[0].service = Service::Proxy { spread: Spread::Counted, record_route: true };
     all.pools[0].health.regular = false;
     all.pools[0].probes.periodic = false;
     let mut bed = Bed::new(all);
-    assert_eq!(bed.setup().pools[0].mode.dialogs, Dialogs::Route);
+    assert_eq!(bed.setup().pools[0].service.dialogs(), Dialogs::Route);
     bed.effects();
     assert!(bed.control.deadline() > bed.now + Duration::from_secs(5), "nobody is asked");
     let until = bed.now + Duration::from_secs(32);

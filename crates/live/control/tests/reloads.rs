@@ -11,10 +11,10 @@ use control::{Control, ControlInput, ControlSettings, Egress, MemberSettings, Po
 use core::ops::{Deref, DerefMut};
 use elastic::estimate::Settings;
 use elastic::queue::QueueSettings;
-use node::{CapacitySource, Listener, PoolMode, QueueSetup, Routes, ShardInput, ShardSettings, node_id};
+use node::{CapacitySource, Listener, QueueSetup, Routes, ShardInput, ShardSettings, node_id};
 use proptest::prelude::*;
 use route::{
-    Choice, Conditions, Dialogs, Failover, Field, Fork, Forward, Outcome, Part, Pattern, Place, Pools, Rule,
+    Choice, Conditions, Failover, Field, Fork, Outcome, Part, Pattern, Place, Pools, Rule, Service, Spread,
     Table, Target,
 };
 use std::collections::BTreeSet;
@@ -55,21 +55,21 @@ const KINDS: [Kind; 7] = [
 ];
 
 impl Kind {
-    fn mode(self) -> PoolMode {
-        let forks = |fork| PoolMode { fork, ring_time: RING_TIME, ..PoolMode::HOPS };
+    fn service(self) -> Service {
+        let (ring_time, record_route) = (RING_TIME, true);
         match self {
-            Self::Balanced => PoolMode::default(),
-            Self::WithTransactions => PoolMode { forward: Forward::Transaction, ..PoolMode::default() },
-            Self::Ring => forks(Fork::Parallel),
-            Self::Hunt => forks(Fork::Sequential),
-            Self::Hash => PoolMode { forward: Forward::Stateless, ..PoolMode::HOPS },
-            Self::Proxy => PoolMode::HOPS,
-            Self::Distributed => PoolMode { forward: Forward::Distributed, ..PoolMode::HOPS },
+            Self::Balanced => Service::Balance,
+            Self::WithTransactions => Service::BalanceTransactions,
+            Self::Ring => Service::Proxy { spread: Spread::Parallel { ring_time }, record_route },
+            Self::Hunt => Service::Proxy { spread: Spread::Sequential { ring_time }, record_route },
+            Self::Hash => Service::Relay { record_route: true },
+            Self::Proxy => Service::HOPS,
+            Self::Distributed => Service::Distribute { record_route: true },
         }
     }
 
     fn policy(self) -> PolicyKind {
-        if self.mode().dialogs == Dialogs::Route { PolicyKind::Hash } else { PolicyKind::RoundRobin }
+        if self.service().has_hops() { PolicyKind::Hash } else { PolicyKind::RoundRobin }
     }
 }
 
@@ -106,7 +106,7 @@ fn file(pools: &[PoolOf], after: &[(&str, &str)]) -> ControlSettings {
     let usual = settings(&[]);
     let setting = |pool: &PoolOf| PoolSettings {
         name: pool.name.to_owned(),
-        mode: pool.kind.mode(),
+        service: pool.kind.service(),
         policy: pool.kind.policy(),
         queue: pool.queue.clone().map(Arc::new),
         ..usual.pools[0].clone()
@@ -362,7 +362,7 @@ fn what_only_a_token_knows_reaches_its_member() {
 /// The ACK to a failure reaches who failed, once, by the branch of the INVITE (RFC 3261 §17.1.1.3), whatever was reloaded meanwhile.
 #[test]
 fn the_ack_to_a_failure_goes_as_its_invite_went() {
-    for before in KINDS.into_iter().filter(|kind| kind.mode().fork == Fork::None) {
+    for before in KINDS.into_iter().filter(|kind| kind.service().fork().0 == Fork::None) {
         for after in KINDS {
             let mut world =
                 World::new(file(&[pool("core", before, &CORE), pool("other", after, &OTHER)], &[]));

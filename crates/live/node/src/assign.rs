@@ -10,10 +10,9 @@ use crate::queue::Turn;
 use crate::rejection::{Refused, Rejection, refused};
 use crate::route::Target;
 use crate::routes::Routes;
-use crate::service::PoolMode;
 use crate::settings::Orphans;
 use crate::step::Step;
-use ::route::Outcome;
+use ::route::{Outcome, Service};
 use balance::{Balancer, Decision, PoolId, Request, Slot, Why};
 use base::{Instant, Operation};
 use wire::Method;
@@ -51,15 +50,15 @@ impl Step<'_> {
         named: Option<Slot>,
     ) -> Result<Assignment, Rejection> {
         let request = &destination.request;
-        let mode = self.pools.mode(request.pool);
-        if !mode.is_sessionless {
+        let service = self.pools.service(request.pool);
+        if service.counts_calls() {
             self.edge.ledger.charge(Operation::Lookup);
         }
         self.admit(arrival, request, progress)?;
         let (mut decision, mut pool) = (Decision::Orphan, request.pool);
         if let Some(slot) = named {
             decision = Decision::Forward { slot, why: Why::Token };
-            if is_noted(self.balancer, request, mode) {
+            if is_noted(self.balancer, request, service) {
                 self.balancer.request(self.edge.now, &Request { pinned: Some(slot), ..*request });
             }
         } else if !matches!(destination.to, To::Orphan) {
@@ -77,7 +76,7 @@ impl Step<'_> {
                 }
             };
         }
-        let assignment = self.conclude(decision, pool, mode)?;
+        let assignment = self.conclude(decision, pool, service)?;
         self.goes_on(progress);
         Ok(assignment)
     }
@@ -89,7 +88,7 @@ impl Step<'_> {
         destination: &Destination<'_>,
         progress: &mut Progress,
     ) -> (Result<Decision, Turn>, PoolId) {
-        let mode = self.pools.mode(destination.request.pool);
+        let service = self.pools.service(destination.request.pool);
         let begins_call = takes_turn(self.balancer, &destination.request, progress.begins());
         let now = self.edge.now;
         let Self { edge, balancer, queues, .. } = self;
@@ -116,12 +115,12 @@ impl Step<'_> {
             let decision = match turn {
                 // Where its last place has gone to somebody else meanwhile, another member has to do.
                 Some(Turn::Now(slot)) => match balancer.request_to(now, request, slot) {
-                    Decision::NoServer => ask(balancer, now, request, mode),
+                    Decision::NoServer => ask(balancer, now, request, service),
                     decision => decision,
                 },
                 Some(Turn::Later) => return (Err(Turn::Later), None),
                 Some(Turn::Full(rejection)) => return (Err(Turn::Full(rejection)), Some(Outcome::Full)),
-                None => ask(balancer, now, request, mode),
+                None => ask(balancer, now, request, service),
             };
             if let Some(queues) = queues.as_deref_mut() {
                 queues.settle(now, |slot| balancer.is_unanswered(request, (slot, now)));
@@ -141,12 +140,12 @@ impl Step<'_> {
         &mut self,
         decision: Decision,
         pool: PoolId,
-        mode: PoolMode,
+        service: Service,
     ) -> Result<Assignment, Rejection> {
         match decision {
             Decision::Forward { slot, why } => {
                 self.edge.counters.decisions[why as usize] += 1;
-                if matches!(why, Why::Policy | Why::Moved) && !mode.is_sessionless {
+                if matches!(why, Why::Policy | Why::Moved) && service.counts_calls() {
                     self.edge.ledger.charge(Operation::Choose);
                     self.edge.ledger.charge(Operation::CreateSession);
                 }
@@ -220,20 +219,20 @@ pub(crate) fn member_by_call(balancer: &Balancer, request: &Request<'_>) -> Opti
 
 /// Whether the balancer takes note of a request: not for a pool without sessions, unless it remembers the call, or the transaction
 /// of what begins one, from before a change of the pool. Then that is to end there, too.
-fn is_noted(balancer: &Balancer, request: &Request<'_>, mode: PoolMode) -> bool {
-    !mode.is_sessionless || is_remembered(balancer, request)
+fn is_noted(balancer: &Balancer, request: &Request<'_>, service: Service) -> bool {
+    service.counts_calls() || is_remembered(balancer, request)
 }
 
 /// Asks the balancer who of a pool is to have a request. It takes note of that, but for a pool without sessions.
 ///
 /// What ties a request to a member decides whatever the pool is like: a dialog goes on as it began, also after a change of the
 /// configuration.
-fn ask(balancer: &mut Balancer, now: Instant, request: &Request<'_>, mode: PoolMode) -> Decision {
-    if is_noted(balancer, request, mode) {
+fn ask(balancer: &mut Balancer, now: Instant, request: &Request<'_>, service: Service) -> Decision {
+    if is_noted(balancer, request, service) {
         balancer.request(now, request)
     } else if let Some(slot) = request.pinned {
         Decision::Forward { slot, why: Why::Token }
-    } else if request.in_dialog && !is_of_invite(request, mode) {
+    } else if request.in_dialog && !is_of_invite(request, service) {
         Decision::Orphan
     } else {
         balancer.pick(now, request, &[])
@@ -242,8 +241,8 @@ fn ask(balancer: &mut Balancer, now: Instant, request: &Request<'_>, mode: PoolM
 
 /// Whether it may be the ACK to a failure, which has a To tag and no Route of ours, and goes as its INVITE went
 /// (RFC 3261 §17.1.1.3). With a transaction that takes it.
-fn is_of_invite(request: &Request<'_>, mode: PoolMode) -> bool {
-    !mode.forward.has_transactions() && request.method == Method::Ack
+fn is_of_invite(request: &Request<'_>, service: Service) -> bool {
+    !service.has_transactions() && request.method == Method::Ack
 }
 
 /// The pool that is asked first about a request: the first one of its rule that takes it, as far as the rule lets it go on. Where

@@ -7,13 +7,12 @@ use crate::forward::stateless::Stateless;
 use crate::home::Home;
 use crate::rejection::{Own, Refused, Refuser, Rejection, refused};
 use crate::reply::is_about_us;
-use crate::service::PoolMode;
 use crate::settings::Orphans;
 use crate::step::Step;
 use crate::targets::Refreshed;
 use crate::token::branch::Transaction;
 use crate::validate::{check_extensions, check_room};
-use ::route::{Forward, Query, Target};
+use ::route::{Query, Service, Target};
 use balance::{Balancer, Direction, PoolId, Request, Slot};
 use base::Flow;
 use wire::Method;
@@ -113,7 +112,7 @@ impl Step<'_> {
             return Err(refused(403, "Forbidden").into());
         }
         let is_orphan = standing == Standing::Orphan;
-        let goes_onward = !is_orphan && goes_onward(self.pools.mode(request.pool), &request);
+        let goes_onward = !is_orphan && goes_onward(self.pools.service(request.pool), &request);
         let older = if goes_onward {
             stateless.passed.is_older_than_key(self.edge, message, flow.peer)
         } else {
@@ -129,7 +128,7 @@ impl Step<'_> {
             To::Outside(self.way_out(arrival))
         } else if is_located {
             To::Contacts
-        } else if goes_onward && !is_in_table(self.balancer, self.pools.mode(request.pool), &request) {
+        } else if goes_onward && !is_in_table(self.balancer, self.pools.service(request.pool), &request) {
             To::Onward
         } else if let Some(slot) = stateless.passed.before(self, arrival, &request) {
             To::Followed(slot)
@@ -237,16 +236,16 @@ impl Step<'_> {
 
 /// Whether a request goes to a next hop, or on with a transaction. Within a dialog with a member it does neither; nor does a
 /// CANCEL or ACK of what has none, or none any more, where the balancer or a search finds the member.
-fn goes_onward(mode: PoolMode, request: &Request<'_>) -> bool {
+fn goes_onward(service: Service, request: &Request<'_>) -> bool {
     let is_for_pool = request.direction == Direction::ToPool && request.pinned.is_none();
     let begins = !matches!(request.method, Method::Ack | Method::Cancel);
-    is_for_pool && (mode.is_by_route() || (mode.forward != Forward::Stateless && begins))
+    is_for_pool && (service.has_hops() || (service.has_transactions() && begins))
 }
 
 /// Whether a request is part of what began in another way, before a change of the configuration, and ends so: of a transaction
 /// that is noted in the session table alone, or of a call there though its pool remembers none any more.
-fn is_in_table(balancer: &Balancer, mode: PoolMode, request: &Request<'_>) -> bool {
-    if mode.is_sessionless { is_remembered(balancer, request) } else { balancer.has_open(request) }
+fn is_in_table(balancer: &Balancer, service: Service, request: &Request<'_>) -> bool {
+    if service.counts_calls() { balancer.has_open(request) } else { is_remembered(balancer, request) }
 }
 
 /// Whether the balancer remembers the call of a request, or the transaction of one that begins a call. What spirals is of another

@@ -16,12 +16,11 @@ use crate::home::{Home, STORE_SILENT};
 use crate::progress::{Progress, Stage};
 use crate::rejection::{Own, Refused, Rejection, refused};
 use crate::reply::{acknowledges_us, is_about_us};
-use crate::service::PoolMode;
 use crate::step::Step;
 use crate::token::branch::is_hop_branch;
 use crate::token::copies::copies_key;
 use crate::validate::check_from_tag;
-use ::route::{Fork, Forward, RING_TIME};
+use ::route::{Fork, Forward, RING_TIME, Service};
 use balance::{Request, Slot, Why};
 use base::{Flow, Operation};
 use std::net::SocketAddr;
@@ -266,23 +265,24 @@ impl Path<'_> {
     ) -> Result<(), Rejection> {
         let step = &mut self.step;
         let (message, request) = (arrival.message, &destination.request);
-        let mode = step.pools.mode(request.pool);
+        let service = step.pools.service(request.pool);
+        let forward = service.forward();
         let begins = arrival.begins_transaction();
         // A CANCEL or ACK of what is kept has found its transaction by now.
-        let may_keep = mode.forward.has_transactions() || (mode.forward == Forward::Distributed && begins);
-        let named = if mode.is_by_route() { step.named_member(arrival, destination)? } else { None };
+        let may_keep = service.has_transactions() || (forward == Forward::Distributed && begins);
+        let named = if service.has_hops() { step.named_member(arrival, destination)? } else { None };
         let has_members = step.balancer.members(request.pool).next().is_some();
-        let is_counted = mode.forward == Forward::Dialog || (mode.is_by_route() && !mode.is_sessionless);
+        let is_counted = forward == Forward::Dialog || (service.has_hops() && service.counts_calls());
         check_from_tag(message, is_counted)?;
         let Some(stateful) = self.stateful.as_deref_mut() else { return Err(NO_SERVER.into()) };
-        if mode.forward.has_transactions() {
-            stateful.check_new(step, arrival, destination, mode.forward)?;
+        if service.has_transactions() {
+            stateful.check_new(step, arrival, destination, forward)?;
         }
-        if mode.is_by_route() && has_members && is_about_us(step.edge, message) {
+        if service.has_hops() && has_members && is_about_us(step.edge, message) {
             return Err(Rejection::Answered(Own::Capabilities));
         }
         // With a transaction that is found by now, unless it began without one.
-        let may_be_passed = !mode.forward.has_transactions() || !self.stateless.passed.is_empty();
+        let may_be_passed = !service.has_transactions() || !self.stateless.passed.is_empty();
         let is_remembered = may_be_passed && named.is_none();
         let key = is_remembered.then(|| copies_key(&step.edge.tokens, message, arrival.flow.peer));
         let follows = key.and_then(|key| self.stateless.passed.of(key, step.balancer));
@@ -302,29 +302,30 @@ impl Path<'_> {
                 Err(rejection) => return Err(rejection),
             }
         };
-        if !(may_keep && follows.is_none() && self.keeps(arrival, mode, slot)) {
+        if !(may_keep && follows.is_none() && self.keeps(arrival, service, slot)) {
             if let Some(key) = key.filter(|_| begins) {
                 self.stateless.passed.note(self.step.edge.now, key, slot);
             }
-            let stay = if mode.record_route { Stay::Stateless } else { Stay::No };
+            let stay = if service.records_route() { Stay::Stateless } else { Stay::No };
             self.pass(arrival, destination, (slot, stay), progress);
             return Ok(());
         }
         let (step, Some(stateful)) = (&mut self.step, self.stateful.as_deref_mut()) else {
             return Err(NO_SERVER.into());
         };
-        if mode.forward == Forward::Distributed {
-            stateful.check_new(step, arrival, destination, mode.forward)?;
+        if forward == Forward::Distributed {
+            stateful.check_new(step, arrival, destination, forward)?;
         }
         let is_fixed = request.in_dialog || named.is_some();
+        let (fork, ring_time) = service.fork();
         let may_move = !is_fixed && arrival.method == Method::Invite && why == Why::Policy;
         let assigned = Assigned {
             request: Request { pool, call_id: &[], ..*request },
-            dialogs: mode.dialogs,
-            stay: stay_of_kept(mode),
+            dialogs: service.dialogs(),
+            stay: stay_of_kept(service),
             is_fixed,
-            fork: if is_fixed { Fork::None } else { mode.fork },
-            ring_time: mode.ring_time,
+            fork: if is_fixed { Fork::None } else { fork },
+            ring_time,
             rule: destination.rule.map(|rule| (Arc::clone(&step.edge.routes), rule)),
             tried: [slot].into_iter().collect(),
             pools: 1,
@@ -334,7 +335,7 @@ impl Path<'_> {
             patience: step.queues.as_deref().filter(|_| may_move).and_then(|queues| queues.patience(pool)),
             moved: None,
         };
-        stateful.begin(step, arrival, destination, (assigned, !mode.is_sessionless), progress)
+        stateful.begin(step, arrival, destination, (assigned, service.counts_calls()), progress)
     }
 
     /// Asks the balancer for a member, and sends the request there without a transaction; or where a member wants it sent.
@@ -381,22 +382,22 @@ impl Path<'_> {
     }
 
     /// Whether this proxy of the chain keeps the transaction of a request.
-    fn keeps(&mut self, arrival: &Arrival<'_>, mode: PoolMode, slot: Slot) -> bool {
+    fn keeps(&mut self, arrival: &Arrival<'_>, service: Service, slot: Slot) -> bool {
         let hop = self.step.edge.topology.node(slot).peer;
         let has_room = self.stateful.as_ref().is_some_and(|stateful| stateful.has_room(arrival.message));
-        mode.forward.has_transactions()
+        service.has_transactions()
             || self.step.edge.who_keeps(arrival.message, (arrival.flow.peer, hop), has_room)
                 == distribute::Decision::Keep
     }
 }
 
 /// Whether we stay on the way of a dialog whose first transaction is kept here.
-fn stay_of_kept(mode: PoolMode) -> Stay {
-    match mode.forward {
+fn stay_of_kept(service: Service) -> Stay {
+    match service.forward() {
         Forward::Dialog => Stay::WithDialogs,
         // Who keeps the transactions of a call sees its dialogs, too.
         Forward::Distributed => Stay::WithTransactions,
-        _ if mode.record_route => Stay::WithTransactions,
+        _ if service.records_route() => Stay::WithTransactions,
         _ => Stay::No,
     }
 }

@@ -1,8 +1,7 @@
 //! The pools of a shard by their number: how each is served, and which dialogs belong to which.
 
-use crate::service::PoolMode;
 use crate::topology::Topology;
-use ::route::Dialogs;
+use ::route::Service;
 use balance::{Balancer, Members, PoolId, Slot};
 use std::net::SocketAddr;
 
@@ -10,7 +9,7 @@ use std::net::SocketAddr;
 #[derive(Default)]
 pub(crate) struct Pools {
     /// By the number of the pool; beyond the end balanced without transactions.
-    modes: Vec<PoolMode>,
+    services: Vec<Service>,
     /// The pool of what no rule and no dialog is for; the only one where there are no rules.
     first: PoolId,
     /// Next hops: nodes of no pool to whose members dialogs belong. A request from a next hop is handled like one from any caller.
@@ -20,9 +19,9 @@ pub(crate) struct Pools {
 }
 
 impl Pools {
-    /// The pools with these modes; `first` is that of what no rule is for, `hops` are the next hops.
-    pub(crate) fn new(modes: Vec<PoolMode>, first: PoolId, hops: Members, balancer: &Balancer) -> Self {
-        let mut pools = Self { modes, first, hops, of_dialogs: Vec::new() };
+    /// The pools with these services; `first` is that of what no rule is for, `hops` are the next hops.
+    pub(crate) fn new(services: Vec<Service>, first: PoolId, hops: Members, balancer: &Balancer) -> Self {
+        let mut pools = Self { services, first, hops, of_dialogs: Vec::new() };
         let slots = (0..balancer.nodes().len()).map(|slot| Slot(slot as u16));
         pools.of_dialogs = slots.map(|slot| pools.of_dialogs_with(slot, balancer)).collect();
         pools
@@ -30,20 +29,20 @@ impl Pools {
 
     /// Of several pools with a node one whose calls are remembered.
     fn of_dialogs_with(&self, slot: Slot, balancer: &Balancer) -> PoolId {
-        let with_it = |(pool, _): &(PoolId, &PoolMode)| balancer.nodes_of(*pool).any(|of| of == slot);
-        let fits = |(_, mode): &(PoolId, &PoolMode)| (mode.dialogs == Dialogs::Route, mode.is_sessionless);
-        let best = (0..).map(PoolId).zip(&self.modes).filter(with_it).min_by_key(fits);
+        let with_it = |(pool, _): &(PoolId, &Service)| balancer.nodes_of(*pool).any(|of| of == slot);
+        let fits = |(_, service): &(PoolId, &Service)| (service.has_hops(), !service.counts_calls());
+        let best = (0..).map(PoolId).zip(&self.services).filter(with_it).min_by_key(fits);
         best.map_or(self.first, |(pool, _)| pool)
     }
 
-    /// All modes, by the number of the pool.
-    pub(crate) fn modes(&self) -> &[PoolMode] {
-        &self.modes
+    /// Whether calls of a pool are counted and have transactions as well.
+    pub(crate) fn has_counted_transactions(&self) -> bool {
+        self.services.iter().any(|service| service.has_transactions() && service.counts_calls())
     }
 
     /// How a pool is served.
-    pub(crate) fn mode(&self, pool: PoolId) -> PoolMode {
-        self.modes.get(pool.index()).copied().unwrap_or_default()
+    pub(crate) fn service(&self, pool: PoolId) -> Service {
+        self.services.get(pool.index()).copied().unwrap_or_default()
     }
 
     /// The pool of what no rule and no dialog is for.
@@ -63,6 +62,6 @@ impl Pools {
     }
 
     fn has_hops(&self) -> bool {
-        self.modes.iter().any(|mode| mode.dialogs == Dialogs::Route)
+        self.services.iter().any(|service| service.has_hops())
     }
 }

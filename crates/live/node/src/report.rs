@@ -61,8 +61,7 @@ impl Shard {
     /// Transactions without a final response. Of those that are kept and counted for a member as well, both know.
     pub fn open_transactions(&self) -> usize {
         let (noted, kept) = (self.balancer.open_transactions(), self.stateful.unanswered());
-        let are_both =
-            self.pools.modes().iter().any(|mode| mode.forward.has_transactions() && !mode.is_sessionless);
+        let are_both = self.pools.has_counted_transactions();
         let at_home = self.home.as_ref().map_or(0, |home| home.waiting().requests().len());
         let waiting = at_home + self.queues.as_ref().map_or(0, |queues| queues.waiting().count());
         waiting + if are_both { noted.max(kept) } else { noted + kept }

@@ -4,15 +4,13 @@ use crate::forward::stateful::{DialogSettings, ProxyLimits};
 use crate::home::HomeSettings;
 use crate::queue::QueueSetup;
 use crate::routes::Routes;
-use crate::service::PoolMode;
 use crate::settings::{Orphans, PipelineSettings};
 use crate::sharing::Distribution;
 use crate::token::Tokens;
 use crate::topology::Topology;
-use ::route::{Dialogs, Fork, Forward, RateSettings};
+use ::route::{RateSettings, Service};
 use balance::{Members, Node, PolicyKind, Slot};
 use base::Instant;
-use core::time::Duration;
 use std::sync::Arc;
 
 /// Everything that is decided for the shards of a process beside the traffic, as of one moment. Every change of it is another
@@ -82,7 +80,7 @@ impl ShardSettings {
 #[derive(Clone, PartialEq, Debug)]
 pub struct PoolSetup {
     /// How they get them.
-    pub mode: PoolMode,
+    pub service: Service,
     /// Who gets the next call.
     pub policy: PolicyKind,
     /// How many members the configuration names: shards that take turns begin at different ones.
@@ -96,14 +94,7 @@ pub struct PoolSetup {
 impl PoolSetup {
     /// A pool that was removed. Its number is nobody else's.
     pub const GONE: Self = Self {
-        mode: PoolMode {
-            forward: Forward::Stateless,
-            dialogs: Dialogs::Member,
-            is_sessionless: false,
-            fork: Fork::None,
-            ring_time: Duration::ZERO,
-            record_route: true,
-        },
+        service: Service::Balance,
         policy: PolicyKind::RoundRobin,
         members: 0,
         nodes: Members::Some { slots: Vec::new(), has: Vec::new() },
@@ -111,12 +102,12 @@ impl PoolSetup {
     };
 
     /// A pool of these nodes, without a queue. Where all nodes are its, turns begin at the first.
-    pub fn new(mode: PoolMode, policy: PolicyKind, nodes: Members) -> Self {
+    pub fn new(service: Service, policy: PolicyKind, nodes: Members) -> Self {
         let members = match &nodes {
             Members::All => 0,
             Members::Some { slots, .. } => slots.len(),
         };
-        Self { mode, policy, members, nodes, queue: None }
+        Self { service, policy, members, nodes, queue: None }
     }
 
     /// The slot where a shard's turns begin: each of `shards` at another member.
@@ -148,8 +139,7 @@ impl Setup {
 
     /// The nodes of no pool to whose members dialogs belong. A request from one is handled like one from any caller.
     pub(crate) fn strangers(&self) -> impl Iterator<Item = Slot> + '_ {
-        let is_own =
-            |slot| self.pools.iter().any(|pool| pool.mode.dialogs == Dialogs::Member && pool.nodes.has(slot));
+        let is_own = |slot| self.pools.iter().any(|pool| !pool.service.has_hops() && pool.nodes.has(slot));
         (0..self.nodes.len()).map(|index| Slot(index as u16)).filter(move |&slot| !is_own(slot))
     }
 }

@@ -8,7 +8,7 @@ use crate::setup::{PoolSetup, Setup};
 use crate::shard::Shard;
 use crate::sharing::Sharing;
 use crate::token::Tokens;
-use ::route::{Dialogs, Forward};
+use ::route::Service;
 use balance::{Members, Pool, PoolId};
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ impl Shard {
             self.set_pools(before.map_or(&[], |before| &before.pools), setup);
         }
         if are_other_nodes || are_other_pools {
-            self.set_modes(setup);
+            self.set_services(setup);
             self.set_queues(setup.pools.iter().map(|pool| pool.queue.clone()).collect());
         }
     }
@@ -97,19 +97,19 @@ impl Shard {
     }
 
     /// How pools are forwarded to, after pools and nodes.
-    fn set_modes(&mut self, setup: &Setup) {
-        let modes: Vec<_> = setup.pools.iter().map(|pool| pool.mode).collect();
-        let has_pool = modes.iter().any(|mode| mode.forward != Forward::Stateless || mode.is_by_route());
-        let of_hops = || (0..).map(PoolId).zip(&modes).filter(|(_, mode)| mode.dialogs == Dialogs::Route);
+    fn set_services(&mut self, setup: &Setup) {
+        let services: Vec<_> = setup.pools.iter().map(|pool| pool.service).collect();
+        let has_pool = services.iter().any(|service| *service != Service::Balance);
+        let of_hops = || (0..).map(PoolId).zip(&services).filter(|(_, service)| service.has_hops());
         let named = of_hops().flat_map(|(pool, _)| self.balancer.members(pool));
         // Those that left may have calls.
-        let counted = of_hops().filter(|(_, mode)| !mode.is_sessionless);
+        let counted = of_hops().filter(|(_, service)| service.counts_calls());
         let counted = counted.flat_map(|(pool, _)| self.balancer.nodes_of(pool));
         self.stateful.set_pools(has_pool, Members::of(named), Members::of(counted));
         self.remember_refusals();
         let first = setup.pools.iter().position(|pool| *pool != PoolSetup::GONE);
         let first = PoolId(first.unwrap_or_default() as u16);
-        self.pools = Pools::new(modes, first, Members::of(setup.strangers()), &self.balancer);
+        self.pools = Pools::new(services, first, Members::of(setup.strangers()), &self.balancer);
     }
 
     /// Takes over the services of the home domain, or that there are none.

@@ -7,12 +7,12 @@ use common::proxy::{HOPS, PROXY, ProxyBed as Bed, answered, client, record, reco
 use common::text::{Req, answer, answer_with};
 use dialog::session_timer::SessionTimer;
 use dialog::{CallRecord, CallSettings, Cause, Side};
-use node::{DialogSettings, PoolMode};
-use route::Forward;
+use node::DialogSettings;
+use route::{Service, Spread};
 use std::time::Duration;
 use wire::Method;
 
-const DIALOG: PoolMode = PoolMode { forward: Forward::Dialog, ..PoolMode::HOPS };
+const DIALOG: Service = Service::Calls(Spread::Found);
 
 /// Somebody who answers whatever the caller wants.
 const ACCOMPLICE: &str = "203.0.113.66:5060";
@@ -259,7 +259,7 @@ fn a_call_that_goes_on_after_all_is_a_load_again() {
         ("expired", 600, "INVITE"),
     ] {
         let mut bed = bed_with(&DialogSettings { session, ..DialogSettings::default() })
-            .with_mode(PoolMode { is_sessionless: false, ..DIALOG });
+            .with_mode(Service::Calls(Spread::Counted));
         let invite = Req::new("INVITE", "call", client()).line("Supported: timer");
         let invite = if why == "expired" { invite.line("Session-Expires: 90") } else { invite };
         let at_hop = bed.invite(&invite);

@@ -7,16 +7,16 @@ use common::proxy::{HOPS, PROXY, ProxyBed as Bed, answered, client, record, reco
 use common::text::{Req, answer, answer_with};
 use dialog::session_timer::SessionTimer;
 use dialog::{Began, CallRecord, CallSettings, Cause, RecordEvent, Side};
-use node::{DialogSettings, PoolMode};
+use node::DialogSettings;
 use proptest::prelude::*;
-use route::Forward;
+use route::{Service, Spread};
 use std::time::Duration;
 use wire::Method;
 
 /// How long a call is watched, and an hour more.
 const DAY: Duration = Duration::from_hours(25);
 
-const DIALOG: PoolMode = PoolMode { forward: Forward::Dialog, ..PoolMode::HOPS };
+const DIALOG: Service = Service::Calls(Spread::Found);
 
 fn bed_with(settings: &DialogSettings) -> Bed {
     let mut bed = Bed::plain().with_mode(DIALOG);
@@ -281,7 +281,7 @@ fn a_call_that_ends_without_a_bye_of_its_sides_is_no_load() {
     let expiring = DialogSettings { session, ..DialogSettings::default() };
     let why = [(limit, Cause::TimeLimit), (expiring, Cause::SessionExpired), (silence, Cause::Lost)];
     for (settings, cause) in why {
-        let mut bed = bed_with(&settings).with_mode(PoolMode { is_sessionless: false, ..DIALOG });
+        let mut bed = bed_with(&settings).with_mode(Service::Calls(Spread::Counted));
         for number in 0..20 {
             let invite = Req::new("INVITE", &format!("call-{number}"), client()).line("Supported: timer");
             let at_hop = bed.invite(&invite);
@@ -302,7 +302,7 @@ fn a_call_that_ends_without_a_bye_of_its_sides_is_no_load() {
 /// Its BYE will not come by here: it counts until it is answered.
 #[test]
 fn a_call_whose_dialog_is_left_to_its_sides_is_no_load_once_it_is_answered() {
-    let mode = PoolMode { is_sessionless: false, record_route: false, ..PoolMode::HOPS };
+    let mode = Service::Proxy { spread: Spread::Counted, record_route: false };
     let mut bed = Bed::plain().with_mode(mode);
     for status in [200, 486] {
         let at_hop = bed.invite(&Req::new("INVITE", &format!("left-{status}"), client()));

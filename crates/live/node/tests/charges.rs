@@ -7,8 +7,8 @@ use common::text::{Req, answer};
 use common::*;
 use elastic::estimate::Settings;
 use elastic::queue::QueueSettings;
-use node::{CapacitySource, PoolMode, QueueSetup};
-use route::{Dialogs, Forward, RateSettings, Refusal, SourceLimit};
+use node::{CapacitySource, QueueSetup};
+use route::{RateSettings, Refusal, Service, SourceLimit};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -20,15 +20,14 @@ struct Way {
 }
 
 fn ways() -> Vec<Way> {
-    let members = |forward| {
+    let members = |mode| {
         let mut bed = ProxyBed::plain();
-        let mode = PoolMode { forward, dialogs: Dialogs::Member, is_sessionless: false, ..PoolMode::HOPS };
-        bed.set_modes([mode]);
+        bed.set_services([mode]);
         ProxyBed { mode, ..bed }
     };
     vec![
-        Way { name: "members, stateless", bed: members(Forward::Stateless) },
-        Way { name: "members, transactions", bed: members(Forward::Transaction) },
+        Way { name: "members, stateless", bed: members(Service::Balance) },
+        Way { name: "members, transactions", bed: members(Service::BalanceTransactions) },
         Way { name: "next hops, stateless", bed: ProxyBed::plain().with_mode(STATELESS) },
         Way { name: "next hops, transactions", bed: ProxyBed::plain() },
     ]
@@ -98,7 +97,7 @@ fn what_differs_in_anything_is_no_retransmission() {
         }
         // By `rport` its answer goes elsewhere, and so it is another request at the next hop.
         let elsewhere = SocketAddr::new(client().ip(), 7000);
-        if bed.mode.forward == Forward::Stateless {
+        if !bed.mode.has_transactions() {
             assert!(passes_from(&mut bed, elsewhere, &number(1)).is_none(), "{name}");
         }
     }
@@ -107,7 +106,7 @@ fn what_differs_in_anything_is_no_retransmission() {
 #[test]
 fn a_retransmission_is_free_as_often_as_a_client_sends_it() {
     for Way { name, mut bed } in ways() {
-        if bed.mode.forward != Forward::Stateless {
+        if bed.mode.has_transactions() {
             continue;
         }
         limit(&mut bed, 1);
@@ -216,8 +215,8 @@ fn what_follows_a_challenge_is_the_same_request() {
 fn queue(with_transactions: bool) -> Bed {
     let mut bed = Bed::new(Site::plain());
     if with_transactions {
-        let mode = PoolMode { dialogs: Dialogs::Member, is_sessionless: false, ..PoolMode::HOPS };
-        bed.set_modes([mode]);
+        let mode = Service::BalanceTransactions;
+        bed.set_services([mode]);
     }
     // Credit alone is what they have room by, however much is unanswered.
     let threshold = Duration::from_secs(10);
@@ -294,8 +293,8 @@ fn a_call_that_rings_stays_where_it_is() {
 #[test]
 fn what_was_under_way_before_a_limit_is_free() {
     let mut bed = ProxyBed::plain();
-    let mode = PoolMode { dialogs: Dialogs::Member, is_sessionless: false, ..STATELESS };
-    bed.set_modes([mode]);
+    let mode = Service::Balance;
+    bed.set_services([mode]);
     let first = passes(&mut bed, &number(1)).expect("there is no limit yet");
     bed.wait(Duration::from_millis(500));
     limit(&mut bed, 1);

@@ -6,8 +6,8 @@ use common::dialog::Dialog;
 use common::proxy::{LIMITS, PROXY, ProxyBed, client};
 use common::text::{Req, answer, answer_with, string};
 use common::*;
-use node::{PoolMode, Routes};
-use route::{Choice, Failover, Fork, Pools, Rule, Table, Target};
+use node::Routes;
+use route::{Choice, Dialogs, Failover, Fork, Forward, Pools, Rule, Service, Table, Target};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -24,7 +24,8 @@ const MEMBERS: [(&str, u16); 4] =
 /// Three members, and one in the next pool of the route.
 fn bed(fork: Fork) -> ProxyBed {
     let mut bed = ProxyBed::new(&[PROXY], &MEMBERS);
-    let mode = PoolMode { fork, ring_time: RING_TIME, ..PoolMode::HOPS };
+    let service = Service::of((Forward::Transaction, Dialogs::Route), (fork, RING_TIME), true);
+    let mode = service.expect("next hops fork");
     bed.set_pools([pool_of(mode, 0..3), pool_of(mode, [3])]);
     let choice = |pool| Choice { pool, priority: pool, weight: 1.0 };
     let pools = Pools { choices: vec![choice(0), choice(1)], failover: Failover::default() };
@@ -175,7 +176,7 @@ fn who_cannot_be_reached_does_not_keep_the_next_one_waiting() {
 #[test]
 fn the_caller_gets_the_challenges_of_all_members() {
     let mut bed = bed(Fork::Parallel);
-    let mode = bed.setup.pools[0].mode;
+    let mode = bed.setup.pools[0].service;
     bed.set_pools([pool_of(mode, 0..3)]);
     let invites = rung(&mut bed, &call());
     let fields = [

@@ -7,13 +7,13 @@ use common::{Bed, Sent, Site, addr};
 use dialog::CallSettings;
 use elastic::estimate::Settings;
 use elastic::queue::QueueSettings;
-use node::{CapacitySource, DialogSettings, PoolMode, QueueSetup};
-use route::{Dialogs, Forward};
+use node::{CapacitySource, DialogSettings, QueueSetup};
+use route::{Service, Spread};
 use std::sync::Arc;
 use std::time::Duration;
 
-const DIALOG: PoolMode = PoolMode { forward: Forward::Dialog, ..PoolMode::HOPS };
-const MEMBERS: PoolMode = PoolMode { dialogs: Dialogs::Member, is_sessionless: false, ..PoolMode::HOPS };
+const DIALOG: Service = Service::Calls(Spread::Found);
+const MEMBERS: Service = Service::BalanceTransactions;
 
 fn ack(call_id: &str, refusal: &Sent) -> Vec<u8> {
     let tag = String::from_utf8(refusal.message().to_tag().expect("a tag").to_vec()).expect("text");
@@ -54,7 +54,7 @@ fn a_late_copy_of_a_call_that_was_one_too_many_is_refused_as_well() {
 #[test]
 fn a_late_copy_of_a_call_that_a_queue_refused_is_refused_as_well() {
     let mut bed = Bed::new(Site::plain());
-    bed.set_modes([MEMBERS]);
+    bed.set_services([MEMBERS]);
     let capacity = Settings { maximum: 1.0, ..Settings::default() };
     let mut setup =
         QueueSetup { settings: QueueSettings::default(), source: CapacitySource::Fixed, capacity };
@@ -102,7 +102,7 @@ fn a_late_copy_of_a_call_that_a_queue_refused_is_refused_as_well() {
 #[test]
 fn a_late_copy_of_a_call_that_was_cancelled_while_it_waited_goes_nowhere() {
     let mut bed = Bed::new(Site::plain());
-    bed.set_modes([MEMBERS]);
+    bed.set_services([MEMBERS]);
     let capacity = Settings { maximum: 10.0, ..Settings::default() };
     let setup = QueueSetup { settings: QueueSettings::default(), source: CapacitySource::Fixed, capacity };
     bed.set_queues([Some(setup)]);

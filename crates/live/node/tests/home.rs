@@ -11,7 +11,7 @@ use common::{Sent, addr};
 use domain::{ALICE, BOB, Bed, authorized, call, register};
 use location::Reach;
 use node::{HomeCounters, HomeReport, LogIns, LookUps, Orphans, Routes, WrongPassword};
-use route::{Conditions, Rule, Table, Target};
+use route::{Conditions, Rule, Service, Table, Target};
 use std::sync::Arc;
 use std::time::Duration;
 use testkit::{header, value};
@@ -91,7 +91,7 @@ fn a_member_calls_a_user() {
     let (mut bed, bob, gateway) = (Bed::new(true, Reach::Source), addr(BOB), addr("127.0.1.1:5060"));
     let request = bed.with_credentials("bob", bob, &register("bob", bob, "sip:me@127.0.9.2:6000"));
     assert_eq!(bed.one(bob, &request.bytes()).status(), 200);
-    bed.set_members(&[gateway], node::PoolMode::default());
+    bed.set_members(&[gateway], Service::Balance);
     let sent = bed.receive(gateway, &call("c", "bob", gateway).bytes());
     assert_eq!(sent.last().map(|sent| sent.to), Some(bob), "{sent:#?}");
 }
@@ -231,7 +231,7 @@ fn nobody_is_somebody_else() {
 #[test]
 fn a_made_up_dialog_is_no_password() {
     let (mut bed, bob, hop) = (Bed::new(true, Reach::Source), addr(BOB), addr("127.0.1.1:5060"));
-    bed.set_members(&[hop], node::PoolMode::default());
+    bed.set_members(&[hop], Service::Balance);
     bed.set(|setup| setup.settings.orphans = Orphans::Balance);
     let request = Req { to_tag: Some("x".to_owned()), ..call("c", "bob", bob) };
     assert_eq!(bed.one(bob, &request.bytes()).status(), 481);

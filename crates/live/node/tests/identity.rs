@@ -9,6 +9,7 @@ use common::proxy::PROXY;
 use common::text::{Req, answer_with};
 use domain::{ALICE, BOB, Bed, call, register};
 use location::Reach;
+use route::Service;
 use testkit::value;
 
 const IDENTITIES: [&str; 3] = ["P-Asserted-Identity", "P-Preferred-Identity", "Remote-Party-ID"];
@@ -49,13 +50,7 @@ fn a_user_asserts_no_identity() {
 #[test]
 fn who_is_called_by_a_member_asserts_no_identity() {
     let (mut bed, member, callee) = (Bed::new(true, Reach::Source), addr("127.0.1.1:5060"), addr(BOB));
-    let mode = node::PoolMode {
-        forward: route::Forward::Stateless,
-        dialogs: route::Dialogs::Member,
-        is_sessionless: false,
-        ..node::PoolMode::HOPS
-    };
-    bed.set_members(&[member], mode);
+    bed.set_members(&[member], Service::Balance);
     bed.set(|setup| setup.settings.routes = std::sync::Arc::default());
     let invite = Req { uri: format!("sip:bob@{callee}"), ..Req::new("INVITE", "c", member) };
     let at_callee = bed.one(member, &pretending(invite).bytes());
@@ -72,7 +67,7 @@ fn who_is_called_by_a_member_asserts_no_identity() {
 #[test]
 fn a_trusted_element_asserts_an_identity() {
     let (mut bed, gateway) = (with_bob(), addr("127.0.1.1:5060"));
-    bed.set_members(&[gateway], node::PoolMode::default());
+    bed.set_members(&[gateway], Service::Balance);
     let sent = bed.receive(gateway, &pretending(call("c", "bob", gateway)).bytes());
     let edge = addr("127.0.8.1:5060");
     let invite = bed.with_credentials("alice", edge, &call("d", "bob", edge));

@@ -6,7 +6,7 @@ use common::dialog::Dialog;
 use common::proxy::{PROXY, ProxyBed, client, hops};
 use common::text::{Req, answer};
 use common::*;
-use node::PoolMode;
+use route::Service;
 
 const HOP: &str = "127.0.2.1:5060";
 
@@ -17,7 +17,7 @@ fn bed() -> Bed {
     site.nodes.push((HOP, 0));
     let mut bed = Bed::new(site);
     let hop = Members::of([Slot(members)]);
-    bed.set_pools([pool_of(PoolMode::default(), 0..members), hops(PoolMode::HOPS, hop)]);
+    bed.set_pools([pool_of(Service::Balance, 0..members), hops(Service::HOPS, hop)]);
     bed
 }
 

@@ -5,8 +5,8 @@ use common::dialog::Dialog;
 use common::proxy::{HOPS, LIMITS, PROXY, ProxyBed as Bed, STATELESS, client};
 use common::text::{Req, answer, answer_with, record_routes, replaced};
 use common::{KEY, LIFETIME, addr};
-use node::{PoolMode, ProxyLimits, ShardEvent, TokenKey, Tokens};
-use route::Forward;
+use node::{ProxyLimits, ShardEvent, TokenKey, Tokens};
+use route::{Service, Spread};
 use std::time::Duration;
 
 /// What a process that takes over is told, and what it does with responses that it does not know.
@@ -309,7 +309,7 @@ fn an_icmp_error_is_about_the_address_that_the_request_went_to() {
 /// apart: it gets no Record-Route with a token that would not hold later, and its requests go from end to end.
 #[test]
 fn what_begins_a_dialog_without_a_from_tag_is_not_recorded() {
-    for mode in [PoolMode::HOPS, STATELESS] {
+    for mode in [Service::HOPS, STATELESS] {
         for method in ["INVITE", "SUBSCRIBE", "REFER", "OPTIONS", "ACK"] {
             let mut bed = Bed::plain().with_mode(mode);
             let request = Req { from_tag: String::new(), ..Req::new(method, "old", client()) };
@@ -330,8 +330,8 @@ fn what_begins_a_dialog_without_a_from_tag_is_not_recorded() {
 /// Where the end of a call has to come by, its INVITE is refused while the caller can still do something about it.
 #[test]
 fn what_is_counted_needs_a_from_tag() {
-    let counted = PoolMode { is_sessionless: false, ..PoolMode::HOPS };
-    let kept = PoolMode { forward: Forward::Dialog, ..PoolMode::HOPS };
+    let counted = Service::Proxy { spread: Spread::Counted, record_route: true };
+    let kept = Service::Calls(Spread::Found);
     for mode in [counted, kept] {
         for method in ["INVITE", "SUBSCRIBE", "REFER"] {
             let mut bed = Bed::plain().with_mode(mode);

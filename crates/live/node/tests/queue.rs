@@ -7,13 +7,13 @@ use common::text::{Req, answer};
 use common::*;
 use elastic::estimate::Settings;
 use elastic::queue::{Choice, LengthSettings, Moves, Overflow, QueueSettings};
-use node::{CapacitySource, PoolMode, QueueSetup, QueueTurn};
+use node::{CapacitySource, QueueSetup, QueueTurn};
 use proptest::prelude::*;
-use route::Dialogs;
+use route::Service;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-const MODE: PoolMode = PoolMode { dialogs: Dialogs::Member, is_sessionless: false, ..PoolMode::HOPS };
+const MODE: Service = Service::BalanceTransactions;
 
 fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
@@ -37,7 +37,7 @@ fn bed() -> Bed {
 }
 
 fn with_transactions(mut bed: Bed) -> Bed {
-    bed.set_modes([MODE]);
+    bed.set_services([MODE]);
     bed
 }
 

@@ -10,8 +10,8 @@ use domain::{ALICE, Bed, PASSWORD, authorized, authorized_for, call};
 use elastic::estimate::Settings;
 use elastic::queue::QueueSettings;
 use location::Reach;
-use node::{CapacitySource, PoolMode, QueueSetup, Routes};
-use route::{Dialogs, Pools, Rule, Table, Target};
+use node::{CapacitySource, QueueSetup, Routes};
+use route::{Pools, Rule, Service, Table, Target};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ const MEMBERS: [&str; 2] = ["127.0.1.1:5060", "127.0.1.2:5060"];
 /// Two members, each with room for one call at once and ten a second, and callers who are asked for credentials.
 fn bed() -> Bed {
     let mut bed = Bed::new(true, Reach::Source);
-    let mode = PoolMode { dialogs: Dialogs::Member, is_sessionless: false, ..PoolMode::HOPS };
+    let mode = Service::BalanceTransactions;
     bed.set_members(&MEMBERS.map(addr), mode);
     let target = Target::Pools(Pools::one(0));
     let rule = Rule { name: "calls".to_owned(), authenticate: true, target, ..Rule::default() };

@@ -9,16 +9,16 @@ use common::text::{Req, Resp, answer, string};
 use common::*;
 use elastic::estimate::Settings;
 use elastic::queue::{Moves, QueueSettings};
-use node::{CapacitySource, DialogSettings, PoolMode, PoolSetup, QueueSetup, Routes, ShardEvent};
+use node::{CapacitySource, DialogSettings, PoolSetup, QueueSetup, Routes, ShardEvent};
 use proptest::prelude::*;
-use route::{BudgetSettings, Choice, Dialogs, Failover, Forward, Pools, Rule, Table, Target};
+use route::{BudgetSettings, Choice, Failover, Pools, Rule, Service, Spread, Table, Target};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use wire::Method;
 
-const MODE: PoolMode = PoolMode { dialogs: Dialogs::Member, is_sessionless: false, ..PoolMode::HOPS };
+const MODE: Service = Service::BalanceTransactions;
 const BOUND: Duration = Duration::from_millis(100);
 /// Until its timer has fired.
 const A_WHILE: Duration = Duration::from_millis(102);
@@ -35,9 +35,9 @@ fn setup(capacity: f64, source: CapacitySource) -> QueueSetup {
 }
 
 /// Three members that take so many calls a second each.
-fn bed_of(mode: PoolMode, setup: QueueSetup) -> Bed {
+fn bed_of(mode: Service, setup: QueueSetup) -> Bed {
     let mut bed = Bed::new(Site::plain());
-    bed.set_modes([mode]);
+    bed.set_services([mode]);
     bed.set_queues([Some(setup)]);
     bed
 }
@@ -599,10 +599,7 @@ fn a_call_that_is_answered_after_all_was_a_slow_one() {
 #[test]
 fn the_record_is_of_the_member_that_answered() {
     for first_wins in [true, false] {
-        let mut bed = bed_of(
-            PoolMode { forward: Forward::Dialog, dialogs: Dialogs::Route, ..MODE },
-            setup(10.0, CapacitySource::Fixed),
-        );
+        let mut bed = bed_of(Service::Calls(Spread::Counted), setup(10.0, CapacitySource::Fixed));
         bed.set(|setup| {
             setup.settings.dialogs = Some(Arc::new(DialogSettings {
                 pools: vec!["calls".to_owned()],

@@ -7,11 +7,11 @@ use common::text::Req;
 use common::*;
 use elastic::estimate::Settings;
 use elastic::queue::{Choice, Moves, QueueSettings};
-use node::{CapacitySource, PoolMode, ProxyLimits, QueueSetup};
-use route::Dialogs;
+use node::{CapacitySource, ProxyLimits, QueueSetup};
+use route::Service;
 use std::time::Duration;
 
-const MODE: PoolMode = PoolMode { dialogs: Dialogs::Member, is_sessionless: false, ..PoolMode::HOPS };
+const MODE: Service = Service::BalanceTransactions;
 const SOURCES: [CapacitySource; 3] =
     [CapacitySource::Fixed, CapacitySource::Announced, CapacitySource::Responses];
 const ORDERS: [Choice; 3] = [Choice::MostRoom, Choice::Tlwl, Choice::IndexPacking];
@@ -29,7 +29,7 @@ fn bed(setup: QueueSetup, has_transactions: bool) -> Bed {
     if has_transactions {
         let limits = ProxyLimits { transactions: 10_000, ..LIMITS };
         bed.set(|setup| setup.settings.limits = limits);
-        bed.set_modes([MODE]);
+        bed.set_services([MODE]);
     }
     bed.set_queues([Some(setup)]);
     bed

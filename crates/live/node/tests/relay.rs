@@ -6,7 +6,8 @@ use common::dialog::Dialog;
 use common::proxy::{HOPS, PROXY, ProxyBed, STATELESS, client};
 use common::text::{Req, Resp};
 use common::{Sent, addr};
-use node::{HopName, PoolMode, Resolved};
+use node::{HopName, Resolved};
+use route::Service;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -142,7 +143,7 @@ fn all_of(bed: &mut ProxyBed, from: SocketAddr, bytes: &[u8]) -> Vec<Sent> {
 #[test]
 fn a_token_leads_nowhere_but_to_the_target_of_its_dialog() {
     let mut reached = Vec::new();
-    let modes = [PoolMode::HOPS, STATELESS];
+    let modes = [Service::HOPS, STATELESS];
     for ((name, attack), mode) in ATTACKS.iter().flat_map(|attack| modes.map(|mode| (attack, mode))) {
         for from in [client(), stranger(), callee()] {
             let mut bed = ProxyBed::plain().with_mode(mode);
@@ -180,7 +181,7 @@ fn what_a_token_does_not_allow_is_refused() {
 /// The caller alone knows the victim: it never sees the token that leads to its own Contact.
 #[test]
 fn a_caller_gets_no_token_that_leads_to_whom_it_named_itself() {
-    let modes = [PoolMode::HOPS, STATELESS];
+    let modes = [Service::HOPS, STATELESS];
     let statuses = [180, 183, 200, 202, 302, 404, 486, 603];
     for (status, mode) in statuses.into_iter().flat_map(|status| modes.map(|mode| (status, mode))) {
         let mut bed = ProxyBed::plain().with_mode(mode);

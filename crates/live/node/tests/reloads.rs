@@ -7,22 +7,22 @@ use common::dialog::Dialog;
 use common::proxy::{HOPS, PROXY, ProxyBed, STATELESS, client};
 use common::text::{Req, answer, record_routes};
 use common::*;
-use node::{DialogSettings, PoolMode};
+use node::DialogSettings;
 use proptest::prelude::*;
-use route::{Dialogs, Forward};
+use route::{Service, Spread};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-const COUNTED: PoolMode = PoolMode { is_sessionless: false, ..PoolMode::HOPS };
+const COUNTED: Service = Service::Proxy { spread: Spread::Counted, record_route: true };
 
 /// All that a pool can be made.
-const MODES: [PoolMode; 7] = [
-    PoolMode { dialogs: Dialogs::Member, forward: Forward::Stateless, ..COUNTED },
-    PoolMode { dialogs: Dialogs::Member, ..COUNTED },
+const MODES: [Service; 7] = [
+    Service::Balance,
+    Service::BalanceTransactions,
     COUNTED,
-    PoolMode { forward: Forward::Dialog, ..COUNTED },
-    PoolMode { record_route: false, ..COUNTED },
-    PoolMode::HOPS,
+    Service::Calls(Spread::Counted),
+    Service::Proxy { spread: Spread::Counted, record_route: false },
+    Service::HOPS,
     STATELESS,
 ];
 
@@ -82,7 +82,7 @@ impl World {
 
     fn set_mode(&mut self, mode: usize) {
         let mode = MODES[mode];
-        self.bed.set_modes([mode]);
+        self.bed.set_services([mode]);
         self.bed.mode = mode;
     }
 

@@ -8,10 +8,10 @@ use common::text::{Req, answer, string};
 use common::*;
 use elastic::estimate::Settings;
 use elastic::queue::{LengthSettings, QueueSettings};
-use node::{CapacitySource, PoolMode, QueueSetup, QueueTurn, Routes};
+use node::{CapacitySource, QueueSetup, QueueTurn, Routes};
 use route::{
     Access, Actions, Answer, Choice, Conditions, Failover, Field, Origin, Outcome, Part, Pattern, Place,
-    Pools, RateSettings, Refusal, Rule, SourceLimit, Table, Target,
+    Pools, RateSettings, Refusal, Rule, Service, SourceLimit, Table, Target,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +24,7 @@ fn site() -> Site {
 
 fn bed(rules: Vec<Rule>) -> Bed {
     let mut bed = Bed::new(site());
-    bed.set_pools([[0, 1], [2, 3]].map(|slots| common::pool_of(PoolMode::default(), slots)));
+    bed.set_pools([[0, 1], [2, 3]].map(|slots| common::pool_of(Service::Balance, slots)));
     set_rules(&mut bed, rules);
     bed
 }

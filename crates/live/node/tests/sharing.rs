@@ -5,15 +5,15 @@ use common::dialog::Dialog;
 use common::proxy::{ProxyBed, client};
 use common::text::{Req, answer};
 use common::{LIFETIME, Sent, addr};
-use node::{Distribution, PoolMode, ProxyLimits, ShardInput, SharingReport, TokenKey, Tokens};
-use route::Forward;
+use node::{Distribution, ProxyLimits, ShardInput, SharingReport, TokenKey, Tokens};
+use route::Service;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 const PROXIES: [&str; 3] = ["127.0.0.1:5060", "127.0.0.2:5060", "127.0.0.3:5060"];
 const CALLEE: &str = "127.0.1.1:5060";
 
-const DISTRIBUTED: PoolMode = PoolMode { forward: Forward::Distributed, ..PoolMode::HOPS };
+const DISTRIBUTED: Service = Service::Distribute { record_route: true };
 
 /// Proxies in series, before the callee.
 struct Chain {
@@ -365,10 +365,10 @@ fn a_restart_in_between_loses_no_call() {
 /// Two static halves: who always keeps marks so, and who never does lets the mark pass.
 #[test]
 fn proxies_of_fixed_shares_take_part() {
-    for (first, kept) in [(PoolMode::HOPS, [0, 0, 0]), (common::proxy::STATELESS, [0, 0, 1])] {
+    for (first, kept) in [(Service::HOPS, [0, 0, 0]), (common::proxy::STATELESS, [0, 0, 1])] {
         let mut chain = Chain::new(3);
         for (index, mode) in [(0, first), (1, common::proxy::STATELESS)] {
-            chain.proxies[index].set_modes([mode]);
+            chain.proxies[index].set_services([mode]);
         }
         let arrived = chain.by_client(&Req::new("INVITE", "call", client()));
         assert_eq!((arrived.at_callee.len(), chain.kept()), (1, kept.to_vec()));

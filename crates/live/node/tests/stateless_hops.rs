@@ -8,8 +8,8 @@ use common::dialog::Dialog;
 use common::proxy::{HOPS, LIMITS, PROXY, ProxyBed as Bed, STATELESS, client, hops};
 use common::text::{Req, Resp, answer, record_routes, replaced, string};
 use common::{KEY, LIFETIME, Sent, addr};
-use node::{PoolMode, ProxyLimits, Routes, ShardInput, TokenKey, Tokens};
-use route::{Conditions, Field, Part, Pattern, Place, Pools, Rule, Table, Target};
+use node::{ProxyLimits, Routes, ShardInput, TokenKey, Tokens};
+use route::{Conditions, Field, Part, Pattern, Place, Pools, Rule, Service, Spread, Table, Target};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -238,8 +238,9 @@ fn a_party_that_moves_is_followed() {
 /// Without Record-Route the two parties go on without us, with transactions as without.
 #[test]
 fn who_records_no_route_sees_no_more_of_the_call() {
-    for mode in [PoolMode::HOPS, STATELESS] {
-        let mut bed = bed().with_mode(PoolMode { record_route: false, ..mode });
+    let record_route = false;
+    for mode in [Service::Proxy { spread: Spread::Found, record_route }, Service::Relay { record_route }] {
+        let mut bed = bed().with_mode(mode);
         let at_hop = bed.invite(&Req::new("INVITE", "call", client()));
         assert_eq!(record_routes(&at_hop.bytes).len(), 0);
         let ok = response(&mut bed, &at_hop, 200);
@@ -278,7 +279,7 @@ fn it_is_never_full() {
 /// A call that began with transactions ends with them, and one that began without ends without, whatever is set meanwhile.
 #[test]
 fn a_change_of_mode_moves_no_call() {
-    for (before, after, transactions) in [(PoolMode::HOPS, STATELESS, 2), (STATELESS, PoolMode::HOPS, 0)] {
+    for (before, after, transactions) in [(Service::HOPS, STATELESS, 2), (STATELESS, Service::HOPS, 0)] {
         let mut bed = bed().with_mode(before);
         let call = bed.call("call");
         bed.wait(Duration::from_secs(40));
@@ -341,7 +342,7 @@ fn what_belongs_to_an_invite_follows_it_to_a_hop_that_rests() {
 }
 
 /// Two pools of a next hop each, and a rule for each of two users.
-fn two_pools(mode: PoolMode) -> Bed {
+fn two_pools(mode: Service) -> Bed {
     let to = |pool: u16, user: &str| Rule {
         name: user.to_owned(),
         conditions: Conditions {

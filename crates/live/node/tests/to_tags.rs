@@ -7,21 +7,17 @@ use common::dialog::Dialog;
 use common::proxy::{HOPS, PROXY, ProxyBed, STATELESS, client, hops};
 use common::text::{Req, answer};
 use common::*;
-use node::{Orphans, PoolMode, Routes};
+use node::{Orphans, Routes};
 use route::{
-    Access, Conditions, Field, Forward, Part, Pattern, Place, Pools, RateSettings, Refusal, Rule,
-    SourceLimit, Table, Target,
+    Access, Conditions, Field, Part, Pattern, Place, Pools, RateSettings, Refusal, Rule, Service,
+    SourceLimit, Spread, Table, Target,
 };
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-const MODES: [PoolMode; 4] = [
-    PoolMode::HOPS,
-    STATELESS,
-    PoolMode { forward: Forward::Dialog, ..PoolMode::HOPS },
-    PoolMode { forward: Forward::Distributed, ..PoolMode::HOPS },
-];
+const MODES: [Service; 4] =
+    [Service::HOPS, STATELESS, Service::Calls(Spread::Found), Service::Distribute { record_route: true }];
 
 /// The ways in which an INVITE with a To tag that was made up may name where it wants to go: by nothing, by a Route past us, by
 /// one with what looks like a token of either kind, and by its Request-URI.
@@ -58,7 +54,7 @@ fn rule(pool: u16, user: &str, access: Access) -> Rule {
     }
 }
 
-fn bed(mode: PoolMode) -> ProxyBed {
+fn bed(mode: Service) -> ProxyBed {
     ProxyBed::new(&[PROXY], &HOPS.map(|hop| (hop, 0))).with_mode(mode)
 }
 
@@ -168,7 +164,7 @@ fn nor_by_the_key_that_passes_them_on() {
     assert_eq!((passed, bed.load().calls), (10, 10));
     // And it goes by the routes that there are, to the pool that they name.
     let mut bed = Bed::new(Site { orphans: Orphans::Balance, ..Site::plain() });
-    let default = PoolMode::default();
+    let default = Service::Balance;
     bed.set_pools([pool_of(default, [0, 1]), pool_of(default, [2])]);
     let table = Table::new(vec![rule(1, "open", Access::default())], &[addr(PROXY)]);
     bed.set(|setup| setup.settings.routes = Arc::new(Routes { table, access: Vec::new() }));
@@ -184,7 +180,7 @@ fn nor_by_the_key_that_passes_them_on() {
 /// The call of a stranger who makes up a To tag is kept like any other: it has a record, and a place.
 #[test]
 fn a_call_that_begins_with_one_is_kept() {
-    let mut bed = bed(PoolMode { forward: Forward::Dialog, ..PoolMode::HOPS });
+    let mut bed = bed(Service::Calls(Spread::Found));
     bed.set(|setup| setup.settings.dialogs = Some(Arc::new(node::DialogSettings::default())));
     let invite = Req { to_tag: Some("zz".to_owned()), ..Req::new("INVITE", "call", client()) };
     let at_hop = bed.invite(&invite);

@@ -6,16 +6,16 @@ use common::dialog::Dialog;
 use common::proxy::{PROXY, client};
 use common::text::{Req, answer};
 use common::*;
-use node::{PoolMode, Routes, ShardEvent};
+use node::{Routes, ShardEvent};
 use proptest::prelude::*;
 use route::{
-    Access, BudgetSettings, Choice, Conditions, Dialogs, Failover, Origin, Outcome, Pools, Refusal, Rule,
-    Table, Target,
+    Access, BudgetSettings, Choice, Conditions, Failover, Origin, Outcome, Pools, Refusal, Rule, Service,
+    Spread, Table, Target,
 };
 use std::sync::Arc;
 use std::time::Duration;
 
-const MODE: PoolMode = PoolMode { dialogs: Dialogs::Member, is_sessionless: false, ..PoolMode::HOPS };
+const MODE: Service = Service::BalanceTransactions;
 const RETRIES: BudgetSettings = BudgetSettings { ratio: 0.0, least: 100, window: Duration::from_secs(10) };
 
 /// Two pools of two members.
@@ -220,8 +220,8 @@ fn only_outcomes_that_the_rule_names_lead_to_the_next_pool() {
 #[test]
 fn a_next_hop_does_not_call_out() {
     let mut bed = bed(Failover::default());
-    let hops = PoolMode { dialogs: Dialogs::Route, ..MODE };
-    bed.set_modes([MODE, hops]);
+    let hops = Service::Proxy { spread: Spread::Counted, record_route: true };
+    bed.set_services([MODE, hops]);
     let outside = "127.0.8.8:5060";
     let from = |bed: &mut Bed, node: usize| {
         let at = addr(bed.site.nodes[node].0);
@@ -238,8 +238,8 @@ fn a_next_hop_does_not_call_out() {
 #[test]
 fn calls_of_next_hops_are_counted() {
     let mut bed = bed(Failover::default());
-    let hops = PoolMode { dialogs: Dialogs::Route, ..MODE };
-    bed.set_modes([hops, hops]);
+    let hops = Service::Proxy { spread: Spread::Counted, record_route: true };
+    bed.set_services([hops, hops]);
     let at_hop = invite(&mut bed, "call");
     let ok = answered(&mut bed, &at_hop, 200).remove(0);
     assert_eq!((bed.load().calls, bed.load().transactions), (1, 0));
@@ -259,12 +259,12 @@ fn calls_of_next_hops_are_counted() {
 #[test]
 fn a_route_reaches_no_hop_of_another_rule() {
     let mut bed = bed(Failover::default());
-    let hops = PoolMode { dialogs: Dialogs::Route, ..MODE };
+    let hops = Service::Proxy { spread: Spread::Counted, record_route: true };
     let listeners: Vec<_> = bed.site.listeners.iter().map(|text| addr(text)).collect();
     let to_first = Rule { target: Target::Pools(Pools::one(0)), ..Rule::default() };
     let table = Table::new(vec![to_first], &listeners);
     bed.set(|setup| setup.settings.routes = Arc::new(Routes { table, access: vec![Access::default()] }));
-    bed.set_modes([hops, hops]);
+    bed.set_services([hops, hops]);
     let asked = |bed: &mut Bed, call: &str, own: &str, hop: usize| {
         let mut invite = Req::new("INVITE", call, client());
         invite.routes = vec![own.to_owned(), format!("<sip:{};lr>", bed.site.nodes[hop].0)];

@@ -38,7 +38,7 @@ pub use failover::{Failover, Outcome};
 pub use field::{Field, Part, Place};
 pub use network::Network;
 pub use pattern::{PATTERN_MAX, Pattern};
-pub use pool::{Dialogs, Fork, Forward, RING_TIME};
+pub use pool::{Dialogs, Fork, Forward, NoService, RING_TIME, Service, Spread};
 pub use query::Query;
 pub use rates::{Exceeded, RateLimits, RateSettings, SourceLimit};
 pub use regex::Regex;

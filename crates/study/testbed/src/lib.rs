@@ -7,9 +7,8 @@ pub use setup::{routes, set_members, shard_setup};
 
 use base::{Flow, Instant, Outbox, Transmit};
 use core::time::Duration;
-use node::{
-    Explanation, PoolMode, PoolSetup, QueueSetup, Setup, Shard, ShardEvent, ShardIdentity, ShardInput,
-};
+use node::{Explanation, PoolSetup, QueueSetup, Setup, Shard, ShardEvent, ShardIdentity, ShardInput};
+use route::Service;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -183,8 +182,8 @@ impl Bed {
     }
 
     /// The pools are forwarded to in these ways.
-    pub fn set_modes(&mut self, modes: impl IntoIterator<Item = PoolMode>) -> Vec<Sent> {
-        self.set_each(modes, |pool, mode| pool.mode = mode)
+    pub fn set_services(&mut self, services: impl IntoIterator<Item = Service>) -> Vec<Sent> {
+        self.set_each(services, |pool, service| pool.service = service)
     }
 
     /// The pools have these queues.

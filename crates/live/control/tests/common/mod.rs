@@ -7,7 +7,8 @@ use control::{
     Address, Control, ControlEffect, ControlInput, ControlSettings, Egress, FoundAddresses, LogEntry,
     MemberSettings, PoolSettings, ProbeSettings, Question, QuestionId,
 };
-use node::{Listener, PoolMode, Setup, ShardSettings, TokenKey, Tokens};
+use node::{Listener, Setup, ShardSettings, TokenKey, Tokens};
+use route::Service;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,7 +40,7 @@ pub(crate) fn settings(members: &[&str]) -> ControlSettings {
     ControlSettings {
         pools: vec![PoolSettings {
             name: "servers".to_owned(),
-            mode: PoolMode::default(),
+            service: Service::Balance,
             policy: PolicyKind::RoundRobin,
             health: balance::HealthSettings::default(),
             probes: ProbeSettings::default(),

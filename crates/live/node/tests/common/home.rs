@@ -10,10 +10,10 @@ use core::ops::{Deref, DerefMut};
 use digest_auth::{Algorithm, BanSettings, Judgement, NonceScope, NonceSettings, Secret};
 use location::{MemoryLimits, MemoryStore, Reach};
 use node::{
-    Asked, AuthenticationSettings, HomeSettings, PoolMode, Question, Setup, ShardEvent, ShardInput,
-    ShardSettings, StoreAnswer, Tokens, Topology, UsersUnavailable, WrongPassword,
+    Asked, AuthenticationSettings, HomeSettings, Question, Setup, ShardEvent, ShardInput, ShardSettings,
+    StoreAnswer, Tokens, Topology, UsersUnavailable, WrongPassword,
 };
-use route::{Conditions, Forward, Origin, Rule, Target};
+use route::{Conditions, Forward, Origin, Rule, Service, Target};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -93,7 +93,7 @@ impl Bed {
     }
 
     /// These are members of the only pool, which is forwarded to in this way.
-    pub(crate) fn set_members(&mut self, members: &[SocketAddr], mode: PoolMode) {
+    pub(crate) fn set_members(&mut self, members: &[SocketAddr], mode: Service) {
         let members: Vec<_> = members.iter().map(|&member| Flow::udp(0, member)).collect();
         self.inner.set(|setup| {
             setup.pools = [hops(mode, Members::All)].into();

@@ -8,9 +8,8 @@ pub(crate) mod text;
 use balance::{Cluster, ClusterMember, HealthSettings, Load, Members, PolicyKind, PoolId, Slot, TableCounts};
 use base::{Flow, Transport};
 use core::ops::{Deref, DerefMut};
-use node::{
-    Listener, Orphans, PoolMode, PoolSetup, Setup, ShardSettings, TokenKey, Tokens, Topology, node_id,
-};
+use node::{Listener, Orphans, PoolSetup, Setup, ShardSettings, TokenKey, Tokens, Topology, node_id};
+use route::Service;
 use std::net::SocketAddr;
 use std::time::Duration;
 pub(crate) use testbed::Sent;
@@ -24,12 +23,12 @@ pub(crate) fn addr(text: &str) -> SocketAddr {
 }
 
 /// A pool of these members, who take turns.
-pub(crate) fn pool(mode: PoolMode, members: Members) -> PoolSetup {
+pub(crate) fn pool(mode: Service, members: Members) -> PoolSetup {
     PoolSetup::new(mode, PolicyKind::RoundRobin, members)
 }
 
 /// The same of the members in these slots.
-pub(crate) fn pool_of(mode: PoolMode, slots: impl IntoIterator<Item = u16>) -> PoolSetup {
+pub(crate) fn pool_of(mode: Service, slots: impl IntoIterator<Item = u16>) -> PoolSetup {
     pool(mode, Members::of(slots.into_iter().map(Slot)))
 }
 
@@ -112,7 +111,7 @@ impl Bed {
         let (orphans, limits) = (site.orphans, proxy::LIMITS);
         let settings = ShardSettings { orphans, limits, ..ShardSettings::new(tokens, site.epoch_unix) };
         let mut setup = Setup::new(topology, settings);
-        setup.pools = [pool(PoolMode::default(), Members::All)].into();
+        setup.pools = [pool(Service::Balance, Members::All)].into();
         let all: Vec<_> = (0..site.nodes.len()).collect();
         let mut bed = Self { inner: testbed::Bed::new(setup), site, cluster };
         bed.set_members(&all);
@@ -120,8 +119,8 @@ impl Bed {
     }
 
     /// The same with members that are forwarded to in this way.
-    pub(crate) fn with_mode(mut self, mode: PoolMode) -> Self {
-        self.set_modes([mode]);
+    pub(crate) fn with_mode(mut self, mode: Service) -> Self {
+        self.set_services([mode]);
         self
     }
 

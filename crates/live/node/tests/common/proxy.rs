@@ -7,8 +7,8 @@ use balance::{Members, PolicyKind};
 use base::Flow;
 use core::ops::{Deref, DerefMut};
 use dialog::CallRecord;
-use node::{Orphans, PoolMode, PoolSetup, ProxyLimits, ShardEvent, Tokens};
-use route::Forward;
+use node::{Orphans, PoolSetup, ProxyLimits, ShardEvent, Tokens};
+use route::{Forward, Service};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ pub(crate) const PROXY: &str = "127.0.0.1:5060";
 pub(crate) const HOPS: [&str; 2] = ["127.0.1.1:5060", "127.0.1.2:5060"];
 
 /// Next hops without transactions.
-pub(crate) const STATELESS: PoolMode = PoolMode { forward: Forward::Stateless, ..PoolMode::HOPS };
+pub(crate) const STATELESS: Service = Service::Relay { record_route: true };
 
 pub(crate) const LIMITS: ProxyLimits = ProxyLimits { transactions: 1_000, memory: 256 << 20, branches: 12 };
 
@@ -28,7 +28,7 @@ pub(crate) fn client() -> SocketAddr {
 pub(crate) struct ProxyBed {
     pub(crate) inner: testbed::Bed,
     /// How its next hops are forwarded to.
-    pub(crate) mode: PoolMode,
+    pub(crate) mode: Service,
 }
 
 impl Deref for ProxyBed {
@@ -46,7 +46,7 @@ impl DerefMut for ProxyBed {
 }
 
 /// A pool of these next hops, by a hash of the call.
-pub(crate) fn hops(mode: PoolMode, members: Members) -> PoolSetup {
+pub(crate) fn hops(mode: Service, members: Members) -> PoolSetup {
     PoolSetup::new(mode, PolicyKind::Hash, members)
 }
 
@@ -59,15 +59,15 @@ impl ProxyBed {
         let listeners: Vec<_> = listeners.iter().map(|text| addr(text)).collect();
         let mut setup = testbed::shard_setup(&listeners, &["proxy.example"], tokens);
         (setup.settings.orphans, setup.settings.limits) = (Orphans::Balance, LIMITS);
-        setup.pools = [hops(PoolMode::HOPS, Members::All)].into();
+        setup.pools = [hops(Service::HOPS, Members::All)].into();
         let hop = |&(address, listener): &(&str, u16)| Flow::udp(listener, addr(address));
         testbed::set_members(&mut setup, &next.iter().map(hop).collect::<Vec<_>>());
-        Self { inner: testbed::Bed::new(setup), mode: PoolMode::HOPS }
+        Self { inner: testbed::Bed::new(setup), mode: Service::HOPS }
     }
 
     /// The same with next hops that are forwarded to in this way.
-    pub(crate) fn with_mode(mut self, mode: PoolMode) -> Self {
-        self.set_modes([mode]);
+    pub(crate) fn with_mode(mut self, mode: Service) -> Self {
+        self.set_services([mode]);
         Self { mode, ..self }
     }
 
@@ -97,7 +97,7 @@ impl ProxyBed {
     }
 
     pub(crate) fn invite_from(&mut self, listener: u16, from: SocketAddr, request: &Req) -> Sent {
-        if self.mode.forward == Forward::Stateless {
+        if self.mode.forward() == Forward::Stateless {
             return self.one_at(listener, from, &request.bytes());
         }
         let mut sent = self.receive(listener, from, &request.bytes());

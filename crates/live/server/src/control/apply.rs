@@ -10,11 +10,19 @@ use crate::token_time::TokenTime;
 use ::control::{ControlInput, ControlSettings, MemberSettings, PoolSettings};
 use balance::{PolicyKind, PoolId};
 use config::{Config, Listen, PoolConfig, RegistrarConfig, UdpListener};
-use node::{HomeSettings, Orphans, PoolMode, Routes, ShardSettings, TokenKey, Tokens};
-use route::{Access, Table};
+use core::time::Duration;
+use node::{HomeSettings, Orphans, Routes, ShardSettings, TokenKey, Tokens};
+use route::{Access, Fork, Service, Table};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::net::TcpListener;
+
+/// How a pool is served.
+fn service(pool: &PoolConfig) -> Service {
+    let ring_time = if pool.fork == Fork::None { Duration::ZERO } else { pool.ring_time };
+    Service::of((pool.forward, pool.dialogs), (pool.fork, ring_time), pool.record_route)
+        .expect("the check of the configuration refuses keys that do not go together")
+}
 
 /// What the configuration says to the control plane, and what the process adds to it: `binds` are its listeners.
 pub(super) fn settings(
@@ -26,14 +34,7 @@ pub(super) fn settings(
 ) -> ControlSettings {
     let pool = |pool: &PoolConfig| PoolSettings {
         name: pool.name.clone(),
-        mode: PoolMode {
-            forward: pool.forward,
-            dialogs: pool.dialogs,
-            fork: pool.fork,
-            ring_time: pool.ring_time,
-            record_route: pool.record_route,
-            ..PoolMode::default()
-        },
+        service: service(pool),
         policy: pool.policy,
         health: pool.health,
         probes: pool.probes,

@@ -204,7 +204,7 @@ impl Life {
     ) -> Result<(), String> {
         let refused = self.refused.get(&key(request, request.cseq().method));
         let Some(&at) = refused else { return Ok(()) };
-        let is_kept = file.pools_for(user_number(request)).all(|pool| pool.mode.forward.has_transactions());
+        let is_kept = file.pools_for(user_number(request)).all(|pool| pool.service.has_transactions());
         let goes_on = || sent.iter().any(|one| wire::scan(&one.bytes).is_ok_and(|sent| begins(&sent)));
         if is_kept && since < at && now < at + COPIES && goes_on() {
             return Err(RunRule::Ghost.broken(format_args!("call {}", name_of(&call_of(request)))));
@@ -274,7 +274,7 @@ impl Life {
             return Err(RunRule::WrongPool.broken(format_args!("call {} to {to}", name_of(&name))));
         };
         let has = |pool: &&PoolPlan| pool.addresses().contains(&to);
-        let kept = file.pools.iter().filter(has).map(|pool| pool.mode.forward == Forward::Dialog);
+        let kept = file.pools.iter().filter(has).map(|pool| pool.service.forward() == Forward::Dialog);
         call.kept.extend(kept);
         Ok(())
     }

@@ -4,7 +4,7 @@ use super::hosts::{Entry, LIMITS, entries};
 use super::{Drawer, at};
 use crate::{Care, Destination, FilePlan, Plan, Refuses, SitePlan};
 use rand::Rng as _;
-use route::{Fork, Forward};
+use route::{Dialogs, Fork, Forward, Service};
 
 impl Drawer {
     /// The sites, and those that callers know. No answerer gets a call by two ways, which would be a merged request (RFC 3261
@@ -25,11 +25,9 @@ impl Drawer {
             let timers = self.proxy_timers(Care::Harsh);
             let number = sites.len() as u16;
             let mut file = FilePlan::hops(&targets, timers, LIMITS);
-            let mode = &mut file.pools[0].mode;
-            (mode.fork, mode.ring_time) = (fork, ring_time);
-            if self.keeps_calls(number) {
-                mode.forward = Forward::Dialog;
-            }
+            let forward = if self.keeps_calls(number) { Forward::Dialog } else { Forward::Transaction };
+            let service = Service::of((forward, Dialogs::Route), (fork, ring_time), true);
+            file.pools[0].service = service.expect("next hops fork");
             sites.push(SitePlan::proxy(number, file));
             layer.push(Destination::Site(number));
         }

@@ -12,11 +12,11 @@ use core::time::Duration;
 use elastic::estimate::Settings;
 use elastic::queue::{Choice, LengthSettings, Moves, QueueSettings};
 use load::{ArrivalPlan, ArrivalProcess, RandomTime, ServiceModel};
-use node::{CapacitySource, PoolMode, ProxyLimits, QueueSetup};
+use node::{CapacitySource, ProxyLimits, QueueSetup};
 use proxy::ProxyTimers;
 use rand::Rng as _;
 use rand::seq::{IndexedRandom, SliceRandom};
-use route::Forward;
+use route::{Dialogs, Fork, Forward, Service, Spread};
 use std::sync::Arc;
 
 /// Far more transactions than calls can make.
@@ -104,7 +104,9 @@ impl Drawer {
             scale,
             ..FilePlan::hops(&[], ProxyTimers::default(), LIMITS)
         };
-        file.pools.iter_mut().for_each(|pool| pool.mode.forward = forward);
+        let service = Service::of((forward, Dialogs::Member), (Fork::None, Duration::ZERO), true);
+        let service = service.expect("members get calls with transactions or without");
+        file.pools.iter_mut().for_each(|pool| pool.service = service);
         if pools > 1 {
             file.routes =
                 vec![RoutePlan { when: None, pools: (0..pools).map(name).collect(), spreads: true }];
@@ -150,7 +152,7 @@ impl Drawer {
             let number = sites.len() as u16;
             let mut file = FilePlan::hops(&self.hops(targets, care), timers, LIMITS);
             if self.keeps_calls(number) {
-                file.pools[0].mode.forward = Forward::Dialog;
+                file.pools[0].service = Service::Calls(Spread::Found);
             }
             sites.push(SitePlan::proxy(number, file));
             layer.push(Destination::Site(number));
@@ -253,7 +255,7 @@ impl Drawer {
         let interval = self.millis(1_000..3_000);
         PoolPlan {
             name: name.to_owned(),
-            mode: PoolMode::default(),
+            service: Service::Balance,
             policy: self.policy(),
             max_calls: 0,
             members: self.members(targets),

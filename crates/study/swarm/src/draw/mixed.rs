@@ -10,10 +10,9 @@ use balance::PolicyKind;
 use core::time::Duration;
 use dialog::CallSettings;
 use distribute::Law;
-use node::PoolMode;
 use rand::Rng as _;
 use rand::seq::{IndexedRandom, SliceRandom};
-use route::{Dialogs, Fork, Forward};
+use route::{Dialogs, Fork, Forward, Service};
 
 /// How many users routes tell apart.
 const USERS: u16 = 4;
@@ -90,7 +89,7 @@ impl Drawer {
             let members = spare.split_off(spare.len() - each);
             let mut pool = self.pool(&mut draft, &members, care);
             if let Some(before) = draft.plan.pools.last().filter(|_| self.chance(0.4)) {
-                pool.mode = before.mode;
+                pool.service = before.service;
                 self.change_counting(&mut pool, care);
             }
             draft.plan.pools.push(pool);
@@ -113,7 +112,7 @@ impl Drawer {
         let mut pool = self.members_pool(&format!("pool-{number}"), members);
         self.change_mode(&mut pool, care);
         // As `[proxy]` has its next hops.
-        if pool.mode.dialogs == Dialogs::Route && self.chance(0.5) {
+        if pool.service.has_hops() && self.chance(0.5) {
             pool.health.regular = false;
             pool.probes.periodic = false;
         }
@@ -135,15 +134,16 @@ impl Drawer {
         };
         let ring_time = if fork == Fork::None { Duration::ZERO } else { self.millis(2_000..8_000) };
         let record_route = !is_hop || forward == Forward::Dialog || self.chance(0.85);
-        pool.mode = PoolMode { forward, dialogs, is_sessionless: false, fork, ring_time, record_route };
+        let service = Service::of((forward, dialogs), (fork, ring_time), record_route);
+        pool.service = service.expect("a configuration may have these");
         self.change_counting(pool, care);
     }
 
     /// By what calls are counted, as far as the mode lets it be another.
     fn change_counting(&mut self, pool: &mut PoolPlan, care: Care) {
-        let PoolMode { forward, dialogs, fork, record_route, .. } = pool.mode;
-        let is_kept = forward.has_transactions();
-        let may_count = is_kept || dialogs == Dialogs::Member;
+        let (is_kept, record_route) = (pool.service.has_transactions(), pool.service.records_route());
+        let may_count = is_kept || !pool.service.has_hops();
+        let (fork, _) = pool.service.fork();
         let may_be = |policy: &PolicyKind| match policy {
             PolicyKind::Hash | PolicyKind::FnvHash => true,
             // It goes by the calls that members have, whose end is seen only on their way.
@@ -162,7 +162,8 @@ impl Drawer {
     /// A pool, and as often as not others that are forwarded to in the same way: a route has no others.
     fn way(&mut self, plan: &FilePlan) -> Vec<String> {
         let first = plan.pools.choose(&mut self.rng).expect("there are pools");
-        let others = plan.pools.iter().filter(|pool| pool.mode == first.mode && pool.name != first.name);
+        let others =
+            plan.pools.iter().filter(|pool| pool.service == first.service && pool.name != first.name);
         let mut names: Vec<_> = others.map(|pool| pool.name.clone()).collect();
         names.truncate(self.rng.random_range(0..=2));
         names.insert(0, first.name.clone());
@@ -212,7 +213,7 @@ impl Drawer {
             _ => self.change_members(draft, which),
         }
         for route in 0..draft.plan.routes.len() {
-            let mode_of = |name: &String| draft.plan.pool(name).map(|(_, pool)| pool.mode);
+            let mode_of = |name: &String| draft.plan.pool(name).map(|(_, pool)| pool.service);
             let pools = &draft.plan.routes[route].pools;
             let mode = pools.first().and_then(mode_of);
             let alike: Vec<_> = pools.iter().filter(|name| mode_of(name) == mode).cloned().collect();

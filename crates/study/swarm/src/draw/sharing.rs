@@ -6,7 +6,7 @@ use crate::{Callee, Care, Destination, FilePlan, PoolPlan, RoutePlan, SitePlan, 
 use distribute::Law;
 use node::ProxyLimits;
 use rand::Rng as _;
-use route::Forward;
+use route::Service;
 
 impl Drawer {
     /// The sites, and those that callers know.
@@ -41,7 +41,7 @@ impl Drawer {
         let transactions = if is_small { self.rng.random_range(1_400..2_400) } else { LIMITS.transactions };
         let limits = ProxyLimits { transactions, ..LIMITS };
         let mut file = FilePlan { law, ..FilePlan::hops(&self.hops(targets, care), timers, limits) };
-        file.pools[0].mode.forward = Forward::Distributed;
+        file.pools[0].service = Service::Distribute { record_route: true };
         let number = sites.len() as u16;
         sites.push(SitePlan::proxy(number, file));
         Destination::Site(number)
@@ -75,13 +75,13 @@ impl Drawer {
 /// Leads some requests elsewhere than to the next hops of all others.
 fn lead(site: &mut SitePlan, ways: &[(When, Vec<Destination>)]) {
     let Some(file) = site.role.file_mut() else { return };
-    let mode = file.pools[0].mode;
+    let service = file.pools[0].service;
     let route =
         |when: Option<When>, pool: &str| RoutePlan { when, pools: vec![pool.to_owned()], spreads: false };
     for (number, (when, hops)) in ways.iter().enumerate() {
         let name = format!("hops-{number}");
         file.routes.push(route(Some(*when), &name));
-        file.pools.push(PoolPlan { mode, ..PoolPlan::hops(&name, hops) });
+        file.pools.push(PoolPlan { service, ..PoolPlan::hops(&name, hops) });
     }
     file.routes.push(route(None, "hops"));
 }

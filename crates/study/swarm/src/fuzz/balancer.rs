@@ -6,9 +6,10 @@ use balance::{Cluster, ClusterMember, HealthSettings, Load, Members, PolicyKind,
 use base::{Flow, Instant, Outbox, Transport};
 use core::time::Duration;
 use node::{
-    HopName, Orphans, PoolMode, PoolSetup, Setup, Shard, ShardCounters, ShardEvent, ShardIdentity,
-    ShardInput, TokenKey, Tokens, node_id,
+    HopName, Orphans, PoolSetup, Setup, Shard, ShardCounters, ShardEvent, ShardIdentity, ShardInput,
+    TokenKey, Tokens, node_id,
 };
+use route::Service;
 use std::sync::Arc;
 
 /// One for IPv4 clients, one for all of IPv6, one for IPv4 nodes.
@@ -239,7 +240,7 @@ fn members(mask: u8) -> Vec<ClusterMember> {
 }
 
 fn pool(policy: PolicyKind) -> PoolSetup {
-    PoolSetup::new(PoolMode::default(), policy, Members::All)
+    PoolSetup::new(Service::Balance, policy, Members::All)
 }
 
 /// A process that knows nothing of calls.

@@ -6,9 +6,10 @@ use balance::{Members, PolicyKind};
 use base::{Flow, Instant, Outbox};
 use core::time::Duration;
 use node::{
-    HopName, Orphans, PoolMode, PoolSetup, ProxyLimits, Setup, Shard, ShardCounters, ShardEvent,
-    ShardIdentity, ShardInput, TokenKey, Tokens,
+    HopName, Orphans, PoolSetup, ProxyLimits, Setup, Shard, ShardCounters, ShardEvent, ShardIdentity,
+    ShardInput, TokenKey, Tokens,
 };
+use route::Service;
 use std::sync::Arc;
 
 /// One for clients, one for next hops, one for IPv6.
@@ -58,7 +59,7 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
         let listeners = LISTENERS.map(addr);
         let mut setup = testbed::shard_setup(&listeners, &["pool.example"], tokens(1));
         (setup.settings.orphans, setup.settings.limits) = (Orphans::Balance, LIMITS);
-        setup.pools = [PoolSetup::new(PoolMode::HOPS, PolicyKind::Hash, Members::All)].into();
+        setup.pools = [PoolSetup::new(Service::HOPS, PolicyKind::Hash, Members::All)].into();
         let timers = transaction::Timers::default();
         let mut world = Self {
             traffic: Traffic::new(data, listeners),

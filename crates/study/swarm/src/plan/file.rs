@@ -6,9 +6,9 @@ use balance::{HealthSettings, PolicyKind, SessionSettings};
 use control::ProbeSettings;
 use dialog::CallSettings;
 use distribute::Law;
-use node::{PoolMode, ProxyLimits, QueueSetup};
+use node::{ProxyLimits, QueueSetup};
 use proxy::ProxyTimers;
-use route::{Fork, Forward};
+use route::{Fork, Forward, Service};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ pub struct PoolPlan {
     /// What routes call it.
     pub name: String,
     /// How requests are forwarded.
-    pub mode: PoolMode,
+    pub service: Service,
     /// Who gets the next call.
     pub policy: PolicyKind,
     /// Most calls of each member at a time; 0: as many as come.
@@ -120,12 +120,12 @@ impl FilePlan {
 
     /// Whether a pool forwards in this way.
     pub fn forwards(&self, forward: Forward) -> bool {
-        self.pools.iter().any(|pool| pool.mode.forward == forward)
+        self.pools.iter().any(|pool| pool.service.forward() == forward)
     }
 
     /// Whether a pool sends a call to several members.
     pub fn forks(&self) -> bool {
-        self.pools.iter().any(|pool| pool.mode.fork != Fork::None)
+        self.pools.iter().any(|pool| pool.service.fork().0 != Fork::None)
     }
 }
 
@@ -135,7 +135,7 @@ impl PoolPlan {
         let member = |&destination: &Destination| PlannedMember { destination, capacity: 1.0 };
         Self {
             name: name.to_owned(),
-            mode: PoolMode::HOPS,
+            service: Service::HOPS,
             policy: PolicyKind::Hash,
             max_calls: 0,
             members: hops.iter().map(member).collect(),

@@ -5,7 +5,6 @@ use super::{
     SitePlan, SiteRole, answerer_address, caller_address,
 };
 use core::fmt;
-use node::PoolMode;
 use route::{Fork, Forward};
 use sim::engine::{FaultRule, HostIndex};
 
@@ -91,13 +90,14 @@ impl Plan {
 
     /// The pools and routes in the order of the file, one line each.
     fn file(&self, f: &mut fmt::Formatter<'_>, file: &FilePlan) -> fmt::Result {
-        for PoolPlan { name, mode, policy, max_calls, members, health, queue, .. } in &file.pools {
-            let PoolMode { forward, dialogs, fork, ring_time, record_route, .. } = mode;
+        for PoolPlan { name, service, policy, max_calls, members, health, queue, .. } in &file.pools {
+            let (forward, dialogs, (fork, ring_time)) =
+                (service.forward(), service.dialogs(), service.fork());
             write!(f, "    pool {name}: {forward:?}, dialogs {dialogs:?}, policy {policy}")?;
-            if *fork != Fork::None {
+            if fork != Fork::None {
                 write!(f, ", {fork:?} ({ring_time:?})")?;
             }
-            if !record_route {
+            if !service.records_route() {
                 write!(f, ", no Record-Route")?;
             }
             if *max_calls > 0 {

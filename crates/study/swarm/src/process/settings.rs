@@ -79,7 +79,7 @@ fn of_file(file: &FilePlan, orphans: Orphans, group: u16, key: u8) -> ControlSet
         .flat_map(|(number, pool)| pool.members.iter().map(move |one| member((number, pool.max_calls), one)));
     let pool = |pool: &PoolPlan| PoolSettings {
         name: pool.name.clone(),
-        mode: pool.mode,
+        service: pool.service,
         policy: pool.policy,
         health: pool.health,
         probes: pool.probes,

@@ -2,8 +2,9 @@
 
 use crate::plan::{Destination, FilePlan, Plan, PlannedMember, PoolPlan, SitePlan, SiteRole};
 use config::scenario::{BalancerSettings, Group, HostRole as GroupRole, Scenario, Stream};
-use node::{PoolMode, ProxyLimits};
+use node::ProxyLimits;
 use proxy::ProxyTimers;
+use route::Service;
 use sim::engine::HostIndex;
 use std::collections::BTreeMap;
 
@@ -83,7 +84,7 @@ impl Sites {
             capacity: self.capacity(scenario, destination),
         };
         let pool = PoolPlan {
-            mode: PoolMode::default(),
+            service: Service::Balance,
             policy: settings.policy,
             members: next.iter().map(member).collect(),
             health: settings.health_settings(),
