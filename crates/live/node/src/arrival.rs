@@ -3,9 +3,9 @@
 use crate::edge::Edge;
 use crate::pools::Pools;
 use crate::rejection::Rejection;
-use crate::route::RouteInfo;
+use crate::route_header::RouteHeader;
+use crate::token::dialog::VerifiedToken;
 use crate::token::owner::TokenOwner;
-use crate::token::route::Held;
 use crate::validate::{check_form, check_secure};
 use balance::{CallKey, Direction, PoolId, Request, Slot};
 use base::{Flow, Operation};
@@ -18,7 +18,7 @@ pub(crate) enum Proof {
     /// Nothing: there is none, or it does not hold.
     None,
     /// It holds, and its node is known.
-    Token(Held),
+    Token(VerifiedToken),
     /// It holds, but ties the dialog to a node that is not known.
     UnknownNode,
 }
@@ -30,7 +30,7 @@ pub(crate) struct Arrival<'m> {
     pub(crate) message: &'m Message<'m>,
     pub(crate) method: Method,
     pub(crate) call: CallKey,
-    pub(crate) route: RouteInfo<'m>,
+    pub(crate) route: RouteHeader<'m>,
     pub(crate) proof: Proof,
     /// The member that sent it. What next hops send is as anybody's.
     pub(crate) member: Option<Slot>,
@@ -48,7 +48,7 @@ impl<'m> Arrival<'m> {
     ) -> Result<Self, Rejection> {
         check_form(message)?;
         let target = request_source_target(message.top_via(), flow.peer).unwrap_or(flow.peer);
-        let route = RouteInfo::new(&edge.topology, message, TokenOwner::Pool);
+        let route = RouteHeader::new(&edge.topology, message, TokenOwner::Pool);
         check_secure(message, &route)?;
         let proof = prove(edge, message, &route);
         let method = message.method().unwrap_or(Method::Other);
@@ -58,7 +58,7 @@ impl<'m> Arrival<'m> {
     }
 
     /// The token that holds, if there is one.
-    pub(crate) fn held(&self) -> Option<&Held> {
+    pub(crate) fn held(&self) -> Option<&VerifiedToken> {
         match &self.proof {
             Proof::Token(held) => Some(held),
             Proof::None | Proof::UnknownNode => None,
@@ -91,7 +91,7 @@ impl<'m> Arrival<'m> {
 }
 
 /// Verifies the token, if there is one, of a request within a dialog.
-fn prove(edge: &mut Edge, message: &Message<'_>, route: &RouteInfo<'_>) -> Proof {
+fn prove(edge: &mut Edge, message: &Message<'_>, route: &RouteHeader<'_>) -> Proof {
     let Some(text) = route.token.filter(|_| message.to_tag().is_some()) else { return Proof::None };
     edge.ledger.charge(Operation::VerifyToken);
     let proof = match edge.tokens.read_route(TokenOwner::Pool, text, message, edge.unix()) {

@@ -8,13 +8,13 @@ use crate::event::ShardEvent;
 use crate::progress::Progress;
 use crate::queue::Turn;
 use crate::rejection::{Refused, Rejection, refused};
-use crate::route::Target;
+use crate::route_header::Target;
 use crate::routes::Routes;
 use crate::settings::Orphans;
 use crate::step::Step;
-use ::route::{Outcome, Service};
 use balance::{Balancer, Decision, PoolId, Request, Slot, Why};
 use base::{Instant, Operation};
+use route::{Outcome, Service};
 use wire::Method;
 
 /// RFC 3261 §21.5.4. Of a table that holds nothing but calls, some end in that time.

@@ -6,15 +6,15 @@ use crate::edge::Edge;
 use crate::forward::stateless::Stateless;
 use crate::home::Home;
 use crate::rejection::{Own, Refused, Refuser, Rejection, refused};
+use crate::remote_targets::TargetRefresh;
 use crate::reply::is_about_us;
 use crate::settings::Orphans;
 use crate::step::Step;
-use crate::targets::Refreshed;
 use crate::token::branch::Transaction;
 use crate::validate::{check_extensions, check_room};
-use ::route::{Query, Service, Target};
 use balance::{Balancer, Direction, PoolId, Request, Slot};
 use base::Flow;
+use route::{Query, Service, Target};
 use wire::Method;
 
 /// Where a request goes, and all that forwarding it needs.
@@ -26,7 +26,7 @@ pub(crate) struct Destination<'m> {
     /// Hash of the routing decision, for our Via (RFC 5393 §4.2).
     pub(crate) routing: u32,
     /// Where its sender is reached from now on, for the time when the node is no member any more.
-    pub(crate) refreshed: Option<Refreshed>,
+    pub(crate) refreshed: Option<TargetRefresh>,
     pub(crate) to: To,
 }
 
@@ -224,7 +224,7 @@ impl Step<'_> {
         arrival: &Arrival<'_>,
         request: &Request<'_>,
         stateless: &Stateless,
-    ) -> Result<Option<Refreshed>, Refused> {
+    ) -> Result<Option<TargetRefresh>, Refused> {
         if request.direction == Direction::FromPool {
             stateless.unacknowledged.check_removed(self, arrival, request)?;
             return Ok(None);

@@ -8,18 +8,18 @@ use crate::failure::{Failure, FailureCause, Throttle};
 use crate::names::Names;
 use crate::refusals::Refusals;
 use crate::rejection::Refused;
-use crate::route::RouteInfo;
+use crate::remote_targets::RemoteTargets;
+use crate::route_header::RouteHeader;
 use crate::routes::Routes;
 use crate::settings::PipelineSettings;
 use crate::sharing::Sharing;
-use crate::targets::Targets;
 use crate::token::Tokens;
 use crate::token::branch::Routing;
 use crate::topology::Topology;
 use crate::validate::{ADDED, LARGEST, check_loop};
-use ::route::Network;
 use balance::Direction;
 use base::{Flow, Instant, Ledger, Operation, Outbox, UnixTime};
+use route::Network;
 use std::sync::Arc;
 use wire::{Edits, Message};
 
@@ -38,7 +38,7 @@ pub(crate) struct Edge {
     pub(crate) passed: Passed,
     pub(crate) ledger: Ledger,
     pub(crate) names: Names,
-    pub(crate) targets: Targets,
+    pub(crate) targets: RemoteTargets,
     pub(crate) routes: Arc<Routes>,
     /// The realm of the home domain, if its users authenticate: credentials for it go no further.
     pub(crate) realm: Option<Box<[u8]>>,
@@ -79,7 +79,7 @@ impl Edge {
             passed: Passed::default(),
             ledger: Ledger::default(),
             names: Names::default(),
-            targets: Targets::default(),
+            targets: RemoteTargets::default(),
             routes: Arc::default(),
             realm: None,
             trusted: Box::default(),
@@ -125,7 +125,7 @@ impl Edge {
     pub(crate) fn routing(
         &self,
         message: &Message<'_>,
-        route: &RouteInfo<'_>,
+        route: &RouteHeader<'_>,
         direction: Direction,
         older: bool,
     ) -> Result<u32, Refused> {

@@ -2,8 +2,8 @@
 //! trust domain (RFC 3325).
 
 use crate::edge::Edge;
-use crate::route::RouteInfo;
-use ::route::Rule;
+use crate::route_header::RouteHeader;
+use route::Rule;
 use std::net::SocketAddr;
 use wire::{Credentials, Message};
 
@@ -33,7 +33,7 @@ impl Edge {
     pub(crate) fn edit_by_rule(
         &mut self,
         message: &Message<'_>,
-        route: &RouteInfo<'_>,
+        route: &RouteHeader<'_>,
         (rule, listener): (Option<&Rule>, u16),
     ) {
         let Some(rule) = rule else { return route.edit(message, None, &mut self.edits, &mut self.scratch) };

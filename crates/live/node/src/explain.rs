@@ -9,10 +9,10 @@ use crate::path::Path;
 use crate::queue::QueueTurn;
 use crate::rejection::{Refuser, Rejection, refuse};
 use crate::settings::Orphans;
-use ::route::{Access, Exceeded, Outcome, Step as Change};
 use balance::{CandidateVerdict, Decision, NodeId, PoolId, Request, Why};
 use base::Flow;
 use location::Aor;
+use route::{Access, Exceeded, Outcome, Step as Change};
 use wire::{Message, Via};
 
 /// Where a given request would go, and why.

@@ -4,7 +4,7 @@ use crate::edge::Edge;
 use crate::sharing::param;
 use crate::token::copies::copies_key;
 use core::fmt::Write as _;
-use distribute::{Call, Decision, Function, Mark, Notice, Way};
+use distribute::{Call, Decision, Function, Mark, NextHop, Notice};
 use std::net::SocketAddr;
 use wire::Message;
 
@@ -24,7 +24,7 @@ impl Edge {
             to: sharing
                 .neighbour(to)
                 .filter(|to| sharing.distributor.hears(self.now, *to))
-                .map_or(Way::Exit, Way::Next),
+                .map_or(NextHop::Exit, NextHop::Neighbour),
             kept: sharing.mark(message, from).has(Function::State),
             key: copies_key(&self.tokens, message, from),
         };

@@ -4,7 +4,7 @@ use crate::counters::Drop;
 use crate::event::ShardEvent;
 use crate::hop_name::{HopName, Resolved};
 use crate::rejection::{Rejection, refused};
-use crate::route::{Target, is_unicast};
+use crate::route_header::{Target, is_unicast};
 use crate::topology::Topology;
 use balance::CallKey;
 use base::{Flow, Instant, Outbox, Recent, Transport};

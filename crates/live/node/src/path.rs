@@ -9,7 +9,7 @@ use crate::counters::Drop;
 use crate::destination::{Destination, To};
 use crate::event::ShardEvent;
 use crate::forward::contacts::contacts;
-use crate::forward::onward::{Onward, Refresh, Stay};
+use crate::forward::onward::{Onward, RecordRoute, Refresh};
 use crate::forward::stateful::{Assigned, Located, Stateful};
 use crate::forward::stateless::{Stateless, pass, relay, send_to};
 use crate::home::{Home, STORE_SILENT};
@@ -20,9 +20,9 @@ use crate::step::Step;
 use crate::token::branch::is_hop_branch;
 use crate::token::copies::copies_key;
 use crate::validate::check_from_tag;
-use ::route::{Fork, Forward, RING_TIME, Service};
 use balance::{Request, Slot, Why};
 use base::{Flow, Operation};
+use route::{Fork, Forward, RING_TIME, Service};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use wire::{Message, Method};
@@ -157,7 +157,7 @@ impl Path<'_> {
             To::Onward => self.onward(&arrival, &destination, progress),
             To::Followed(slot) => {
                 self.step.follow(&arrival, &destination.request, progress)?;
-                self.pass(&arrival, &destination, (slot, Stay::Stateless), progress);
+                self.pass(&arrival, &destination, (slot, RecordRoute::Stateless), progress);
                 Ok(())
             }
             To::Member | To::Outside(_) | To::Orphan | To::Registrar => {
@@ -246,7 +246,7 @@ impl Path<'_> {
             let onward = Onward {
                 contact: Some(contact),
                 rule: rule.as_ref().map(|(routes, rule)| routes.rule(*rule)),
-                ..Onward::of(arrival.flow, contact.hop, Stay::Stateless)
+                ..Onward::of(arrival.flow, contact.hop, RecordRoute::Stateless)
             };
             pass(step, arrival.message, &onward, (destination.routing, &Refresh::of(true)), false);
             progress.pass();
@@ -306,8 +306,8 @@ impl Path<'_> {
             if let Some(key) = key.filter(|_| begins) {
                 self.stateless.passed.note(self.step.edge.now, key, slot);
             }
-            let stay = if service.records_route() { Stay::Stateless } else { Stay::No };
-            self.pass(arrival, destination, (slot, stay), progress);
+            let record_route = if service.records_route() { RecordRoute::Stateless } else { RecordRoute::No };
+            self.pass(arrival, destination, (slot, record_route), progress);
             return Ok(());
         }
         let (step, Some(stateful)) = (&mut self.step, self.stateful.as_deref_mut()) else {
@@ -322,7 +322,7 @@ impl Path<'_> {
         let assigned = Assigned {
             request: Request { pool, call_id: &[], ..*request },
             dialogs: service.dialogs(),
-            stay: stay_of_kept(service),
+            record_route: record_route_of(service),
             is_fixed,
             fork: if is_fixed { Fork::None } else { fork },
             ring_time,
@@ -365,7 +365,7 @@ impl Path<'_> {
         &mut self,
         arrival: &Arrival<'_>,
         destination: &Destination<'_>,
-        (slot, stay): (Slot, Stay),
+        (slot, record_route): (Slot, RecordRoute),
         progress: &mut Progress,
     ) {
         let (step, message) = (&mut self.step, arrival.message);
@@ -373,7 +373,7 @@ impl Path<'_> {
         let onward = Onward {
             rule: routes.as_ref().map(|(routes, rule)| routes.rule(*rule)),
             keeps: arrival.begins_transaction().then_some(false),
-            ..Onward::of(arrival.flow, step.edge.topology.node(slot), stay)
+            ..Onward::of(arrival.flow, step.edge.topology.node(slot), record_route)
         };
         let older = self.stateless.passed.is_older_than_key(step.edge, message, arrival.flow.peer);
         pass(step, message, &onward, (destination.routing, &Refresh::of(true)), older);
@@ -392,12 +392,12 @@ impl Path<'_> {
 }
 
 /// Whether we stay on the way of a dialog whose first transaction is kept here.
-fn stay_of_kept(service: Service) -> Stay {
+fn record_route_of(service: Service) -> RecordRoute {
     match service.forward() {
-        Forward::Dialog => Stay::WithDialogs,
+        Forward::Dialog => RecordRoute::WithDialogs,
         // Who keeps the transactions of a call sees its dialogs, too.
-        Forward::Distributed => Stay::WithTransactions,
-        _ if service.records_route() => Stay::WithTransactions,
-        _ => Stay::No,
+        Forward::Distributed => RecordRoute::WithTransactions,
+        _ if service.records_route() => RecordRoute::WithTransactions,
+        _ => RecordRoute::No,
     }
 }

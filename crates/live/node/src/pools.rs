@@ -1,8 +1,8 @@
 //! The pools of a shard by their number: how each is served, and which dialogs belong to which.
 
 use crate::topology::Topology;
-use ::route::Service;
 use balance::{Balancer, Members, PoolId, Slot};
+use route::Service;
 use std::net::SocketAddr;
 
 /// How the pools are served, and whose dialogs are whose.

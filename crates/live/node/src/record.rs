@@ -1,10 +1,10 @@
 //! Our Record-Route: in requests that begin a dialog (RFC 3261 §16.6 step 4), and in their responses (§16.7 step 8).
 
 use crate::Topology;
-use crate::route::{Own, Target};
+use crate::route_header::{Own, Target};
 use crate::token::Tokens;
+use crate::token::dialog::is_peers;
 use crate::token::owner::TokenOwner;
-use crate::token::route::is_peers;
 use std::net::SocketAddr;
 use wire::{Edits, Message, Method};
 

@@ -1,8 +1,8 @@
 //! What a request gets that is not forwarded: an answer of this proxy, the answer of a rule, or nothing.
 
 use crate::counters::Drop;
-use ::route::Refusal;
 use base::Instant;
+use route::Refusal;
 
 /// A refusal of our own in place of forwarding: status and reason phrase.
 #[derive(Clone, Copy)]
@@ -36,7 +36,7 @@ pub(crate) enum Own<'a> {
     /// 200 to an OPTIONS about ourselves.
     Capabilities,
     /// What a rule says.
-    ByRule(&'a ::route::Answer),
+    ByRule(&'a route::Answer),
     /// What the registrar says, and whether the sender of the request has proved to know a password.
     OfHome(&'a ::location::Answer, bool),
     /// 422 (RFC 4028 §6), and the least session interval in seconds.

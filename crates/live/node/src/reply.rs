@@ -199,7 +199,7 @@ impl Edge {
     }
 
     /// A response goes back that a next hop has sent.
-    pub(crate) fn heed(&mut self, response: &Message<'_>) {
+    pub(crate) fn note_response(&mut self, response: &Message<'_>) {
         self.gate.heard(&self.tokens, response);
         if let Some(cause) = FailureCause::of_response(response) {
             self.failed(cause);

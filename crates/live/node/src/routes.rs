@@ -2,7 +2,7 @@
 
 use crate::counters::Drop;
 use crate::rejection::{Own, Refused, Refuser, Rejection, refuse, refused};
-use ::route::{Access, Pools, Refusal, Rule, Table, Target};
+use route::{Access, Pools, Refusal, Rule, Table, Target};
 
 /// What is asked about requests that no dialog has led here. The same for all shards.
 #[derive(Clone, PartialEq, Debug, Default)]

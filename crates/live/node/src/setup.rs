@@ -8,9 +8,9 @@ use crate::settings::{Orphans, PipelineSettings};
 use crate::sharing::Distribution;
 use crate::token::Tokens;
 use crate::topology::Topology;
-use ::route::{RateSettings, Service};
 use balance::{Members, Node, PolicyKind, Slot};
 use base::Instant;
+use route::{RateSettings, Service};
 use std::sync::Arc;
 
 /// Everything that is decided for the shards of a process beside the traffic, as of one moment. Every change of it is another

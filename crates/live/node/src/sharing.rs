@@ -4,10 +4,10 @@
 //! Marks and notices count from trusted neighbours alone. Of a stranger's request only our own Via is ever looked at by the next
 //! proxy, and a stranger's notice in the Via of somebody before us is taken out of the response.
 
-use ::route::Network;
 use base::Instant;
 use core::time::Duration;
 use distribute::{Distributor, Mark, Settings};
+use route::Network;
 use std::net::SocketAddr;
 use wire::Message;
 

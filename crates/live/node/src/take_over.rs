@@ -8,8 +8,8 @@ use crate::setup::{PoolSetup, Setup};
 use crate::shard::Shard;
 use crate::sharing::Sharing;
 use crate::token::Tokens;
-use ::route::Service;
 use balance::{Members, Pool, PoolId};
+use route::Service;
 use std::sync::Arc;
 
 impl Shard {

@@ -2,7 +2,7 @@
 
 use crate::record::wants_record_route;
 use crate::rejection::{Refused, refused};
-use crate::route::RouteInfo;
+use crate::route_header::RouteHeader;
 use crate::token::branch::{self, Routing};
 use crate::{Tokens, Topology};
 use base::Transport;
@@ -54,7 +54,7 @@ pub(crate) fn check_form(message: &Message<'_>) -> Result<(), Refused> {
 
 /// RFC 3261 §16.6 step 6 and §26.2.2: what asks for SIPS goes over TLS, which there is not here yet. Also what comes from a
 /// member, and what goes to one.
-pub(crate) fn check_secure(message: &Message<'_>, route: &RouteInfo<'_>) -> Result<(), Refused> {
+pub(crate) fn check_secure(message: &Message<'_>, route: &RouteHeader<'_>) -> Result<(), Refused> {
     let is_sips = |uri: &[u8]| scheme_of(uri).is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"sips"));
     if route.last.or(message.uri()).is_some_and(is_sips) {
         return Err(refused(416, "SIPS Needs TLS"));

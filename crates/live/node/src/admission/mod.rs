@@ -9,11 +9,11 @@ mod ticket;
 
 use crate::rejection::{Refuser, Rejection, refuse};
 use crate::token::Tokens;
-use ::route::{Access, Exceeded, RateLimits, RateSettings, Refusal};
 use balance::{Balancer, Request};
 use base::{Flow, Instant};
 pub(crate) use begun::{Asker, Begins};
 use begun::{Begun, LATEST, RequestKeys};
+use route::{Access, Exceeded, RateLimits, RateSettings, Refusal};
 use std::net::{IpAddr, SocketAddr};
 pub(crate) use ticket::Ticket;
 pub use ticket::TicketCounts;

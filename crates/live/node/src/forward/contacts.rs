@@ -4,12 +4,12 @@ use crate::arrival::Arrival;
 use crate::counters::Drop;
 use crate::edge::Edge;
 use crate::rejection::{Refused, Rejection, refused};
-use crate::route::{RouteInfo, Target};
+use crate::route_header::{RouteHeader, Target};
 use crate::step::Step;
 use crate::validate::check_room;
-use ::route::Rule;
 use base::Flow;
 use location::{Aor, Binding};
+use route::Rule;
 use wire::{Message, NameAddr};
 
 /// A contact of an address-of-record.
@@ -93,7 +93,7 @@ impl Edge {
     pub(crate) fn edit_for_contact(
         &mut self,
         message: &Message<'_>,
-        route: &RouteInfo<'_>,
+        route: &RouteHeader<'_>,
         rule: Option<&Rule>,
         contact: &Contact,
     ) {

@@ -4,20 +4,20 @@
 use crate::edge::Edge;
 use crate::forward::contacts::Contact;
 use crate::record::{initiator_target, record, wants_record_route};
-use crate::route::{RouteInfo, edit_hop, max_breadth};
-use crate::targets::Refreshed;
+use crate::remote_targets::TargetRefresh;
+use crate::route_header::{RouteHeader, edit_hop, max_breadth};
 use crate::token::Tokens;
+use crate::token::dialog::{DialogToken, Kept};
 use crate::token::owner::TokenOwner;
-use crate::token::route::{Kept, RouteToken};
 use crate::topology::node_id;
-use ::route::Rule;
 use base::Flow;
 use core::ops::Range;
+use route::Rule;
 use wire::{Message, Method};
 
 /// Whether we stay on the way of the dialog that a request begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Stay {
+pub(crate) enum RecordRoute {
     /// We do not.
     No,
     /// Its requests go on with transactions.
@@ -41,16 +41,16 @@ pub(crate) struct Onward<'a> {
     pub(crate) contact: Option<&'a Contact>,
     /// Its part of Max-Breadth (RFC 5393 §5.3.3); `None`: all.
     pub(crate) breadth: Option<u8>,
-    pub(crate) stay: Stay,
+    pub(crate) record_route: RecordRoute,
     /// Of a request that begins something: whether its transaction is kept here.
     pub(crate) keeps: Option<bool>,
 }
 
 impl Onward<'_> {
     /// As it came, from one hop to the other, for a proxy.
-    pub(crate) fn of(from: Flow, hop: Flow, stay: Stay) -> Self {
+    pub(crate) fn of(from: Flow, hop: Flow, record_route: RecordRoute) -> Self {
         let (element, rule, contact, breadth, keeps) = (TokenOwner::Proxy, None, None, None, None);
-        Self { from, hop, element, rule, contact, breadth, stay, keeps }
+        Self { from, hop, element, rule, contact, breadth, record_route, keeps }
     }
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct Refresh {
     /// Whether the side that began the dialog sent the request.
     pub(crate) by_initiator: bool,
     /// Where the request's sender is reached once it is accepted.
-    pub(crate) sender: Option<Refreshed>,
+    pub(crate) sender: Option<TargetRefresh>,
     /// [`Tokens::target_hash`] of where its receiver is reached, as far as is known: by the Request-URI, or by the
     /// response before.
     pub(crate) receiver: Option<u32>,
@@ -93,13 +93,16 @@ impl Edge {
         self.edits.clear();
         let breadth = onward.breadth.unwrap_or_else(|| max_breadth(message));
         edit_hop(message, onward.from.peer, breadth, &mut self.edits);
-        let route = RouteInfo::new(&self.topology, message, onward.element);
+        let route = RouteHeader::new(&self.topology, message, onward.element);
         match onward.contact {
             Some(contact) => self.edit_for_contact(message, &route, onward.rule, contact),
             None => self.edit_by_rule(message, &route, (onward.rule, onward.from.listener)),
         }
         self.drop_credentials(message, onward.from.peer);
-        if onward.stay != Stay::No && wants_record_route(message) && may_be_led(message, onward.element) {
+        if onward.record_route != RecordRoute::No
+            && wants_record_route(message)
+            && may_be_led(message, onward.element)
+        {
             self.record_onward(message, onward);
         }
         // Step 8.
@@ -118,16 +121,18 @@ impl Edge {
 
     /// Records us and a token, which leads the requests of the callee to whom the caller has named.
     fn record_onward(&mut self, message: &Message<'_>, onward: &Onward<'_>) {
-        let Onward { from, hop, element, stay, .. } = *onward;
+        let Onward { from, hop, element, record_route, .. } = *onward;
         let (target, is_contact) = initiator_target(&self.topology, message, element);
-        let is_stateless = stay == Stay::Stateless;
-        let token = RouteToken {
+        let is_stateless = record_route == RecordRoute::Stateless;
+        let token = DialogToken {
             node: node_id(hop.transport, hop.peer),
             outbound: false,
-            kept: match stay {
-                Stay::Stateless => Kept::Nothing,
-                Stay::WithDialogs if message.method() == Some(Method::Invite) => Kept::Dialog,
-                Stay::WithDialogs | Stay::WithTransactions | Stay::No => Kept::Transactions,
+            kept: match record_route {
+                RecordRoute::Stateless => Kept::Nothing,
+                RecordRoute::WithDialogs if message.method() == Some(Method::Invite) => Kept::Dialog,
+                RecordRoute::WithDialogs | RecordRoute::WithTransactions | RecordRoute::No => {
+                    Kept::Transactions
+                }
             },
             target: self.tokens.target_hash(&target, false),
             heard: element == TokenOwner::Proxy && target.is_at(from.peer),

@@ -7,10 +7,10 @@ use crate::progress::{Progress, Stage};
 use crate::question::Asked;
 use crate::rejection::Rejection;
 use crate::step::Step;
-use ::route::Network;
 use base::{Flow, UnixTime};
 use digest_auth::{Judgement, Place, Refusal};
 use location::{Aor, Ask, Authorization, Record};
+use route::Network;
 use std::net::{IpAddr, SocketAddr};
 use wire::{Message, NameAddr, Rport, request_source_target};
 

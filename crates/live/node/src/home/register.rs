@@ -7,7 +7,7 @@ use crate::event::ShardEvent;
 use crate::progress::{Progress, User};
 use crate::question::Asked;
 use crate::rejection::{Own, Rejection};
-use crate::route::Target;
+use crate::route_header::Target;
 use crate::step::Step;
 use base::{Flow, UnixTime};
 use location::{Answer, Authorization, Purpose, Reach, Register, Registration, Reply, Source, Step as Next};

@@ -7,12 +7,12 @@ use crate::event::ShardEvent;
 use crate::progress::{Progress, Waiter};
 use crate::question::{Asked, Question};
 use crate::rejection::{Own, Refused, Rejection, refused};
-use crate::route::RouteInfo;
+use crate::route_header::RouteHeader;
 use crate::step::Step;
-use ::route::{Forward, Network};
 use base::{Flow, Instant};
 use digest_auth::{Authenticator, BanSettings, Bans, NonceKeys, NonceSettings, Nonces, Refusal, Replays};
 use location::{Reach, Registrar};
+use route::{Forward, Network};
 use std::net::SocketAddr;
 use transaction::Keys;
 use wire::{Message, Method};
@@ -115,7 +115,7 @@ impl Home {
     }
 
     /// Whether a REGISTER is for the registrar: its Route and Request-URI lead here (RFC 3261 §10.2, §10.3 step 1).
-    pub(crate) fn serves(&self, message: &Message<'_>, route: &RouteInfo<'_>) -> bool {
+    pub(crate) fn serves(&self, message: &Message<'_>, route: &RouteHeader<'_>) -> bool {
         message.method() == Some(Method::Register)
             && route.next.is_none()
             && self.registrar.serves(route.uri(message))

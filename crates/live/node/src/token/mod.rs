@@ -1,6 +1,6 @@
 //! Keyed, versioned tokens: the state that messages carry for us (RFC 3261 §16.6 steps 4 and 8).
 //!
-//! - [`route`]: in the Record-Route URI; names the node of a dialog, and where its requests may go.
+//! - [`dialog`]: in the Record-Route URI; names the node of a dialog, and where its requests may go.
 //! - [`branch`]: in our Via; names the node and the way back of a transaction.
 //! - [`clock`]: the time that they carry.
 //!
@@ -11,8 +11,8 @@
 pub(crate) mod branch;
 pub(crate) mod clock;
 pub(crate) mod copies;
+pub(crate) mod dialog;
 pub(crate) mod owner;
-pub(crate) mod route;
 mod text;
 
 use balance::{CallKey, Tags};

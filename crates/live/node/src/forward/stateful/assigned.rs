@@ -1,13 +1,13 @@
 //! A request that goes to members of a pool: who has got it, and who may get it next.
 
-use crate::forward::onward::Stay;
+use crate::forward::onward::RecordRoute;
 use crate::routes::Routes;
 use ::proxy::Attempt;
-use ::route::{Dialogs, Fork, Outcome, Pools};
 use arrayvec::ArrayVec;
 use balance::{PoolId, Request, Slot};
 use base::Instant;
 use core::time::Duration;
+use route::{Dialogs, Fork, Outcome, Pools};
 use std::sync::Arc;
 
 /// Most members that a request can be sent to: as many as it can have branches.
@@ -18,7 +18,7 @@ pub(crate) struct Assigned {
     /// What it is to the balancer, but for the Call-ID, which is in the message.
     pub(crate) request: Request<'static>,
     pub(crate) dialogs: Dialogs,
-    pub(crate) stay: Stay,
+    pub(crate) record_route: RecordRoute,
     /// Nobody else is to get it: it belongs to a dialog, or its Route names the member.
     pub(crate) is_fixed: bool,
     /// The rule that it goes by, as the table had it then.

@@ -2,12 +2,12 @@
 
 use super::assigned::{Assigned, SECOND};
 use super::form::{Assigner, UNHEARD_REPEATS, Wire};
-use super::received::{Received, Way};
+use super::received::{Received, TargetSet};
 use ::proxy::{Attempt, ProxyEvent, ProxyRefusal, Router};
-use ::route::{Fork, Outcome};
 use balance::{Decision, PoolId, Request, Slot};
 use base::Flow;
 use core::time::Duration;
+use route::{Fork, Outcome};
 use wire::Method;
 
 /// How long a member that the network calls unreachable is the last to be asked.
@@ -90,20 +90,20 @@ impl Router<Wire> for Assigner<'_> {
     fn next_group(&mut self, request: &mut Received, group: u8, most: u8) -> u8 {
         let is_first = group == 0;
         match &mut request.way {
-            Way::Pool(assigned) if assigned.fork != Fork::None => {
+            TargetSet::Pool(assigned) if assigned.fork != Fork::None => {
                 let message = wire::scan(&request.bytes).expect("it was read when it came in");
                 self.group(assigned, is_first, most, message.call_id())
             }
-            Way::Contacts(located) => located.next_group(most),
-            Way::Pool(_) | Way::There(..) => u8::from(is_first),
+            TargetSet::Contacts(located) => located.next_group(most),
+            TargetSet::Pool(_) | TargetSet::Uri(..) => u8::from(is_first),
         }
     }
 
     fn has_group(&self, request: &Received, _: u8) -> bool {
         let assigned = match &request.way {
-            Way::There(..) => return false,
-            Way::Contacts(located) => return located.has_group(),
-            Way::Pool(assigned) => assigned,
+            TargetSet::Uri(..) => return false,
+            TargetSet::Contacts(located) => return located.has_group(),
+            TargetSet::Pool(assigned) => assigned,
         };
         let method = assigned.request.method;
         let takes = |pool| self.balancer.takes(self.now, pool, method, &assigned.tried, false);
@@ -112,9 +112,9 @@ impl Router<Wire> for Assigner<'_> {
 
     fn ring_time(&self, request: &Received) -> Option<Duration> {
         let assigned = match &request.way {
-            Way::There(..) => return None,
-            Way::Contacts(located) => return Some(located.ring_time),
-            Way::Pool(assigned) => assigned,
+            TargetSet::Uri(..) => return None,
+            TargetSet::Contacts(located) => return Some(located.ring_time),
+            TargetSet::Pool(assigned) => assigned,
         };
         (assigned.fork != Fork::None).then_some(assigned.ring_time)
     }
@@ -122,9 +122,9 @@ impl Router<Wire> for Assigner<'_> {
     fn next_hop(&mut self, request: &mut Received, attempt: Attempt) -> Result<Flow, ProxyRefusal> {
         let is_first = attempt == Attempt::default();
         let assigned = match &mut request.way {
-            Way::There(flow, _) => return if is_first { Ok(*flow) } else { Err(ProxyRefusal(500)) },
-            Way::Contacts(located) => return located.hop(attempt).ok_or(ProxyRefusal(500)),
-            Way::Pool(assigned) => assigned,
+            TargetSet::Uri(flow, _) => return if is_first { Ok(*flow) } else { Err(ProxyRefusal(500)) },
+            TargetSet::Contacts(located) => return located.hop(attempt).ok_or(ProxyRefusal(500)),
+            TargetSet::Pool(assigned) => assigned,
         };
         if attempt == SECOND && assigned.fork == Fork::None {
             let message = wire::scan(&request.bytes).expect("it was read when it came in");
@@ -149,7 +149,7 @@ impl Router<Wire> for Assigner<'_> {
     }
 
     fn has_alternate(&self, request: &Received, _: Attempt) -> bool {
-        let Way::Pool(assigned) = &request.way else { return false };
+        let TargetSet::Pool(assigned) = &request.way else { return false };
         let mut others =
             self.balancer.members(assigned.request.pool).filter(|slot| !assigned.tried.contains(slot));
         !assigned.is_fixed
@@ -160,24 +160,24 @@ impl Router<Wire> for Assigner<'_> {
 
     fn patience(&self, request: &Received) -> Option<Duration> {
         match &request.way {
-            Way::Pool(assigned) => assigned.patience,
-            Way::There(..) | Way::Contacts(_) => None,
+            TargetSet::Pool(assigned) => assigned.patience,
+            TargetSet::Uri(..) | TargetSet::Contacts(_) => None,
         }
     }
 
     fn won(&mut self, request: &mut Received, attempt: Attempt, is_cancelled: bool) {
-        if let Way::Pool(assigned) = &mut request.way {
+        if let TargetSet::Pool(assigned) = &mut request.way {
             let message = wire::scan(&request.bytes).expect("it was read when it came in");
             self.answers_first(assigned, attempt, is_cancelled, message.call_id());
         }
     }
 
     fn most_repeats(&self, request: &Received) -> Option<u8> {
-        matches!(request.way, Way::There(_, false)).then_some(UNHEARD_REPEATS)
+        matches!(request.way, TargetSet::Uri(_, false)).then_some(UNHEARD_REPEATS)
     }
 
     fn settled(&mut self, request: &mut Received, attempt: Attempt, event: ProxyEvent, _: bool) {
-        let Way::Pool(assigned) = &mut request.way else { return };
+        let TargetSet::Pool(assigned) = &mut request.way else { return };
         // Where there was no other one to be tried, it has been told.
         let Some(slot) = assigned.slot_of(attempt) else { return };
         match event {

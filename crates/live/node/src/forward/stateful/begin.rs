@@ -2,20 +2,20 @@
 
 use super::assigned::Assigned;
 use super::located::Located;
-use super::received::{Received, Way, way_back};
+use super::received::{Received, TargetSet, way_back};
 use super::transactions::Stateful;
 use crate::allowance::Sender;
 use crate::arrival::Arrival;
 use crate::counters::Drop;
 use crate::destination::Destination;
-use crate::forward::onward::{Refresh, Stay};
+use crate::forward::onward::{RecordRoute, Refresh};
 use crate::progress::Progress;
 use crate::rejection::Rejection;
 use crate::reply;
-use crate::route::max_breadth;
+use crate::route_header::max_breadth;
 use crate::step::Step;
-use ::route::Forward;
 use balance::Request;
+use route::Forward;
 use std::cell::Cell;
 use wire::Method;
 
@@ -51,8 +51,8 @@ impl Stateful {
         progress: &mut Progress,
     ) -> Result<(), Rejection> {
         let noted = is_noted.then(|| Box::new(assigned.request));
-        let keeps_dialogs = assigned.stay == Stay::WithDialogs;
-        let way = Way::Pool(Box::new(assigned));
+        let keeps_dialogs = assigned.record_route == RecordRoute::WithDialogs;
+        let way = TargetSet::Pool(Box::new(assigned));
         self.begin_by(step, arrival, destination, (way, noted, keeps_dialogs), progress)
     }
 
@@ -65,7 +65,7 @@ impl Stateful {
         (located, keeps_dialogs): (Located, bool),
         progress: &mut Progress,
     ) -> Result<(), Rejection> {
-        let way = Way::Contacts(Box::new(located));
+        let way = TargetSet::Contacts(Box::new(located));
         self.begin_by(step, arrival, destination, (way, None, keeps_dialogs), progress)
     }
 
@@ -74,13 +74,13 @@ impl Stateful {
         step: &mut Step<'_>,
         arrival: &Arrival<'_>,
         destination: &Destination<'_>,
-        (way, noted, keeps_dialogs): (Way, Option<Box<Request<'static>>>, bool),
+        (way, noted, keeps_dialogs): (TargetSet, Option<Box<Request<'static>>>, bool),
         progress: &mut Progress,
     ) -> Result<(), Rejection> {
         let Arrival { flow, message, .. } = *arrival;
         let pool = match &way {
-            Way::Pool(assigned) => Some(assigned.request.pool.0),
-            Way::There(..) | Way::Contacts(_) => None,
+            TargetSet::Pool(assigned) => Some(assigned.request.pool.0),
+            TargetSet::Uri(..) | TargetSet::Contacts(_) => None,
         };
         let tracked = match &mut self.dialogs {
             Some(dialogs) => {

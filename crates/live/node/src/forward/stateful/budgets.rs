@@ -1,7 +1,7 @@
 //! How many requests may be tried again.
 
 use crate::routes::Routes;
-use ::route::{Budget, BudgetSettings, Failover, Target};
+use route::{Budget, BudgetSettings, Failover, Target};
 
 /// How many requests may be tried again, by rule; last, for those without one.
 pub(crate) struct Budgets(Vec<Budget>);
@@ -15,7 +15,7 @@ impl Default for Budgets {
 impl Budgets {
     /// Takes over those of the rules; `shards` share them.
     pub(crate) fn configure(&mut self, routes: &Routes, shards: usize) {
-        let of_rule = |rule: &::route::Rule| match &rule.target {
+        let of_rule = |rule: &route::Rule| match &rule.target {
             Target::Pools(pools) => pools.failover.budget,
             Target::RequestUri | Target::Location | Target::Answer(_) | Target::Silence => {
                 BudgetSettings::default()

@@ -3,9 +3,9 @@
 
 use crate::edge::Edge;
 use crate::rejection::{Own, Refused, Rejection, refused};
-use crate::route::Target;
+use crate::route_header::Target;
 use crate::token::Tokens;
-use crate::token::route::Held;
+use crate::token::dialog::VerifiedToken;
 use crate::validate::{LARGEST, check_room};
 use ::dialog::session_timer::{Asked, Forwarded, SessionTimer, TooSmall};
 use ::dialog::{
@@ -165,7 +165,7 @@ impl Dialogs {
         edge: &Edge,
         message: &Message<'_>,
         from: SocketAddr,
-        (held, proof): (&Held, Proof),
+        (held, proof): (&VerifiedToken, Proof),
     ) -> Result<Option<Box<Tracked>>, Rejection> {
         let method = message.method().unwrap_or(Method::Other);
         let refreshes = matches!(method, Method::Invite | Method::Update);
@@ -208,7 +208,7 @@ impl Dialogs {
         edge: &Edge,
         bye: &Message<'_>,
         from: SocketAddr,
-        held: &Held,
+        held: &VerifiedToken,
         status: u16,
     ) {
         if let Ok(Some(tracked)) = self.within(edge, bye, from, (held, Proof::Tags)) {

@@ -3,14 +3,14 @@
 use super::assigned::Assigned;
 use super::dialogs::bye;
 use super::form::{Editor, Wire};
-use super::received::{Received, Way};
+use super::received::{Received, TargetSet};
 use crate::counters::Drop;
 use crate::failure::{Failure, FailureCause};
 use crate::forward::onward::{Onward, Refresh};
 use crate::record::hand_over;
+use crate::remote_targets::{Side, TargetRefresh, refreshes_target};
 use crate::reply::{self, own_tag};
-use crate::route::Target;
-use crate::targets::{Refreshed, Side, refreshes_target};
+use crate::route_header::Target;
 use crate::token::branch::{HopBranch, Transaction, peek_listener};
 use crate::token::owner::TokenOwner;
 use crate::validate::LARGEST;
@@ -58,7 +58,7 @@ impl Editor<'_> {
     /// Who sent this response is reached elsewhere than before.
     fn moved(&mut self, response: &Message<'_>, side: (Side, bool), target: &Target<'_>) {
         let heard = target.is_at(self.notes.source);
-        self.edge.targets.note(Refreshed::new(&self.edge.tokens, response, side, target, heard));
+        self.edge.targets.note(TargetRefresh::new(&self.edge.tokens, response, side, target, heard));
     }
 }
 
@@ -120,16 +120,16 @@ impl Medium<Wire> for Editor<'_> {
             }
         };
         let (rule, contact) = match &request.way {
-            Way::There(..) => (None, None),
-            Way::Pool(assigned) => (assigned.rule.as_ref(), None),
-            Way::Contacts(located) => (located.rule.as_ref(), Some(located.contact())),
+            TargetSet::Uri(..) => (None, None),
+            TargetSet::Pool(assigned) => (assigned.rule.as_ref(), None),
+            TargetSet::Contacts(located) => (located.rule.as_ref(), Some(located.contact())),
         };
         let onward = Onward {
             from: request.flow,
             hop,
             element: request.element(),
             rule: rule.map(|(routes, rule)| routes.rule(*rule)),
-            stay: request.stay(),
+            record_route: request.stay(),
             contact,
             breadth: branch.map(|branch| branch.breadth),
             keeps: request.begins().then_some(true),
@@ -259,9 +259,9 @@ impl Medium<Wire> for Editor<'_> {
 
     fn memory(&self, request: &Received) -> usize {
         let assigned = match &request.way {
-            Way::There(..) => 0,
-            Way::Pool(_) => size_of::<Assigned>(),
-            Way::Contacts(located) => located.memory(),
+            TargetSet::Uri(..) => 0,
+            TargetSet::Pool(_) => size_of::<Assigned>(),
+            TargetSet::Contacts(located) => located.memory(),
         };
         let noted = request.noted.as_ref().map_or(0, |_| size_of::<Request<'_>>());
         let tracked = request.tracked.as_ref().map_or(0, |tracked| tracked.memory());

@@ -5,12 +5,12 @@ use super::dialogs::Tracked;
 use super::located::Located;
 use crate::admission::Ticket;
 use crate::edge::Edge;
-use crate::forward::onward::{Refresh, Stay};
-use crate::route::max_breadth;
+use crate::forward::onward::{RecordRoute, Refresh};
+use crate::route_header::max_breadth;
 use crate::token::owner::TokenOwner;
-use ::route::Dialogs;
 use balance::{CallKey, Request, Slot};
 use base::Flow;
+use route::Dialogs;
 use std::cell::Cell;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub(crate) struct Received {
     pub(crate) flow: Flow,
     /// Where its responses go (§18.2.2).
     pub(crate) back: Flow,
-    pub(crate) way: Way,
+    pub(crate) way: TargetSet,
     /// Hash of the routing decision, for our Via (RFC 5393 §4.2).
     pub(crate) routing: u32,
     /// Its Max-Breadth (RFC 5393 §5.3.2): every request is asked for it, and need not be read again for that.
@@ -46,9 +46,9 @@ pub(crate) struct Received {
 }
 
 /// Where a request goes.
-pub(crate) enum Way {
+pub(crate) enum TargetSet {
     /// Where its Route or Request-URI says, and whether that is known to want it.
-    There(Flow, bool),
+    Uri(Flow, bool),
     /// To a member of a pool.
     Pool(Box<Assigned>),
     /// To the contacts of a user.
@@ -66,26 +66,26 @@ impl Received {
     /// Whose token its Record-Route has: where the requests of a dialog go to the member that it began with, a pool's.
     pub(super) fn element(&self) -> TokenOwner {
         match &self.way {
-            Way::Pool(assigned) if assigned.dialogs == Dialogs::Member => TokenOwner::Pool,
-            Way::Pool(_) | Way::There(..) | Way::Contacts(_) => TokenOwner::Proxy,
+            TargetSet::Pool(assigned) if assigned.dialogs == Dialogs::Member => TokenOwner::Pool,
+            TargetSet::Pool(_) | TargetSet::Uri(..) | TargetSet::Contacts(_) => TokenOwner::Proxy,
         }
     }
 
     /// Whether it begins something, of which one proxy of a chain keeps the transaction.
     pub(super) fn begins(&self) -> bool {
         match &self.way {
-            Way::Pool(assigned) => !matches!(assigned.request.method, Method::Ack | Method::Cancel),
+            TargetSet::Pool(assigned) => !matches!(assigned.request.method, Method::Ack | Method::Cancel),
             // Whoever is behind us keeps no state of a call to a user: this one does.
-            Way::There(..) | Way::Contacts(_) => false,
+            TargetSet::Uri(..) | TargetSet::Contacts(_) => false,
         }
     }
 
     /// Whether we stay on the way of the dialog that it begins.
-    pub(super) fn stay(&self) -> Stay {
+    pub(super) fn stay(&self) -> RecordRoute {
         match &self.way {
-            Way::Pool(assigned) => assigned.stay,
-            Way::There(..) | Way::Contacts(_) if self.tracked.is_some() => Stay::WithDialogs,
-            Way::There(..) | Way::Contacts(_) => Stay::WithTransactions,
+            TargetSet::Pool(assigned) => assigned.record_route,
+            TargetSet::Uri(..) | TargetSet::Contacts(_) if self.tracked.is_some() => RecordRoute::WithDialogs,
+            TargetSet::Uri(..) | TargetSet::Contacts(_) => RecordRoute::WithTransactions,
         }
     }
 
@@ -120,13 +120,13 @@ impl Received {
 impl Received {
     /// Whether what follows in the dialog that it begins does not come by here.
     pub(super) fn is_left(&self) -> bool {
-        matches!(&self.way, Way::Pool(assigned) if assigned.stay == Stay::No)
+        matches!(&self.way, TargetSet::Pool(assigned) if assigned.record_route == RecordRoute::No)
     }
 
     /// Whether what this member says of it is the balancer's affair.
     pub(super) fn counts_with(&self, slot: Option<Slot>) -> bool {
         match (&self.way, slot) {
-            (Way::Pool(assigned), Some(slot)) => assigned.counts_with(slot),
+            (TargetSet::Pool(assigned), Some(slot)) => assigned.counts_with(slot),
             _ => true,
         }
     }
@@ -136,8 +136,10 @@ impl Received {
     /// Whether it begins a dialog with a member of a pool, with our Record-Route in it.
     pub(super) fn begins_recorded(&self) -> bool {
         match &self.way {
-            Way::Pool(assigned) => assigned.stay != Stay::No && !assigned.request.in_dialog,
-            Way::There(..) | Way::Contacts(_) => false,
+            TargetSet::Pool(assigned) => {
+                assigned.record_route != RecordRoute::No && !assigned.request.in_dialog
+            }
+            TargetSet::Uri(..) | TargetSet::Contacts(_) => false,
         }
     }
 
@@ -148,7 +150,7 @@ impl Received {
             call: edge.tokens.call_key(message.call_id()),
             flow,
             back: way_back(edge, message, flow),
-            way: Way::There(flow, false),
+            way: TargetSet::Uri(flow, false),
             routing: 0,
             breadth: max_breadth(message),
             refresh: Refresh::of(true),

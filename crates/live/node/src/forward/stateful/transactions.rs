@@ -15,7 +15,7 @@ use crate::pause::Pause;
 use crate::record::is_unrecorded;
 use crate::rejection::Own;
 use crate::reply::longest;
-use crate::route::Target;
+use crate::route_header::Target;
 use crate::routes::Routes;
 use crate::step::Step;
 use crate::token::branch::peek_listener;
@@ -31,7 +31,7 @@ use wire::{Message, Method};
 /// Forwards with a transaction for each request (RFC 3261 §16) to members of pools.
 ///
 /// Requests within the dialogs that began so go to the member, without a transaction, or where the other party of the dialog
-/// wants to be reached, as the token in our Record-Route proves, and nowhere else: [`Dialogs`](::route::Dialogs).
+/// wants to be reached, as the token in our Record-Route proves, and nowhere else: [`Dialogs`](route::Dialogs).
 pub(crate) struct Stateful {
     pub(super) proxy: Proxy<Wire>,
     pub(super) keys: Keys,
@@ -353,7 +353,7 @@ impl Stateful {
         self.note(step, (key, status), message);
         step.edge.hear_notice(message, self.notes.source);
         self.drive(step, |proxy, step| proxy.response(key, status, message, step));
-        step.edge.heed(message);
+        step.edge.note_response(message);
         if let Some((host, port)) = self.notes.look_up.take() {
             step.edge.names.prepare(step.edge.now, (&host, port), step.out);
         }

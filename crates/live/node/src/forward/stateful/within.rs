@@ -2,22 +2,22 @@
 //! party has named.
 
 use super::dialogs::way;
-use super::received::{Received, Way, way_back};
+use super::received::{Received, TargetSet, way_back};
 use super::transactions::Stateful;
 use crate::counters::Drop;
 use crate::edge::Edge;
 use crate::event::ShardEvent;
-use crate::forward::onward::{Onward, Refresh, Stay};
+use crate::forward::onward::{Onward, RecordRoute, Refresh};
 use crate::forward::stateless::pass;
 use crate::rejection::{Refused, Rejection, refused};
+use crate::remote_targets::{Side, TargetRefresh, refreshes_target};
 use crate::reply::acknowledges_us;
-use crate::route::{RouteInfo, Target, max_breadth, named_element};
+use crate::route_header::{RouteHeader, Target, max_breadth, named_element};
 use crate::step::Step;
-use crate::targets::{Refreshed, Side, refreshes_target};
 use crate::token::branch::Transaction;
 use crate::token::copies::copies_key;
+use crate::token::dialog::{Kept, VerifiedToken};
 use crate::token::owner::TokenOwner;
-use crate::token::route::{Held, Kept};
 use crate::validate::{check_extensions, check_form, check_secure};
 use ::dialog::Proof;
 use balance::{CallKey, Direction, PoolId, Request};
@@ -27,9 +27,9 @@ use std::net::SocketAddr;
 use wire::{Message, Method, request_source_target};
 
 /// How a request within a dialog goes on.
-struct Passage {
+struct DialogHop {
     /// Its token.
-    held: Held,
+    held: VerifiedToken,
     call: CallKey,
     hop: Flow,
     /// Whether what it goes to is known to want it.
@@ -56,9 +56,9 @@ impl Stateful {
             self.refused_bye(step.edge, flow, message, own.status());
         }
         let Some(passage) = examined? else { return Ok(false) };
-        let Passage { held, call, hop, is_wanted, proof, routing, refresh, is_older } = passage;
+        let DialogHop { held, call, hop, is_wanted, proof, routing, refresh, is_older } = passage;
         if held.token.kept == Kept::Nothing {
-            pass(step, message, &Onward::of(flow, hop, Stay::No), (routing, &refresh), is_older);
+            pass(step, message, &Onward::of(flow, hop, RecordRoute::No), (routing, &refresh), is_older);
             return Ok(true);
         }
         let tracked = match self.dialogs.as_mut().filter(|_| held.token.kept == Kept::Dialog) {
@@ -66,7 +66,7 @@ impl Stateful {
             None => None,
         };
         let noted = self.note_within(step, flow, message, &passage);
-        let (bytes, way) = (message.bytes().into(), Way::There(hop, is_wanted));
+        let (bytes, way) = (message.bytes().into(), TargetSet::Uri(hop, is_wanted));
         let (breadth, noted) = (max_breadth(message), noted.map(Box::new));
         let (back, is_genuine, told) = (way_back(step.edge, message, flow), false, Cell::default());
         let received = Received {
@@ -95,7 +95,7 @@ impl Stateful {
         Step { edge, balancer, .. }: &mut Step<'_>,
         flow: Flow,
         message: &Message<'_>,
-        passage: &Passage,
+        passage: &DialogHop,
     ) -> Option<Request<'static>> {
         let held = &passage.held;
         let slot = edge.topology.slot(held.token.node)?;
@@ -136,8 +136,8 @@ impl Stateful {
         flow: Flow,
         message: &Message<'_>,
         out: &mut Outbox<ShardEvent>,
-    ) -> Result<Option<Passage>, Rejection> {
-        let route = RouteInfo::new(&edge.topology, message, TokenOwner::Proxy);
+    ) -> Result<Option<DialogHop>, Rejection> {
+        let route = RouteHeader::new(&edge.topology, message, TokenOwner::Proxy);
         // Where both kinds of token are, the first one counts.
         if route.token.is_none() || named_element(&edge.topology, message) != Some(TokenOwner::Proxy) {
             return Ok(None);
@@ -164,7 +164,7 @@ impl Stateful {
         let (hop, is_wanted) = self.way_within(edge, (flow.listener, call), message, &route, &held, out)?;
         let refresh = refresh(edge, flow.peer, message, &route, &held);
         let proof = proof(edge, message, &route, &held);
-        Ok(Some(Passage { held, call, hop, is_wanted, proof, routing, refresh, is_older }))
+        Ok(Some(DialogHop { held, call, hop, is_wanted, proof, routing, refresh, is_older }))
     }
 
     /// A BYE of a dialog whose state is kept gets this answer of ours, whatever the reason: the dialog hears of it.
@@ -172,7 +172,7 @@ impl Stateful {
         let Some(dialogs) = self.dialogs.as_mut().filter(|_| message.method() == Some(Method::Bye)) else {
             return;
         };
-        let route = RouteInfo::new(&edge.topology, message, TokenOwner::Proxy);
+        let route = RouteHeader::new(&edge.topology, message, TokenOwner::Proxy);
         if let Some(held) = held(edge, message, &route).filter(|held| held.token.kept == Kept::Dialog) {
             dialogs.refused_bye(edge, message, flow.peer, &held, status);
         }
@@ -192,8 +192,8 @@ impl Stateful {
         edge: &mut Edge,
         (listener, call): (u16, CallKey),
         message: &Message<'a>,
-        route: &RouteInfo<'a>,
-        held: &Held,
+        route: &RouteHeader<'a>,
+        held: &VerifiedToken,
         out: &mut Outbox<ShardEvent>,
     ) -> Result<(Flow, bool), Rejection> {
         if route.leads_to_us(&edge.topology, message) {
@@ -210,7 +210,7 @@ impl Stateful {
             held.token.heard
         } else {
             let side = (Side::of(!held.by_initiator), held.by_initiator);
-            let asked = Refreshed::new(&edge.tokens, message, side, &target, false);
+            let asked = TargetRefresh::new(&edge.tokens, message, side, &target, false);
             edge.targets.leads_to(asked).ok_or(refused(403, "Target Is Not Of This Dialog"))?
         };
         let preferred = (&*edge.topology, route.far_side.unwrap_or(listener));
@@ -237,7 +237,7 @@ impl Stateful {
 }
 
 /// The token of a request, if it is its sender's and fits.
-fn held(edge: &mut Edge, message: &Message<'_>, route: &RouteInfo<'_>) -> Option<Held> {
+fn held(edge: &mut Edge, message: &Message<'_>, route: &RouteHeader<'_>) -> Option<VerifiedToken> {
     let text = route.token.filter(|_| message.to_tag().is_some())?;
     edge.ledger.charge(Operation::VerifyToken);
     let held = edge.tokens.read_route(TokenOwner::Proxy, text, message, edge.unix());
@@ -251,7 +251,7 @@ fn held(edge: &mut Edge, message: &Message<'_>, route: &RouteInfo<'_>) -> Option
 
 /// Whether a request goes to the target that the other party of its dialog has named, and by which way. A next hop takes requests
 /// of anybody, and a Route may lead on from there: whoever answers then need not be of the dialog.
-fn proof(edge: &mut Edge, message: &Message<'_>, route: &RouteInfo<'_>, held: &Held) -> Proof {
+fn proof(edge: &mut Edge, message: &Message<'_>, route: &RouteHeader<'_>, held: &VerifiedToken) -> Proof {
     let matters = matches!(message.method(), Some(Method::Bye | Method::Invite | Method::Update));
     if !matters || held.token.kept != Kept::Dialog || route.last.is_some() {
         return Proof::Tags;
@@ -259,7 +259,7 @@ fn proof(edge: &mut Edge, message: &Message<'_>, route: &RouteInfo<'_>, held: &H
     let target = route.target(message);
     let is_led = edge.tokens.leads_to(held, &target) || {
         let side = (Side::of(!held.by_initiator), held.by_initiator);
-        let asked = Refreshed::new(&edge.tokens, message, side, &target, false);
+        let asked = TargetRefresh::new(&edge.tokens, message, side, &target, false);
         edge.targets.leads_to(asked).is_some()
     };
     if !is_led {
@@ -273,8 +273,8 @@ fn refresh(
     edge: &Edge,
     from: SocketAddr,
     message: &Message<'_>,
-    route: &RouteInfo<'_>,
-    held: &Held,
+    route: &RouteHeader<'_>,
+    held: &VerifiedToken,
 ) -> Refresh {
     let by_initiator = held.by_initiator;
     if !message.method().is_some_and(refreshes_target) {

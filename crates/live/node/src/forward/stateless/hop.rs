@@ -6,9 +6,9 @@ use crate::edge::Edge;
 use crate::forward::onward::{Onward, Refresh};
 use crate::pause::Pause;
 use crate::record::hand_over;
-use crate::route::Target;
+use crate::remote_targets::{Side, TargetRefresh, refreshes_target};
+use crate::route_header::Target;
 use crate::step::Step;
-use crate::targets::{Refreshed, Side, refreshes_target};
 use crate::token::branch::{HopBranch, Transaction};
 use crate::token::owner::TokenOwner;
 use base::{Flow, Operation};
@@ -65,7 +65,7 @@ pub(crate) fn relay(step: &mut Step<'_>, flow: Flow, message: &Message<'_>) {
             step.balancer.pause(edge.now, slot, edge.now + rest.length, rest.asked);
         }
     }
-    edge.heed(message);
+    edge.note_response(message);
     edge.edits.clear();
     edge.edits.pop_via(message);
     edge.drop_identity(message, flow.peer);
@@ -115,7 +115,7 @@ impl Edge {
         }
         let side = (Side::of(!request.by_initiator), request.by_initiator);
         let heard = target.is_at(source);
-        self.targets.note(Refreshed::new(&self.tokens, response, side, &target, heard));
+        self.targets.note(TargetRefresh::new(&self.tokens, response, side, &target, heard));
         Some(target)
     }
 }

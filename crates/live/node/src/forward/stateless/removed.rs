@@ -3,8 +3,8 @@
 use crate::arrival::Arrival;
 use crate::edge::Edge;
 use crate::rejection::{Refused, refused};
+use crate::remote_targets::{Side, TargetRefresh};
 use crate::step::Step;
-use crate::targets::{Refreshed, Side};
 use balance::{Balancer, CallKey, Direction, NodeId, Request, Response, Slot};
 use base::{Instant, Recent};
 use core::time::Duration;
@@ -67,7 +67,7 @@ impl Unacknowledged {
         let target = arrival.route.target(arrival.message);
         let side = (Side::of(!held.by_initiator), held.by_initiator);
         let Edge { tokens, targets, .. } = &mut *step.edge;
-        let asked = Refreshed::new(tokens, arrival.message, side, &target, false);
+        let asked = TargetRefresh::new(tokens, arrival.message, side, &target, false);
         if tokens.leads_to(held, &target) || targets.leads_to(asked).is_some() {
             return Ok(());
         }

@@ -7,7 +7,7 @@ use crate::edge::Edge;
 use crate::event::ShardEvent;
 use crate::pause::Pause;
 use crate::record::{hand_over, is_unrecorded};
-use crate::route::Target;
+use crate::route_header::Target;
 use crate::step::Step;
 use crate::token::branch::{BranchToken, SEARCHED, Transaction};
 use crate::token::owner::TokenOwner;
@@ -25,7 +25,7 @@ impl Stateless {
         };
         look_for_record(step, flow.peer, message, token);
         self.note(step, message, token, branch);
-        step.edge.heed(message);
+        step.edge.note_response(message);
         // RFC 3261 §18.2.2: responses leave from where the request came in.
         let Some(way) = step.edge.topology.way_to(u16::from(token.listener), to) else {
             return step.edge.discard(Drop::NoTarget);

@@ -4,11 +4,11 @@ use crate::arrival::Arrival;
 use crate::destination::Destination;
 use crate::edge::Edge;
 use crate::record::{initiator_target, record, wants_record_route};
-use crate::route::{Target, edit_hop, max_breadth};
+use crate::route_header::{Target, edit_hop, max_breadth};
 use crate::step::Step;
 use crate::token::branch::{self, BranchToken, Transaction};
+use crate::token::dialog::{DialogToken, Kept};
 use crate::token::owner::TokenOwner;
-use crate::token::route::{Kept, RouteToken};
 use balance::{Direction, Slot};
 use base::Operation;
 use std::sync::Arc;
@@ -80,7 +80,7 @@ fn record_route(
     let nowhere = (Target::Nowhere, false);
     let (target, is_contact) =
         if outbound { nowhere } else { initiator_target(topology, message, TokenOwner::Pool) };
-    let token = RouteToken {
+    let token = DialogToken {
         node: step.balancer.nodes()[slot.index()].id,
         outbound,
         kept: Kept::Transactions,

@@ -13,7 +13,7 @@
 
 use super::owner::TokenOwner;
 use super::{Derived, Tokens, keyed_hash, text};
-use crate::route::Target;
+use crate::route_header::Target;
 use balance::NodeId;
 use core::hash::Hasher;
 use siphasher::sip::SipHasher13;
@@ -46,7 +46,7 @@ pub(crate) enum Kept {
 
 /// What a verified token says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct RouteToken {
+pub(crate) struct DialogToken {
     /// The node of the dialog; of a proxy the next hop that the dialog was begun with.
     pub(crate) node: NodeId,
     /// Whether the node began the dialog (it called out). A pool's alone.
@@ -63,8 +63,8 @@ pub(crate) struct RouteToken {
 
 /// A token that fits the request it came in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Held {
-    pub(crate) token: RouteToken,
+pub(crate) struct VerifiedToken {
+    pub(crate) token: DialogToken,
     /// Whether the side that began the dialog sent the request.
     pub(crate) by_initiator: bool,
     /// Whether it is the initiator's own token.
@@ -75,7 +75,7 @@ pub(crate) struct Held {
     pub(crate) made: u32,
 }
 
-impl Held {
+impl VerifiedToken {
     /// Whether its target is that of the request's sender: the initiator may hold the peer's token.
     pub(crate) fn is_senders(&self) -> bool {
         self.by_initiator == self.of_initiator
@@ -96,7 +96,7 @@ impl Tokens {
     pub(crate) fn write_route(
         &self,
         element: TokenOwner,
-        token: RouteToken,
+        token: DialogToken,
         request: &Message<'_>,
         unix: u32,
         older: bool,
@@ -131,7 +131,7 @@ impl Tokens {
         let made_with = |key: &&Derived| bytes[0] & OF_INITIATOR == 0 && is_sealed(key, &bytes, &dialog);
         let Some(key) = self.all().find(made_with) else { return false };
         let (token, unix) = fields(&bytes);
-        let token = RouteToken { target: target_hash(key, target), heard, ..token };
+        let token = DialogToken { target: target_hash(key, target), heard, ..token };
         seal(key, body(element, token, unix, true), &Dialog { peer, ..dialog }, out);
         true
     }
@@ -144,7 +144,7 @@ impl Tokens {
         text: &[u8],
         request: &Message<'_>,
         unix: u32,
-    ) -> Option<Held> {
+    ) -> Option<VerifiedToken> {
         let bytes = decode(element, text)?;
         let (from, to) = (request.from_tag().unwrap_or_default(), request.to_tag()?);
         let of_initiator = bytes[0] & OF_INITIATOR != 0;
@@ -159,17 +159,17 @@ impl Tokens {
                 None => (sealed(dialog(to, &[]))?, false),
             }
         };
-        self.is_fresh(made, unix).then_some(Held { token, by_initiator, of_initiator, key, made })
+        self.is_fresh(made, unix).then_some(VerifiedToken { token, by_initiator, of_initiator, key, made })
     }
 
     /// Whether a token leads there.
-    pub(crate) fn leads_to(&self, held: &Held, target: &Target<'_>) -> bool {
+    pub(crate) fn leads_to(&self, held: &VerifiedToken, target: &Target<'_>) -> bool {
         self.all().nth(held.key).is_some_and(|key| target_hash(key, target) == held.token.target)
     }
 
     /// Whether the side of the initiator needs no more than its token to be reached there: it has said so when the dialog
     /// began, or is reached by the route set alone, which no refresh changes.
-    pub(crate) fn is_home(&self, held: &Held, target: &Target<'_>) -> bool {
+    pub(crate) fn is_home(&self, held: &VerifiedToken, target: &Target<'_>) -> bool {
         let home = held.token.home;
         home == BY_ROUTE || self.all().nth(held.key).is_some_and(|key| home_hash(key, target) == home)
     }
@@ -204,7 +204,7 @@ fn target_hash(key: &Derived, target: &Target<'_>) -> u32 {
     hasher.finish() as u32
 }
 
-fn body(element: TokenOwner, token: RouteToken, unix: u32, of_initiator: bool) -> [u8; LEN] {
+fn body(element: TokenOwner, token: DialogToken, unix: u32, of_initiator: bool) -> [u8; LEN] {
     let flag = |is: bool, flag: u8| if is { flag } else { 0 };
     let mut bytes = [0; LEN];
     bytes[0] = VERSION
@@ -222,10 +222,10 @@ fn body(element: TokenOwner, token: RouteToken, unix: u32, of_initiator: bool) -
 }
 
 /// What a body says, and when it was made.
-fn fields(bytes: &[u8; LEN]) -> (RouteToken, u32) {
+fn fields(bytes: &[u8; LEN]) -> (DialogToken, u32) {
     let number = |at: usize| u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
     let (first, is_proxys) = (bytes[0] & OUTBOUND != 0, bytes[0] & OF_PROXY != 0);
-    let token = RouteToken {
+    let token = DialogToken {
         node: NodeId(number(5)),
         outbound: first && !is_proxys,
         kept: match (first && is_proxys, bytes[0] & DIALOG != 0) {
@@ -301,7 +301,7 @@ mod tests {
     /// The peer's token and the initiator's of a call from `a` to `b`.
     fn pair(of: &Tokens, element: TokenOwner) -> [Vec<u8>; 2] {
         let (begins, answers) = (request("c", "a", ""), response("c", "a", "b"));
-        let token = RouteToken {
+        let token = DialogToken {
             node: NodeId(7),
             outbound: false,
             kept: Kept::Dialog,
@@ -318,7 +318,7 @@ mod tests {
         [peers, initiators]
     }
 
-    fn read(by: &Tokens, text: &[u8], request: &str, unix: u32) -> Option<Held> {
+    fn read(by: &Tokens, text: &[u8], request: &str, unix: u32) -> Option<VerifiedToken> {
         let message = wire::scan(request.as_bytes()).expect("a request");
         by.read_route(TokenOwner::Proxy, text, &message, unix)
     }

@@ -1,9 +1,9 @@
 //! Where the parties of a dialog want to be reached now, if not as they said when it began: a target refresh
 //! (RFC 3261 §12.2) cannot change the token in the route set of the other side.
 
-use crate::route::Target;
+use crate::route_header::Target;
 use crate::token::Tokens;
-use crate::token::route::Held;
+use crate::token::dialog::VerifiedToken;
 use base::Recent;
 use core::hash::Hasher;
 use siphasher::sip::SipHasher13;
@@ -29,7 +29,7 @@ impl Side {
 
 /// A side of a dialog, and where it is reached, both as hashes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Refreshed {
+pub(crate) struct TargetRefresh {
     side: Side,
     /// Of which dialog.
     dialog: u64,
@@ -38,7 +38,7 @@ pub(crate) struct Refreshed {
     pub(crate) heard: bool,
 }
 
-impl Refreshed {
+impl TargetRefresh {
     /// `side` of the dialog of this message is reached at `target`. `sender` sent the message: the initiator or the peer.
     ///
     /// A call has one place a side, whatever the peer's tag is, so that nobody fills the table with the tags that he makes
@@ -73,18 +73,18 @@ impl Refreshed {
 /// Where dialogs lead by their refreshes. Each side has its own map: of who did not begin a dialog no token says where he was
 /// reached, so all his refreshes are noted, and must not crowd out those of the others.
 #[derive(Debug)]
-pub(crate) struct Targets {
+pub(crate) struct RemoteTargets {
     initiators: Recent<u64, (u32, bool)>,
     peers: Recent<u64, (u32, bool)>,
 }
 
-impl Default for Targets {
+impl Default for RemoteTargets {
     fn default() -> Self {
         Self { initiators: Recent::new(GENERATION), peers: Recent::new(GENERATION) }
     }
 }
 
-impl Targets {
+impl RemoteTargets {
     fn of(&mut self, side: Side) -> &mut Recent<u64, (u32, bool)> {
         match side {
             Side::Initiator => &mut self.initiators,
@@ -98,9 +98,9 @@ impl Targets {
         &self,
         tokens: &Tokens,
         message: &Message<'_>,
-        held: &Held,
+        held: &VerifiedToken,
         from: SocketAddr,
-    ) -> Option<Refreshed> {
+    ) -> Option<TargetRefresh> {
         if !message.method().is_some_and(refreshes_target) {
             return None;
         }
@@ -110,16 +110,16 @@ impl Targets {
             return None;
         }
         let side = (Side::of(held.by_initiator), held.by_initiator);
-        let refreshed = Refreshed::new(tokens, message, side, &target, target.is_at(from));
+        let refreshed = TargetRefresh::new(tokens, message, side, &target, target.is_at(from));
         (!is_home || self.initiators.get(&refreshed.dialog).is_some()).then_some(refreshed)
     }
 
-    pub(crate) fn note(&mut self, refreshed: Refreshed) {
+    pub(crate) fn note(&mut self, refreshed: TargetRefresh) {
         self.of(refreshed.side).insert(refreshed.dialog, (refreshed.target, refreshed.heard));
     }
 
     /// Whether requests to this side may go to this target; and if so, whether something came from there.
-    pub(crate) fn leads_to(&mut self, asked: Refreshed) -> Option<bool> {
+    pub(crate) fn leads_to(&mut self, asked: TargetRefresh) -> Option<bool> {
         let &mut (target, heard) = self.of(asked.side).get_mut(&asked.dialog)?;
         (target == asked.target).then_some(heard)
     }
@@ -136,8 +136,8 @@ pub(crate) fn refreshes_target(method: Method) -> bool {
 mod tests {
     use super::*;
     use crate::TokenKey;
+    use crate::token::dialog::{DialogToken, Kept};
     use crate::token::owner::TokenOwner;
-    use crate::token::route::{Kept, RouteToken};
     use balance::NodeId;
     use core::time::Duration;
     use testkit::TestRequest;
@@ -160,7 +160,7 @@ mod tests {
             let begins = request("INVITE", "", home);
             let begins = wire::scan(begins.as_bytes()).expect("a request");
             let contact = begins.contact().map(Target::of).filter(|_| !by_route);
-            let token = RouteToken {
+            let token = DialogToken {
                 node: NodeId(1),
                 outbound: false,
                 kept: Kept::Transactions,
@@ -170,7 +170,7 @@ mod tests {
             };
             let mut text = Vec::new();
             tokens.write_route(TokenOwner::Pool, token, &begins, NOW, false, &mut text);
-            let mut targets = Targets::default();
+            let mut targets = RemoteTargets::default();
             // By method and place: whether it is noted.
             for (method, contact, is_noted) in [
                 ("UPDATE", home, false),

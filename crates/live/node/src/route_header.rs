@@ -49,7 +49,7 @@ pub(crate) fn named_element(topology: &Topology, message: &Message<'_>) -> Optio
 
 /// What the Route header and the Request-URI say about where a request goes (RFC 3261 §16.4).
 #[derive(Clone, Copy, Default)]
-pub(crate) struct RouteInfo<'a> {
+pub(crate) struct RouteHeader<'a> {
     /// How many Route values on top are ours.
     ours: usize,
     /// The next one, which is not.
@@ -62,7 +62,7 @@ pub(crate) struct RouteInfo<'a> {
     pub(crate) far_side: Option<u16>,
 }
 
-impl<'a> RouteInfo<'a> {
+impl<'a> RouteHeader<'a> {
     /// §16.4: which Route values are ours, and what the next one is.
     pub(crate) fn new(topology: &Topology, message: &Message<'a>, element: TokenOwner) -> Self {
         let uri = message.uri().unwrap_or_default();
