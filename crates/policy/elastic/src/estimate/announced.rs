@@ -1,14 +1,14 @@
-//! The capacity of a server as the front knows it: what was announced, and what it counts for once updates stay out.
+//! The capacity of a server as the front knows it: the announced value, and its decay once updates stay out.
 
 use base::Instant;
 use core::time::Duration;
 
-/// What becomes of a capacity whose updates fall silent.
+/// The decay of a capacity whose updates stay out.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SilenceSettings {
     /// How long an update holds: 3.5 s. They come every second (Cloud paper, section V-A), so three in a row may be lost.
     pub validity: Duration,
-    /// After that, what is above the safe share halves in this time: 5 s.
+    /// After that, the part above the safe share halves in this time: 5 s.
     pub half_life: Duration,
     /// Part of the last capacity that a silent server keeps: 0.2. Not zero: the updates may be lost, not the server, and the
     /// calls that it still gets are what shows which of the two.
@@ -21,7 +21,7 @@ impl Default for SilenceSettings {
     }
 }
 
-/// What a server has announced last.
+/// The last announcement of a server.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Announced {
     capacity: f64,
@@ -34,7 +34,7 @@ impl Announced {
         Self { capacity: if capacity.is_finite() { capacity.max(0.0) } else { 0.0 }, at: now }
     }
 
-    /// What it counts for, calls a second. Never grows by itself.
+    /// The effective capacity, calls a second. Never grows by itself.
     pub fn capacity(&self, now: Instant, silence: &SilenceSettings) -> f64 {
         let late = now.saturating_since(self.at + silence.validity);
         if late.is_zero() {

@@ -6,7 +6,7 @@ use super::{Law, Settings};
 use base::Instant;
 use core::time::Duration;
 
-/// What was seen of a server in a window, of a second as a rule (Cloud paper, section IV-A).
+/// The measurements of a server in a window, of a second as a rule (Cloud paper, section IV-A).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Window {
     /// INVITEs that it got.
@@ -59,7 +59,7 @@ impl Estimator {
         self.capacity
     }
 
-    /// Whether calls have shown the capacity to be what it is. Before that it is the one of the beginning.
+    /// Whether calls have confirmed the capacity. Before that it is the initial capacity.
     pub fn is_learned(&self) -> bool {
         self.is_learned
     }
@@ -84,8 +84,8 @@ impl Estimator {
         self.capacity
     }
 
-    /// Tells of a window whose counts may be those of others, since whoever counts was late. That it was slow counts: no law raises the
-    /// capacity above the threshold. What it has carried within the threshold shows nothing.
+    /// Takes a window whose counts may belong to other windows, since the monitor was late. A slow window counts: no
+    /// law raises the capacity above the threshold. A fast one changes nothing.
     pub fn on_late_window(&mut self, now: Instant, window: &Window) -> f64 {
         let is_slow = window.p95.is_none_or(|p95| p95 > self.settings.threshold);
         let nothing = Window { calls: 0, p95: None, goodput: 0.0 };

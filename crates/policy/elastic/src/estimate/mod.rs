@@ -1,9 +1,8 @@
 //! How many calls a second a server can take, found from its latency.
 //!
-//! An [`Estimator`] is told of each window ([`Estimator::on_window`]) and answers with the capacity to announce. The laws
-//! are one file each; [`Law`] names them. Their constants are [`Settings`], with value, unit and source at each.
-//!
-//! In front, an [`Announced`] holds what a server has announced last.
+//! An [`Estimator`] is told of each window ([`Estimator::on_window`]) and answers with the capacity to announce. The
+//! laws are one file each; [`Law`] names them. Their constants are [`Settings`], with value, unit and source at each.
+//! In front, an [`Announced`] holds the last announcement of a server.
 
 mod announced;
 mod estimator;

@@ -1,19 +1,21 @@
-//! Our law: what the server has carried within the threshold is taken up again at once, what was never tried is not announced.
+//! Our law: a capacity that the server has carried within the threshold is announced again at once, an untried
+//! capacity never.
 //!
-//! With L the 95th percentile as part of the threshold, g the goodput, c the capacity and P the largest goodput within the
-//! threshold so far (*proven*), once a window:
+//! With L the 95th percentile as part of the threshold, g the goodput, c the capacity and P the largest goodput
+//! within the threshold so far (*proven*), once a window:
 //!
 //! - L > 1 in two windows in a row, and no cut in the last 2 s: `c <- b * clamp(1 / sqrt(L), 0.7, 0.95)`, not below
-//!   `0.2 * P`. The base b is g where the capacity was tried (g >= 0.8 c), but c at most, else c: a slow server that has little to
-//!   do is cut step by step, not to its little, and one that gets more than its capacity, from others, is cut all the same. Calls of which none was forwarded are the highest latency.
+//!   `0.2 * P`. The base b is g where the capacity was tried (g >= 0.8 c), but c at most, else c: a slow server that
+//!   has little to do is cut step by step, not to its little, and one that gets more than its capacity, from others,
+//!   is cut all the same. Calls of which none was forwarded are the highest latency.
 //! - L < 0.9 and the capacity was tried: `c <- c + max(0.3 * (P - c), 0.05 * c) * h / 2^f` for each second, where
 //!   `h = min(1, 2 * (0.9 - L))` is room for growth, and f how often in a row growth has ended in a cut.
 //! - L < 0.9, and it was not tried, but g >= 0.3 c: the same without `0.05 * c`, only up to P.
 //! - Otherwise c stays.
 //!
-//! A calm of 30 s without a cut makes f zero. P forgets: a cut of a capacity that has grown since the last one brings it an
-//! eighth nearer to what was left. Cuts that follow each other are one trouble, and teach nothing new: a server whose
-//! neighbours leave it nothing for a minute is back soon after.
+//! A calm of 30 s without a cut makes f zero. P forgets: a cut of a capacity that has grown since the last one brings
+//! it an eighth nearer to what was left. Cuts that follow each other are one trouble, and teach nothing new: a server
+//! whose neighbours leave it nothing for a minute is back soon after.
 
 use super::estimator::relative;
 use super::{Settings, Window};

@@ -7,12 +7,13 @@ use core::time::Duration;
 pub enum Law {
     /// The Cloud paper's, sections IV-B and VI-C.
     Smace,
-    /// Ours: what the server has carried within the threshold is taken up again; what was never tried is not announced.
+    /// Ours: a capacity that the server has carried within the threshold is announced again; an untried capacity is
+    /// not.
     #[default]
     Proven,
 }
 
-/// What an estimator works with. Rates are calls a second.
+/// Settings of an estimator. Rates are calls a second.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
     /// Which law.
@@ -25,7 +26,8 @@ pub struct Settings {
     pub minimum: f64,
     /// The first capacity, as part of `maximum`: 0.5. Ours, the paper says nothing.
     pub start: f64,
-    /// Windows that stay out for so long leave what was known out of date, and the capacity is no more than at the start: 30 s.
+    /// After so long without windows earlier measurements are out of date, and the capacity is at most the initial
+    /// one: 30 s.
     pub silence: Duration,
     /// Constants of [`Law::Smace`].
     pub smace: SmaceSettings,
@@ -51,7 +53,7 @@ impl Default for Settings {
 /// Constants of the paper's law.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SmaceSettings {
-    /// What is left of the goodput when latency is above the threshold: 0.9 (sections IV-B and VI-C).
+    /// Factor of the goodput when latency is above the threshold: 0.9 (sections IV-B and VI-C).
     pub reduced: f64,
     /// Whether goodput counts there up to the capacity alone: yes. Ours. The paper takes it as it is, and where a server carries more than its
     /// capacity, of calls that come past the queue, 90 % of that would be a rise.

@@ -18,7 +18,7 @@ pub(super) struct Credit {
 }
 
 impl Credit {
-    /// That of a member that has just come: one call, or a second's worth. No more, since nobody knows what it has yet to do.
+    /// The credit of a new member: one call, or a second's worth. No more, since its present work is unknown.
     pub(super) fn new(now: Instant, capacity: f64, accrual: Accrual) -> Self {
         let left = match accrual {
             Accrual::Smooth { .. } => 1.0_f64.min(capacity),

@@ -1,4 +1,4 @@
-//! The queue itself: what is offered, delivered, absorbed and refused.
+//! The queue itself: calls are offered, delivered, absorbed and refused.
 
 use super::members::Members;
 use super::waiting::Waiting;
@@ -6,7 +6,7 @@ use super::{MemberView, Overflow, QueueSettings};
 use base::Instant;
 use core::time::Duration;
 
-/// What became of a call that was offered.
+/// Outcome of offering a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Offer {
     /// It goes to a member now; see the effects.
@@ -15,20 +15,20 @@ pub enum Offer {
     Waiting,
     /// It waits already; this copy is gone.
     Absorbed,
-    /// The queue is full; see the effects for what to answer.
+    /// The queue is full; the effects have the response.
     Refused,
 }
 
-/// What the caller has to do.
+/// Actions for the caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect<K, T, M> {
     /// Enter the session and send the call.
     Deliver {
         /// Its key.
         key: K,
-        /// What waited.
+        /// The call that waited.
         item: T,
-        /// Who gets it.
+        /// The member that gets it.
         member: M,
         /// How long it has waited.
         waited: Duration,
@@ -37,7 +37,7 @@ pub enum Effect<K, T, M> {
     Refuse {
         /// Its key.
         key: K,
-        /// What waited.
+        /// The call that waited.
         item: T,
         /// Seconds for Retry-After; `None`: no answer ([`Overflow::Drop`]).
         retry_after: Option<u32>,
@@ -46,16 +46,16 @@ pub enum Effect<K, T, M> {
     },
 }
 
-/// What has passed so far.
+/// Counts of calls so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct QueueCounts {
     /// Calls offered, copies not counted.
     pub offered: u64,
     /// Given to a member.
     pub delivered: u64,
-    /// How long those had waited, all together.
+    /// Total waiting time of the delivered calls.
     pub waited: Duration,
-    /// Copies of what waited.
+    /// Copies of waiting calls.
     pub absorbed: u64,
     /// Refused because the queue was full.
     pub refused: u64,
@@ -114,7 +114,7 @@ impl<K: Ord + Clone, T, M: Ord + Copy> FrontQueue<K, T, M> {
         Some(member)
     }
 
-    /// Who would [pull](Self::pull) a call now.
+    /// The member that would [pull](Self::pull) a call now.
     pub fn would_pull(&mut self, now: Instant) -> Option<M> {
         self.members.accrue(now, &self.settings);
         self.members.choose(now, None, &self.settings).filter(|_| self.waiting.len() == 0)
@@ -132,7 +132,7 @@ impl<K: Ord + Clone, T, M: Ord + Copy> FrontQueue<K, T, M> {
         self.retry_after(random)
     }
 
-    /// Whether this call waits. If so, what has come is a copy of it, which is counted and goes no further.
+    /// Whether this call waits. If so, the request is a copy of it, which is counted and absorbed.
     pub fn absorbs(&mut self, key: &K) -> bool {
         let waits = self.waiting.contains(key);
         self.counts.absorbed += u64::from(waits);
@@ -196,7 +196,7 @@ impl<K: Ord + Clone, T, M: Ord + Copy> FrontQueue<K, T, M> {
         self.on_change(now, out);
     }
 
-    /// The loads of all members, `None` of those that take no new calls now. [`tick`](Self::tick) is to follow.
+    /// The loads of all members, `None` for a member that takes no new calls now. [`tick`](Self::tick) is to follow.
     pub fn set_loads(&mut self, now: Instant, load: impl FnMut(M) -> Option<f64>) {
         self.members.set_loads(load);
         self.next_credit = Some(now);
@@ -250,7 +250,7 @@ impl<K: Ord + Clone, T, M: Ord + Copy> FrontQueue<K, T, M> {
         }
     }
 
-    /// What waits, in its order.
+    /// The waiting calls, in their order.
     pub fn waiting(&self) -> impl Iterator<Item = &T> {
         self.waiting.items()
     }
@@ -266,7 +266,7 @@ impl<K: Ord + Clone, T, M: Ord + Copy> FrontQueue<K, T, M> {
         self.on_change(now, out);
     }
 
-    /// Refuses what has waited too long, and delivers what there is credit for.
+    /// Refuses calls that have waited too long, and delivers calls as far as there is credit.
     pub fn tick(&mut self, now: Instant, out: &mut Vec<Effect<K, T, M>>) {
         while let Some(entry) = self.waiting.pop_expired(now) {
             self.counts.expired += 1;
@@ -303,7 +303,7 @@ impl<K: Ord + Clone, T, M: Ord + Copy> FrontQueue<K, T, M> {
         self.waiting.len() == 0
     }
 
-    /// What all members count for now, calls a second.
+    /// The effective capacity of all members together, calls a second.
     pub fn total_capacity(&self, now: Instant) -> f64 {
         self.members.total(now, &self.settings)
     }
@@ -313,7 +313,7 @@ impl<K: Ord + Clone, T, M: Ord + Copy> FrontQueue<K, T, M> {
         self.members.views(now, &self.settings)
     }
 
-    /// What has passed so far.
+    /// Counts of calls so far.
     pub fn counts(&self) -> QueueCounts {
         self.counts
     }

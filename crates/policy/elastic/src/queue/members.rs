@@ -1,4 +1,4 @@
-//! The servers that pull: what each has announced, its credit and its load.
+//! The servers that pull: the announced capacity, credit and load of each.
 
 use super::credit::Credit;
 use super::unanswered::Unanswered;
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 #[derive(Debug)]
 struct Member {
     announced: Announced,
-    /// What it can take by somebody else's estimate, calls a second; 0 where there is none. It holds while updates stay out.
+    /// Its capacity by another estimate, calls a second; 0 where there is none. It holds while updates stay out.
     estimated: f64,
     credit: Credit,
     load: f64,
@@ -23,14 +23,14 @@ struct Member {
     turn: u64,
 }
 
-/// What is known of a member.
+/// A member, as the queue knows it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MemberView {
-    /// What it counts for now, calls a second.
+    /// Its effective capacity now, calls a second.
     pub capacity: f64,
     /// Calls that it may get at once.
     pub credit: f64,
-    /// What the caller has told, and what was delivered since.
+    /// The load that the caller has told, and the calls delivered since.
     pub load: f64,
     /// Calls that it has not answered at all. Only counted with [`QueueSettings::threshold`].
     pub unanswered: usize,

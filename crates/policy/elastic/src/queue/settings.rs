@@ -1,4 +1,4 @@
-//! What the queue works with.
+//! Settings of the queue.
 
 use crate::estimate::SilenceSettings;
 use core::time::Duration;
@@ -16,7 +16,7 @@ pub enum Accrual {
     PerSecond,
 }
 
-/// Which member gets a call, of those that have room.
+/// Which member with room gets a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Choice {
     /// The one with the most credit, as part of what it can hold: members get calls in proportion to their capacities, a small one
@@ -30,7 +30,7 @@ pub enum Choice {
     IndexPacking,
 }
 
-/// What a caller is told whose call cannot wait, or not any longer.
+/// The response to a call that cannot wait, or no longer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Overflow {
     /// 503 with a Retry-After between these numbers of seconds, both included, spread by the injected number so that the refused
@@ -81,19 +81,20 @@ impl Moves {
     }
 }
 
-/// What a queue works with.
+/// Settings of a queue.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct QueueSettings {
-    /// How long an item waits at most: 250 ms, half of T1. The client sends its INVITE again after T1 (RFC 3261 section 17.1.1.2),
-    /// so what is delivered in time needs no copy. More for callers that are told to wait by 100, which stops the copies.
+    /// How long an item waits at most: 250 ms, half of T1. The client sends its INVITE again after T1 (RFC 3261
+    /// section 17.1.1.2), so a call that is delivered in time needs no copy. More for callers that are told to wait
+    /// by 100, which stops the copies.
     pub bound: Duration,
     /// How many wait.
     pub length: LengthSettings,
-    /// What the caller of one too many is told.
+    /// The response to a call that finds the queue full.
     pub overflow: Overflow,
     /// How credit accrues: evenly, with 100 ms in store.
     pub accrual: Accrual,
-    /// Who gets the next call.
+    /// Which member gets the next call.
     pub choice: Choice,
     /// No call for a member that has as many calls unanswered as it can take in this time, but one at a time
     /// ([`MemberView::unanswered_most`](super::MemberView::unanswered_most)). The caller has to tell of answers
@@ -103,11 +104,12 @@ pub struct QueueSettings {
     /// transactions left open as load a member that stands still soon gets no more, and calls wait here for another one
     /// (`AutoScale`'s packing factor).
     pub load_max: Option<f64>,
-    /// What a delivered call adds to its member's load until the caller tells the next one: 1.75, an INVITE's weight (TLWL).
+    /// Load that a delivered call adds to its member until the caller tells the next load: 1.75, an INVITE's weight
+    /// (TLWL).
     pub call_load: f64,
     /// A member that has answered nothing to a call for so long has stalled, and another one gets the call: [`Moves`].
     pub moves: Option<Moves>,
-    /// What becomes of a member whose updates stay out.
+    /// The decay of a member's capacity whose updates stay out.
     pub silence: SilenceSettings,
 }
 

@@ -1,29 +1,32 @@
-//! The calls of a member that it has not answered at all: they bound what else it may get.
+//! The calls of a member without any answer: they bound how many more it may get.
 //!
-//! Little's law: a member that takes `c` calls a second, each in a time T, has `c * T` calls at once. So a member gets a call while
+//! Little's law: a member that takes `c` calls a second, each in a time T, has `c * T` calls at once. So a member
+//! gets a call while
 //!
 //! ```text
 //! unanswered < max(2, c * (T + base))
 //! ```
 //!
-//! T is the threshold of the first answer. `base` is the time to a first answer without any waiting: the way there and back is no work
-//! of the member. Calls beyond the bound wait in front, where another member may pull them. The bound is 2 at least, or each call that
-//! a slow member swallows would stop it for 100 ms.
+//! T is the threshold of the first answer. `base` is the time to a first answer without any waiting: the way there
+//! and back is no work of the member. Calls beyond the bound wait in front, where another member may pull them. The
+//! bound is 2 at least, or each call that a slow member swallows would stop it for 100 ms.
 //!
-//! - **`base`** is the shortest time to a first answer of this minute and the last one, but no more than the last *measurement*, which
-//!   is the time of a call that was alone in the member, or T before the first one. Without this limit a standing queue of calls that
-//!   all wait would raise `base`, `base` the bound, and the bound the queue, minute after minute (BBR limits its shortest round trip
-//!   in the same way, by `ProbeRTT`).
-//! - **A measurement** is made when the first answer of a minute took longer than T + `base`: the member is overloaded, or it has
-//!   become slower, or the way to it longer. It gets no call until it has answered all that it has, then one alone. All threads of
-//!   a process do so at about the same time, since their minutes are the same, so one measures few calls of the others. Thus a member that
-//!   has become slower is known to be so after a minute or two, and one that is overloaded answers the lone call as fast as ever.
-//! - **Calls that are passed over.** Servers answer in about the order of arrival. Once a call is answered that was sent T after
-//!   another one, the earlier call waits for nothing: it was lost, or the member swallows its kind. It counts no more (as RACK does
-//!   for segments of TCP, RFC 8985). Until then it does count, so calls that are swallowed take a part of the bound for about T each.
-//! - **A member that answers nothing** gets one call at a time. When its last call, and its last answer, are 100 ms old or twice as
-//!   old as that answer took, the calls at the bound are given up and one more is sent as a probe. The next one follows its answer, or
-//!   comes after twice as long, 4 s at most. Any answer ends that.
+//! - **`base`** is the shortest time to a first answer of this minute and the last one, but no more than the last
+//!   *measurement*, which is the time of a call that was alone in the member, or T before the first one. Without this
+//!   limit a standing queue of calls that all wait would raise `base`, `base` the bound, and the bound the queue,
+//!   minute after minute (BBR limits its shortest round trip in the same way, by `ProbeRTT`).
+//! - **A measurement** is made when the first answer of a minute took longer than T + `base`: the member is
+//!   overloaded, or it has become slower, or the way to it longer. It gets no call until it has answered all that it
+//!   has, then one alone. All threads of a process do so at about the same time, since their minutes are the same, so
+//!   one measures few calls of the others. Thus a member that has become slower is known to be so after a minute or
+//!   two, and one that is overloaded answers the lone call as fast as ever.
+//! - **Calls that are passed over.** Servers answer in about the order of arrival. Once a call is answered that was
+//!   sent T after another one, the earlier call waits for nothing: it was lost, or the member swallows its kind. It
+//!   counts no more (as RACK does for segments of TCP, RFC 8985). Until then it does count, so calls that are
+//!   swallowed take a part of the bound for about T each.
+//! - **A member that answers nothing** gets one call at a time. When its last call, and its last answer, are 100 ms
+//!   old or twice as old as that answer took, the calls at the bound are given up and one more is sent as a probe.
+//!   The next one follows its answer, or comes after twice as long, 4 s at most. Any answer ends that.
 
 use base::Instant;
 use core::time::Duration;
@@ -148,7 +151,7 @@ impl Unanswered {
         self.answered.is_some_and(|answered| answered >= sent + threshold)
     }
 
-    /// Gives up what was not answered for too long.
+    /// Gives up calls that were not answered for too long.
     pub(super) fn expire(&mut self, now: Instant) {
         while let Some(first) = self.sent.pop_front_if(|first| now.saturating_since(*first) >= GIVEN_UP) {
             self.left = self.left.max(Some(first));

@@ -9,10 +9,10 @@
 use super::ClusterSettings;
 use base::Instant;
 
-/// What a server announces, and what it usually does.
+/// The announced and the usual capacity of a server.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Capacity {
-    /// What it counts for now: what it has announced, or what is expected of it.
+    /// Its effective capacity now: announced, or expected.
     pub(super) counted: f64,
     is_announced: bool,
     /// The most that it has announced of late; `None`: nothing yet.
@@ -26,7 +26,7 @@ impl Capacity {
         Self { counted: expected, is_announced: false, learned: None, at: now }
     }
 
-    /// It has announced nothing, or nobody hears of it any more: this is expected of it.
+    /// The expected capacity of a server without announcements, or whose announcements stay out.
     pub(super) fn expect(&mut self, capacity: f64) {
         (self.counted, self.is_announced) = (capacity, false);
     }
@@ -46,7 +46,7 @@ impl Capacity {
         self.learned = Some(self.learned.map_or(capacity, |usual| (usual * left).max(capacity)));
     }
 
-    /// What it usually carries; what is expected of it where nothing was announced yet.
+    /// Its usual capacity; the expected one before its first announcement.
     pub(super) fn usual(&self) -> f64 {
         self.learned.unwrap_or(self.counted)
     }

@@ -4,7 +4,8 @@ use base::Instant;
 use core::time::Duration;
 use std::collections::VecDeque;
 
-/// The slow average takes so many times as long as the fast one; their distance is what the rate has risen meanwhile.
+/// The time constant of the slow average is so many times that of the fast one; their difference is the recent rise
+/// of the rate.
 const SLOWER: f64 = 6.0;
 
 /// Standard deviations of chance that a rise must exceed to be one.

@@ -3,7 +3,7 @@
 use base::Instant;
 use core::time::Duration;
 
-/// What a forecast is made from.
+/// Settings of a forecast.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ForecastSettings {
     /// After which arrivals are alike: a day.
@@ -12,7 +12,7 @@ pub struct ForecastSettings {
     pub longer: u32,
     /// A period is divided into bins of this: 5 min.
     pub bin: Duration,
-    /// Weight of the newest period in what is expected: 0.4.
+    /// Weight of the newest period in the forecast: 0.4.
     pub newest: f64,
     /// What is expected is scaled by how today has been so far, within these bounds: 0.8 and 1.5.
     pub today: (f64, f64),
@@ -90,7 +90,7 @@ impl Forecast {
         Some(expected * self.today(first))
     }
 
-    /// How the last bin was against what had been expected of it.
+    /// Compares the last bin with its forecast.
     fn today(&self, bin: u64) -> f64 {
         let (least, most) = self.settings.today;
         let seen = self.current.map(|(_, peak)| peak);

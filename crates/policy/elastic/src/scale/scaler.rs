@@ -11,7 +11,7 @@ use base::Instant;
 /// Calls a second that are none: what an average keeps of a rate that was.
 const NOTHING: f64 = 1e-3;
 
-/// What is known of a server, ready or draining.
+/// The state of a server, ready or draining.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ServerLoad {
     /// Which one.
@@ -26,7 +26,7 @@ pub struct ServerLoad {
     pub calls: u64,
 }
 
-/// What the front has seen since the last step.
+/// The traffic at the front since the last step.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Seen<'s> {
     /// New calls a second, refused ones too.
@@ -35,10 +35,10 @@ pub struct Seen<'s> {
     pub servers: &'s [ServerLoad],
 }
 
-/// What is to be done, or to be known.
+/// A decision of the scaler, or a finding to report.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Decision {
-    /// Start a server, and say what became of it: [`Scaler::on_started`], [`Scaler::on_start_failed`].
+    /// Start a server, and report the outcome: [`Scaler::on_started`], [`Scaler::on_start_failed`].
     Start(ServerId),
     /// It gets no new calls any more.
     Drain(ServerId),
@@ -119,7 +119,7 @@ impl Scaler {
         self.servers.turn(now, id, &[ServerState::Stopping], ServerState::Gone);
     }
 
-    /// A server that was up is not any more, and nobody has asked for that.
+    /// A server has gone down without a decision to stop it.
     pub fn on_lost(&mut self, now: Instant, id: ServerId) {
         let from = [ServerState::Ready, ServerState::Draining, ServerState::Stopping];
         self.servers.turn(now, id, &from, ServerState::Gone);
@@ -191,7 +191,7 @@ impl Scaler {
         }
     }
 
-    /// What has taken too long, and what has been idle for long enough.
+    /// Gives up starts that take too long, and stops servers that have been idle for long enough.
     fn end_waits(&mut self, now: Instant, out: &mut Vec<Decision>) {
         use ServerState::{Draining, Starting, Stopping};
         self.servers.forget_gone(now);
@@ -234,7 +234,7 @@ impl Scaler {
         count + (more.min(1e6) as usize) + self.settings.spare
     }
 
-    /// Capacity of a server that has yet to come: what the others usually have.
+    /// Capacity of a server that is still starting: the usual capacity of the others.
     fn expected(&self) -> f64 {
         let ready = || self.servers.of(ServerState::Ready);
         let count = ready().count();

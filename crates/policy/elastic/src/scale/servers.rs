@@ -53,9 +53,9 @@ pub struct ServerRow {
     pub state: ServerState,
     /// Since when.
     pub since: Instant,
-    /// What it counts for, calls a second: what it has announced, or what is expected of it.
+    /// Its effective capacity, calls a second: announced, or expected.
     pub capacity: f64,
-    /// What it usually announces; what is expected of it before it has announced anything.
+    /// Its usual capacity; the expected one before its first announcement.
     pub usual: f64,
     /// Calls in it when last seen.
     pub calls: u64,
@@ -98,7 +98,7 @@ impl Servers {
         self.iter().filter(move |(_, server)| server.state == state)
     }
 
-    /// Those that take calls, or will as soon as they are up, in order.
+    /// The servers that take calls, or will as soon as they are up, in order.
     pub(super) fn taking(&self) -> impl DoubleEndedIterator<Item = (ServerId, &Server)> {
         self.iter().filter(|(_, server)| matches!(server.state, ServerState::Starting | ServerState::Ready))
     }

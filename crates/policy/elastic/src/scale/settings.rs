@@ -1,4 +1,4 @@
-//! What a scaler works with.
+//! Settings of a scaler.
 
 use super::ForecastSettings;
 use core::time::Duration;
@@ -27,10 +27,10 @@ impl Default for StartSettings {
     }
 }
 
-/// What is taken for latency of the whole cluster.
+/// Criteria for latency of the whole cluster.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ClusterSettings {
-    /// A server has fallen when its capacity is below this part of what it usually is: 0.7.
+    /// A server has fallen when its capacity is below this part of its usual capacity: 0.7.
     pub fallen: f64,
     /// The whole cluster has when this part of the ready servers has, but two at least: 0.5.
     pub share: f64,
@@ -44,7 +44,7 @@ impl Default for ClusterSettings {
     }
 }
 
-/// What a scaler works with. Rates are calls a second.
+/// Settings of a scaler. Rates are calls a second.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScaleSettings {
     /// Never fewer servers: 1.

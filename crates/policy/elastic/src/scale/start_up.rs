@@ -4,7 +4,7 @@ use super::StartSettings;
 use base::Instant;
 use core::time::Duration;
 
-/// Weight of the last start in what is expected of the next.
+/// Weight of the last start in the expected time of the next.
 const NEWEST: f64 = 0.25;
 
 #[derive(Debug, Clone)]

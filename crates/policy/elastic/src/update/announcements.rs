@@ -1,11 +1,11 @@
-//! What was accepted last of each server, whatever connection it came by.
+//! The last accepted update of each server, over all connections.
 
 use super::Refusal;
 use crate::estimate::Announced;
 use base::Instant;
 use std::collections::BTreeMap;
 
-/// What was accepted last of a server.
+/// The last accepted update of a server.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Announcement {
     /// The capacity.
@@ -16,7 +16,7 @@ pub struct Announcement {
     connection: u64,
 }
 
-/// What was accepted last of each server. Connections are numbered in the order in which they began.
+/// The last accepted update of each server. Connections are numbered in the order in which they began.
 #[derive(Debug, Clone)]
 pub struct Announcements<S> {
     servers: BTreeMap<S, Announcement>,
@@ -29,11 +29,11 @@ impl<S> Default for Announcements<S> {
 }
 
 impl<S: Ord> Announcements<S> {
-    /// Takes the capacity of a server from an update that came by this connection. The receiver of a connection has seen to it
-    /// that it is genuine and in order there.
+    /// Takes the capacity of a server from an update that came by this connection. The receiver of a connection has
+    /// seen to it that it is genuine and in order there.
     ///
     /// # Errors
-    /// A newer connection has brought one: what comes by the older is late, however long it was held up on its way.
+    /// A newer connection has brought an update: updates of the older connection are late.
     pub fn take(&mut self, now: Instant, connection: u64, server: S, capacity: f64) -> Result<(), Refusal> {
         let newer = self.servers.get(&server).is_some_and(|known| known.connection > connection);
         if newer {
@@ -44,7 +44,7 @@ impl<S: Ord> Announcements<S> {
         Ok(())
     }
 
-    /// What was accepted last of this server.
+    /// The last accepted update of this server.
     pub fn get(&self, server: &S) -> Option<&Announcement> {
         self.servers.get(server)
     }

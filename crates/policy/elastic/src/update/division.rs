@@ -1,27 +1,28 @@
-//! How the capacity of a server is divided among the balancers in front of it, by what each has sent the server of late.
+//! How the capacity of a server is divided among the balancers in front of it, by the recent calls of each.
+//! Each balancer would use all that it is told. So the parts of the balancers that send calls add up to the capacity:
 //!
-//! Each balancer would use all that it is told. So the parts of those that send calls are the capacity together:
+//! - **Need**: the calls that a balancer has sent in a second, and a quarter more ([`GROWTH`]), since a balancer that
+//!   is held to its part cannot show its demand. It rises at once, and falls by half in 2 s.
+//! - **Part**: needs are met as far as the capacity goes, the smaller ones first (max-min fairness): a balancer gets
+//!   what it needs, or at least an equal part. The rest is divided equally among the balancers that send calls.
+//! - **A standby balancer** needs nothing, and takes nothing from the others. It is told what their needs leave, or
+//!   an equal part if that is more, so it has room at once when it takes over. When it does, its need counts a second
+//!   later.
+//! - **A balancer that is lost** counts for 5 s more: its calls may come on, and a connection that breaks is soon
+//!   there again.
 //!
-//! - **Need**: what a balancer has sent in a second, and a quarter more ([`GROWTH`]), since one that is held to its part cannot show
-//!   what it would send. It rises at once, and falls by half in 2 s.
-//! - **Part**: needs are met as far as the capacity goes, the smaller ones first (max-min fairness): a balancer gets what it needs, or at
-//!   least an equal part. What is left is divided equally among those that send calls.
-//! - **A standby balancer** needs nothing, and takes nothing from the others. It is told what their needs leave, or an equal part if that
-//!   is more, so it has room at once when it takes over. When it does, its need counts a second later.
-//! - **A balancer that is lost** counts for 5 s more: its calls may come on, and a connection that breaks is soon there again.
-//!
-//! All that depends on how many calls the balancers say that they have sent. One that says too much gets more, but no other one less than an
-//! equal part, or than it needs.
+//! All that depends on how many calls the balancers say that they have sent. One that says too much gets more, but no
+//! other one less than an equal part, or than it needs.
 
 use base::Instant;
 use core::time::Duration;
 use std::collections::BTreeMap;
 
-/// A need is so many times what was sent.
+/// A need is the sent calls times this factor.
 const GROWTH: f64 = 1.25;
 /// A need falls by half in this time.
 const HALF_LIFE: Duration = Duration::from_secs(2);
-/// Whoever needs less, in calls a second, sends none.
+/// A balancer with a smaller need, in calls a second, counts as one without calls.
 const NONE: f64 = 0.05;
 /// A balancer that was not heard for so long is gone.
 const LOST: Duration = Duration::from_secs(5);
@@ -35,7 +36,7 @@ struct Balancer {
     need: f64,
 }
 
-/// What balancers need of the capacity of a server. `B` names a balancer.
+/// The needs of balancers for the capacity of a server. `B` names a balancer.
 #[derive(Debug, Clone)]
 pub struct Division<B> {
     balancers: BTreeMap<B, Balancer>,
@@ -63,7 +64,7 @@ impl<B: Ord + Copy> Division<B> {
         *known = Balancer { heard: now.max(known.heard), sent, need: if need < NONE { 0.0 } else { need } };
     }
 
-    /// What a balancer is told of this capacity.
+    /// The part of this capacity that a balancer is told.
     pub fn part(&mut self, now: Instant, balancer: B, capacity: f64) -> f64 {
         self.balancers.retain(|_, known| now.saturating_since(known.heard) < LOST);
         let own = self.balancers.get(&balancer).map_or(0.0, |known| known.need);

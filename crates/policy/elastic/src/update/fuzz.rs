@@ -6,12 +6,13 @@ use base::Instant;
 use core::time::Duration;
 use std::collections::BTreeMap;
 
-/// What both ends have in all runs.
+/// The key and nonce of both ends in all runs.
 const KEY: [u8; 16] = *b"0123456789abcdef";
 /// Updates that each sender makes at most.
 const UPDATES: usize = 64;
 
-/// Reads `data` as what senders send, and what somebody does with it who has all lines of all connections but not the key.
+/// Reads `data` as the lines of senders, and as the actions of an attacker who has all lines of all connections but
+/// not the key.
 ///
 /// # Panics
 /// When an update is accepted that was not the next one of its connection.
@@ -25,14 +26,14 @@ pub fn updates(data: &[u8]) {
     let _ = core::str::from_utf8(data).map(str::parse::<Server>);
 }
 
-/// What was accepted, and what was refused.
+/// Accepted and refused updates.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Outcome {
     accepted: usize,
     refused: BTreeMap<Refusal, usize>,
 }
 
-/// A connection with both ends, and what has passed.
+/// A connection with both ends, and its traffic so far.
 struct Connection {
     sender: Sender,
     receiver: Receiver,

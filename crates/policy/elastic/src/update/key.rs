@@ -3,10 +3,10 @@
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 
-/// Bytes of a code: those of SHA-256.
+/// Bytes of a code, the output of SHA-256.
 pub(super) const CODE_BYTES: usize = 32;
 
-/// What both ends have, and nobody else. Never printed.
+/// The shared secret of both ends. Never printed.
 #[derive(Clone)]
 pub struct Key(Hmac<Sha256>);
 

@@ -5,7 +5,7 @@ use super::Refusal;
 /// Bytes of the longest line, its end included. The longest update has 368.
 pub const LINE_MAX: usize = 512;
 
-/// What has come of a connection and is not read yet.
+/// The received bytes of a connection that are not read yet.
 ///
 /// In this order: [`room`](Self::room), [`filled`](Self::filled), then [`next`](Self::next) until there is no more.
 #[derive(Debug, Clone)]
@@ -22,7 +22,7 @@ impl Default for Lines {
 }
 
 impl Lines {
-    /// Where to put what comes next; empty once a line is too long.
+    /// Buffer for the next bytes; empty once a line is too long.
     pub fn room(&mut self) -> &mut [u8] {
         self.bytes.copy_within(self.start..self.end, 0);
         (self.start, self.end) = (0, self.end - self.start);

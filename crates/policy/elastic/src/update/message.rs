@@ -12,14 +12,14 @@ pub const NONCE_BYTES: usize = 16;
 /// The largest capacity that an update can have, in calls a second.
 pub const CAPACITY_MAX: f64 = 999_999_999.0;
 
-/// What a greeting begins with.
+/// The beginning of a greeting.
 pub(super) const PROTOCOL: &str = "sarabande-capacity";
 /// Letters of the longest name of a host, and some for a port.
 const NAME_MAX: usize = 261;
 /// Port of SIP where an address names none (RFC 3261 section 19.1.2).
 const SIP_PORT: u16 = 5060;
 
-/// A server, as whoever measures it names it.
+/// A server, as its monitor names it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Server {
     /// By an address at which it takes requests.
@@ -28,7 +28,7 @@ pub enum Server {
     Name(String),
 }
 
-/// What is neither an address nor a name.
+/// Text that is neither an address nor a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NotAServer;
 
@@ -69,14 +69,14 @@ pub(super) fn greeting(nonce: [u8; NONCE_BYTES]) -> String {
     format!("{PROTOCOL} {VERSION} {}", hex(&nonce))
 }
 
-/// What of an update the code is over.
+/// The part of an update that the code authenticates.
 pub(super) fn update(number: u64, server: &Server, capacity: f64) -> String {
     // Neither what is no number nor a zero with a sign has a text that is read.
     let capacity = if capacity > 0.0 { capacity.min(CAPACITY_MAX) } else { 0.0 };
     format!("UPDATE {number} {server} {capacity:.3}")
 }
 
-/// Number, server and capacity of an update without its code; none of what [`update`] would not write.
+/// Number, server and capacity of an update without its code; `None` for text that [`update`] would not write.
 pub(super) fn read_update(text: &str) -> Option<(u64, Server, f64)> {
     let mut words = text.split(' ');
     let (verb, number, server, capacity) = (words.next()?, words.next()?, words.next()?, words.next()?);

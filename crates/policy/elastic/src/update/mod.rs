@@ -1,5 +1,5 @@
-//! Updates of capacity, from what measures a server to the queue in front: lines of text over TCP, authenticated by a shared
-//! key. `docs/elastic.md` has the protocol.
+//! Updates of capacity, from the monitor of a server to the queue in front: lines of text over TCP, authenticated by
+//! a shared key. `docs/elastic.md` has the protocol.
 //!
 //! ```text
 //! receiver  sarabande-capacity 2 NONCE                        once: version, and a random challenge
@@ -7,19 +7,19 @@
 //! receiver  OK NUMBER SENT    or    ERROR REASON, and the connection is closed
 //! ```
 //!
-//! CODE is HMAC-SHA256 (RFC 2104) with the key, over the greeting and the line before it. Hence an update that is accepted
-//! was made by somebody who has the key, for this connection and this place in it: one that was altered, repeated, left out,
-//! moved, or seen on another connection is refused. Neither side keeps anything beyond the connection, so each may be
-//! restarted at any time; only [`Announcements`] knows of several connections, so that what hangs in an old one does not
-//! replace what a newer one has brought.
+//! CODE is HMAC-SHA256 (RFC 2104) with the key, over the greeting and the line before it. Hence an update that is
+//! accepted was made by a holder of the key, for this connection and this place in it: one that was altered,
+//! repeated, left out, moved, or seen on another connection is refused. Neither side keeps anything beyond the
+//! connection, so each may be restarted at any time; only [`Announcements`] knows of several connections, so that a
+//! delayed update of an old connection does not replace that of a newer one.
 //!
 //! Pure: the nonce is an argument, reading and writing is done outside.
 //!
 //! - [`Lines`]: bytes to lines, bounded,
 //! - [`Receiver`], [`Sender`]: the two ends of a connection,
-//! - [`Announcements`]: what was accepted last of each server,
+//! - [`Announcements`]: the last accepted update of each server,
 //! - [`Division`]: which part of a capacity each of several receivers is told,
-//! - [`Key`], [`Server`], [`Refusal`]: what they work with.
+//! - [`Key`], [`Server`], [`Refusal`]: values that these work with.
 
 mod announcements;
 mod division;

@@ -55,7 +55,7 @@ impl Receiver {
         Ok(update)
     }
 
-    /// The code first: what it is over is looked at only where it is right.
+    /// The code is checked first: the rest of an update is read only where the code is right.
     fn read(&self, line: &[u8]) -> Result<Update, Refusal> {
         let text = core::str::from_utf8(line).map_err(|_| Refusal::Malformed)?;
         let (update, code) = text.rsplit_once(' ').ok_or(Refusal::Malformed)?;

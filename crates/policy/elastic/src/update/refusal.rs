@@ -1,6 +1,6 @@
 //! Why an update is not accepted.
 
-/// Why an update is not accepted. Whoever does not have the key hears the first three alone, and learns nothing from them.
+/// Why an update is not accepted. A sender without the key gets only the first three, and learns nothing from them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Refusal {
     /// The line is longer than any update.

@@ -7,7 +7,7 @@ use core::fmt;
 /// Why a connection is of no use to the sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SendError {
-    /// What answers there takes no updates.
+    /// The peer answers, but takes no updates.
     NoReceiver,
     /// It speaks another version.
     OtherVersion,
