@@ -1,4 +1,4 @@
-//! What a configuration names outside itself: files, directories and URLs. No server is asked: it may be one that only the
+//! Files, directories and URLs that a configuration names. No server is asked: it may be one that only the
 //! machine reaches that the file is for.
 
 use crate::key;
@@ -27,7 +27,7 @@ pub fn check(config: &Config, path: &Path) -> Vec<String> {
     problems
 }
 
-/// What is wrong with a file of users, whatever else is.
+/// The faults of a file of users.
 pub fn check_users(file: &Path) -> Option<String> {
     UserFile::read(file).err().map(|error| format!("[registrar] users: {error}"))
 }
@@ -143,7 +143,7 @@ fn of_file(file: &Path) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// What is said of a registrar with more of its table, and of records.
+    /// The reports about a registrar with more of its table, and about records.
     fn said(registrar: &str, records: &str) -> Vec<String> {
         let directory = env::temp_dir();
         let text = format!(
@@ -213,7 +213,7 @@ mod tests {
         one("users = \"/sarabande/is/not/there\"", fine, "[registrar] users: ");
     }
 
-    /// What is said of a pool with these members and more of its table.
+    /// The reports about a pool with these members and more of its table.
     fn said_of_pool(members: &str, more: &str) -> Vec<String> {
         let text = format!(
             "[listen]\nudp = [\"127.0.0.1:5060\"]\n[token]\nkey = \"000102030405060708090a0b0c0d0e0f\"\n\

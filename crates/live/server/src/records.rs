@@ -1,4 +1,4 @@
-//! Call detail records: what is written of each call, and where it goes.
+//! Call detail records: their text, and where it goes.
 
 use crate::clock::Clock;
 use crate::state;
@@ -32,7 +32,7 @@ struct Inner {
     /// Lines that could not be written.
     backlog: Vec<u8>,
     counts: RecordCounts,
-    /// What was said of the database.
+    /// The last report about the database.
     told: RecordDatabaseStatus,
 }
 
@@ -55,12 +55,12 @@ impl Sink {
     }
 }
 
-/// What became of the records.
+/// Counts of records.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct RecordCounts {
     /// Records so far.
     pub(crate) written: u64,
-    /// Of those, thrown away since there was no room for so long.
+    /// Records thrown away since there was no room for too long.
     pub(crate) lost: u64,
     /// Records that the database refuses.
     pub(crate) refused: u64,
@@ -71,11 +71,11 @@ pub(crate) struct RecordCounts {
 }
 
 impl Records {
-    /// Opens where they go. `path` is the configuration's own, beside which they wait for a database. What waits to be written to
-    /// where they went `before` is written there.
+    /// Opens where they go. `path` is the configuration's own, beside which they wait for a database. What waits to
+    /// be written to where they went `before` is written there.
     ///
     /// # Errors
-    /// What cannot be opened, and why.
+    /// Names the file or URL that cannot be opened, and why.
     pub(crate) fn start(
         config: &CallsConfig,
         path: Option<&Path>,
@@ -112,7 +112,7 @@ impl Records {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes records of `now`. What cannot be written waits, in memory, until it can.
+    /// Writes records of `now`. Records that cannot be written wait in memory.
     pub(crate) fn write(&self, records: &[CallRecord], now: Instant) {
         if !self.is_written {
             self.lock().counts.written += records.len() as u64;
@@ -143,7 +143,7 @@ impl Records {
         (first(last.unwrap_or_default())..).take(count)
     }
 
-    /// Tries again to write what waits, and says what has become of the database.
+    /// Tries again to write waiting records, and reports the state of the database.
     pub(crate) fn retry(&self) {
         let mut inner = self.lock();
         inner.empty();
@@ -167,7 +167,7 @@ impl Records {
         }
     }
 
-    /// What became of the records so far.
+    /// Counts of the records so far.
     pub(crate) fn counts(&self) -> RecordCounts {
         let inner = self.lock();
         let mut counts = RecordCounts { waiting: inner.backlog.len(), ..inner.counts.clone() };

@@ -1,4 +1,4 @@
-//! What an operator asks of the bindings of a user, and removes from them: by the same steps as a REGISTER.
+//! Look-up and removal of a user's bindings by an operator, by the same steps as a REGISTER.
 
 use crate::stores::{OnAnswer, Stores};
 use base::UnixTime;
@@ -19,12 +19,12 @@ pub(crate) struct Home {
     pub(crate) registrar: Registrar,
 }
 
-/// The contacts of a user, those first that are tried first.
+/// The contacts of a user, in the order in which they are tried.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Contacts {
-    /// Those that there are, after what was removed.
+    /// The remaining contacts, after a removal.
     pub there: Vec<Binding>,
-    /// Those that were removed just now.
+    /// The contacts that were removed just now.
     pub removed: Vec<Binding>,
     /// When that was so, by the clock of the store's answer.
     pub date: UnixTime,
@@ -85,7 +85,7 @@ impl Home {
         }
     }
 
-    /// Removes this contact, or all. What is not there needs no removal.
+    /// Removes this contact, or all. An absent contact is no error.
     pub(crate) async fn remove(&self, aor: Aor, contact: Option<&[u8]>) -> Result<Contacts, ContactsError> {
         let (mut registration, mut step) = Registration::begin(Register::removal(aor, contact));
         let mut found = Contacts { there: Vec::new(), removed: Vec::new(), date: UnixTime::default() };
@@ -136,7 +136,7 @@ impl Home {
     }
 }
 
-/// A bug: answers are to what was asked.
+/// A bug: the answer fits no question.
 fn other_answer() -> ContactsError {
     ContactsError::Store("the store has answered something else".to_owned())
 }

@@ -1,9 +1,11 @@
-//! Where a process keeps what has to outlive it: keys, the clock of the tokens, bindings, the socket for a successor.
+//! Where a process keeps state that has to outlive it: keys, the clock of the tokens, bindings, the socket for a
+//! successor.
 
 use std::env;
 use std::path::{Path, PathBuf};
 
-/// What systemd sets where a unit has `StateDirectory` (systemd.exec(5)): directories, a colon between two.
+/// The variable that systemd sets where a unit has `StateDirectory` (systemd.exec(5)): directories, a colon between
+/// two.
 const VARIABLE: &str = "STATE_DIRECTORY";
 
 /// The directory of the unit that comes with this program, for commands that are run by hand.

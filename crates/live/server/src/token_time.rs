@@ -17,7 +17,7 @@ fn beside(path: &Path) -> PathBuf {
     state::place(path, "clock")
 }
 
-/// What is in the file.
+/// The content of the file.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct Kept {
     /// Which boot of the machine the seconds are counted from.
@@ -42,7 +42,7 @@ pub(crate) struct TokenTime {
 }
 
 impl TokenTime {
-    /// Goes on with what was kept beside the configuration at `path`.
+    /// Goes on with the time kept beside the configuration at `path`.
     pub(crate) fn start(path: Option<&Path>, lifetime: Duration) -> Self {
         let file = path.map(beside);
         let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
@@ -86,7 +86,7 @@ impl TokenTime {
         }
     }
 
-    /// Keeps the time. A slow disk holds nobody up.
+    /// Stores the time, on a thread of its own: a slow disk holds up no traffic.
     pub(crate) fn keep(&mut self) {
         let Some(file) = self.file.clone() else { return };
         self.kept = Clock::reading().up;
@@ -136,7 +136,7 @@ fn tell(change: Option<ClockChange>, lifetime: Duration) {
     }
 }
 
-/// What was kept; `None` where there is nothing of use.
+/// The kept time; `None` where there is none of use.
 fn read(file: &Path) -> Option<Kept> {
     let text = std::fs::read(file).ok()?;
     let kept: Result<Kept, _> = serde_json::from_slice(&text);

@@ -1,9 +1,9 @@
-//! Call agents on real sockets: what `sarabande load` and the demo are made of.
+//! Call agents on real sockets, for `sarabande load` and the demo.
 //!
-//! The agents themselves are pure ([`load::Caller`], [`load::Answerer`]). Here each gets a thread, a socket of its own
-//! and the real clock:
+//! The agents themselves are pure ([`load::Caller`], [`load::Answerer`]). Here each gets a thread, a socket of its
+//! own and the real clock:
 //!
-//! - [`bind`] a socket, so that its address is known to whoever writes the agent's configuration,
+//! - [`bind`] a socket, so that its address can stand in the agent's configuration,
 //! - [`start_caller`] or [`start_answerer`],
 //! - read [`Running::snapshot`] as often as you like: the thread leaves a copy of its results several times a second,
 //!   never per message, so that watching it costs what it measures next to nothing,
@@ -19,9 +19,9 @@ pub use running::{Running, Snapshot, bind, start_answerer, start_caller};
 use base::{Instant, Outbox};
 use load::{AgentEvent, AgentInput, Answerer, AnswererResults, CallResults, Caller};
 
-/// What the two kinds of agents have in common.
+/// The common interface of both kinds of agents.
 pub(crate) trait Agent: Send + 'static {
-    /// What it counts.
+    /// Its counts.
     type Results: Clone + Default + Send + 'static;
 
     fn handle(&mut self, now: Instant, input: AgentInput<'_>, out: &mut Outbox<AgentEvent>);

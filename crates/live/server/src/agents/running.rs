@@ -18,10 +18,10 @@ use std::thread::JoinHandle;
 /// none.
 const RECEIVE_BUFFER: usize = 4 << 20;
 
-/// What an agent did until some moment.
+/// Results of an agent up to some moment.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot<R> {
-    /// What it measured and counted.
+    /// Its measurements and counts.
     pub results: R,
     /// Call-IDs that met a wrong server: the first few.
     pub wrong_call_ids: Vec<Box<str>>,
@@ -37,7 +37,7 @@ pub struct Snapshot<R> {
     pub unreachable: u64,
 }
 
-/// What the agent's thread and its owner have in common.
+/// State shared between the agent's thread and its owner.
 pub(super) struct Shared<R> {
     snapshot: Mutex<Snapshot<R>>,
     pub(super) stop: AtomicBool,
@@ -116,7 +116,7 @@ impl<R: Clone> Running<R> {
         self.address
     }
 
-    /// What it did until now, or a moment ago.
+    /// Its results until now, or a moment ago.
     pub fn snapshot(&self) -> Snapshot<R> {
         self.shared.snapshot.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -135,7 +135,7 @@ impl<R: Clone> Running<R> {
     /// Ends it at once, and closes its socket. Calls in progress stay as they are, without a BYE.
     ///
     /// # Errors
-    /// What its socket failed with.
+    /// The error of its socket.
     pub fn stop(mut self) -> io::Result<Snapshot<R>> {
         self.end()?;
         Ok(self.snapshot())

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// How often the results are copied for whoever watches. The histograms make a copy of some 600 KB, which takes about
+/// How often the results are copied for readers. The histograms make a copy of some 600 KB, which takes about
 /// 100 us: at this interval a delay to one datagram in 2,500.
 const PUBLISH_EVERY: Duration = Duration::from_millis(250);
 
@@ -100,7 +100,7 @@ impl<A: Agent> Driver<A> {
         Ok(())
     }
 
-    /// Sleeps until there is something to do; says what the socket has.
+    /// Sleeps until there is something to do; returns the readiness of the socket.
     fn wait(&mut self) -> PollFlags {
         let waker = &self.shared.waker;
         waker.going_to_sleep();

@@ -1,4 +1,4 @@
-//! When to sleep and when to keep watch, so that what is due is done to some microseconds.
+//! When to sleep and when to poll, so that timers are met to some microseconds.
 
 use base::Instant;
 use core::time::Duration;

@@ -1,4 +1,4 @@
-//! What has come over the connections, as numbers.
+//! Counts of connections and updates.
 
 use elastic::update::Refusal;
 use std::sync::atomic::{AtomicU64, Ordering};

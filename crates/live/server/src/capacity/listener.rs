@@ -17,7 +17,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinHandle, JoinSet};
 
-/// What connections may take.
+/// Limits of connections.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     /// Most connections at a time: a monitor of each server of a large cluster.
@@ -39,7 +39,7 @@ const OFFERS: usize = 64;
 /// Wait after the system has refused a connection or an address, so that this is not tried all the time.
 const BREATH: Duration = Duration::from_millis(100);
 
-/// What the control task has of updates, whoever listens for them.
+/// The control task's ends of the channels for updates.
 pub(crate) struct Intake {
     offers: (mpsc::Sender<Offer>, mpsc::Receiver<Offer>),
     counts: Arc<Counts>,
@@ -70,7 +70,7 @@ impl Intake {
 /// A listener at work; ends when dropped.
 pub(crate) struct Listening {
     address: SocketAddr,
-    /// What may change while it goes on.
+    /// Settings that may change while it runs.
     terms: watch::Sender<CapacityConfig>,
     task: JoinHandle<()>,
 }
@@ -116,7 +116,7 @@ impl Drop for Listening {
 /// Opens a listener.
 ///
 /// # Errors
-/// Says where, why, and what helps; the kind is the system's.
+/// Names the address, the reason and the remedy; the kind is the system's.
 pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     let listener = std::net::TcpListener::bind(address).and_then(|listener| {
         listener.set_nonblocking(true)?;

@@ -29,11 +29,11 @@ pub(crate) struct Offer {
     /// Whose it is.
     pub(crate) peer: SocketAddr,
     pub(crate) update: Update,
-    /// What becomes of it: how many calls its server was sent from here so far.
+    /// The answer: how many calls this process has sent the server so far.
     pub(crate) reply: oneshot::Sender<Result<u64, Refusal>>,
 }
 
-/// What the control task tells of `[capacity]`.
+/// The report of the control task about `[capacity]`.
 #[derive(Clone, Debug)]
 pub(crate) struct CapacityReport {
     pub(crate) counts: CapacityCounts,
@@ -49,7 +49,7 @@ pub(crate) struct AnnouncedCapacity {
     pub(crate) member: SocketAddr,
     /// Calls a second.
     pub(crate) capacity: f64,
-    /// What is left of it since updates stay out.
+    /// The effective capacity, less once updates stay out.
     pub(crate) now: f64,
     pub(crate) age: Duration,
 }

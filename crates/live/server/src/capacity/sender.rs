@@ -35,7 +35,7 @@ pub(super) struct Times {
     pub(super) patience: Duration,
     /// The first wait after a failure; each next one is twice as long.
     pub(super) back_off: Duration,
-    /// The longest: what was told last is to hold until then (`SilenceSettings::validity`).
+    /// The longest: the last update is to hold until then (`SilenceSettings::validity`).
     pub(super) back_off_max: Duration,
     /// The longest after a refusal, which an operator has to mend: each is a line in the balancer's log.
     pub(super) refused_max: Duration,
@@ -61,7 +61,7 @@ struct Current {
     until: Instant,
 }
 
-/// What is told at any time; nobody is told any more once it is dropped.
+/// The capacity to announce. Once it is dropped, announcements end.
 #[derive(Debug)]
 pub(crate) struct Telling {
     current: watch::Sender<Option<Current>>,
@@ -103,13 +103,13 @@ enum Failure {
 }
 
 impl Failure {
-    /// Whether the balancer is there, and does not want what it is told.
+    /// Whether the balancer is there, and refuses the updates.
     fn is_refusal(&self) -> bool {
         matches!(self, Self::NotGreeted | Self::Protocol(_) | Self::UnknownServer(_))
     }
 }
 
-/// What people were told of a balancer.
+/// The last log entry about a balancer.
 #[derive(Default)]
 struct Told {
     /// That it is not told the capacity, and not yet that it is again.
@@ -178,7 +178,7 @@ impl Telling {
 
 /// The task of a balancer.
 struct Reporter {
-    /// Among those that are told.
+    /// Whether the balancer is among those that get updates.
     index: usize,
     division: Arc<Mutex<Division<usize>>>,
     /// When the time of the division begins.
@@ -190,7 +190,7 @@ struct Reporter {
 }
 
 impl Reporter {
-    /// Tells until there is nobody who measures.
+    /// Sends updates until the monitor has ended.
     async fn run(mut self) {
         let name = self.target.name.clone();
         let mut wait = self.times.back_off;

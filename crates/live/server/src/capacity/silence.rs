@@ -22,7 +22,7 @@ impl fmt::Display for SilentMonitor {
     }
 }
 
-/// What has changed since the last look.
+/// Changes since the last look.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Changes {
     /// Nothing has come of these for too long.
@@ -31,7 +31,7 @@ pub(crate) struct Changes {
     pub(crate) heard: Vec<SocketAddr>,
 }
 
-/// Who is waited for.
+/// A member whose monitor is waited for.
 struct Awaited {
     since: Instant,
     silent: Option<SilentMonitor>,
@@ -73,7 +73,7 @@ impl Monitors {
         changes
     }
 
-    /// Those without word, as the last look has found them.
+    /// Members without updates at the last look.
     pub(crate) fn silent(&self) -> impl Iterator<Item = SilentMonitor> {
         self.0.values().filter_map(|awaited| awaited.silent)
     }

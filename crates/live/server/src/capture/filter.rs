@@ -1,8 +1,10 @@
-//! The kernel's filter of a capture, in classic BPF (`linux/filter.h`): what is not for or from the server is not copied.
+//! The kernel's filter of a capture, in classic BPF (`linux/filter.h`): only packets to or from the server are
+//! copied.
 //!
-//! What passes is IPv4 and IPv6 to or from one of the server's addresses, UDP and TCP of its ports or of a port that next hops
-//! have. Fragments after the first have no ports, and pass by address. So do packets whose VLAN tag the network card has left in,
-//! and IPv6 with other extensions, both of which are rare. A packet that leaves by loopback comes back in, and passes then.
+//! What passes is IPv4 and IPv6 to or from one of the server's addresses, UDP and TCP of its ports or of a port that
+//! next hops have. Fragments after the first have no ports, and pass by address. So do packets whose VLAN tag the
+//! network card has left in, and IPv6 with other extensions, both of which are rare. A packet that leaves by loopback
+//! comes back in, and passes then.
 
 use socket2::SockFilter;
 use std::collections::BTreeSet;
@@ -11,7 +13,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 /// Different addresses, and ports, that a filter has room for: what the kernel grants a program for, by far.
 pub(super) const MOST: usize = 32;
 
-/// What passes is taken whole.
+/// Packets that pass are copied whole.
 const WHOLE: u32 = 1 << 18;
 
 /// One instruction: code, what to skip if true and if false, operand.
@@ -38,7 +40,7 @@ mod code {
     pub(super) const RETURN: u16 = 0x06;
 }
 
-/// What is known of a packet beside its bytes: offsets from `SKF_AD_OFF`.
+/// Ancillary data of a packet: offsets from `SKF_AD_OFF`.
 mod ancillary {
     const OFF: u32 = (-0x1000_i32).cast_unsigned();
     pub(super) const PROTOCOL: u32 = OFF;
@@ -88,7 +90,7 @@ impl Program {
         self.land(over);
     }
 
-    /// The jump at `from` goes to what comes next.
+    /// The jump at `from` goes to the next instruction.
     fn land(&mut self, from: usize) {
         self.0[from].k = (self.0.len() - from - 1) as u32;
     }
@@ -116,7 +118,7 @@ impl Program {
     }
 }
 
-/// Lets pass what belongs to a server at these addresses, whose next hops may have one of these ports.
+/// Lets pass packets of a server at these addresses, whose next hops may have one of these ports.
 pub(super) fn filter(servers: &[SocketAddr], next_ports: &[u16]) -> Vec<SockFilter> {
     let steps = steps(servers, next_ports);
     steps.into_iter().map(|Step { code, jt, jf, k }| SockFilter::new(code, jt, jf, k)).collect()

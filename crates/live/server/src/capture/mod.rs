@@ -1,6 +1,6 @@
 //! Messages of a server on this host as they pass its interfaces, whatever program it is.
 //!
-//! - `filter`: what the kernel hands over,
+//! - `filter`: the packets that the kernel hands over,
 //! - `own`: where a server listens.
 
 mod filter;

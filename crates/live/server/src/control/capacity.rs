@@ -1,4 +1,4 @@
-//! Capacities that monitors announce: who listens for them, and what becomes of each.
+//! Capacities that monitors announce: the listener, and the use of each update.
 
 use super::Control;
 use crate::capacity::{
@@ -14,7 +14,7 @@ use node::CapacitySource;
 use std::net::SocketAddr;
 use tokio::net::TcpListener;
 
-/// What the control task has of capacities.
+/// The capacities at the control task.
 #[derive(Default)]
 pub(super) struct Capacities {
     pub(super) intake: Intake,
@@ -105,7 +105,7 @@ impl Control {
         self.capacity.announced.retain(|address| members.iter().any(|member| member.address == *address));
     }
 
-    /// Whether any pool goes by what monitors say.
+    /// Whether any pool uses the capacities of monitors.
     pub(super) fn has_monitors(&self) -> bool {
         self.config.pools.iter().any(is_monitored)
     }
@@ -162,7 +162,7 @@ impl Control {
     }
 }
 
-/// Whether monitors say what the members of a pool can take.
+/// Whether the members of a pool have their capacity from monitors.
 fn is_monitored(pool: &PoolConfig) -> bool {
     pool.queue.as_ref().is_some_and(|queue| queue.source == CapacitySource::Announced)
 }

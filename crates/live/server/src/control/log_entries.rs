@@ -1,4 +1,4 @@
-//! Writes to the log what the control plane has to say.
+//! Writes the log entries of the control plane.
 
 use ::control::{Drainer, LogEntry, MemberEvent};
 use std::net::SocketAddr;

@@ -1,10 +1,10 @@
-//! What the server can take, from the windows that the monitor closes.
+//! The capacity of the server, from the windows that the monitor closes.
 
 use base::Instant;
 use elastic::estimate::{Estimator, Settings, Window};
 use monitor::Report;
 
-/// What the server can take, estimated window by window.
+/// The capacity of the server, estimated window by window.
 #[derive(Debug)]
 pub struct CapacityEstimate {
     settings: Settings,
@@ -13,12 +13,12 @@ pub struct CapacityEstimate {
     has_measured: bool,
 }
 
-/// A window that is over, and what the server can take since.
+/// A closed window, and the capacity of the server since.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Estimated {
-    /// What was measured.
+    /// The measurements.
     pub report: Report,
-    /// Calls a second; `None` where nobody wants to know.
+    /// Calls a second; `None` without an estimator.
     pub capacity: Option<f64>,
 }
 

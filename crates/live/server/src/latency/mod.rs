@@ -34,7 +34,7 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle as Task;
 
-/// Windows that may wait for whoever reads the reports; more are not kept for him.
+/// Windows that may wait for the reader of the reports; more are not kept.
 const REPORTS: usize = 1024;
 /// Room for HEP packets that are not yet read, in bytes.
 const HEP_BUFFER: usize = 16 << 20;
@@ -48,7 +48,7 @@ pub enum Source {
     Hep(SocketAddr),
 }
 
-/// What is to be done beside the measuring.
+/// Options of a monitor.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Ports of next hops to which the server opens connections.
@@ -57,7 +57,7 @@ pub struct Options {
     pub write: Option<PathBuf>,
     /// Answers HTTP here.
     pub listen: Option<SocketAddr>,
-    /// Estimates with these settings what the server can take.
+    /// Estimates the capacity of the server with these settings.
     pub estimate: Option<elastic::estimate::Settings>,
     /// Tells balancers of it.
     pub reporting: Option<Reporting>,
@@ -109,7 +109,7 @@ pub struct Running {
     http: Option<SocketAddr>,
 }
 
-/// What the thread and its owner have in common.
+/// State shared between the thread and its owner.
 struct Control {
     stop: AtomicBool,
     waker: Waker,
@@ -118,7 +118,7 @@ struct Control {
 /// Starts to measure. To be called on a Tokio runtime.
 ///
 /// # Errors
-/// Something cannot be opened; the error says what, and what helps.
+/// Something cannot be opened; the error names it, and the remedy.
 pub async fn start(source: Source, settings: Settings, options: Options) -> Result<Running, LatencyError> {
     let servers = settings.servers.addresses();
     if servers.len() > capture::SERVERS_MAX {
@@ -193,7 +193,7 @@ impl Running {
         self.reports.recv().await
     }
 
-    /// Ends it; what was measured since the last window is a last one, for [`report`](Self::report).
+    /// Ends it; the measurements since the last window are a last window, for [`report`](Self::report).
     pub fn end(&self) {
         self.control.stop.store(true, Ordering::Release);
         self.control.waker.wake();

@@ -137,7 +137,7 @@ impl Watcher {
         waker.awake();
     }
 
-    /// Takes what there is, at most so many batches; returns how many there were.
+    /// Reads at most so many batches; returns how many there were.
     fn drain(
         &mut self,
         most: usize,

@@ -14,7 +14,7 @@ pub struct WindowView {
     pub start: String,
     /// When it ended.
     pub end: String,
-    /// What was measured in it; `null` without anything.
+    /// The measurements in it; `null` without any.
     pub latency_ms: Option<LatencyView>,
     /// Calls a second that the server can take since; missing where that is not estimated.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -23,7 +23,7 @@ pub struct WindowView {
     pub late: bool,
     /// Requests that wait at its end.
     pub waiting: usize,
-    /// What happened in it.
+    /// Counts of events in it.
     #[serde(flatten)]
     pub counts: BTreeMap<&'static str, u64>,
 }
@@ -47,7 +47,7 @@ pub struct LatencyView {
     pub max: f64,
 }
 
-/// What `GET /api/windows` answers.
+/// The answer to `GET /api/windows`.
 #[derive(Clone, Debug, Serialize)]
 pub struct WindowsView {
     /// The addresses of the server that is measured.
@@ -56,7 +56,7 @@ pub struct WindowsView {
     pub pairing: String,
     /// How long a window lasts.
     pub window_seconds: f64,
-    /// What has happened since the start.
+    /// Counts since the start.
     pub totals: BTreeMap<&'static str, u64>,
     /// The last windows, the oldest first.
     pub windows: Vec<WindowView>,

@@ -1,4 +1,4 @@
-//! At most so many lines a second of one kind: whoever can cause a line must not be able to fill the disk.
+//! At most so many lines a second of one kind: a peer that can cause a line must not be able to fill the disk.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,7 +21,7 @@ const TARGET: &str = "server::log::limit";
 /// Kinds that are told apart; the words of a line may be of a stranger.
 const KINDS_MOST: usize = 1_024;
 
-/// Lets lines through, and counts those that are too many. A kind is a place in the program and what is said there: one
+/// Lets lines through, and counts the suppressed ones. A kind is a place in the program and what is said there: one
 /// place may tell of many causes.
 #[derive(Clone, Default)]
 pub(super) struct Limit {

@@ -59,7 +59,7 @@ pub fn start(settings: &Log) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits until what was logged so far is written, but no longer than `patience`.
+/// Waits until all lines logged so far are written, but no longer than `patience`.
 pub fn flush(patience: Duration) {
     if let Some(queue) = QUEUE.get() {
         queue.flush(patience);

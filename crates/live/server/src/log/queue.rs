@@ -46,7 +46,7 @@ impl Queue {
         }
     }
 
-    /// Waits until what was pushed so far is written, but no longer than `patience`.
+    /// Waits until all lines pushed so far are written, but no longer than `patience`.
     pub(super) fn flush(&self, patience: Duration) {
         let end = Instant::now() + patience;
         let (done, is_done) = sync_channel(1);
@@ -84,7 +84,7 @@ impl<'a> MakeWriter<'a> for Queue {
     }
 }
 
-/// Standard error without the lock of [`std::io::stderr`]: whoever waits there must hold up nobody else.
+/// Standard error without the lock of [`std::io::stderr`]: a thread that waits there must not hold up the others.
 pub(super) struct StandardError(File);
 
 pub(super) fn standard_error() -> io::Result<StandardError> {
@@ -119,7 +119,7 @@ pub(super) fn start(out: impl Write + Send + 'static, limit: Limit) -> io::Resul
     Ok(queue)
 }
 
-/// Writes the lines, and keeps account of those that it could not write.
+/// Writes the lines, and counts the lines that it could not write.
 struct Scribe<W> {
     out: W,
     /// The last thing written is the beginning of a line without its end.
@@ -127,7 +127,7 @@ struct Scribe<W> {
     /// The last line could be written.
     works: bool,
     lost: Arc<AtomicU64>,
-    /// Of the lost lines, those that a line has told of.
+    /// Lost lines that a later line has reported.
     told: u64,
 }
 
@@ -159,7 +159,7 @@ impl<W: Write> Scribe<W> {
         }
     }
 
-    /// Says what was lost, once writing works again.
+    /// Reports the number of lost lines, once writing works again.
     fn tell(&mut self) {
         let lost = self.lost.load(Ordering::Relaxed);
         if self.works && lost > self.told {

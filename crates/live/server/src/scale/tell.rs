@@ -1,4 +1,4 @@
-//! Tells people what has been decided about servers.
+//! Writes decisions about servers to the log.
 
 use control::scale::{News, PoolView};
 use elastic::scale::Decision;

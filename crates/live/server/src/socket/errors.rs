@@ -1,4 +1,4 @@
-//! What ICMP said about datagrams sent earlier (RFC 1122 §4.1.3.3, RFC 4443 §2.4).
+//! ICMP errors about datagrams sent earlier (RFC 1122 §4.1.3.3, RFC 4443 §2.4).
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ use super::{BATCH, UdpSocket};
 #[repr(C, align(8))]
 struct Control([u8; 128]);
 
-/// What is kept of a datagram that failed: its first header lines. ICMP sends back some hundred bytes at most.
+/// The kept part of a datagram that failed: its first header lines. ICMP sends back some hundred bytes at most.
 const QUOTED: usize = 1024;
 
 /// Takes the error queue of `socket` down, at most [`BATCH`] entries a call, and passes on for each the address that

@@ -109,7 +109,7 @@ pub struct Packet<'a> {
 #[repr(C, align(8))]
 struct Control([u8; 64]);
 
-/// What a message header points to.
+/// The target of a message header.
 struct Slot {
     name: sockaddr_ll,
     control: Control,

@@ -21,7 +21,7 @@ const PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
 /// Tries of one message while network errors about others stand in its way: each failing try clears one.
 const TRIES: u32 = 3;
 
-/// What became of the messages of one [`SendBatch::send`].
+/// Outcome for the messages of one [`SendBatch::send`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SendReport {
     /// Taken by the kernel.

@@ -1,4 +1,4 @@
-//! What a message header points to: one address, converted in place, and one stretch of octets.
+//! The target of a message header: one address, converted in place, and one stretch of octets.
 
 use std::mem::offset_of;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};

@@ -30,11 +30,11 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What the successor says first; another number when the rest of the exchange changes.
+/// The first bytes of the successor; another number when the rest of the exchange changes.
 const GREETING: &[u8] = b"sarabande takeover 1\n";
 /// Longest silence of a process that is asked to hand its sockets over, or that has asked.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How often the predecessor says what it still has to do.
+/// How often the predecessor reports its remaining work.
 const PERIOD: Duration = Duration::from_millis(100);
 /// Bytes of a text in the exchange: 256 addresses, 65,535 members.
 const LONGEST: u32 = 16 << 20;
@@ -45,7 +45,8 @@ pub(crate) fn socket_paths(path: &Path) -> Vec<PathBuf> {
     state::places(path, "sock")
 }
 
-/// What the predecessor hands over. Descriptors follow: of the sets, set by set, and of the admin interface.
+/// The state that the predecessor hands over. Descriptors follow: of the sets, set by set, and of the admin
+/// interface.
 #[derive(Debug, Serialize, Deserialize)]
 struct Offer {
     /// Its process.
@@ -64,7 +65,8 @@ struct Taken {
     listeners: Vec<bool>,
 }
 
-/// What the predecessor keeps, once it reads no more. A descriptor for each thread follows, and the hashes of the calls.
+/// The calls that the predecessor keeps, once it has stopped reading. A descriptor for each thread follows, and the
+/// hashes of the calls.
 #[derive(Debug, Serialize, Deserialize)]
 struct Kept {
     /// How many threads own calls.
@@ -77,23 +79,23 @@ struct Kept {
     findings: Findings,
 }
 
-/// What the predecessor knows of the nodes, each by its number.
+/// State of the nodes at the predecessor, each by its number.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Findings {
-    /// Those that an operator has drained.
+    /// Nodes that an operator has drained.
     pub(crate) drained: Vec<u32>,
-    /// Those that the scaler of their pool has drained.
+    /// Nodes that the scaler of their pool has drained.
     #[serde(default)]
     pub(crate) drained_by_scaler: Vec<u32>,
-    /// Those that are dead.
+    /// Dead nodes.
     #[serde(default)]
     pub(crate) dead: Vec<u32>,
-    /// What members of pools with queues have shown to take: the pool's name, the node, calls a second.
+    /// Learned capacities of members of pools with queues: the pool's name, the node, calls a second.
     #[serde(default)]
     pub(crate) capacities: Vec<(String, u32, f64)>,
 }
 
-/// What the predecessor still has to do.
+/// Remaining work of the predecessor.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Remainder {
     /// Calls, or requests of a proxy that wait for their answer.
@@ -103,7 +105,7 @@ pub(crate) struct Remainder {
 }
 
 impl Remainder {
-    /// Adds what a thread has to do.
+    /// Adds the work of a thread.
     fn add(&mut self, loads: &[(NodeId, Load)]) {
         for &(NodeId(node), Load { calls, transactions, work }) in loads {
             let sum = self.nodes.entry(node).or_default();
@@ -111,7 +113,7 @@ impl Remainder {
         }
     }
 
-    /// Adds what another process has to do.
+    /// Adds the work of another process.
     fn add_all(&mut self, other: &Self) {
         self.calls += other.calls;
         self.add(&other.loads().collect::<Vec<_>>());
@@ -129,7 +131,7 @@ impl Remainder {
     }
 }
 
-/// What becomes of a process that another one takes over from.
+/// The stages of a predecessor.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Succession {
     /// The other one reads the sockets.

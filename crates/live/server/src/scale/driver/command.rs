@@ -1,4 +1,4 @@
-//! Programs start and stop servers: those of a cloud's or a hypervisor's command line.
+//! Programs that start and stop servers, such as the command line of a cloud or a hypervisor.
 
 use super::program::run;
 use super::{Answer, Driver};

@@ -63,7 +63,7 @@ impl LocalDriver {
         Ok(())
     }
 
-    /// Those that have ended although nobody asked them to.
+    /// The servers that have ended without being asked to.
     fn forget_ended(&self) {
         self.children().retain(|_, kept| {
             let Ok(Some(status)) = kept.child.try_wait() else { return true };

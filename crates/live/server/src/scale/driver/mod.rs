@@ -1,5 +1,5 @@
-//! Who starts and stops servers. Each answers in its own time, and may fail; what is asked for again may have been done already,
-//! which is no failure.
+//! Drivers, which start and stop servers. Each answers in its own time, and may fail; a repeated request may have
+//! been carried out already, which is no failure.
 
 mod command;
 mod kubernetes;
@@ -12,7 +12,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-/// An answer that takes its time. The error says what went wrong, on one line.
+/// An answer of a driver, later. The error is one line.
 pub(crate) type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, String>> + Send + 'a>>;
 
 /// Starts and stops servers.
@@ -21,7 +21,7 @@ pub(crate) trait Driver: Send + Sync {
     fn start<'a>(&'a self, server: &'a Server) -> Answer<'a, ()>;
     /// Has it run no more.
     fn stop<'a>(&'a self, server: &'a Server) -> Answer<'a, ()>;
-    /// Those that run.
+    /// The servers that run.
     fn list(&self) -> Answer<'_, Listing>;
 }
 

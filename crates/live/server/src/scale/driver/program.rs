@@ -1,4 +1,4 @@
-//! Runs a program for a server: what it is told, what is heard of it, and its end after a time.
+//! Runs a program for a server: its arguments, its output, and its end after a time.
 
 use config::CommandLine;
 use control::scale::Server;
@@ -28,7 +28,7 @@ pub(super) fn command(pool: &str, line: &CommandLine, server: Option<&Server>) -
     command
 }
 
-/// What is known of a server, by the names of [`config::PLACEHOLDERS`]. What is not known yet is empty.
+/// The properties of a server, by the names of [`config::PLACEHOLDERS`]. An unknown property is empty.
 fn known(pool: &str, server: Option<&Server>) -> Vec<(&'static str, String)> {
     let mut known = vec![("pool", pool.to_owned())];
     if let Some(server) = server {
@@ -44,7 +44,7 @@ fn known(pool: &str, server: Option<&Server>) -> Vec<(&'static str, String)> {
     known
 }
 
-/// Replaces placeholders, in one pass: what is put in is not looked at again.
+/// Replaces placeholders, in one pass: inserted text is not searched again.
 fn filled(argument: &str, known: &[(&str, String)]) -> String {
     let (mut text, mut rest) = (String::new(), argument);
     while let Some(start) = rest.find('{') {
@@ -64,7 +64,7 @@ fn filled(argument: &str, known: &[(&str, String)]) -> String {
     text + rest
 }
 
-/// Runs a program to its end. What it has printed, or why it has failed: its status, and the last line of its errors.
+/// Runs a program to its end. Returns its output, or why it has failed: its status, and the last line of its errors.
 pub(super) async fn run(
     pool: &str,
     line: &CommandLine,
@@ -129,7 +129,7 @@ fn said(errors: &Tail) -> String {
     errors.last_line().map(|line| format!(": {line}")).unwrap_or_default()
 }
 
-/// The end of what a program writes.
+/// The end of a program's output.
 pub(super) struct Tail {
     bytes: Vec<u8>,
     most: usize,
@@ -163,7 +163,7 @@ impl Tail {
         String::from_utf8_lossy(&self.bytes).into_owned()
     }
 
-    /// The last line that is not empty, without what a terminal would obey.
+    /// The last line that is not empty, without control characters.
     pub(super) fn last_line(&self) -> Option<String> {
         let text = self.text();
         let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty())?;

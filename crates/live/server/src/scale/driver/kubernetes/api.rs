@@ -34,9 +34,9 @@ pub(super) struct Api {
 /// Why there is no answer that is of use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// Somebody else has changed the same object (409): it is to be read again.
+    /// Another client has changed the same object (409): it is to be read again.
     Conflict,
-    /// What was asked for is too long ago (410).
+    /// The requested version is too old (410).
     Gone,
     /// Anything else, in words.
     Other(String),
@@ -66,12 +66,12 @@ impl Api {
         Self { authority, ca_file, token_file: config.token_file.clone(), timeout }
     }
 
-    /// What is there.
+    /// Reads an object.
     pub(super) async fn get(&self, path: &str) -> Result<Value, Refusal> {
         self.whole(Method::GET, path, None).await
     }
 
-    /// Changes what is there, by a JSON merge patch (RFC 7396).
+    /// Changes an object by a JSON merge patch (RFC 7396).
     pub(super) async fn patch(&self, path: &str, change: &Value) -> Result<Value, Refusal> {
         self.whole(Method::PATCH, path, Some(change)).await
     }

@@ -24,9 +24,9 @@ use std::time::Duration;
 use tokio::sync::watch::Receiver;
 use tokio::task::JoinHandle;
 
-/// Attempts to change the number of replicas, where somebody else changes the same object.
+/// Attempts to change the number of replicas, where another client changes the same object.
 const ATTEMPTS: usize = 5;
-/// Less than that of any pod for which nobody has set it, which is 0.
+/// Less than the cost of any pod without the annotation, which is 0.
 const LEAST_COST: &str = "-2147483647";
 
 /// Starts and stops servers by the number of replicas.
@@ -43,7 +43,7 @@ impl Drop for KubernetesDriver {
     }
 }
 
-/// What is asked where.
+/// The API server and the workload.
 struct Target {
     api: Api,
     workload: Workload,

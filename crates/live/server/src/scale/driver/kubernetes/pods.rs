@@ -1,4 +1,4 @@
-//! The pods of a workload, from a list of them and from what happens to them afterwards. Pure.
+//! The pods of a workload, from a list and from later events. Pure.
 
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,12 +27,12 @@ pub(super) struct Pods {
     pub(super) version: String,
 }
 
-/// What an event means.
+/// The meaning of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Event {
     /// It has been taken note of.
     Known,
-    /// What happened since then is not known any more: all has to be listed anew (410).
+    /// Events since then are no longer available: all pods have to be listed anew (410).
     Gone,
     /// The server cannot go on: why.
     Failed(String),
@@ -67,7 +67,7 @@ impl Pods {
         Event::Known
     }
 
-    /// Those that are there and are to stay.
+    /// The pods that exist and are to stay.
     pub(super) fn alive(&self) -> impl Iterator<Item = (&String, &Pod)> {
         self.pods.iter().filter(|(_, pod)| pod.is_alive)
     }

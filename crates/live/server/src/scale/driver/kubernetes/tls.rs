@@ -45,7 +45,7 @@ fn settings(ca_file: &Path) -> Result<ClientConfig, String> {
     Ok(settings)
 }
 
-/// What was wrong, and what would be right.
+/// The fault, and the remedy.
 fn refused(error: &io::Error, authority: &str, ca_file: &Path) -> String {
     let of_tls = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
     let Some(Error::InvalidCertificate(why)) = of_tls else {

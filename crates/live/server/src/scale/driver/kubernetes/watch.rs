@@ -1,4 +1,4 @@
-//! Watches the pods of a workload: a list, and from its version on what happens.
+//! Watches the pods of a workload: a list, and from its version on the events.
 
 use super::Target;
 use super::api::Refusal;
@@ -13,7 +13,7 @@ const LENGTH: Duration = Duration::from_mins(1);
 const BACK_OFF: Duration = Duration::from_millis(500);
 const BACK_OFF_MAX: Duration = Duration::from_secs(30);
 
-/// Watches for ever. What is not known is told as an error.
+/// Watches for ever. As long as the pods are not known, the watch reports an error.
 pub(super) async fn run(target: Arc<Target>, told: Sender<Option<Result<Pods, String>>>) {
     let mut failures = 0_u32;
     loop {
@@ -46,7 +46,7 @@ async fn all(target: &Target) -> Result<(Pods, String), Refusal> {
     Ok((Pods::listed(&target.api.get(&path).await?), selector))
 }
 
-/// Follows what happens, one watch after the other, until one fails.
+/// Follows events, one watch after the other, until one fails.
 async fn follow(
     target: &Target,
     selector: &str,
