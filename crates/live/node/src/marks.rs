@@ -1,4 +1,4 @@
-//! Marks of state distribution in the Via of requests, and notices in the Via of whom a response goes to.
+//! Marks of state distribution in the Via of requests, and notices in the Via of responses.
 
 use crate::edge::Edge;
 use crate::sharing::param;
@@ -9,8 +9,8 @@ use std::net::SocketAddr;
 use wire::Message;
 
 impl Edge {
-    /// Who keeps the transaction of a request that begins something and that goes on to `to`; `has_room`: there is room for it
-    /// here. A copy of one that is kept here must not be asked for: it belongs to its transaction.
+    /// Which proxy keeps the transaction of a request outside dialogs that goes on to `to`; `has_room`: there is room
+    /// for it here. A copy of one that is kept here must not be asked for: it belongs to its transaction.
     pub(crate) fn who_keeps(
         &mut self,
         message: &Message<'_>,
@@ -20,7 +20,7 @@ impl Edge {
         let Some(sharing) = &mut self.sharing else { return Decision::Keep };
         let call = Call {
             from: sharing.neighbour(from),
-            // One that has said nothing, or nothing lately, may not know of this: then nobody behind would keep the call.
+            // A neighbour without a recent notice may not share out state: then no proxy behind would keep the call.
             to: sharing
                 .neighbour(to)
                 .filter(|to| sharing.distributor.hears(self.now, *to))
@@ -55,7 +55,7 @@ impl Edge {
         write_param(&mut self.scratch, Mark::PARAMETER, mark);
     }
 
-    /// A response of ours, as is proved by now: what the neighbour that sent it tells.
+    /// Reads the notice of the neighbour that sent this response, which is verified by now.
     pub(crate) fn hear_notice(&mut self, response: &Message<'_>, from: SocketAddr) {
         let Some(sharing) = &mut self.sharing else { return };
         let Some(neighbour) = sharing.neighbour(from) else { return };
@@ -65,8 +65,8 @@ impl Edge {
         }
     }
 
-    /// Puts into the Via of whom a response goes to what he is told, if he is a neighbour; and nothing else of this kind,
-    /// whoever has written it.
+    /// Writes the notice into the Via of the next receiver of a response, if it is a neighbour, and removes any other
+    /// notice.
     pub(crate) fn tell_notice(&mut self, response: &Message<'_>, to: SocketAddr) {
         let Self { sharing: Some(sharing), scratch, edits, .. } = self else { return };
         let Some(via) = response.second_via() else { return };

@@ -1,5 +1,5 @@
-//! INVITEs that were refused here without a transaction. Late copies of one get the same answer: a caller who has heard 503 and has
-//! acknowledged it knows nothing of a call that begins then.
+//! INVITEs that were refused here without a transaction. A late copy of a refused INVITE gets the same response: a
+//! caller that has acknowledged the 503 would not know of a call that began then.
 
 use crate::rejection::Refused;
 use base::Recent;
@@ -22,15 +22,15 @@ impl Refusals {
         Self { keys: Keys::new(secret), refused: Recent::new(GENERATION) }
     }
 
-    /// A request is refused. Only what would be taken a moment later matters: whatever has to do with load, with who is there, and
-    /// with a CANCEL.
+    /// A request is refused. Only refusals that may not repeat a moment later are kept: by load, by missing members,
+    /// and by CANCEL.
     pub(crate) fn note(&mut self, message: &Message<'_>, refusal: Refused) {
         if message.method() == Some(Method::Invite) && matches!(refusal.status, 480 | 487 | 500..600) {
             self.refused.insert(self.keys.request(message).key, refusal);
         }
     }
 
-    /// What a copy of this request was refused with.
+    /// The refusal of an earlier copy of this request.
     pub(crate) fn of(&self, message: &Message<'_>) -> Option<Refused> {
         if self.refused.is_empty() || message.method() != Some(Method::Invite) {
             return None;

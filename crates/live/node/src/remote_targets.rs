@@ -1,5 +1,5 @@
-//! Where the parties of a dialog want to be reached now, if not as they said when it began: a target refresh
-//! (RFC 3261 §12.2) cannot change the token in the route set of the other side.
+//! Remote targets of dialogs that a target refresh has changed (RFC 3261 §12.2): it cannot change the token in the
+//! route set of the other side.
 
 use crate::route_header::Target;
 use crate::token::Tokens;
@@ -21,7 +21,7 @@ pub(crate) enum Side {
 }
 
 impl Side {
-    /// The one that sends, or is sent, what the other side gets.
+    /// The initiator, or its peer.
     pub(crate) fn of(is_initiator: bool) -> Self {
         if is_initiator { Self::Initiator } else { Self::Peer }
     }
@@ -39,10 +39,11 @@ pub(crate) struct TargetRefresh {
 }
 
 impl TargetRefresh {
-    /// `side` of the dialog of this message is reached at `target`. `sender` sent the message: the initiator or the peer.
+    /// `side` of the dialog of this message is reached at `target`. `sender` sent the message: the initiator or the
+    /// peer.
     ///
-    /// A call has one place a side, whatever the peer's tag is, so that nobody fills the table with the tags that he makes
-    /// up; dialogs of a forked call take turns in it.
+    /// A call has one place a side, whatever the peer's tag is, so that no peer can fill the table with invented
+    /// tags; the dialogs of a forked call share the place.
     pub(crate) fn new(
         tokens: &Tokens,
         message: &Message<'_>,
@@ -70,8 +71,8 @@ impl TargetRefresh {
     }
 }
 
-/// Where dialogs lead by their refreshes. Each side has its own map: of who did not begin a dialog no token says where he was
-/// reached, so all his refreshes are noted, and must not crowd out those of the others.
+/// The refreshed targets. Each side has its own map: no token names the first target of the peer, so all refreshes of
+/// the peer are noted, and must not crowd out those of the initiators.
 #[derive(Debug)]
 pub(crate) struct RemoteTargets {
     initiators: Recent<u64, (u32, bool)>,
@@ -92,8 +93,8 @@ impl RemoteTargets {
         }
     }
 
-    /// Where the sender of a request within a dialog says that it is reached, if that has to be noted: not where its token says
-    /// so, unless it has been elsewhere.
+    /// The new target of the sender of a request within a dialog, if it has to be noted: not if its token names the
+    /// target, unless another target was noted before.
     pub(crate) fn sender(
         &self,
         tokens: &Tokens,

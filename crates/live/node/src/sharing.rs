@@ -1,8 +1,8 @@
-//! State distribution on the wire: whether this shard keeps the transaction of a request that begins something, the marks in
-//! our Via of requests, and the notices in the Via of whom a response goes to.
+//! State distribution on the wire: whether this shard keeps the transaction of a request that begins something, the
+//! marks in our Via of requests, and the notices in the Via of responses.
 //!
-//! Marks and notices count from trusted neighbours alone. Of a stranger's request only our own Via is ever looked at by the next
-//! proxy, and a stranger's notice in the Via of somebody before us is taken out of the response.
+//! Marks and notices count from trusted neighbours alone. Of a stranger's request only our own Via is ever looked at
+//! by the next proxy, and a stranger's notice in the Via of an element before us is removed from the response.
 
 use base::Instant;
 use core::time::Duration;
@@ -11,21 +11,21 @@ use route::Network;
 use std::net::SocketAddr;
 use wire::Message;
 
-/// With whom the state of calls is shared out, and how.
+/// The neighbours with which the state of calls is shared out, and the settings.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Distribution {
-    /// Where proxies are that do so, too, and whose word counts.
+    /// Networks of the trusted proxies that share out state, too.
     pub neighbours: Vec<Network>,
     /// How the shares are found.
     pub settings: Settings,
 }
 
-/// What a call with transactions costs this proxy more than one without (`state_cost` of the settings): as measured, see
+/// The additional cost of a call with transactions (`state_cost` of the settings): as measured, see
 /// docs/state-distribution.md.
 const STATE_COST: f64 = 0.7;
 
 impl Default for Distribution {
-    /// Without neighbours, and with what this proxy's transactions cost.
+    /// Without neighbours, and with the cost of this proxy's transactions.
     fn default() -> Self {
         Self { neighbours: Vec::new(), settings: Settings { state_cost: STATE_COST, ..Settings::default() } }
     }
@@ -45,14 +45,14 @@ impl Distribution {
     }
 }
 
-/// What a shard, or a process, has made of the requests that began something.
+/// Decisions of a shard, or a process, about requests outside dialogs.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct SharingReport {
     /// Forwarded with a transaction.
     pub kept: u64,
-    /// Forwarded without one, for somebody behind to keep.
+    /// Forwarded without one, for a proxy behind to keep.
     pub passed_open: u64,
-    /// Forwarded without one, since somebody before keeps it.
+    /// Forwarded without one, since a proxy before keeps it.
     pub passed_kept: u64,
     /// How busy the process was in the last period, from 0 to 1.
     pub utilisation: f64,
@@ -61,7 +61,7 @@ pub struct SharingReport {
 }
 
 impl SharingReport {
-    /// Adds what another shard of the process did.
+    /// Adds the decisions of another shard of the process.
     pub fn merge(&mut self, other: &Self) {
         self.kept += other.kept;
         self.passed_open += other.passed_open;
@@ -105,14 +105,14 @@ impl Sharing {
         SharingReport { throttled: told.filter(|notice| notice.throttled).count(), ..self.report }
     }
 
-    /// What a request came with.
+    /// The mark of a request.
     pub(crate) fn mark(&self, message: &Message<'_>, from: SocketAddr) -> Mark {
         let value = || param(message, message.top_via(), Mark::PARAMETER);
         self.neighbour(from).and_then(|_| Mark::parse(value()?)).unwrap_or_default()
     }
 }
 
-/// The value of a parameter. One that comes twice counts as absent: nobody knows which one is meant.
+/// The value of a parameter. A repeated parameter counts as absent, since its value is ambiguous.
 pub(crate) fn param<'a>(message: &Message<'a>, via: &wire::Via<'a>, name: &str) -> Option<&'a [u8]> {
     let mut found =
         via.params(message.bytes()).filter(|param| param.name.eq_ignore_ascii_case(name.as_bytes()));

@@ -1,9 +1,9 @@
-//! What the home domain has done, and what waits there.
+//! Counts of the home domain, and the number of waiting requests.
 
 use location::Purpose;
 use std::collections::BTreeMap;
 
-/// What became of the requests that the home domain has seen. Repetitions are not counted again.
+/// Outcomes of requests to the home domain. Retransmissions are not counted again.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct HomeCounters {
     /// REGISTER requests that added contacts, or refreshed them.
@@ -20,7 +20,7 @@ pub struct HomeCounters {
     pub look_ups: LookUps,
 }
 
-/// What became of requests whose sender has to prove who it is.
+/// Outcomes of requests that need authentication.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LogIns {
     /// Requests without credentials for us: they were challenged.
@@ -31,20 +31,20 @@ pub struct LogIns {
     pub refused: u64,
     /// Challenged again for a nonce that is too old or was used before; the password may be right.
     pub stale: u64,
-    /// Not looked at: too many wrong passwords came from there, or for this user.
+    /// Refused unchecked: too many wrong passwords from this source, or for this user.
     pub banned: u64,
-    /// Not looked at: too many from there, or for this user, were being looked at.
+    /// Refused unchecked: too many checks from this source, or for this user, were under way.
     pub busy: u64,
     /// The store of users gave no answer.
     pub failed: u64,
 }
 
-/// What became of requests for a user, whose contacts are looked up.
+/// Outcomes of requests to a user, whose contacts are looked up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LookUps {
     /// There are contacts.
     pub found: u64,
-    /// Nobody has registered there.
+    /// The user has no contact.
     pub not_found: u64,
     /// The store of registrations gave no answer.
     pub failed: u64,
@@ -83,17 +83,17 @@ impl HomeCounters {
     }
 }
 
-/// How the home domain does.
+/// The state of the home domain.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct HomeReport {
-    /// What became of requests.
+    /// Outcomes of requests.
     pub counters: HomeCounters,
     /// Requests that wait for the answer of a store.
     pub waiting: usize,
 }
 
 impl HomeReport {
-    /// Adds what another shard reports.
+    /// Adds the report of another shard.
     pub fn merge(&mut self, other: &Self) {
         self.counters.merge(&other.counters);
         self.waiting += other.waiting;

@@ -1,5 +1,5 @@
-//! Capacities of members from how long they take for the first answer to an INVITE: where nobody beside them measures, or while
-//! whoever does is silent.
+//! Capacities of members from their times to the first answer to an INVITE: without a monitor beside the member, or
+//! while the monitor is silent.
 
 use balance::{CallKey, Slot};
 use base::Instant;
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 /// Cloud paper, section IV-A.
 const WINDOW: Duration = Duration::from_secs(1);
 
-/// What was seen of a member in the window that goes on.
+/// The measurements of a member in the current window.
 struct Member {
     estimator: Estimator,
     /// Calls that it got.
@@ -18,14 +18,14 @@ struct Member {
     /// And in the window before.
     calls_before: u64,
     answers: Vec<Duration>,
-    /// How many of these were no answers, but calls that moved to another member since none came.
+    /// How many of these were calls that moved to another member without an answer.
     moved: usize,
     /// How many calls in a row have moved, none having been answered in between.
     moved_in_row: usize,
     /// When it got the first of them, and which call that is.
     first_moved: (Instant, CallKey),
-    /// Calls of these windows whose first answer has not come. What is answered beyond them is no call from here: an INVITE that
-    /// comes again with credentials, or one of another pool.
+    /// Calls of these windows whose first answer has not come. Further answers are to other calls: an INVITE that
+    /// comes again with credentials, or a call of another pool.
     unanswered: u64,
     /// It has answered nothing in the window before.
     was_silent: bool,
@@ -48,7 +48,7 @@ impl Measured {
         self.ends
     }
 
-    /// A new member, which has the capacity of the beginning, or what it has shown before.
+    /// A new member, which has the initial capacity, or the one that it has shown before.
     pub(super) fn enter(&mut self, now: Instant, slot: Slot, learned: Option<f64>) -> f64 {
         let begin = || Estimator::new(now, self.settings);
         let estimator =
@@ -67,18 +67,18 @@ impl Measured {
         self.members.entry(slot).or_insert(member).estimator.capacity()
     }
 
-    /// Whether calls have shown what a member can take.
+    /// Whether calls have shown the capacity of a member.
     pub(super) fn is_learned(&self, slot: Slot) -> bool {
         self.members.get(&slot).is_some_and(|member| member.estimator.is_learned())
     }
 
-    /// What calls have shown that members can take.
+    /// The capacities of members that calls have shown.
     pub(super) fn learned(&self) -> impl Iterator<Item = (Slot, f64)> + '_ {
         let learned = self.members.iter().filter(|(_, member)| member.estimator.is_learned());
         learned.map(|(slot, member)| (*slot, member.estimator.capacity()))
     }
 
-    /// Another server stands where this one did.
+    /// Another server has taken this slot.
     pub(super) fn remove(&mut self, slot: Slot) {
         self.members.remove(&slot);
     }
@@ -123,8 +123,8 @@ impl Measured {
         self.ends.get_or_insert(now + WINDOW);
     }
 
-    /// A member has answered the INVITE of a call that is not with it any more. If that is the call that has moved, the member has not
-    /// swallowed it, and was slow.
+    /// A member has answered the INVITE of a call that is not with it any more. If it is the call that has moved, the
+    /// member has not lost it, and was slow.
     pub(super) fn answered_late(&mut self, now: Instant, slot: Slot, call: CallKey) {
         let Some(member) = self.members.get_mut(&slot) else { return };
         let (sent, moved) = member.first_moved;
@@ -137,7 +137,7 @@ impl Measured {
         }
     }
 
-    /// A call that a member got is another's after all, who was faster: it says nothing of this one.
+    /// A call that this member got has gone to a faster member: it does not count for this one.
     pub(super) fn taken_back(&mut self, slot: Slot) {
         if let Some(member) = self.members.get_mut(&slot).filter(|member| member.unanswered > 0) {
             member.unanswered -= 1;
@@ -169,7 +169,7 @@ impl Member {
         answers.sort_unstable();
         // Nearest rank.
         let at = (answers.len() * 95).div_ceil(100).saturating_sub(1);
-        // What has come for two windows and was not answered took that long at least.
+        // A call that is unanswered for two windows took that long at least.
         let is_stuck = answers.is_empty() && self.was_silent && self.calls_before > 0;
         let p95 = answers.get(at).copied().or_else(|| is_stuck.then_some(length));
         let carried = answers.len().saturating_sub(core::mem::take(&mut self.moved));
@@ -185,7 +185,7 @@ impl Member {
 mod tests {
     use super::*;
 
-    /// An INVITE that comes again with credentials is answered, too, and is no more work that the member has shown to bear.
+    /// An INVITE that comes again with credentials is answered, too, but does not count as additional capacity.
     #[test]
     fn what_was_not_delivered_is_no_goodput() {
         let at = Instant::from_millis;
@@ -193,7 +193,7 @@ mod tests {
         let mut measured = Measured::new(Settings { maximum: 100.0, ..Settings::default() });
         let start = measured.enter(at(0), slot, None);
         for second in 0..20 {
-            // Half of what it may get, each of which is challenged and comes again.
+            // Half of the calls that it may get; each is challenged and comes again.
             for call in 0..25 {
                 measured.delivered(at(1_000 * second + call), slot);
                 measured.answered(at(1_000 * second + call), slot, Duration::from_micros(100));

@@ -1,4 +1,4 @@
-//! The queue of one pool at one shard: its members, what they can take, and who waits for them.
+//! The queue of one pool at one shard: its members, their capacities, and the waiting calls.
 
 use super::measured::Measured;
 use crate::progress::Waiter;
@@ -12,13 +12,13 @@ use elastic::queue::{
 use std::collections::BTreeMap;
 use transaction::TransactionKey;
 
-/// Half of T1: a caller that is not answered by then will soon send its INVITE again (RFC 3261 §17.1.1.2). Who may wait for
-/// longer is told so by 100 (§17.2.1: within 200 ms).
+/// Half of T1: a caller that is not answered by then will soon send its INVITE again (RFC 3261 §17.1.1.2). A caller
+/// that may wait for longer gets 100 (§17.2.1: within 200 ms).
 const HALF_T1: Duration = Duration::from_millis(250);
 
-/// What a member has announced.
+/// The announcement of a member.
 pub(crate) struct Announced {
-    /// Who it was.
+    /// The node in the slot at that time.
     pub(super) id: NodeId,
     pub(super) at: Instant,
     /// Calls a second, from all shards together.
@@ -30,13 +30,13 @@ pub(crate) struct Announced {
 pub struct QueueSetup {
     /// How calls wait, over all shards.
     pub settings: QueueSettings,
-    /// Who says how many new calls a second a member can take.
+    /// The source of a member's capacity.
     pub source: CapacitySource,
-    /// Bounds of that, and what it has at the beginning; and how it follows from response times.
+    /// Bounds and initial value of the capacity, and the law by which it follows from response times.
     pub capacity: Settings,
 }
 
-/// Who says how many new calls a second a member can take.
+/// The source of a member's capacity.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CapacitySource {
     /// The configuration: the most.
@@ -48,7 +48,7 @@ pub enum CapacitySource {
 }
 
 impl QueueSetup {
-    /// What one of so many shards has of it.
+    /// The part of one of so many shards.
     fn share(&self, shards: usize) -> Self {
         let shards = shards.max(1);
         let part = |capacity: f64| capacity / shards as f64;
@@ -56,7 +56,7 @@ impl QueueSetup {
         let length = LengthSettings { delay, least, most: most.div_ceil(shards) };
         let silence = match self.source {
             CapacitySource::Announced => self.settings.silence,
-            // What is said here is never out of date.
+            // A configured capacity is never out of date.
             CapacitySource::Fixed | CapacitySource::Responses => {
                 SilenceSettings { validity: Duration::MAX, ..self.settings.silence }
             }
@@ -66,24 +66,24 @@ impl QueueSetup {
             minimum: part(self.capacity.minimum),
             ..self.capacity
         };
-        // Answers are seen here, whoever says what a member can take.
+        // Answers are seen here, whatever the source of the capacity.
         let threshold = Some(self.capacity.threshold);
         let settings = QueueSettings { length, silence, threshold, ..self.settings };
         Self { settings, source: self.source, capacity }
     }
 
-    /// What was announced to all shards, as one of them that has this share takes it.
+    /// The part of an announced capacity for a shard with this share.
     fn part(&self, announced: f64, shards: usize) -> f64 {
         (announced / shards.max(1) as f64).min(self.capacity.maximum)
     }
 }
 
-/// How a queue does.
+/// The state of a queue.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct QueueReport {
     /// Calls that wait.
     pub waiting: usize,
-    /// What has passed.
+    /// Counts of calls.
     pub counts: QueueCounts,
     /// The members that take calls or have announced anything.
     pub members: Vec<QueueMember>,
@@ -102,8 +102,8 @@ pub struct QueueMember {
     pub is_silent: bool,
     /// Whether it takes calls now, at a shard at least.
     pub is_open: bool,
-    /// Whether that capacity was set, announced of late or shown by calls, at every shard. If not, it is what a member begins with,
-    /// or what is left to a silent one.
+    /// Whether that capacity was set, announced of late or shown by calls, at every shard. If not, it is the initial
+    /// capacity of a member, or the rest of a silent one.
     pub is_known: bool,
 }
 
@@ -135,30 +135,30 @@ impl QueueReport {
     }
 }
 
-/// Most bytes of messages that wait in a queue at a shard: what one datagram may hold is a hundred times what an INVITE has.
+/// Most bytes of messages that wait in a queue at a shard: a datagram may be a hundred times as long as an INVITE.
 const BYTES_MAX: usize = 8 << 20;
 
-/// What a queue asks for.
+/// Requests of a queue to its shard.
 pub(super) type Due = Effect<TransactionKey, Box<Waiter>, Slot>;
 
 pub(super) struct PoolQueue {
     /// Of this shard.
     setup: QueueSetup,
     shards: usize,
-    /// Who its members are: another server may have the slot of one that is gone.
+    /// The nodes in the slots of its members: another server may have the slot of a node that left.
     ids: BTreeMap<Slot, NodeId>,
     front: FrontQueue<TransactionKey, Box<Waiter>, Slot>,
     measured: Measured,
-    /// What members have shown to take before, here or at another process: calls a second of all shards.
+    /// Learned capacities of members, from here or another process: calls a second of all shards.
     learned: BTreeMap<NodeId, f64>,
     /// Of the messages that wait.
     bytes: usize,
-    /// What is to be done at the next turn.
+    /// Actions for the next turn.
     effects: Vec<Due>,
 }
 
 impl PoolQueue {
-    /// The part of one of so many shards. `learned`: what members have shown to take before.
+    /// The part of one of so many shards. `learned`: capacities that members have shown before.
     pub(super) fn new(setup: &QueueSetup, shards: usize, learned: BTreeMap<NodeId, f64>) -> Self {
         let setup = setup.share(shards);
         let (front, measured) = (FrontQueue::new(setup.settings), Measured::new(setup.capacity));
@@ -166,7 +166,7 @@ impl PoolQueue {
         Self { setup, shards, ids, front, measured, learned, bytes: 0, effects: Vec::new() }
     }
 
-    /// What members have shown to take, for a queue in its place.
+    /// The learned capacities, for a queue in its place.
     pub(super) fn learned(&self) -> BTreeMap<NodeId, f64> {
         let shown = self.measured.learned();
         let of_all =
@@ -176,7 +176,7 @@ impl PoolQueue {
         learned
     }
 
-    /// A member has shown to take so many calls a second, elsewhere.
+    /// A member has shown this capacity, in calls a second, to another process.
     pub(super) fn learn(&mut self, now: Instant, id: NodeId, capacity: f64) {
         self.learned.insert(id, capacity);
         let slot = self.ids.iter().find(|(_, known)| **known == id).map(|(slot, _)| *slot);
@@ -191,7 +191,7 @@ impl PoolQueue {
         self.measured.remove(slot);
     }
 
-    /// Whether callers who wait are told so.
+    /// Whether waiting callers get 100.
     pub(super) fn tells(&self) -> bool {
         self.setup.settings.bound > HALF_T1
     }
@@ -219,8 +219,8 @@ impl PoolQueue {
         !self.front.is_empty() || self.deadline().is_some_and(|deadline| deadline <= now)
     }
 
-    /// Takes over which members of its pool take calls now, those on trial as well if `trials` is set, with their loads; what they
-    /// have announced, and what was measured of them.
+    /// Takes over the members that take calls now, half-open ones as well if `trials` is set, with their loads,
+    /// announcements and measurements.
     pub(super) fn look(
         &mut self,
         now: Instant,
@@ -243,7 +243,7 @@ impl PoolQueue {
                 self.leave(now, slot);
             }
         }
-        // Before anything is given to anybody.
+        // Before any call is delivered.
         let is_by_work = self.setup.settings.choice == Choice::Tlwl;
         self.front.set_loads(now, |slot| {
             let load = takers.get(&slot)?.load;
@@ -309,8 +309,9 @@ impl PoolQueue {
         self.front.other(now, slot)
     }
 
-    /// A call has moved on from the first member, which got it at `sent` and was silent since, to that other one. Where the first one has
-    /// answered later calls meanwhile, the time says nothing of it: or whoever calls what it never answers would make it slow.
+    /// A call has moved on from the first member, which got it at `sent` and was silent since, to that other one.
+    /// Where the first one has answered later calls meanwhile, the time does not count: otherwise calls that it never
+    /// answers would make it look slow.
     pub(super) fn moved(&mut self, now: Instant, call: CallKey, (first, sent): (Slot, Instant), other: Slot) {
         if self.front.moved(now, (first, sent), other) {
             self.measured.moved(now, first, (sent, call));
@@ -342,7 +343,7 @@ impl PoolQueue {
         Some(slot)
     }
 
-    /// Who would pull a call now.
+    /// The member that would pull a call now.
     pub(super) fn would_pull(&mut self, now: Instant) -> Option<Slot> {
         self.front.would_pull(now)
     }
@@ -352,8 +353,8 @@ impl PoolQueue {
         self.front.is_full(now)
     }
 
-    /// Has a call wait that nobody has pulled, if there is room; if not, it comes back with the time after which its caller may
-    /// try again.
+    /// Queues a call that no member has pulled, if there is room; if not, it comes back with the time after which its
+    /// caller may try again.
     pub(super) fn offer(
         &mut self,
         now: Instant,
@@ -384,7 +385,7 @@ impl PoolQueue {
         }
     }
 
-    /// Whether what has come is a copy of a call that waits.
+    /// Whether a request is a copy of a waiting call.
     pub(super) fn absorbs(&mut self, key: &TransactionKey) -> bool {
         self.front.absorbs(key)
     }
@@ -396,7 +397,7 @@ impl PoolQueue {
         Some(waiter)
     }
 
-    /// What is to be done by now.
+    /// The actions that are due.
     pub(super) fn effects(&mut self, now: Instant) -> Vec<Due> {
         self.front.tick(now, &mut self.effects);
         for effect in &self.effects {

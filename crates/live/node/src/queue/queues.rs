@@ -20,41 +20,41 @@ pub(crate) const CALL_WAITS_TOO_LONG: Refused = refused(503, "No Server Has Room
 pub(crate) struct Queues {
     /// By the number of their pool.
     pools: Vec<Option<PoolQueue>>,
-    /// What they were made of.
+    /// The settings that they were made from.
     wanted: Vec<Option<Arc<QueueSetup>>>,
     keys: Keys,
-    /// What members have announced of themselves, over all shards.
+    /// The announcements of members, over all shards.
     announced: BTreeMap<Slot, Announced>,
-    /// Of which the queues have not heard.
+    /// Announcements that the queues have not taken yet.
     news: Vec<(Slot, f64)>,
-    /// What waited in queues that are no more, or are others now.
+    /// Calls that waited in queues that are gone, or were set up anew.
     released: Vec<Waiter>,
-    /// Members have changed, and may take what waits.
+    /// Members have changed, and may take waiting calls.
     is_stale: bool,
     /// The member of this pool gets a call in this step.
     given: Option<(PoolId, Slot)>,
     shards: usize,
 }
 
-/// What a queue would do with a new call.
+/// The outcome that a new call would have at a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum QueueTurn {
     /// This member has room for it.
     Member(Slot),
-    /// Nobody has: it waits.
+    /// No member has room: it waits.
     Waits,
-    /// As many wait as may: it is refused, or another pool of its route gets it.
+    /// The queue is full: the call is refused, or another pool of its route gets it.
     Full,
 }
 
-/// What a queue says about a new call.
+/// The decision of a queue about a new call.
 #[derive(Clone, Copy)]
 pub(crate) enum Turn {
     /// This member takes it.
     Now(Slot),
     /// It waits.
     Later,
-    /// There is no room for it to wait; what its caller is told.
+    /// The queue is full; the response to its caller.
     Full(Rejection),
 }
 
@@ -67,11 +67,11 @@ impl From<Waited> for Turn {
     }
 }
 
-/// What the queues give up in a step.
+/// The calls that leave the queues in a step.
 pub(crate) struct Served {
     /// Calls that a member has room for, or that have waited too long, with their pool.
     pub(crate) due: Vec<(PoolId, Waited, Waiter)>,
-    /// Calls that waited in queues that are gone, or are others now.
+    /// Calls that waited in queues that are gone, or were set up anew.
     pub(crate) released: Vec<Waiter>,
 }
 
@@ -101,7 +101,7 @@ impl Queues {
         queues.chain(&self.released).map(|waiter| &*waiter.bytes)
     }
 
-    /// Whether what waits can go on, whatever comes next: copies of it are to find it where it is then.
+    /// Whether waiting calls can go on before the next input: their copies are to find them at their new place.
     pub(crate) fn is_stale(&self) -> bool {
         self.is_stale || !self.released.is_empty()
     }
@@ -137,15 +137,15 @@ impl Queues {
         }
     }
 
-    /// A call that a member got at that time is with one that was faster, or could not be sent, or nobody will hear of its answer.
+    /// A call that a member got at that time is with a faster member, could not be sent, or is over.
     pub(crate) fn taken_back(&mut self, now: Instant, pool: PoolId, member: (Slot, Instant)) {
         if let Some(queue) = self.of(pool) {
             queue.taken_back(now, member);
         }
     }
 
-    /// What was sent to this address, and began with `quoted`, did not arrive. If that was the 100 to a call that waits, its caller is
-    /// gone, and the call goes to nobody.
+    /// A datagram to this address that began with `quoted` did not arrive. If it was the 100 to a waiting call, the
+    /// caller is unreachable, and the call is dropped.
     pub(crate) fn gone(&mut self, to: SocketAddr, quoted: &[u8]) {
         let Some(call_id) = wire::peek_call_id(quoted).filter(|_| quoted.starts_with(b"SIP/2.0 100 ")) else {
             return;
@@ -169,8 +169,8 @@ impl Queues {
         self.pools.iter_mut().flatten().for_each(|queue| queue.answers(now, slot, late));
     }
 
-    /// What has become of the call that was given to a member in this step: unless that has it by now, and the balancer waits for its
-    /// answer, it counts no more as one that the member has not answered.
+    /// Settles the call that was given to a member in this step: unless the member has the call by now, and the
+    /// balancer waits for its answer, the call no longer counts as unanswered by the member.
     pub(crate) fn settle(&mut self, now: Instant, has_it: impl FnOnce(Slot) -> bool) {
         if let Some((pool, slot)) = self.given.take()
             && !has_it(slot)
@@ -186,7 +186,7 @@ impl Queues {
         self.pools.iter().flatten().filter_map(PoolQueue::deadline).min()
     }
 
-    /// What the queue of a pool would do with a new call now, if it has one.
+    /// The outcome that a new call would have now at the queue of a pool, if the pool has one.
     pub(crate) fn would_pull(
         &mut self,
         now: Instant,
@@ -227,7 +227,7 @@ impl Queues {
         }
     }
 
-    /// Whether callers who wait for this pool are told so.
+    /// Whether callers that wait for this pool get 100.
     pub(crate) fn tells(&self, pool: PoolId) -> bool {
         self.pools.get(pool.index()).and_then(Option::as_ref).is_some_and(PoolQueue::tells)
     }
@@ -245,15 +245,15 @@ impl Queues {
         self.pools.iter_mut().flatten().find_map(|queue| queue.remove(&key)).map(|waiter| *waiter)
     }
 
-    /// Takes over which pools have queues, by their number, at one of so many shards. What waits in those that are others now is
-    /// taken up again. Returns whether any pool has one, or calls still wait.
+    /// Takes over which pools have queues, by their number, at one of so many shards. Calls in queues that were set
+    /// up anew are taken up again. Returns whether any pool has one, or calls still wait.
     pub(crate) fn configure(&mut self, wanted: Vec<Option<Arc<QueueSetup>>>, shards: usize) -> bool {
         let mut before = core::mem::take(&mut self.pools);
         if (&self.wanted, self.shards) == (&wanted, shards) {
             self.pools = before;
         } else {
             before.resize_with(wanted.len().max(before.len()), || None);
-            // What members have shown is known by who they are.
+            // Learned capacities are kept by node.
             let make = |(setup, before): (&Option<Arc<QueueSetup>>, &Option<PoolQueue>)| {
                 let learned = before.as_ref().map(PoolQueue::learned).unwrap_or_default();
                 Some(PoolQueue::new(setup.as_ref()?, shards, learned))
@@ -286,7 +286,7 @@ impl Queues {
         }
     }
 
-    /// What members have room for by now, and what has waited too long.
+    /// Takes out the calls that members have room for by now, and the calls that have waited too long.
     pub(crate) fn serve(&mut self, now: Instant, balancer: &mut Balancer) -> Served {
         for answer in balancer.first_answers() {
             self.pools.iter_mut().flatten().for_each(|queue| queue.answered(now, answer));
@@ -317,14 +317,14 @@ impl Queues {
         self.given = Some((pool, member));
     }
 
-    /// How the queues of the pools do, by their number.
+    /// The states of the queues, by the number of their pool.
     pub(crate) fn reports(&self, now: Instant) -> Vec<Option<QueueReport>> {
         let report = |queue: &PoolQueue| queue.report(now, &self.announced);
         self.pools.iter().map(|queue| queue.as_ref().map(report)).collect()
     }
 }
 
-/// What a caller gets for whom nobody has room: 503, or nothing where there is no time to try again after.
+/// The response to a caller for which no member has room: 503, or nothing where there is no Retry-After.
 fn full(retry_after: Option<u32>) -> Rejection {
     match retry_after {
         Some(seconds) => Refused { retry_after: Some(u64::from(seconds)), ..CALL_WAITS_TOO_LONG }.into(),

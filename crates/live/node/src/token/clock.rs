@@ -1,15 +1,15 @@
-//! The time of day that tokens carry. Nobody sets the clock that counts since the machine has booted, so the time goes on
-//! with that one, whatever becomes of the wall clock, also over a restart of the process.
+//! The time of day that tokens carry. The clock since the boot of the machine cannot be set, so the time goes on with
+//! this clock, whatever happens to the wall clock, also over a restart of the process.
 //!
-//! A route token is good for a lifetime. With the wall clock alone, calls would be lost where it is set: back, and their
-//! tokens were made in the future; ahead, and they are too old. So two clocks can be in force:
+//! A route token is good for a lifetime. With the wall clock alone, calls would be lost where it is set: back, and
+//! their tokens were made in the future; ahead, and they are too old. So two clocks can be in force:
 //!
 //! - A wall clock that differs by half a lifetime at most is followed, since other balancers of the site have it too.
 //!   One that differs more is doubted, and followed only if it still says so after a lifetime.
-//! - Tokens are made by one clock. For a lifetime they are good by the other one as well: by that which is doubted, for
-//!   it may be that of the site, or by that which was followed before.
+//! - Tokens are made by one clock. For a lifetime they are good by the other one as well: by that which is doubted,
+//!   for it may be that of the site, or by that which was followed before.
 
-/// What the machine's clocks say at one moment, in seconds.
+/// A reading of the machine's clocks at one moment, in seconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reading {
     /// Unix time, which may be set at any moment.
@@ -43,7 +43,7 @@ pub struct TokenClock {
     pub other: Option<OtherClock>,
 }
 
-/// What a process leaves to the next one.
+/// The clocks as a process leaves them to the next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct KeptClock {
     /// Whether the machine has not booted since.
@@ -54,7 +54,7 @@ pub struct KeptClock {
     pub clock: TokenClock,
 }
 
-/// What a look at the wall clock brought; by so many seconds it is ahead.
+/// The outcome of a comparison with the wall clock, and by how many seconds it is ahead.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ClockChange {
     /// It is followed.

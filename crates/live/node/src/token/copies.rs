@@ -1,4 +1,4 @@
-//! What all copies of a request have in common.
+//! The key that all copies of a request have in common.
 
 use super::Tokens;
 use super::branch::has_cookie;
@@ -6,10 +6,10 @@ use core::hash::Hasher;
 use std::net::{IpAddr, SocketAddr};
 use wire::{Message, Method, request_source_target};
 
-/// The key of a transaction, under a secret: the same for each copy of its request that comes from `from`, for its CANCEL and for
-/// the ACK to its failure (RFC 3261 §9.1, §17.1.1.3, §17.2.3), and for no other request. Another branch of a request that was
-/// forked, or one that comes back with another Request-URI (a spiral, §16.3 step 4), goes a way of its own; and what is said
-/// of an OPTIONS says nothing of an INVITE.
+/// The key of a transaction, under a secret: the same for each copy of its request that comes from `from`, for its
+/// CANCEL and for the ACK to its failure (RFC 3261 §9.1, §17.1.1.3, §17.2.3), and for no other request. Another
+/// branch of a request that was forked, or one that comes back with another Request-URI (a spiral, §16.3 step 4), has
+/// a key of its own; and so has an OPTIONS beside an INVITE.
 pub(crate) fn copies_key(tokens: &Tokens, message: &Message<'_>, from: SocketAddr) -> u64 {
     let via = message.top_via();
     let target = request_source_target(via, from).unwrap_or(from);

@@ -1,15 +1,14 @@
 //! The token in our Record-Route URI: which node a dialog belongs to, and where its requests may go.
-//!
-//! Whoever holds a token may have requests of one dialog sent to one target. The two sides of a dialog hold different
+//! The holder of a token may send requests of one dialog to one target. The two sides of a dialog hold different
 //! ones:
 //!
-//! - The peer's (the callee's) is written when the request that begins the dialog goes on. It is bound to the Call-ID and
-//!   to the initiator's tag, and leads to the initiator: to the Record-Route value below ours, or to the Contact.
-//! - The initiator's takes its place in the responses (RFC 3261 §16.7 step 8), since only they tell the peer's tag and
-//!   its Contact. It is bound to both tags, and leads to the peer.
+//! - The peer's (the callee's) is written when the request that begins the dialog goes on. It is bound to the Call-ID
+//!   and to the initiator's tag, and leads to the initiator: to the Record-Route value below ours, or to the Contact.
+//! - The initiator's takes its place in the responses (RFC 3261 §16.7 step 8), since only they tell the peer's tag
+//!   and its Contact. It is bound to both tags, and leads to the peer.
 //!
-//! A pool does not change the responses of its nodes: there the initiator holds the peer's token as well, which leads it
-//! to the node and nowhere else.
+//! A pool does not change the responses of its nodes: there the initiator holds the peer's token as well, which leads
+//! it to the node and nowhere else.
 
 use super::owner::TokenOwner;
 use super::{Derived, Tokens, keyed_hash, text};
@@ -22,7 +21,7 @@ use wire::Message;
 /// High half of the first byte, without [`DIALOG`]; another layout gets another number.
 const VERSION: u8 = 0x30;
 const OUTBOUND: u8 = 0x01;
-/// Of a proxy, whose next hops are callers as any others.
+/// Of a proxy, whose next hops count as any caller.
 const STATELESS: u8 = OUTBOUND;
 const OF_INITIATOR: u8 = 0x02;
 const HEARD: u8 = 0x04;
@@ -33,7 +32,7 @@ const DIALOG: u8 = 0x40;
 const BODY: usize = 17;
 const LEN: usize = BODY + 8;
 
-/// What is kept of a dialog.
+/// State that is kept of a dialog.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kept {
     /// Its requests go on without transactions.
@@ -44,16 +43,16 @@ pub(crate) enum Kept {
     Dialog,
 }
 
-/// What a verified token says.
+/// The content of a verified token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct DialogToken {
     /// The node of the dialog; of a proxy the next hop that the dialog was begun with.
     pub(crate) node: NodeId,
-    /// Whether the node began the dialog (it called out). A pool's alone.
+    /// Whether the node began the dialog (it called out). Only in a pool's token.
     pub(crate) outbound: bool,
-    /// What is kept of the dialog. A proxy's alone.
+    /// State that is kept of the dialog. Only in a proxy's token.
     pub(crate) kept: Kept,
-    /// [`Tokens::target_hash`] of where its holder's requests go.
+    /// [`Tokens::target_hash`] of the target of its holder's requests.
     pub(crate) target: u32,
     /// Whether something came from the target's address when the token was made.
     pub(crate) heard: bool,
@@ -82,7 +81,7 @@ impl VerifiedToken {
     }
 }
 
-/// What a token is bound to.
+/// The dialog that a token is bound to.
 struct Dialog<'a> {
     call_id: &'a [u8],
     initiator: &'a [u8],
@@ -107,9 +106,10 @@ impl Tokens {
         seal(self.key(older), body(element, token, unix, false), &dialog, out);
     }
 
-    /// The time for the token of a dialog that nothing is kept of, in Unix time too: the end of an eighth of a lifetime, which is
-    /// the same for the copies of a request (RFC 3261 §16.11: "it MUST place the same values in retransmitted versions"). Only
-    /// where that end comes between two copies they differ; whoever has had the first takes no other Record-Route (§17.2).
+    /// The time for the token of a dialog that nothing is kept of, in Unix time too: the end of an eighth of a
+    /// lifetime, which is the same for the copies of a request (RFC 3261 §16.11: "it MUST place the same values in
+    /// retransmitted versions"). Only copies on both sides of such an end differ; a UAS that has the first copy
+    /// ignores another Record-Route (§17.2).
     pub(crate) fn coarse(&self, unix: u32) -> u32 {
         let step = u32::try_from(self.lifetime.as_secs() / 8).unwrap_or(u32::MAX).max(1);
         unix.checked_next_multiple_of(step).unwrap_or(u32::MAX)
@@ -167,14 +167,14 @@ impl Tokens {
         self.all().nth(held.key).is_some_and(|key| target_hash(key, target) == held.token.target)
     }
 
-    /// Whether the side of the initiator needs no more than its token to be reached there: it has said so when the dialog
-    /// began, or is reached by the route set alone, which no refresh changes.
+    /// Whether the token alone leads to this target of the initiator: the target is that of the beginning, or the
+    /// route set alone leads there, which no refresh changes.
     pub(crate) fn is_home(&self, held: &VerifiedToken, target: &Target<'_>) -> bool {
         let home = held.token.home;
         home == BY_ROUTE || self.all().nth(held.key).is_some_and(|key| home_hash(key, target) == home)
     }
 
-    /// What a new token says of where the initiator is reached: there, or by the route set if that is `None`.
+    /// The initiator's target for a new token: this one, or the route set for `None`.
     pub(crate) fn home_hash(&self, contact: Option<&Target<'_>>, older: bool) -> u32 {
         contact.map_or(BY_ROUTE, |contact| home_hash(self.key(older), contact))
     }
@@ -185,7 +185,7 @@ impl Tokens {
     }
 }
 
-/// Whether this looks like the token of who did not begin the dialog; unverified.
+/// Whether this looks like the peer's token; unverified.
 pub(crate) fn is_peers(element: TokenOwner, text: &[u8]) -> bool {
     decode(element, text).is_some_and(|bytes| bytes[0] & OF_INITIATOR == 0)
 }
@@ -197,7 +197,7 @@ fn home_hash(key: &Derived, contact: &Target<'_>) -> u32 {
     target_hash(key, contact).max(BY_ROUTE + 1)
 }
 
-/// Under a secret: without it nobody can find another target with the same hash. Trying them out takes a request each.
+/// Under a secret: without it no attacker can compute another target with the same hash. Each try takes a request.
 fn target_hash(key: &Derived, target: &Target<'_>) -> u32 {
     let mut hasher = SipHasher13::new_with_keys(key.target[0], key.target[1]);
     target.put(&mut hasher);
@@ -221,7 +221,7 @@ fn body(element: TokenOwner, token: DialogToken, unix: u32, of_initiator: bool) 
     bytes
 }
 
-/// What a body says, and when it was made.
+/// The content of a token's body, and when it was made.
 fn fields(bytes: &[u8; LEN]) -> (DialogToken, u32) {
     let number = |at: usize| u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
     let (first, is_proxys) = (bytes[0] & OUTBOUND != 0, bytes[0] & OF_PROXY != 0);

@@ -54,7 +54,7 @@ impl Derived {
     fn nonce_key(&self) -> NonceKey {
         let [one, other] = self.nonce.map(u64::to_le_bytes);
         let key: [u8; 16] = core::array::from_fn(|at| if at < 8 { one[at] } else { other[at - 8] });
-        // What a nonce shows of its key says which one it is, and nothing about it.
+        // The mark of the key in a nonce identifies the key, and reveals nothing of it.
         NonceKey { id: keyed_hash(self.nonce, &[b"id"]) as u8, key }
     }
 }
@@ -66,7 +66,7 @@ pub(crate) fn derive(TokenKey(key): TokenKey, label: &[u8]) -> [u64; 2] {
     [hash.h1, hash.h2]
 }
 
-/// How Call-IDs become call keys: under a secret, so that nobody can choose Call-IDs that meet in a table.
+/// Turns Call-IDs into call keys, under a secret, so that no sender can choose Call-IDs that collide in a table.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct CallHash([u64; 2]);
 
@@ -110,7 +110,7 @@ pub fn shard_of(CallKey(key): CallKey, shards: usize) -> usize {
 #[derive(Clone, PartialEq, Eq)]
 pub struct Tokens {
     call: CallHash,
-    /// For what is kept in memory about dialogs.
+    /// For hashes in memory about dialogs.
     kept: [u64; 2],
     current: Derived,
     previous: Vec<Derived>,
@@ -149,8 +149,8 @@ impl Tokens {
         Self { other_clock: ahead, ..self }
     }
 
-    /// Whether a token made then is good now, both in Unix time. It may be of the future: clocks of a site differ, and
-    /// nobody can make tokens but they.
+    /// Whether a token made then is good now, both in Unix time. It may be of the future: clocks of a site differ,
+    /// and only balancers of the site can make tokens.
     pub(crate) fn is_fresh(&self, made: u32, unix: u32) -> bool {
         let near = |unix: i64| unix.abs_diff(made.into()) <= self.lifetime.as_secs();
         near(unix.into()) || self.other_clock.is_some_and(|ahead| near(i64::from(unix) + ahead))
@@ -180,18 +180,18 @@ impl Tokens {
         self.call
     }
 
-    /// What nonces are made with.
+    /// The key of nonces.
     pub(crate) fn nonce_keys(&self) -> NonceKeys {
         let older = self.previous.iter().map(Derived::nonce_key).collect();
         NonceKeys { newest: self.current.nonce_key(), older }
     }
 
-    /// What the tags of a message are known by in memory.
+    /// Hashes of the tags of a message, for use in memory.
     pub(crate) fn tags(&self, message: &Message<'_>) -> Tags {
         Tags { from: self.tag_hash(message.from_tag()), to: self.tag_hash(message.to_tag()) }
     }
 
-    /// What a tag is known by in memory; 0 where there is none.
+    /// Hash of a tag, for use in memory; 0 where there is none.
     pub(crate) fn tag_hash(&self, tag: Option<&[u8]>) -> u64 {
         tag.map_or(0, |tag| {
             let mut hasher = self.kept_hasher();
@@ -205,8 +205,8 @@ impl Tokens {
         SipHasher13::new_with_keys(self.kept[0], self.kept[1])
     }
 
-    /// Which of so many shards of a process owns the call of this datagram; `None` for one without a Call-ID: whoever gets
-    /// it may refuse it.
+    /// Which of so many shards of a process owns the call of this datagram; `None` for one without a Call-ID: any
+    /// shard may refuse it.
     pub fn shard_of(&self, datagram: &[u8], shards: usize) -> Option<usize> {
         Some(shard_of(self.call_key(wire::peek_call_id(datagram)?), shards))
     }
@@ -221,8 +221,8 @@ impl Tokens {
     }
 }
 
-/// A hash of `parts` under `key`. Whoever calls tells the lengths of all but one of them in the first, so that no two
-/// lists run together.
+/// A hash of `parts` under `key`. The first part has the lengths of all others but one, so that no two lists have the
+/// same bytes.
 pub fn keyed_hash(key: [u64; 2], parts: &[&[u8]]) -> u64 {
     let mut hasher = SipHasher13::new_with_keys(key[0], key[1]);
     // In one piece, as nearly all fit: the hasher takes as long for the ends of pieces as for what is between them.

@@ -1,9 +1,9 @@
-//! Whose token a Record-Route carries.
+//! The owner of the token in a Record-Route.
 
-/// Whose Record-Route it is. Each has a URI parameter of its own: a balancer of the same site in front of a proxy must
-/// not take the proxy's for its own.
+/// The owner of a Record-Route. Each has a URI parameter of its own: a balancer of the same site in front of a proxy
+/// must not take the proxy's for its own.
 ///
-/// Public for observers of a shard: they find a token in what it sent, and never read what is in it.
+/// Public for observers of a shard: they find a token in the messages of a shard, and never read its content.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TokenOwner {
     /// A pool's, which leads to one of its members.
