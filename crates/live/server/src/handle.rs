@@ -1,8 +1,8 @@
 //! How the rest of the process asks and commands a running server.
 
 use crate::control::{Ask, ScaleWish, View};
+use crate::figures::{ExplanationView, Figures, Session, Standing};
 use crate::registrations::{Contacts, ContactsError, Home};
-use crate::report::{self, ExplainReport, Figures, SessionReport, Standing};
 use crate::scale::view::pool_view;
 use crate::shards::{self, Command, Explained, WorkerHandle};
 use base::{Flow, Instant};
@@ -39,7 +39,7 @@ impl Handle {
     /// When the server has ended.
     pub async fn standing(&self) -> Result<Standing, String> {
         let view = self.view().await?;
-        Ok(report::standing(&view, &self.ask_each(Command::Counts).await?))
+        Ok(Standing::new(&view, &self.ask_each(Command::Counts).await?))
     }
 
     /// All figures, with every member and former member in the order of their slots. `oldest_calls` walks the session
@@ -51,7 +51,7 @@ impl Handle {
         let view = self.view().await?;
         let snapshots: Vec<_> = self.ask_each(Command::Snapshot).await?;
         let oldest = if oldest_calls { self.oldest_calls().await? } else { BTreeMap::new() };
-        Ok(report::figures(&view, &snapshots, &oldest))
+        Ok(Figures::new(&view, snapshots, &oldest))
     }
 
     /// What the scaler of a pool has to know; `None` where there is no such pool.
@@ -64,19 +64,17 @@ impl Handle {
     ///
     /// # Errors
     /// When the server has ended.
-    pub async fn session(&self, call_id: &[u8]) -> Result<Option<SessionReport>, String> {
+    pub async fn session(&self, call_id: &str) -> Result<Option<Session>, String> {
         for worker in &self.workers {
             let (reply, answer) = oneshot::channel();
-            worker.send(Command::Session(call_id.to_vec(), reply));
+            worker.send(Command::Session(call_id.as_bytes().to_vec(), reply));
             if let Some(session) = answer.await.map_err(|_| GONE)? {
                 // Asked afterwards: a member that has just joined may be its node.
                 let view = self.view().await?;
-                return Ok(view.at(session.slot).map(|member| SessionReport {
-                    node: member.address,
-                    state: session.state,
-                    age_seconds: view.now.saturating_since(session.created).as_secs_f64(),
-                    is_call: session.is_call,
-                }));
+                let member = view.at(session.slot);
+                return Ok(
+                    member.map(|member| Session::new(call_id.to_owned(), member.address, &session, view.now))
+                );
             }
         }
         Ok(None)
@@ -187,7 +185,7 @@ impl Handle {
         from: SocketAddr,
         listener: Option<SocketAddr>,
         request: Vec<u8>,
-    ) -> Result<ExplainReport, String> {
+    ) -> Result<ExplanationView, String> {
         let view = self.view().await?;
         let flow = Flow::udp(view.listener(from, listener)?, from);
         let mut shard = 0;
@@ -202,7 +200,7 @@ impl Handle {
                         Some(aor) => Some(self.contacts_of(aor).await?),
                         None => None,
                     };
-                    return Ok(report::explained(&self.view().await?, &explanation, contacts));
+                    return Ok(ExplanationView::new(&self.view().await?, *explanation, contacts.as_ref()));
                 }
             }
         }

@@ -10,6 +10,7 @@ mod capture;
 mod check;
 mod clock;
 mod control;
+pub mod figures;
 mod handle;
 mod key;
 pub mod latency;
@@ -18,7 +19,6 @@ mod opened;
 mod proc;
 mod records;
 mod registrations;
-mod report;
 mod run;
 mod scale;
 mod shards;
@@ -34,10 +34,5 @@ pub use check::{check, check_users};
 pub use clock::Clock;
 pub use handle::{Handle, RestartReply};
 pub use registrations::{Contacts, ContactsError};
-pub use report::{
-    CandidateReport, ExplainReport, Figures, HomeStanding, MemberReport, MemberStanding, PassedOverReport,
-    PoolName, QueueStanding, SessionReport, ShardTotals, Standing, Totals,
-};
 pub use run::{Server, StartError};
-pub use stores::StoreReport;
 pub use utilisation::ModelProcessor;

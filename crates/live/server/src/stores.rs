@@ -9,7 +9,7 @@ use digest_auth::{Algorithm, Needs, Offer};
 use location::{Ask, MemoryLimits, MemoryStore, Reply, StoreError};
 use node::{Asked, StoreAnswer, UsersUnavailable};
 use report::Condition;
-pub use report::StoreReport;
+pub(crate) use report::StoreReport;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;

@@ -6,8 +6,8 @@ use load::{
     AnswererConfig, AnswererResults, ArrivalPlan, ArrivalProcess, CallResults, CallerConfig, RandomTime,
     ServiceModel, Timers,
 };
-use server::admin::view::MemberView;
 use server::agents::{self, Running, Snapshot};
+use server::figures::MemberView;
 use server::{Handle, Server, socket::UdpSocket};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -101,10 +101,9 @@ async fn four_hundred_calls() {
     assert_eq!(results.calls_by_server.values().sum::<u64>(), 400);
     assert_eq!(results.calls_by_server.len(), 3, "every server got calls: {:?}", results.calls_by_server);
     assert_eq!((results.invite_response.count(), results.bye_response.count()), (400, 400));
-    for member in handle.figures(true).await.unwrap().members {
-        let MemberView { calls, transactions, name, .. } = &member.shown;
-        assert_eq!((*calls, *transactions), (0, 0), "{name}");
-        assert_eq!(member.shown.oldest_call_seconds, None);
+    for member in handle.figures(true).await.unwrap().members.members {
+        let MemberView { calls, transactions, oldest_call_seconds, name, .. } = member;
+        assert_eq!((calls, transactions, oldest_call_seconds), (0, 0, None), "{name}");
     }
     let mut sum = AnswererResults::default();
     for answerer in answerers {
@@ -202,7 +201,8 @@ async fn members_come_and_go() {
     write(&[first]);
     handle.reload().await.unwrap();
     let listed = async || -> Vec<_> {
-        handle.standing().await.unwrap().members.iter().map(|member| member.address).collect()
+        let members = handle.figures(false).await.unwrap().members.members;
+        members.iter().map(|member| member.address).collect()
     };
     let forgotten = async {
         while listed().await.contains(&unused) {
@@ -215,7 +215,7 @@ async fn members_come_and_go() {
     handle.reload().await.unwrap();
     assert_eq!(listed().await, [first, used, last]);
     let figures = handle.figures(false).await.unwrap();
-    assert_eq!(figures.members[2].shown.assigned_total, 0);
+    assert_eq!(figures.members.members[2].assigned_total, 0);
     handle.stop();
     running.await.unwrap().unwrap();
     std::fs::remove_file(path).unwrap();

@@ -4,7 +4,7 @@ use super::status::{MEMBERS, plural, span};
 use crate::admin::{Target, escape};
 use crate::print::Progress;
 use anyhow::{Result, bail};
-use server::admin::view::{MemberView, MembersView};
+use server::figures::{MemberView, MembersView};
 use std::time::Duration;
 
 /// How often a waiting drain looks.

@@ -7,7 +7,7 @@ use crate::address;
 use crate::admin::{Exit, Target, escape};
 use crate::print;
 use anyhow::{Context, Result};
-use server::admin::view::{CandidateView, ExplanationView, PassedOverView, RewriteView, Route};
+use server::figures::{CandidateView, ExplanationView, PassedOverView, RewriteView, Route};
 use std::io::Read;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -262,7 +262,7 @@ fn candidates(candidates: &[CandidateView], chosen: Option<SocketAddr>) -> Strin
 #[cfg(test)]
 mod tests {
     use super::*;
-    use server::admin::view::ContactView;
+    use server::figures::ContactView;
 
     fn explanation(member: Option<&str>, why: &str) -> ExplanationView {
         let candidate = |member: &str, refusal: Option<&str>| CandidateView {

@@ -5,7 +5,7 @@ use super::status::{plural, registrar, span, word_column};
 use crate::admin::{Exit, Target, escape};
 use crate::print;
 use anyhow::{Result, bail};
-use server::admin::view::{ContactView, ContactsView};
+use server::figures::{ContactView, ContactsView};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {

@@ -2,7 +2,7 @@
 
 use crate::admin::Target;
 use anyhow::Result;
-use server::admin::view::Reloaded;
+use server::figures::Reloaded;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {

@@ -3,7 +3,7 @@
 use super::status::{plural, span};
 use crate::admin::Target;
 use anyhow::{Result, bail};
-use server::admin::view::{HealthView, Restarting};
+use server::figures::{HealthView, Restarting};
 use std::time::{Duration, Instant};
 
 /// How often a waiting restart looks.

@@ -12,7 +12,7 @@ use crate::print;
 use anyhow::Result;
 use comfy_table::{CellAlignment, ColumnConstraint, Table};
 use serde_json::{Value, json};
-use server::admin::view::{
+use server::figures::{
     CallsView, DistributionView, HealthView, MemberView, MembersView, NameView, NextHop, PoolHealth,
     ProxyView, Sessions,
 };
@@ -409,6 +409,7 @@ pub(crate) mod tests {
             process: 1,
             uptime_seconds: 5.0,
             version: "1.2.3".to_owned(),
+            ready: true,
         }
     }
 

@@ -6,7 +6,7 @@ use crate::admin::{Exit, Target};
 use crate::print::Progress;
 use anyhow::Result;
 use serde_json::Value;
-use server::admin::view::{HealthView, MembersView, ProxyView};
+use server::figures::{HealthView, MembersView, ProxyView};
 use std::time::Duration;
 
 /// How often a waiting stop looks.

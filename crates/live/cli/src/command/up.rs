@@ -2,7 +2,7 @@
 
 use crate::admin::{Target, escape};
 use anyhow::Result;
-use server::admin::view::MembersView;
+use server::figures::MembersView;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {

@@ -8,7 +8,7 @@ use ratatui::layout::{Alignment, Constraint, Rect};
 use ratatui::style::{Color, Stylize as _};
 use ratatui::text::{Line as Text, Span};
 use ratatui::widgets::{Cell, Row, Table};
-use server::admin::view::MemberView;
+use server::figures::MemberView;
 
 /// What is shown of a member.
 pub(crate) struct Line {

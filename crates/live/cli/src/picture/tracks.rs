@@ -1,6 +1,6 @@
 //! What was seen of the members a moment ago, for rates and curves.
 
-use server::admin::view::MemberView;
+use server::figures::MemberView;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 

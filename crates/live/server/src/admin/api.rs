@@ -1,9 +1,8 @@
 //! What each path answers. Success is JSON, failure a line of text.
 
-use super::metrics;
-use super::view::{
+use crate::figures::{
     CapacityView, ContactsView, ExplanationView, HealthView, MembersView, ProxyView, RegistrarView, Reloaded,
-    Restarting, ScaleView, ScalesView, Session, Stopping,
+    Restarting, ScaleView, ScalesView, Stopping,
 };
 use crate::handle::GONE;
 use crate::{ContactsError, Handle};
@@ -88,7 +87,7 @@ fn parameters<const N: usize>(uri: &Uri, known: [&str; N]) -> Result<[Option<Str
 
 async fn health(State(handle): State<Handle>, uri: Uri) -> Result<(StatusCode, Json<HealthView>), Failure> {
     let [] = parameters(&uri, [])?;
-    let health = HealthView::new(&handle.standing().await.map_err(gone)?);
+    let health = handle.standing().await.map_err(gone)?.health;
     let status = if health.healthy { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     Ok((status, Json(health)))
 }
@@ -100,7 +99,7 @@ async fn alive() -> &'static str {
 
 /// Whether new calls are taken, and nothing else.
 async fn ready(State(handle): State<Handle>) -> Result<&'static str, Failure> {
-    let is_ready = handle.standing().await.is_ok_and(|standing| HealthView::takes_calls(&standing));
+    let is_ready = handle.standing().await.is_ok_and(|standing| standing.health.ready);
     is_ready.then_some("ready\n").ok_or_else(|| gone("no new calls are taken".to_owned()))
 }
 
@@ -111,9 +110,7 @@ async fn members(State(handle): State<Handle>, uri: Uri) -> Result<Json<MembersV
         Some("true") => true,
         Some(other) => return Err(wrong("oldest", other, "true or false")),
     };
-    let figures = handle.figures(oldest).await.map_err(gone)?;
-    let members = figures.members.into_iter().map(|report| report.shown).collect();
-    Ok(Json(MembersView { members, names: figures.names }))
+    Ok(Json(handle.figures(oldest).await.map_err(gone)?.members))
 }
 
 async fn sessions(State(handle): State<Handle>, uri: Uri) -> Result<Response, Failure> {
@@ -121,40 +118,35 @@ async fn sessions(State(handle): State<Handle>, uri: Uri) -> Result<Response, Fa
     let Some(call_id) = call_id else {
         return Ok(Json(handle.standing().await.map_err(gone)?.sessions).into_response());
     };
-    match handle.session(call_id.as_bytes()).await.map_err(gone)? {
-        Some(session) => Ok(Json(Session::new(call_id, &session)).into_response()),
+    match handle.session(&call_id).await.map_err(gone)? {
+        Some(session) => Ok(Json(session).into_response()),
         None => Err(Failure(StatusCode::NOT_FOUND, format!("no session has the Call-ID {call_id:?}"))),
     }
 }
 
 async fn proxy(State(handle): State<Handle>, uri: Uri) -> Result<Json<ProxyView>, Failure> {
     let [] = parameters(&uri, [])?;
-    let standing = handle.standing().await.map_err(gone)?;
-    let none = || Failure(StatusCode::NOT_FOUND, "this process keeps no transactions".to_owned());
-    standing
-        .proxy
-        .as_ref()
-        .map(|report| Json(ProxyView::new(report, &standing.hops, standing.records.as_ref())))
-        .ok_or_else(none)
+    branch(handle.standing().await.map_err(gone)?.proxy, "this process keeps no transactions")
 }
 
 async fn capacity(State(handle): State<Handle>, uri: Uri) -> Result<Json<CapacityView>, Failure> {
     let [] = parameters(&uri, [])?;
-    let standing = handle.standing().await.map_err(gone)?;
-    let none = || Failure(StatusCode::NOT_FOUND, "this process has no [capacity]".to_owned());
-    standing.capacity.as_ref().map(|report| Json(report.into())).ok_or_else(none)
+    branch(handle.standing().await.map_err(gone)?.capacity, "this process has no [capacity]")
 }
 
 async fn registrar(State(handle): State<Handle>, uri: Uri) -> Result<Json<RegistrarView>, Failure> {
     let [] = parameters(&uri, [])?;
-    let home = handle.standing().await.map_err(gone)?.home;
-    let none = || Failure(StatusCode::NOT_FOUND, "this process has no [registrar]".to_owned());
-    home.map(|home| Json(RegistrarView::new(&home))).ok_or_else(none)
+    branch(handle.standing().await.map_err(gone)?.registrar, "this process has no [registrar]")
+}
+
+/// A branch of the figures that not every process has.
+fn branch<T>(shown: Option<T>, without: &str) -> Result<Json<T>, Failure> {
+    shown.map(Json).ok_or_else(|| Failure(StatusCode::NOT_FOUND, without.to_owned()))
 }
 
 async fn scales(State(handle): State<Handle>, uri: Uri) -> Result<Json<ScalesView>, Failure> {
     let [] = parameters(&uri, [])?;
-    Ok(Json(ScalesView { pools: handle.standing().await.map_err(gone)?.scales }))
+    Ok(Json(handle.standing().await.map_err(gone)?.scale))
 }
 
 async fn scale(
@@ -163,7 +155,7 @@ async fn scale(
     uri: Uri,
 ) -> Result<Json<ScaleView>, Failure> {
     let [] = parameters(&uri, [])?;
-    let pools = handle.standing().await.map_err(gone)?.scales;
+    let pools = handle.standing().await.map_err(gone)?.scale.pools;
     let names: Vec<_> = pools.iter().map(|known| known.pool.clone()).collect();
     let none = || {
         let there_are = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
@@ -231,8 +223,8 @@ fn named(uri: &Uri) -> Result<String, Failure> {
 
 /// Those that were meant, as they are now.
 async fn shown(handle: &Handle, meant: &[SocketAddr]) -> Result<Json<MembersView>, Failure> {
-    let all = handle.figures(true).await.map_err(gone)?.members.into_iter().map(|report| report.shown);
-    let members = all.filter(|shown| meant.contains(&shown.address)).collect();
+    let MembersView { mut members, .. } = handle.figures(true).await.map_err(gone)?.members;
+    members.retain(|member| meant.contains(&member.address));
     Ok(Json(MembersView { members, names: Vec::new() }))
 }
 
@@ -269,13 +261,13 @@ async fn explain(
         .explain(from, parse("listener", listener)?, request.to_vec())
         .await
         .map_err(failure(StatusCode::BAD_REQUEST))?;
-    Ok(Json(ExplanationView::from(report)))
+    Ok(Json(report))
 }
 
 async fn scrape(State(handle): State<Handle>) -> Result<Response, Failure> {
     let figures = handle.figures(false).await.map_err(gone)?;
     let kind = (header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8");
-    Ok(([kind], metrics::page(&figures)).into_response())
+    Ok(([kind], figures.metrics()).into_response())
 }
 
 const PATHS: &str = "GET /healthz, /readyz, /api/health, /api/members, /api/sessions, /api/proxy, /api/capacity, /api/registrar, \

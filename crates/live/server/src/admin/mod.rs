@@ -3,23 +3,21 @@
 //! It listens on loopback unless told otherwise, and asks for a token where other machines reach it. It refuses what a
 //! web page in an operator's browser might send. All it knows and does goes through a [`Handle`].
 //!
-//! - [`view`]: the shapes of the JSON, for both sides of the connection,
 //! - `api`: what each path answers,
 //! - `guard`: what keeps strangers and web pages out,
 //! - [`token`]: what a request has to show,
-//! - `serve`: connections,
-//! - `metrics`: the text that Prometheus reads.
+//! - `serve`: connections.
+//!
+//! The shapes of its JSON, and the page that Prometheus reads, are [`figures`](crate::figures).
 
 mod api;
 mod guard;
-pub(crate) mod metrics;
 #[cfg(test)]
 mod openapi;
 mod serve;
 #[cfg(test)]
 mod tests;
 pub mod token;
-pub mod view;
 
 use crate::Handle;
 use config::Bearer;

@@ -2,7 +2,7 @@
 //! that are answered, the rest from the table here. Tests hold it against a running server.
 
 use super::tests::{Site, keys, request};
-use super::view::{
+use crate::figures::{
     CapacityView, ContactsView, ExplanationView, HealthView, MembersView, ProxyView, RegistrarView, Reloaded,
     Restarting, ScaleView, ScalesView, Session, Sessions, Stopping,
 };

@@ -4,7 +4,7 @@
 
 mod health;
 
-use super::view::{
+use crate::figures::{
     CapacityView, ContactView, ContactsView, ExplanationView, HealthView, MemberView, MembersView, ProxyView,
     RegistrarView, ScaleView, ScalesView, Session, Sessions,
 };

@@ -10,13 +10,12 @@ pub(crate) mod resolver;
 mod succession;
 
 use crate::admin::Interface;
-use crate::admin::view::ScaleView;
 use crate::capacity::CapacityReport;
 use crate::clock::Clock;
+use crate::figures::{PoolName, ScaleView};
 use crate::handle::Handle;
 use crate::records::{RecordCounts, Records};
 use crate::registrations::Home;
-use crate::report::PoolName;
 use crate::scale::Scaling;
 use crate::shards::board::Board;
 use crate::shards::listen::{Bind, listeners, toward, unserved};

@@ -2,9 +2,10 @@
 
 use super::Estimated;
 use super::view::{WindowView, WindowsView, counts};
-use crate::admin::metrics::{Page, process};
 use crate::admin::serve_open;
 use crate::capacity::sender::Target;
+use crate::figures::process;
+use crate::figures::text::Page;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::IntoResponse;

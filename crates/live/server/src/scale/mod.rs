@@ -10,8 +10,8 @@ mod task;
 mod tell;
 pub(crate) mod view;
 
-use crate::admin::view::{ScaleView, ScaledServer};
 use crate::clock::Clock;
+use crate::figures::{ScaleView, ScaledServer};
 use crate::handle::Handle;
 use config::{Config, DriverConfig, PoolConfig, ScaleConfig, Workload};
 use control::scale::{Advice, Fleet, ListedServer, Reconciler, ServerList, detection};

@@ -2,9 +2,9 @@
 
 use super::driver::Driver;
 use super::tell::tell;
-use crate::admin::view::{ScaleView, ScaledServer};
 use crate::clock::Clock;
 use crate::control::ScaleWish;
+use crate::figures::{ScaleDecisions, ScaleView, ScaledServer};
 use crate::handle::Handle;
 use base::Instant;
 use control::scale::{Advice, Fleet, ListNews, Listing, Order, PoolView, Reconciler, Server};
@@ -172,7 +172,7 @@ impl Task {
                     cluster_latency: fleet.outlook.cluster_latency,
                     short: fleet.outlook.short,
                     unlisted: fleet.unlisted(),
-                    decisions: fleet.outlook.decisions.into(),
+                    decisions: ScaleDecisions::new(fleet.outlook.decisions),
                     trouble,
                     retry_seconds,
                     ..base
@@ -187,7 +187,7 @@ impl Task {
                 most: advice.settings().most,
                 cluster_latency: advice.outlook.cluster_latency,
                 short: advice.outlook.short,
-                decisions: advice.outlook.decisions.into(),
+                decisions: ScaleDecisions::new(advice.outlook.decisions),
                 ..base
             },
         };

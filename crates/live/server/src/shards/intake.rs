@@ -1,7 +1,7 @@
 //! Whose a datagram is: this shard's, another one's, or the process's before.
 
+use super::counts::Traffic;
 use super::handover::Handed;
-use super::worker::Traffic;
 use crate::takeover::owned::{Fate, Predecessor};
 use base::{Flow, Instant, Outbox};
 use node::{Shard, ShardEvent, ShardInput};

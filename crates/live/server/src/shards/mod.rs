@@ -7,15 +7,16 @@
 
 pub(crate) mod alarm;
 pub(crate) mod board;
+mod counts;
 pub(crate) mod handover;
 mod intake;
 pub(crate) mod listen;
 pub(crate) mod wake;
 mod worker;
 
+pub(crate) use counts::{AllShards, ShardCounts, ShardSnapshot, Traffic};
 pub(crate) use worker::{
-    Command, Explained, MOST_SOCKETS, Peers, Report, ShardCounts, ShardSnapshot, Traffic, Worker,
-    WorkerHandle, tells_failures,
+    Command, Explained, MOST_SOCKETS, Peers, Report, Worker, WorkerHandle, tells_failures,
 };
 
 use tokio::sync::oneshot;

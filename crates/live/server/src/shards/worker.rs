@@ -2,6 +2,7 @@
 
 use super::alarm::Alarm;
 use super::board::Board;
+use super::counts::{ShardCounts, ShardSnapshot, Traffic};
 use super::handover::{Handed, Receiver, Sender};
 use super::intake::{owner, take};
 use super::listen::MOST;
@@ -13,15 +14,13 @@ use crate::stores::{OnAnswer, Stores};
 use crate::takeover::owned::{Inlet, Predecessor};
 use crate::utilisation::{Meter, ModelProcessor};
 use arrayvec::ArrayVec;
-use balance::{Load, NodeId, NodeStats, PoolId, SessionView, Sign, Slot, TableCounts};
-use base::{Flow, Instant, Ledger, Outbox};
+use balance::{Load, NodeId, PoolId, SessionView, Sign, Slot};
+use base::{Flow, Instant, Outbox};
 use digest_auth::Judgement;
 use node::{
-    Explanation, Failure, HomeReport, HopName, ProxyReport, Question, QueueReport, Resolved, Setup, Shard,
-    ShardCounters, ShardEvent, ShardInput, StoreAnswer,
+    Explanation, Failure, HopName, Question, Resolved, Setup, Shard, ShardEvent, ShardInput, StoreAnswer,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::mpsc;
 use std::sync::{Arc, Once};
@@ -93,72 +92,6 @@ pub(crate) enum Explained {
     Here(Result<Box<Explanation>, String>),
     /// The call belongs to the shard with this index.
     Elsewhere(usize),
-}
-
-/// What a shard has to do.
-#[derive(Clone, Debug)]
-pub(crate) struct ShardCounts {
-    pub(crate) table: TableCounts,
-    pub(crate) transactions: usize,
-    /// By slot.
-    pub(crate) loads: Vec<(NodeId, Load)>,
-    /// New requests that each slot was given, but for those that another member of the pool has, too.
-    pub(crate) assigned: Vec<u64>,
-    /// New requests that found nobody in a pool who takes them. Begins anew when pools change.
-    pub(crate) without_takers: BTreeMap<PoolId, u64>,
-    /// Of a proxy.
-    pub(crate) proxy: Option<ProxyReport>,
-    /// Of the home domain.
-    pub(crate) home: Option<HomeReport>,
-    /// Of the queues, by the number of their pool.
-    pub(crate) queues: Vec<Option<QueueReport>>,
-}
-
-impl ShardCounts {
-    /// Calls in progress; of a proxy that keeps no dialogs, requests that wait for their answer.
-    pub(crate) fn open(&self) -> usize {
-        let of_proxy = self
-            .proxy
-            .as_ref()
-            .map_or(0, |proxy| proxy.unanswered + proxy.calls.as_ref().map_or(0, |calls| calls.answered));
-        self.table.active + of_proxy
-    }
-
-    /// Calls that wait in queues.
-    pub(crate) fn queued(&self) -> usize {
-        self.queues.iter().flatten().map(|queue| queue.waiting).sum()
-    }
-
-    /// Entries, with those that are kept for late messages.
-    pub(crate) fn kept(&self) -> usize {
-        let of_proxy = self.proxy.as_ref().map_or(0, |proxy| proxy.transactions);
-        self.table.active + self.table.expired + self.transactions + of_proxy
-    }
-}
-
-/// All figures of a shard.
-#[derive(Clone, Debug)]
-pub(crate) struct ShardSnapshot {
-    pub(crate) counters: ShardCounters,
-    pub(crate) ledger: Ledger,
-    pub(crate) counts: ShardCounts,
-    /// By slot.
-    pub(crate) stats: Vec<NodeStats>,
-    pub(crate) traffic: Traffic,
-}
-
-/// What went through a shard's sockets and rings.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Traffic {
-    pub(crate) received: u64,
-    pub(crate) sent: u64,
-    /// Refused by the kernel on sending.
-    pub(crate) send_failed: u64,
-    /// Thrown away by the kernel because nobody fetched them in time.
-    pub(crate) receive_lost: u64,
-    pub(crate) handed_over: u64,
-    /// The ring to the owner was full.
-    pub(crate) handover_lost: u64,
 }
 
 /// How the control task reaches a shard.

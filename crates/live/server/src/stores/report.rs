@@ -6,21 +6,21 @@ use storage::Status;
 
 /// How a store does.
 #[derive(Clone, PartialEq, Debug)]
-pub struct StoreReport {
+pub(crate) struct StoreReport {
     /// What it keeps: `registrations` or `users`.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// Where: `memory`, `file`, `redis` or `postgresql`.
-    pub kind: &'static str,
+    pub(crate) kind: &'static str,
     /// Why it cannot be used; `None` when it can.
-    pub trouble: Option<String>,
+    pub(crate) trouble: Option<String>,
     /// Whether it can be asked all the same: a file that cannot be written is read from memory.
-    pub answers: bool,
+    pub(crate) answers: bool,
     /// For how long it has been so; `None` for what cannot fail.
-    pub unchanged: Option<Duration>,
+    pub(crate) unchanged: Option<Duration>,
     /// Questions that wait for it.
-    pub waiting: usize,
+    pub(crate) waiting: usize,
     /// Questions that got an error for an answer.
-    pub failed_total: u64,
+    pub(crate) failed_total: u64,
 }
 
 impl StoreReport {

@@ -7,8 +7,8 @@ use super::{
     socket_paths,
 };
 use crate::control::Ask;
-use crate::report::{self, PoolName};
-use crate::shards::{Command, WorkerHandle};
+use crate::figures::PoolName;
+use crate::shards::{AllShards, Command, WorkerHandle};
 use control::ListedMember;
 use node::{CallHash, QueueMember};
 use rustix::net::sockopt::{set_socket_send_buffer_size, set_socket_send_buffer_size_force, socket_peercred};
@@ -139,7 +139,7 @@ fn findings(asks: &mpsc::UnboundedSender<Ask>, workers: &[WorkerHandle]) -> Opti
     let node_at =
         |slot| view.members.iter().find(|member| member.slot == slot).map(|member| member.node.id.0);
     let of_pool = |pool: &PoolName| {
-        let known = report::queue(&counts, pool.id).unwrap_or_default().members.into_iter();
+        let known = AllShards(&counts).queue(pool.id).unwrap_or_default().members.into_iter();
         let known = known.filter(|member| member.is_known);
         let of = |member: QueueMember| Some((pool.name.clone(), node_at(member.slot)?, member.capacity));
         known.filter_map(of).collect::<Vec<_>>()

@@ -3,7 +3,7 @@
 use super::{plural, span};
 use crate::admin::Target;
 use anyhow::Result;
-use server::admin::view::{CapacityView, MemberCapacityView};
+use server::figures::{CapacityView, MemberCapacityView};
 
 /// What the server says of them, if it listens to monitors.
 pub(super) fn ask(target: &Target) -> Result<Option<CapacityView>> {

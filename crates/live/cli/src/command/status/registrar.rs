@@ -3,7 +3,7 @@
 use super::{plural, span};
 use crate::admin::Target;
 use anyhow::Result;
-use server::admin::view::{RegistrarView, StoreView};
+use server::figures::{RegistrarView, StoreView};
 use std::collections::BTreeMap;
 
 /// What the server says of its registrar, if it has one.

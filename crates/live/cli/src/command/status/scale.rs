@@ -3,7 +3,7 @@
 use super::span;
 use crate::admin::Target;
 use anyhow::Result;
-use server::admin::view::{ScaleView, ScalesView};
+use server::figures::{ScaleView, ScalesView};
 
 /// What the server says of such pools; none of a server that does not know of them.
 pub(super) fn ask(target: &Target) -> Result<Vec<ScaleView>> {
@@ -50,7 +50,7 @@ fn of_pool(scale: &ScaleView) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use server::admin::view::ScaledServer;
+    use server::figures::ScaledServer;
 
     #[test]
     fn servers_are_counted_by_state_and_what_goes_wrong_is_said() {

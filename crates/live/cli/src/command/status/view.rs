@@ -8,7 +8,7 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Stylize as _};
 use ratatui::text::{Line as Text, Span};
 use ratatui::widgets::{Paragraph, Wrap};
-use server::admin::view::ProxyView;
+use server::figures::ProxyView;
 use std::fmt::Display;
 use std::time::Instant;
 
@@ -93,7 +93,7 @@ fn draw_head(frame: &mut Frame<'_>, area: Rect, scene: &Scene, now: Instant) {
 }
 
 fn draw_hops(frame: &mut Frame<'_>, area: Rect, proxy: &ProxyView) {
-    let hop = |hop: &server::admin::view::NextHop| {
+    let hop = |hop: &server::figures::NextHop| {
         let (state, colour) = (hop_state(hop), if hop.resting { Color::Red } else { Color::Green });
         Text::from(vec![
             Span::from(format!("{:<48}", hop.address.to_string())).bold(),
@@ -198,7 +198,7 @@ mod tests {
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
     use serde_json::json;
-    use server::admin::view::{HealthView, MemberView, ScaleView};
+    use server::figures::{HealthView, MemberView, ScaleView};
     use std::time::Duration;
 
     /// What a terminal of this size shows, row by row.

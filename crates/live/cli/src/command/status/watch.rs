@@ -7,9 +7,7 @@ use crate::admin::Target;
 use crate::picture::{Key, Line, Rate, Screen, Tracks};
 use crate::print;
 use anyhow::{Result, anyhow};
-use server::admin::view::{
-    HealthView, MemberView, MembersView, ProxyView, RegistrarView, ScaleView, Sessions,
-};
+use server::figures::{HealthView, MemberView, MembersView, ProxyView, RegistrarView, ScaleView, Sessions};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
 use std::thread;

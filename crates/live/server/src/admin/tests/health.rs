@@ -1,7 +1,7 @@
 //! Whether new calls are taken: what `/api/health` and `/readyz` say where members, next hops or stores are down.
 
 use super::{Site, free_tcp, request, samples};
-use crate::admin::view::{HealthView, RegistrarView};
+use crate::figures::{HealthView, RegistrarView};
 use std::net::SocketAddr;
 use tokio::net::UdpSocket;
 

@@ -61,16 +61,16 @@ impl Cluster {
     /// What the balancer knows now.
     pub(super) async fn look(&self) -> Result<Moment> {
         let figures = self.balancer.handle.figures(false).await.map_err(|error| anyhow!(error))?;
-        let scale = figures.totals.scales.first().context("the pool is scaled")?;
-        let queue = figures.totals.queues.first().context("the pool has a queue")?;
+        let scale = figures.standing.scale.pools.first().context("the pool is scaled")?;
+        let queue = figures.standing.health.pools[0].queue.as_ref().context("the pool has a queue")?;
         let seen = |(index, &address): (usize, &SocketAddr)| {
-            let report = figures.members.iter().find(|member| member.shown.address == address);
-            let announced = queue.members.iter().find(|member| member.0 == address);
+            let member = figures.members.members.iter().find(|member| member.address == address);
+            let announced = queue.members.iter().find(|member| member.address == address.to_string());
             Ok(Seen {
                 // Nothing is known before the scaler has looked for the first time.
                 state: scale.servers.get(index).map_or("off", |server| &*server.state).to_owned(),
-                announced: announced.map_or(0.0, |member| member.1),
-                report: report.context("each server is a member")?.clone(),
+                announced: announced.map_or(0.0, |member| member.calls_per_second),
+                member: member.context("each server is a member")?.clone(),
             })
         };
         let servers = self.servers.iter().enumerate().map(seen).collect::<Result<_>>()?;
@@ -79,7 +79,7 @@ impl Cluster {
             // The sum of nothing has a sign.
             capacity: scale.capacity.max(0.0),
             wanted: scale.wanted,
-            waiting: queue.report.waiting,
+            waiting: queue.waiting,
             cluster_latency: scale.cluster_latency,
             trouble: scale.trouble.clone(),
         })

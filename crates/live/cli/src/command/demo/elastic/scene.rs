@@ -7,7 +7,7 @@ use crate::command::load::table::milliseconds;
 use anyhow::Result;
 use load::CallResults;
 use ratatui::Frame;
-use server::MemberReport;
+use server::figures::MemberView;
 
 /// What the balancer knows at one moment.
 pub(super) struct Moment {
@@ -31,7 +31,7 @@ pub(super) struct Seen {
     pub(super) state: String,
     /// Calls a second that it can take, by its response times.
     pub(super) announced: f64,
-    pub(super) report: MemberReport,
+    pub(super) member: MemberView,
 }
 
 impl Moment {

@@ -6,7 +6,7 @@ use super::scene::{Ended, Line, Moment, Sample, Scene, Usage, shown};
 use super::story::{PHASES, Story};
 use crate::picture::Rate;
 use load::CallResults;
-use server::MemberReport;
+use server::figures::MemberView;
 use std::collections::VecDeque;
 
 /// What percentiles are taken over, in seconds: two windows of the estimators.
@@ -35,7 +35,7 @@ pub(super) struct Tracks<'a> {
 struct Track {
     assigned: Rate,
     /// By seconds, as far back as percentiles are taken.
-    reports: VecDeque<(f64, MemberReport)>,
+    members: VecDeque<(f64, MemberView)>,
 }
 
 /// How much there had been in the middle of a phase.
@@ -43,7 +43,7 @@ struct Middle {
     seconds: f64,
     started: u64,
     assigned: Vec<u64>,
-    first: MemberReport,
+    first: MemberView,
 }
 
 impl<'a> Tracks<'a> {
@@ -77,14 +77,14 @@ impl<'a> Tracks<'a> {
         self.servers.resize_with(moment.servers.len(), Track::default);
         self.lines.clear();
         for (index, (track, seen)) in self.servers.iter_mut().zip(moment.servers).enumerate() {
-            let shown_member = &seen.report.shown;
+            let member = &seen.member;
             self.lines.push(Line {
                 name: name(index),
                 state: shown(&seen.state).to_owned(),
                 capacity: (seen.state == "ready").then_some(seen.announced),
-                calls_per_second: track.assigned.sample(seconds, shown_member.assigned_total),
-                calls: shown_member.calls,
-                p95_us: track.p95_us(seconds, seen.report),
+                calls_per_second: track.assigned.sample(seconds, member.assigned_total),
+                calls: member.calls,
+                p95_us: track.p95_us(seconds, seen.member),
                 has_neighbour: has_neighbour && index == DISTURBED,
             });
         }
@@ -94,14 +94,14 @@ impl<'a> Tracks<'a> {
 
     /// Phases that are over at this moment have come to what was between their middle and now.
     fn end_phases(&mut self, seconds: f64, moment: &Moment, calls: &CallResults) {
-        let assigned = || moment.servers.iter().map(|server| server.report.shown.assigned_total);
+        let assigned = || moment.servers.iter().map(|server| server.member.assigned_total);
         let first = &moment.servers[DISTURBED];
         let index = self.ended.len();
         if index == PHASES.len() {
             return;
         }
         if self.middle.is_none() && seconds >= self.story.middle(index) {
-            let (started, first) = (calls.calls_started, first.report.clone());
+            let (started, first) = (calls.calls_started, first.member.clone());
             self.middle = Some(Middle { seconds, started, assigned: assigned().collect(), first });
         }
         if self.story.over(seconds) <= index {
@@ -118,7 +118,7 @@ impl<'a> Tracks<'a> {
             ready: moment.ready(),
             share: (all > 0).then(|| gained[DISTURBED] as f64 / all as f64),
             first_capacity: (first.state == "ready").then_some(first.announced),
-            first_p95_us: p95_us(&first.report, &middle.first),
+            first_p95_us: p95_us(&first.member, &middle.first),
         });
     }
 
@@ -145,22 +145,22 @@ impl<'a> Tracks<'a> {
 }
 
 impl Track {
-    fn p95_us(&mut self, seconds: f64, report: MemberReport) -> Option<u64> {
-        self.reports.push_back((seconds, report));
-        while self.reports.get(1).is_some_and(|next| seconds - next.0 >= TIMES_OVER) {
-            self.reports.pop_front();
+    fn p95_us(&mut self, seconds: f64, member: MemberView) -> Option<u64> {
+        self.members.push_back((seconds, member));
+        while self.members.get(1).is_some_and(|next| seconds - next.0 >= TIMES_OVER) {
+            self.members.pop_front();
         }
-        let (_, first) = self.reports.front()?;
-        let (_, last) = self.reports.back()?;
+        let (_, first) = self.members.front()?;
+        let (_, last) = self.members.back()?;
         p95_us(last, first)
     }
 }
 
 /// In which 95 % of the INVITEs were answered between two reports; `None` where none was. Servers here do not ring, so that the
 /// 200 is the first answer.
-fn p95_us(now: &MemberReport, before: &MemberReport) -> Option<u64> {
-    let mut times = now.stats.invite_micros.clone();
+fn p95_us(now: &MemberView, before: &MemberView) -> Option<u64> {
+    let mut times = now.stats.as_ref()?.invite_micros.clone();
     // The one has all that the other has: a member's figures only grow.
-    times.subtract(&before.stats.invite_micros).ok()?;
+    times.subtract(&before.stats.as_ref()?.invite_micros).ok()?;
     (!times.is_empty()).then(|| times.value_at_quantile(0.95))
 }

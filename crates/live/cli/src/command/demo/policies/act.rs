@@ -7,7 +7,7 @@ use crate::picture::{Line, Past, Tracks};
 use anyhow::Result;
 use load::CallResults;
 use ratatui::Frame;
-use server::admin::view::MemberView;
+use server::figures::MemberView;
 use std::time::Instant;
 
 /// What happens in an act.

@@ -4,8 +4,8 @@ use crate::command::demo::stage::{ANY, Element, answer, call};
 use anyhow::{Result, anyhow};
 use base::Rng;
 use load::{AnswererResults, ArrivalPlan, ArrivalProcess, CallResults, ServiceModel};
-use server::admin::view::MemberView;
 use server::agents::Running;
+use server::figures::MemberView;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -86,8 +86,8 @@ impl Cast {
 
     /// What the balancer knows of each server, in the order of the cast.
     pub(super) async fn members(&self) -> Result<Vec<MemberView>> {
-        let reports = self.balancer.handle.figures(false).await.map_err(|error| anyhow!(error))?.members;
-        let mut members: Vec<_> = reports.into_iter().map(|report| report.shown).collect();
+        let figures = self.balancer.handle.figures(false).await.map_err(|error| anyhow!(error))?;
+        let mut members = figures.members.members;
         members.sort_by_key(|member| self.addresses.iter().position(|&at| at == member.address));
         Ok(members)
     }

@@ -8,7 +8,7 @@ use crate::picture::Rate;
 use anyhow::Result;
 use load::CallResults;
 use ratatui::Frame;
-use server::Standing;
+use server::figures::Standing;
 
 /// What a proxy says of itself.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -42,18 +42,19 @@ impl Tracks {
 
 fn line((kept, all): &mut (Rate, Rate), seconds: f64, standing: &Standing) -> Line {
     let Some(proxy) = &standing.proxy else { return Line::default() };
-    let sharing = proxy.sharing.unwrap_or_default();
+    let sharing = proxy.distribution.unwrap_or_default();
     // A request for a user is a fork, which has its state where it forks: there is nothing to decide, and nothing counted as shared.
-    let rung = standing.home.as_ref().map_or(0, |home| home.report.counters.look_ups.found);
-    let is_home = standing.home.is_some();
-    let kept = kept.sample(seconds, sharing.kept + rung);
-    let all = all.sample(seconds, sharing.kept + sharing.passed_open + sharing.passed_kept + rung);
+    let rung = standing.registrar.as_ref().map_or(0, |home| home.look_ups.found_total);
+    let is_home = standing.registrar.is_some();
+    let kept = kept.sample(seconds, sharing.kept_total + rung);
+    let passed = sharing.passed_open_total + sharing.passed_kept_total;
+    let all = all.sample(seconds, sharing.kept_total + passed + rung);
     Line {
         busy: sharing.utilisation,
         keeps: (all > 0.0).then(|| kept / all),
         calls_per_second: all,
         transactions: proxy.transactions,
-        throttles: sharing.throttled > 0 || (is_home && sharing.utilisation >= HIGH),
+        throttles: sharing.throttled_neighbours > 0 || (is_home && sharing.utilisation >= HIGH),
     }
 }
 

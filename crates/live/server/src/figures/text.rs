@@ -25,16 +25,17 @@ impl Page {
         self.family("gauge", name, help)
     }
 
-    pub(crate) fn histogram<'a>(&'a mut self, name: &'a str, help: &str) -> Family<'a> {
-        self.family("histogram", name, help)
-    }
-
     pub(crate) fn finish(self) -> String {
         self.0
     }
 
-    fn family<'a>(&'a mut self, kind: &str, name: &'a str, help: &str) -> Family<'a> {
+    pub(super) fn family<'a>(&'a mut self, kind: &str, name: &'a str, help: &str) -> Family<'a> {
         put(&mut self.0, format_args!("# HELP {name} {help}\n# TYPE {name} {kind}\n"));
+        self.more(name)
+    }
+
+    /// More of the family that was begun last, which has this name.
+    pub(super) fn more<'a>(&'a mut self, name: &'a str) -> Family<'a> {
         Family { page: &mut self.0, name }
     }
 }
@@ -91,7 +92,7 @@ mod tests {
             micros.record_n(value, times).unwrap();
         }
         let mut page = Page::default();
-        page.histogram("x_seconds", "Help.").buckets(
+        page.family("histogram", "x_seconds", "Help.").buckets(
             &[("a", "1")],
             &micros,
             &[250, 1_000, 100_000, 1_000_000],

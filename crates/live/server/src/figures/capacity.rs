@@ -1,0 +1,60 @@
+//! What monitors have announced, and what has come of their connections.
+
+use super::metric::figures;
+use super::text::Page;
+use crate::capacity::{AnnouncedCapacity, CapacityReport};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+figures! {
+    /// `GET /api/capacity`
+    CapacityView as "Capacity" from (report: &CapacityReport) {
+        /// Connections of monitors that there are.
+        connections: u64 = report.counts.open
+            => [gauge "sarabande_capacity_connections" "Connections of monitors."],
+        /// Connections that there have been.
+        connections_total: u64 = report.counts.connections
+            => [counter "sarabande_capacity_connections_total" "Connections that there have been."],
+        /// Updates that were accepted.
+        accepted_total: u64 = report.counts.accepted
+            => [counter "sarabande_capacity_updates_total" "Updates of capacity that were accepted."],
+        /// Connections that were closed by this side, by the reason: the update that was refused, or else `not_admitted`, `crowded`,
+        /// `silent`.
+        closed_total: BTreeMap<String, u64> =
+            report.counts.closed.iter().map(|(why, count)| ((*why).to_owned(), *count)).collect() => [
+            counter "sarabande_capacity_closed_total" (reason)
+            "Connections for updates of capacity that were closed by this side, by the reason."
+        ],
+        /// Of each member of which there was an update.
+        members: Vec<MemberCapacityView> = report.announced.iter().map(MemberCapacityView::new).collect(),
+    }
+}
+
+figures! {
+    /// What a monitor has announced of a member.
+    MemberCapacityView as "MemberCapacity" from (announced: &AnnouncedCapacity) {
+        /// Where it is.
+        member: SocketAddr = announced.member,
+        /// What was announced last, in calls a second.
+        capacity: f64 = announced.capacity => [
+            gauge "sarabande_capacity_announced"
+            "Calls a second that a member can take, as its monitor has announced last."
+        ],
+        /// What that counts for now: less once updates stay out.
+        capacity_now: f64 = announced.now
+            => [gauge "sarabande_capacity_now" "What that counts for: less once updates stay out."],
+        /// Since that update.
+        age_seconds: f64 = announced.age.as_secs_f64()
+            => [gauge "sarabande_capacity_age_seconds" "Time since the last update."],
+    }
+}
+
+impl CapacityView {
+    pub(super) fn put(&self, page: &mut Page) {
+        page.part(self);
+        let addresses: Vec<_> = self.members.iter().map(|each| each.member.to_string()).collect();
+        let members =
+            addresses.iter().zip(&self.members).map(|(member, each)| ([("member", &**member)], each));
+        page.parts(&members.collect::<Vec<_>>());
+    }
+}

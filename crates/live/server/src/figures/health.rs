@@ -1,0 +1,214 @@
+//! Whether new calls are taken, and what does not work: `/api/health` and `/readyz`.
+
+use super::members::state;
+use super::metric::figures;
+use super::{PoolName, QueueView, ScaleView, queue};
+use crate::control::View;
+use crate::shards::AllShards;
+use crate::stores::StoreReport;
+use balance::PoolId;
+use control::ListedMember;
+use std::net::SocketAddr;
+
+figures! {
+    /// `GET /api/health`
+    HealthView as "Health" {
+        /// What the process is: `pool` or `proxy`.
+        role: String,
+        /// Whether new calls are taken.
+        healthy: bool,
+        /// Why not; empty when healthy.
+        reasons: Vec<String>,
+        /// What does not work although new calls are taken: pools and next hops that take none, stores that are down, servers
+        /// that cannot be started, monitors without word, and why.
+        degraded: Vec<String>,
+        /// Members that the configuration names, each address of a name for itself.
+        members: usize,
+        /// Names in the configuration that stand for no address: none was found yet.
+        unresolved: Vec<String>,
+        /// Members that take new calls.
+        accepting: usize,
+        /// Members that get new calls all the same while `accepting` is 0: silent or resting ones; 0 otherwise.
+        last_resort: usize,
+        /// Name of the policy in force; of several pools that of the first.
+        policy: String,
+        /// Each pool: those of the file in its order, then the next hops of `[proxy]` and of routes.
+        pools: Vec<PoolHealth>,
+        /// Whether a stop was asked for.
+        stopping: bool => [gauge "sarabande_stopping" "1 once a stop was asked for."],
+        /// Calls, or requests of a proxy, that the process before still has, whose sockets this one has taken over; `null`: there
+        /// is none.
+        predecessor_calls: Option<usize>,
+        /// Number of the process.
+        process: u32,
+        /// Since the process started.
+        uptime_seconds: f64 => [gauge "sarabande_uptime_seconds" "Time since the process started."],
+        /// Of the program.
+        version: String,
+        /// Whether new calls are taken as far as a readiness probe asks: also where they go to members that are only silent.
+        #[serde(skip)]
+        ready: bool,
+    }
+}
+
+figures! {
+    /// What of a pool can take new calls.
+    PoolHealth as "PoolHealth" {
+        /// As the configuration names it.
+        name: String,
+        /// Name of its policy.
+        policy: String,
+        /// Members that it has, each address of a name for itself.
+        members: usize,
+        /// Members that take new calls.
+        accepting: usize,
+        /// Members that get new calls all the same while `accepting` is 0: silent or resting ones; 0 otherwise.
+        last_resort: usize,
+        /// The queue in front of it; `null` without one.
+        queue: Option<QueueView>,
+    }
+}
+
+/// Whether a member takes new calls.
+struct MemberStanding {
+    address: SocketAddr,
+    pools: Vec<PoolId>,
+    accepting: bool,
+    /// Whether it gets new calls where no member takes any.
+    last_resort: bool,
+    /// One word, as [`MemberView::state`](super::MemberView::state).
+    state: &'static str,
+}
+
+/// The members that the configuration names.
+fn configured(view: &View, shards: AllShards<'_>) -> Vec<MemberStanding> {
+    let standing = |member: &ListedMember| {
+        let load = shards.load(member);
+        MemberStanding {
+            address: member.address,
+            pools: member.pools.clone(),
+            accepting: member.node.refusal(view.now, load.calls).is_none(),
+            last_resort: member.node.last_resort_refusal(view.now, load.calls).is_none(),
+            state: state(member, view.now, load),
+        }
+    };
+    view.members.iter().filter(|member| member.node.member).map(standing).collect()
+}
+
+/// How many of these members take new calls, and how many get them where none does.
+fn taking<'m>(members: impl Iterator<Item = &'m MemberStanding> + Clone) -> (usize, usize) {
+    let accepting = members.clone().filter(|member| member.accepting).count();
+    (accepting, if accepting > 0 { 0 } else { members.filter(|member| member.last_resort).count() })
+}
+
+/// Each of these members with its state, and names that are not resolved.
+fn states<'m>(members: impl Iterator<Item = &'m MemberStanding>, unresolved: &[String]) -> String {
+    let states = members.map(|member| format!("{} is {}", member.address, member.state));
+    let of_names = unresolved.iter().map(|name| format!("{name} is not resolved"));
+    let states: Vec<_> = states.chain(of_names).collect();
+    if states.is_empty() { "there is none".to_owned() } else { states.join(", ") }
+}
+
+/// What fails at a registrar while a store cannot be asked.
+fn failing(stores: &[StoreReport]) -> Vec<String> {
+    let text = |store: &StoreReport| {
+        let who = match store.name {
+            StoreReport::USERS => "requests of users, who have to log in,",
+            _ => "registrations and calls to users",
+        };
+        let (name, kind) = (store.name, store.kind);
+        format!(
+            "{who} fail: the store of {name} ({kind}) is down: {}",
+            store.trouble.as_deref().unwrap_or_default()
+        )
+    };
+    stores.iter().filter(|store| !store.answers).map(text).collect()
+}
+
+/// That a store can be asked, but takes nothing new, and why.
+fn takes_nothing(store: &StoreReport) -> Option<String> {
+    let (name, kind) = (store.name, store.kind);
+    let why = store.trouble.as_ref().filter(|_| store.answers)?;
+    Some(format!("registrations fail: the store of {name} ({kind}) takes none: {why}"))
+}
+
+impl PoolHealth {
+    /// The pool, and why none of its members is known to take new calls; `None` when one is.
+    fn new(pool: &PoolName, members: &[MemberStanding], queue: Option<QueueView>) -> (Self, Option<String>) {
+        let members = members.iter().filter(|member| member.pools.contains(&pool.id));
+        let (accepting, last_resort) = taking(members.clone());
+        let PoolName { name, policy, .. } = pool;
+        let states = || states(members.clone(), &[]);
+        let trouble = match (accepting, last_resort) {
+            (0, 0) => Some(format!("no member of {name} takes new calls: {}", states())),
+            (0, tried) => Some(format!(
+                "no member of {name} is known to take new calls; {tried} get them all the same: {}",
+                states()
+            )),
+            _ => None,
+        };
+        let (name, policy) = (name.clone(), (*policy).to_owned());
+        (Self { name, policy, members: members.count(), accepting, last_resort, queue }, trouble)
+    }
+}
+
+/// Why no member is known to take new calls.
+fn no_member(view: &View, members: &[MemberStanding], unresolved: &[String], last_resort: usize) -> String {
+    let noun = if view.is_proxy { "next hop" } else { "member" };
+    let states = states(members.iter(), unresolved);
+    if last_resort == 0 {
+        format!("no {noun} takes new calls: {states}")
+    } else {
+        format!("no {noun} is known to take new calls; {last_resort} get them all the same: {states}")
+    }
+}
+
+impl HealthView {
+    pub(super) fn new(view: &View, shards: AllShards<'_>) -> Self {
+        let members = configured(view, shards);
+        let (accepting, last_resort) = taking(members.iter());
+        let unresolved = view.names.iter().filter(|name| name.addresses == 0);
+        let unresolved: Vec<_> = unresolved.map(|name| name.name.clone()).collect();
+        let pool = |pool: &PoolName| PoolHealth::new(pool, &members, queue(view, shards, pool.id));
+        let (pools, in_trouble): (Vec<_>, Vec<_>) = view.pools.iter().map(pool).unzip();
+        let has_home = shards.home().is_some();
+        let users = if has_home { failing(&view.stores) } else { Vec::new() };
+        let has_users = has_home && users.is_empty();
+        let is_nowhere = pools.is_empty() && !has_home;
+        let ready = !view.stopping && (accepting + last_resort > 0 || has_users || is_nowhere);
+        let mut reasons = Vec::new();
+        if view.stopping {
+            reasons.push("stopping: no new calls are taken".to_owned());
+        }
+        let stores = view.stores.iter().filter(|_| has_home);
+        let mut degraded: Vec<_> = stores.filter_map(takes_nothing).collect();
+        if accepting == 0 && !pools.is_empty() && !has_users {
+            reasons.push(no_member(view, &members, &unresolved, last_resort));
+        } else {
+            degraded.extend(in_trouble.into_iter().flatten());
+        }
+        if accepting == 0 { &mut reasons } else { &mut degraded }.extend(users);
+        let records = view.records.as_ref().and_then(|records| records.trouble.clone());
+        degraded.extend(records.map(|why| format!("records of calls: {why}")));
+        degraded.extend(view.scales.iter().flat_map(ScaleView::degraded));
+        degraded.extend(view.capacity.iter().flat_map(|capacity| &capacity.silent).map(ToString::to_string));
+        Self {
+            role: if view.is_proxy { "proxy" } else { "pool" }.to_owned(),
+            healthy: reasons.is_empty(),
+            reasons,
+            degraded,
+            members: members.len(),
+            unresolved,
+            accepting,
+            last_resort,
+            policy: view.pools.first().map_or("none", |pool| pool.policy).to_owned(),
+            pools,
+            stopping: view.stopping,
+            predecessor_calls: view.predecessor_calls,
+            process: std::process::id(),
+            uptime_seconds: view.now.as_secs_f64(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            ready,
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! Members and former members: how each does, what it has to do, and what it did.
+
+use super::metric::{Buckets, figures};
+use crate::control::View;
+use balance::{EndReason, Load, NodeRefusal, NodeStats};
+use base::Instant;
+use control::{ListedMember, MemberName};
+use hdrhistogram::Histogram;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use wire::Method;
+
+figures! {
+    /// `GET /api/members`; drain and undrain answer with the members that were meant.
+    MembersView as "Members" {
+        /// Former members too, until they are forgotten.
+        members: Vec<MemberView>,
+        /// How the names stand that the configuration has as members; not of drain and undrain.
+        names: Vec<NameView>,
+    }
+}
+
+figures! {
+    /// A name that the configuration has as a member.
+    NameView as "Name" from (known: &MemberName) {
+        /// As the configuration has it.
+        name: String = known.name.clone(),
+        /// How many addresses it stands for; 0 if none was ever found, and so it stands for no member.
+        addresses: usize = known.addresses => [
+            gauge "sarabande_name_addresses" "Addresses that a member's name stands for; 0: not resolved."
+        ],
+        /// How the last look-up failed, or a part of it; `null` if it did not.
+        error: Option<String> = known.error.clone() => [
+            gauge "sarabande_name_failed" "1 if the last look-up of a member's name failed, or a part of it."
+            |name| name.error.is_some()
+        ],
+    }
+}
+
+figures! {
+    /// One member or former member.
+    #[expect(clippy::struct_excessive_bools, reason = "four different things that users ask for")]
+    MemberView as "Member" from (
+        member: &ListedMember, view: &View, load: Load, stats: NodeStats, oldest: Option<Instant>,
+    ) {
+        /// As the configuration names it.
+        name: String = member.name.clone(),
+        /// Where it is.
+        address: SocketAddr = member.address,
+        /// Names of the pools that it is in, in their order; of a former member those that are still there.
+        pools: Vec<String> = view.named(&member.pools),
+        /// `up`, `slow-start`, `ejected`, `paused`, `full`, `draining`, `off` (down by the will of its scaler), `down` or `removed`.
+        state: String = state(member, view.now, load).to_owned() => [
+            gauge "sarabande_member_state" (state) "1 for the state that the member is in."
+            |member| BTreeMap::from(STATES.map(|state| (state, u8::from(member.state == state))))
+        ],
+        /// Whether the configuration names it.
+        member: bool = member.node.member,
+        /// Whether it counts as alive.
+        reachable: bool = member.node.is_up()
+            => [gauge "sarabande_member_reachable" "Whether it counts as alive."],
+        /// Whether it answers OPTIONS probes; `null` until that is known.
+        answers_probes: Option<bool> = member.node.answers_probes => [
+            gauge "sarabande_member_answers_probes" "0 if it answers calls but no OPTIONS probes, else 1."
+            |member| member.answers_probes != Some(false)
+        ],
+        /// Whether it takes new calls now.
+        accepting: bool = member.node.refusal(view.now, load.calls).is_none()
+            => [gauge "sarabande_member_accepting" "Whether it takes new calls."],
+        /// Whether it is drained, by an operator or by the scaler of its pool.
+        draining: bool = member.node.draining
+            => [gauge "sarabande_member_draining" "Whether it is drained, by an operator or a scaler."],
+        /// Whether the scaler of its pool drains it: it is no server that is to take calls. An operator cannot take that back.
+        drained_by_scaler: bool = member.drains.scaler,
+        /// Until the pause that it asked for (503) ends; 0 for none.
+        paused_seconds: f64 = member.node.paused_until.saturating_since(view.now).as_secs_f64(),
+        /// Until it gets new calls again, after it failed what others do not; 0 if it is not ejected.
+        ejected_seconds: f64 = member.node.ejected_until.saturating_since(view.now).as_secs_f64(),
+        /// How often it has been ejected.
+        ejections_total: u32 = member.node.ejections
+            => [counter "sarabande_member_ejections_total" "Times that it was ejected as an outlier."],
+        /// Configured capacity, relative to the other members.
+        capacity: f64 = member.node.capacity
+            => [gauge "sarabande_member_capacity" "Configured capacity, relative to the others."],
+        /// Capacity now: less in the slow start.
+        capacity_now: f64 = member.node.capacity_at(view.now)
+            => [gauge "sarabande_member_capacity_now" "Capacity now: less in the slow start."],
+        /// Most calls at a time; 0 for no limit.
+        max_calls: u32 = member.node.max_calls
+            => [gauge "sarabande_member_calls_max" "Most calls at a time; 0 for no limit."],
+        /// Calls in progress.
+        calls: u32 = load.calls => [gauge "sarabande_member_calls" "Calls in progress."],
+        /// Transactions without a final response.
+        transactions: u32 = load.transactions
+            => [gauge "sarabande_member_transactions_open" "Transactions without a final response."],
+        /// Weighted work of these transactions; a BYE is 1.
+        work: f64 = work(load.work)
+            => [gauge "sarabande_member_work" "Weighted work of the open transactions; a BYE is 1."],
+        /// Calls and dialog-less requests ever given to it.
+        assigned_total: u64 = stats.assigned
+            => [counter "sarabande_member_assigned_total" "Calls and dialog-less requests given to it."],
+        /// Transactions ever opened on it.
+        transactions_total: u64 = stats.transactions
+            => [counter "sarabande_member_transactions_total" "Transactions opened on it."],
+        /// Ended transactions by reason.
+        ended: BTreeMap<String, u64> =
+            EndReason::ALL.iter().map(|reason| reason.name().to_owned()).zip(stats.ended).collect() => [
+            counter "sarabande_member_transaction_ends_total" (outcome) "Transactions ended on it, by how."
+        ],
+        /// From an INVITE to its 2xx.
+        invite_ms: TimesView = TimesView::from(&stats.invite_micros),
+        /// From a BYE to its 2xx.
+        bye_ms: TimesView = TimesView::from(&stats.bye_micros),
+        /// Transactions that an arriving one found there.
+        occupancy: OccupancyView = OccupancyView::from(&stats.occupancy),
+        /// Age of its oldest call; `null` without calls, and unless asked for.
+        oldest_call_seconds: Option<f64> =
+            oldest.map(|began| view.now.saturating_since(began).as_secs_f64()),
+        /// What decided the last probe; `null` before the first.
+        last_probe: Option<String> = member.last_probe.map(|result| result.to_string()),
+        /// Since it was last found dead or back, or joined.
+        since_change_seconds: f64 = view.now.saturating_since(member.last_change).as_secs_f64(),
+        /// What it did, in full; `None` where it was read from JSON.
+        #[serde(skip)]
+        stats: Option<Box<NodeStats>> = Some(Box::new(stats)) => [
+            counter "sarabande_member_requests_total" (method) "Requests sent to it, repetitions included."
+            |member| member.stats.as_ref().map(|stats| {
+                Method::ALL.iter().map(|method| method.name()).zip(stats.requests).collect::<BTreeMap<_, _>>()
+            })
+        ] => [
+            counter "sarabande_member_responses_total" (status)
+            "Responses that came from it, repetitions included."
+            |member| member.stats.as_ref().map(|stats| stats.responses.iter().collect::<BTreeMap<_, _>>())
+        ] => [
+            histogram "sarabande_member_invite_response_seconds" "Time from an INVITE to its 2xx."
+            |member| member.stats.as_ref().map(|stats| seconds(&stats.invite_micros))
+        ] => [
+            histogram "sarabande_member_bye_response_seconds" "Time from a BYE to its 2xx."
+            |member| member.stats.as_ref().map(|stats| seconds(&stats.bye_micros))
+        ] => [
+            histogram "sarabande_member_occupancy_transactions"
+            "Open transactions that an arriving one found there."
+            |member| member.stats.as_ref().map(|stats| {
+                Buckets { values: &stats.occupancy, bounds: &OCCUPANCIES, unit: 1.0 }
+            })
+        ],
+    }
+}
+
+/// What [`MemberView::state`] can say.
+const STATES: [&str; 9] =
+    ["up", "slow-start", "ejected", "paused", "full", "draining", "off", "down", "removed"];
+
+/// Upper bounds of response times in microseconds: from a loopback to a callee who lets it ring.
+const TIMES: [u64; 18] = [
+    250,
+    500,
+    1_000,
+    2_500,
+    5_000,
+    10_000,
+    25_000,
+    50_000,
+    100_000,
+    250_000,
+    500_000,
+    1_000_000,
+    2_500_000,
+    5_000_000,
+    10_000_000,
+    30_000_000,
+    60_000_000,
+    180_000_000,
+];
+
+/// Upper bounds of occupancy, in transactions.
+const OCCUPANCIES: [u64; 13] = [0, 1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1_000, 5_000];
+
+fn seconds(micros: &Histogram<u32>) -> Buckets<'_> {
+    Buckets { values: micros, bounds: &TIMES, unit: 1e6 }
+}
+
+/// Work in the session store is in thousandths.
+pub(super) fn work(thousandths: u64) -> f64 {
+    thousandths as f64 / 1000.0
+}
+
+/// Whether it does not answer, and its scaler wants it to have no calls: that is as it should be.
+pub(super) fn is_off(member: &ListedMember) -> bool {
+    member.drains.scaler && !member.node.is_up()
+}
+
+/// One word of [`STATES`].
+pub(super) fn state(member: &ListedMember, now: Instant, load: Load) -> &'static str {
+    let node = &member.node;
+    match node.refusal(now, load.calls) {
+        Some(NodeRefusal::Unreachable) if is_off(member) => "off",
+        Some(NodeRefusal::Unreachable) => "down",
+        Some(refusal) => refusal.name(),
+        None if node.capacity_at(now) < node.capacity => "slow-start",
+        None => "up",
+    }
+}
+
+figures! {
+    /// Response times in milliseconds; `null` when there are none. Good to 1 %.
+    #[derive(Copy)]
+    TimesView as "Times" {
+        /// How many.
+        count: u64,
+        /// Median.
+        p50: Option<f64>,
+        /// 90th percentile.
+        p90: Option<f64>,
+        /// 99th percentile.
+        p99: Option<f64>,
+        /// Longest.
+        max: Option<f64>,
+    }
+}
+
+impl From<&Histogram<u32>> for TimesView {
+    fn from(micros: &Histogram<u32>) -> Self {
+        let milliseconds = |value: u64| (!micros.is_empty()).then_some(value as f64 / 1000.0);
+        Self {
+            count: micros.len(),
+            p50: milliseconds(micros.value_at_quantile(0.5)),
+            p90: milliseconds(micros.value_at_quantile(0.9)),
+            p99: milliseconds(micros.value_at_quantile(0.99)),
+            max: milliseconds(micros.max()),
+        }
+    }
+}
+
+figures! {
+    /// Occupancy in transactions; `null` when none has arrived.
+    #[derive(Copy)]
+    OccupancyView as "Occupancy" {
+        /// Mean.
+        mean: Option<f64>,
+        /// Median.
+        p50: Option<u64>,
+        /// 90th percentile.
+        p90: Option<u64>,
+        /// 99th percentile.
+        p99: Option<u64>,
+        /// Most.
+        max: Option<u64>,
+    }
+}
+
+impl From<&Histogram<u32>> for OccupancyView {
+    fn from(seen: &Histogram<u32>) -> Self {
+        let at = |quantile| (!seen.is_empty()).then(|| seen.value_at_quantile(quantile));
+        Self {
+            mean: (!seen.is_empty()).then(|| seen.mean()),
+            p50: at(0.5),
+            p90: at(0.9),
+            p99: at(0.99),
+            max: at(1.0),
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Servers that are started and stopped.
+
+use super::metric::figures;
+use super::text::Page;
+use control::scale::DecisionCounts;
+use std::net::SocketAddr;
+
+figures! {
+    /// `GET /api/scale`
+    ScalesView as "Scales" {
+        /// The pools that have a `scale`, in the order of the file.
+        pools: Vec<ScaleView>,
+    }
+}
+
+figures! {
+    /// `GET /api/scale/POOL`
+    #[derive(Default, PartialEq)]
+    ScaleView as "Scale" {
+        /// The pool.
+        pool: String,
+        /// `none`, `command`, `local` or `kubernetes`.
+        driver: String,
+        /// Whether it is known what runs. Before that nothing is decided.
+        ready: bool,
+        /// New requests a second, refused ones too, averaged over `smoothing`.
+        rate: f64 => [gauge "sarabande_scale_rate" "New requests a second, refused ones too, averaged."],
+        /// Requests a second that the members carry that take any.
+        capacity: f64 => [gauge "sarabande_scale_capacity" "Requests a second that its members carry."],
+        /// The rate as part of the capacity; 0 where there is no capacity.
+        utilisation: f64 => [gauge "sarabande_scale_utilisation" "The rate as part of the capacity."],
+        /// Servers that there should be: those that take calls, and those that are being started for that.
+        wanted: usize => [gauge "sarabande_scale_servers_wanted" "Servers that there should be."],
+        /// Fewest servers.
+        least: usize,
+        /// Most servers.
+        most: usize,
+        /// Every server that may be, in the order in which they are used; none where nobody starts and stops any.
+        servers: Vec<ScaledServer>,
+        /// Whether most servers announce much less than they use to: a cause that they share, which more servers do not cure.
+        cluster_latency: bool => [
+            gauge "sarabande_scale_cluster_latency" "1 while most servers carry less than they use to."
+        ],
+        /// So many servers are needed, which are more than there may be; `null`: there are enough.
+        short: Option<usize> => [
+            gauge "sarabande_scale_servers_short" "Servers that are needed beyond those that there may be."
+            |scale| scale.short.map_or(0, |needed| needed.saturating_sub(scale.most))
+        ],
+        /// Servers that answer although the driver does not list them: they stay.
+        unlisted: Vec<String>,
+        /// Decisions so far.
+        decisions: ScaleDecisions,
+        /// Starts, stops and lists that the driver failed to do.
+        driver_failures_total: u64 => [
+            counter "sarabande_scale_driver_failures_total" "What the driver of a pool was asked and failed to do."
+        ],
+        /// How the driver failed last, until it does what it is asked; `null`: it does.
+        trouble: Option<String> => [
+            gauge "sarabande_scale_driver_trouble" "1 while the driver does not do what it is asked."
+            |scale| scale.trouble.is_some()
+        ],
+        /// Until it is asked again, or another server is started; 0 where nothing waits.
+        retry_seconds: f64 => [gauge "sarabande_scale_retry_seconds" "Until the driver is asked again."],
+    }
+}
+
+impl ScaleView {
+    /// What does not work, in words.
+    pub(crate) fn degraded(&self) -> Vec<String> {
+        let (pool, most) = (&self.pool, self.most);
+        let latency = self.cluster_latency.then(|| {
+            format!("pool {pool}: most servers carry much less than they use to, by a cause that they share")
+        });
+        let short = self
+            .short
+            .map(|needed| format!("pool {pool}: {needed} servers are needed, and there may be {most}"));
+        let trouble = self.trouble.as_ref().map(|why| format!("pool {pool}: the driver fails: {why}"));
+        let unlisted =
+            |server: &String| format!("pool {pool}: the driver lists no server {server}, which answers");
+        let unlisted = self.unlisted.iter().map(unlisted);
+        [latency, short, trouble].into_iter().flatten().chain(unlisted).collect()
+    }
+}
+
+figures! {
+    /// Decisions by kind.
+    #[derive(Copy, Default, PartialEq, Eq)]
+    ScaleDecisions as "ScaleDecisions" from (counts: DecisionCounts) {
+        /// Servers to be started.
+        start: u64 = counts.start => [
+            counter "sarabande_scale_decisions_total" (kind = "start") "Decisions about servers by kind."
+        ],
+        /// Servers that get no new calls any more.
+        drain: u64 = counts.drain => [counter "sarabande_scale_decisions_total" (kind = "drain")],
+        /// Drained ones that get calls again.
+        resume: u64 = counts.resume => [counter "sarabande_scale_decisions_total" (kind = "resume")],
+        /// Servers to be stopped, those that are asked for again included.
+        stop: u64 = counts.stop => [counter "sarabande_scale_decisions_total" (kind = "stop")],
+        /// Servers to be stopped since they did not come up.
+        give_up: u64 = counts.give_up => [counter "sarabande_scale_decisions_total" (kind = "give_up")],
+    }
+}
+
+figures! {
+    /// A server that may be started.
+    #[derive(PartialEq)]
+    ScaledServer as "ScaledServer" {
+        /// The member as the configuration has it.
+        name: String,
+        /// Where it is; `null` where its name stands for no address yet.
+        address: Option<SocketAddr>,
+        /// `off`, `starting`, `ready`, `draining`, `stopping` or `gone`, which is one that was just stopped, failed or lost.
+        state: String,
+        /// Since it is in this state; 0 for `off`.
+        since_seconds: f64,
+        /// What it carries, new requests a second; 0 for `off`.
+        capacity: f64,
+        /// Calls and transactions in it.
+        work: u64,
+    }
+}
+
+/// States of servers, as [`ScaledServer::state`] has them.
+const STATES: [&str; 6] = ["off", "starting", "ready", "draining", "stopping", "gone"];
+
+impl ScalesView {
+    pub(super) fn put(&self, page: &mut Page) {
+        if self.pools.is_empty() {
+            return;
+        }
+        let mut servers = page.gauge("sarabande_scale_servers", "Servers of a pool by state.");
+        for scale in &self.pools {
+            for state in STATES {
+                let count = scale.servers.iter().filter(|server| server.state == state).count();
+                servers.sample(&[("pool", &scale.pool), ("state", state)], count);
+            }
+        }
+        let driven = self.pools.iter().map(|each| ([("pool", &*each.pool), ("driver", &*each.driver)], each));
+        page.parts(&driven.collect::<Vec<_>>());
+        let decisions = self.pools.iter().map(|scale| ([("pool", &*scale.pool)], &scale.decisions));
+        page.parts(&decisions.collect::<Vec<_>>());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_driver_and_servers_say_against_each_other_is_told() {
+        let scale =
+            ScaleView { pool: "pbx".to_owned(), unlisted: vec!["a:5060".to_owned()], ..ScaleView::default() };
+        assert_eq!(scale.degraded(), ["pool pbx: the driver lists no server a:5060, which answers"]);
+    }
+}

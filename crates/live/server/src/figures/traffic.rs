@@ -1,0 +1,84 @@
+//! What is counted of messages and datagrams, for metrics only: the counts stand where they are made.
+
+use super::metric::figures;
+use crate::log::Unwritten;
+use crate::shards::Traffic;
+use balance::Why;
+use base::Ledger;
+use node::{Drop, ShardCounters};
+use std::collections::BTreeMap;
+
+/// What the pipelines and the process did.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Messages {
+    /// What the pipelines did.
+    pub(super) counters: ShardCounters,
+    /// What it cost.
+    pub(super) ledger: Ledger,
+    /// Names in requests that were not looked up because too many others were.
+    pub(super) look_ups_forgotten: u64,
+}
+
+figures! {
+    of ShardCounters {
+        requests
+            => [counter "sarabande_requests_received_total" "Requests received that could be read."],
+        responses
+            => [counter "sarabande_responses_received_total" "Responses received that could be read."],
+        requests_forwarded => [counter "sarabande_requests_forwarded_total" "Requests forwarded."],
+        responses_forwarded => [counter "sarabande_responses_forwarded_total" "Responses forwarded."],
+        tokens_refused => [counter "sarabande_tokens_refused_total" "Route tokens that did not verify."],
+        replies => [
+            counter "sarabande_replies_total" (status, reason) "Requests answered by the balancer itself."
+        ],
+        drops => [
+            counter "sarabande_drops_total" (reason) "Messages dropped without an answer."
+            |counters| drops(counters)
+        ],
+        decisions => [
+            counter "sarabande_decisions_total" (why) "Requests by what decided their member."
+            |counters| Why::ALL.iter().map(|why| why.name()).zip(counters.decisions).collect::<BTreeMap<_, _>>()
+        ],
+    }
+}
+
+figures! {
+    of Messages {
+        look_ups_forgotten
+            => [counter "sarabande_look_ups_forgotten_total" "Names not looked up: too many."],
+        ledger => [
+            counter "sarabande_operations_total" (operation) "Operations that cost time."
+            |messages| messages.ledger.iter().map(|(operation, count)| (operation.name(), count)).collect::<BTreeMap<_, _>>()
+        ],
+    }
+}
+
+figures! {
+    of Unwritten {
+        lost => [counter "sarabande_log_lines_lost_total" "Lines of the log that could not be written."],
+        suppressed => [
+            counter "sarabande_log_lines_suppressed_total" "Lines of the log that were too many of one kind."
+        ],
+    }
+}
+
+figures! {
+    of Traffic {
+        received => [counter "sarabande_datagrams_received_total" "Datagrams received by a thread."],
+        sent => [counter "sarabande_datagrams_sent_total" "Datagrams sent by a thread."],
+        send_failed
+            => [counter "sarabande_datagrams_send_failed_total" "Datagrams that the kernel refused to send."],
+        receive_lost
+            => [counter "sarabande_datagrams_receive_lost_total" "Datagrams lost because a thread was late."],
+        handed_over
+            => [counter "sarabande_datagrams_handed_over_total" "Datagrams given to the call's thread."],
+        handover_lost => [counter "sarabande_datagrams_handover_lost_total" "Datagrams lost on the way there."],
+    }
+}
+
+/// Also those that have not happened: a series that begins at its first event hides it from `rate()`.
+fn drops(counters: &ShardCounters) -> BTreeMap<&'static str, u64> {
+    let mut drops: BTreeMap<_, _> = Drop::ALL.iter().map(|drop| (drop.reason(), 0)).collect();
+    drops.extend(&counters.drops);
+    drops
+}

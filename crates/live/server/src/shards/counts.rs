@@ -1,0 +1,118 @@
+//! What a shard has to do and did, at one moment, and what all have together.
+
+use balance::{Load, NodeId, NodeStats, PoolId, TableCounts};
+use base::Ledger;
+use control::ListedMember;
+use node::{HomeReport, ProxyReport, QueueReport, ShardCounters};
+use std::collections::BTreeMap;
+
+/// What a shard has to do.
+#[derive(Clone, Debug)]
+pub(crate) struct ShardCounts {
+    pub(crate) table: TableCounts,
+    pub(crate) transactions: usize,
+    /// By slot.
+    pub(crate) loads: Vec<(NodeId, Load)>,
+    /// New requests that each slot was given, but for those that another member of the pool has, too.
+    pub(crate) assigned: Vec<u64>,
+    /// New requests that found nobody in a pool who takes them. Begins anew when pools change.
+    pub(crate) without_takers: BTreeMap<PoolId, u64>,
+    /// Of a proxy.
+    pub(crate) proxy: Option<ProxyReport>,
+    /// Of the home domain.
+    pub(crate) home: Option<HomeReport>,
+    /// Of the queues, by the number of their pool.
+    pub(crate) queues: Vec<Option<QueueReport>>,
+}
+
+impl ShardCounts {
+    /// Whether the shard knows this node in this slot.
+    pub(crate) fn knows(&self, slot: usize, id: NodeId) -> bool {
+        self.loads.get(slot).is_some_and(|(there, _)| *there == id)
+    }
+
+    /// Calls in progress; of a proxy that keeps no dialogs, requests that wait for their answer.
+    pub(crate) fn open(&self) -> usize {
+        let of_proxy = self
+            .proxy
+            .as_ref()
+            .map_or(0, |proxy| proxy.unanswered + proxy.calls.as_ref().map_or(0, |calls| calls.answered));
+        self.table.active + of_proxy
+    }
+
+    /// Calls that wait in queues.
+    pub(crate) fn queued(&self) -> usize {
+        self.queues.iter().flatten().map(|queue| queue.waiting).sum()
+    }
+
+    /// Entries, with those that are kept for late messages.
+    pub(crate) fn kept(&self) -> usize {
+        let of_proxy = self.proxy.as_ref().map_or(0, |proxy| proxy.transactions);
+        self.table.active + self.table.expired + self.transactions + of_proxy
+    }
+}
+
+/// All figures of a shard.
+#[derive(Clone, Debug)]
+pub(crate) struct ShardSnapshot {
+    pub(crate) counters: ShardCounters,
+    pub(crate) ledger: Ledger,
+    pub(crate) counts: ShardCounts,
+    /// By slot.
+    pub(crate) stats: Vec<NodeStats>,
+    pub(crate) traffic: Traffic,
+}
+
+/// What went through a shard's sockets and rings.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Traffic {
+    pub(crate) received: u64,
+    pub(crate) sent: u64,
+    /// Refused by the kernel on sending.
+    pub(crate) send_failed: u64,
+    /// Thrown away by the kernel because nobody fetched them in time.
+    pub(crate) receive_lost: u64,
+    pub(crate) handed_over: u64,
+    /// The ring to the owner was full.
+    pub(crate) handover_lost: u64,
+}
+
+/// All shards of a process.
+#[derive(Clone, Copy)]
+pub(crate) struct AllShards<'a>(pub(crate) &'a [ShardCounts]);
+
+impl<'a> AllShards<'a> {
+    /// Those that know this member in its slot; they hear of changes a moment later than the control task.
+    pub(crate) fn that_know(self, member: &ListedMember) -> impl Iterator<Item = &'a ShardCounts> {
+        let (slot, id) = (member.slot.index(), member.node.id);
+        self.0.iter().filter(move |counts| counts.knows(slot, id))
+    }
+
+    /// Load of a member, with what the process before still has there.
+    pub(crate) fn load(self, member: &ListedMember) -> Load {
+        self.that_know(member).fold(member.before, |sum, counts| sum + counts.loads[member.slot.index()].1)
+    }
+
+    /// The queue in front of the pool of this number.
+    pub(crate) fn queue(self, pool: PoolId) -> Option<QueueReport> {
+        let reports = self.0.iter().filter_map(|counts| counts.queues.get(pool.index())?.clone());
+        sum(reports, QueueReport::merge)
+    }
+
+    /// What is kept of transactions; `None` where no pool is forwarded to with them.
+    pub(crate) fn proxy(self) -> Option<ProxyReport> {
+        sum(self.0.iter().filter_map(|counts| counts.proxy.clone()), ProxyReport::merge)
+    }
+
+    /// How the home domain does, if there is one.
+    pub(crate) fn home(self) -> Option<HomeReport> {
+        sum(self.0.iter().filter_map(|counts| counts.home.clone()), HomeReport::merge)
+    }
+}
+
+fn sum<T>(parts: impl Iterator<Item = T>, merge: fn(&mut T, &T)) -> Option<T> {
+    parts.reduce(|mut sum, part| {
+        merge(&mut sum, &part);
+        sum
+    })
+}
