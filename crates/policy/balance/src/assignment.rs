@@ -1,8 +1,8 @@
 //! Which node a request is assigned to, worked out without changing anything.
 
 use crate::lease::CallLease;
+use crate::members::Members;
 use crate::policy::{Candidates, NewCall};
-use crate::pool::Members;
 use crate::store::SessionStore;
 use crate::transaction::TransactionId;
 use crate::{Decision, Node, Policy, Request, SessionState, Slot, Why};

@@ -5,9 +5,6 @@
 
 use crate::session::Session;
 
-/// Dialogs of one call that are told apart beside the first. One more is not entered, and ends with the last of them.
-pub(crate) const OTHERS: usize = 7;
-
 impl Session {
     /// Whether the call has been answered and has not ended.
     pub(crate) fn has_dialogs(&self) -> bool {
@@ -65,7 +62,7 @@ impl Session {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::SessionTable;
+    use crate::session::{OTHERS, SessionTable};
     use crate::{CallKey, Slot};
     use base::Instant;
     use core::time::Duration;

@@ -1,8 +1,14 @@
 //! What the shards of a process count together: calls on a node that has a limit, and what a node refuses.
 
 use crate::Slot;
-use crate::refusals::Totals;
 use core::sync::atomic::{AtomicU32, Ordering};
+
+/// New requests that a node was sent, and how many it answered with 503; both wrap.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Totals {
+    pub(crate) sent: u32,
+    pub(crate) refused: u32,
+}
 
 /// The calls on each node that has a limit, over all shards of a process: what they have to agree on at once, since
 /// what they hear of each other's load is a batch late. And the new requests of each node with those that it refused: a caller

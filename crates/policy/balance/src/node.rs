@@ -1,32 +1,8 @@
 //! A node as the balancer sees it: who it is, how much it can take, and why it may take no new calls.
 
-use crate::PoolId;
+use crate::ids::{NodeId, PoolId};
 use base::Instant;
-use core::fmt;
 use core::time::Duration;
-
-/// Identity of a node: a hash of its transport address, so the same after a restart, on a peer balancer, and
-/// whatever the order of the members. Weight and health are not part of it.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct NodeId(pub u32);
-
-impl fmt::Display for NodeId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:08x}", self.0)
-    }
-}
-
-/// Index of a node in this process. A slot goes to another node only after its node has left and nothing points there
-/// any more ([`Cluster::release`](crate::Cluster::release)).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Slot(pub u16);
-
-impl Slot {
-    /// As an index.
-    pub const fn index(self) -> usize {
-        self.0 as usize
-    }
-}
 
 /// Why a node takes no new calls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

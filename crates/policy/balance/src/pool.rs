@@ -1,66 +1,7 @@
 //! Pools: which nodes a new call may go to, and how one of them is chosen.
 
-use crate::{Node, Policy, Slot};
-
-/// Number of a pool in this process. One that is gone keeps its number, so that nothing which waits or rings takes another pool
-/// for it.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub struct PoolId(pub u16);
-
-impl PoolId {
-    /// As an index.
-    pub const fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
-/// The nodes of a pool. A node may be in several; it has one load and one health.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub enum Members {
-    /// Every node.
-    #[default]
-    All,
-    /// Those in some slots.
-    Some {
-        /// The slots in order: what goes through a pool does not go through all nodes.
-        slots: Vec<Slot>,
-        /// The same by slot; what is beyond the end is in no pool of this kind.
-        has: Vec<bool>,
-    },
-}
-
-impl Members {
-    /// Those in these slots.
-    pub fn of(slots: impl IntoIterator<Item = Slot>) -> Self {
-        let mut slots: Vec<_> = slots.into_iter().collect();
-        slots.sort_unstable();
-        slots.dedup();
-        let mut has = vec![false; slots.last().map_or(0, |last| last.index() + 1)];
-        for slot in &slots {
-            has[slot.index()] = true;
-        }
-        Self::Some { slots, has }
-    }
-
-    /// Whether the node in a slot is one of them.
-    pub fn has(&self, slot: Slot) -> bool {
-        match self {
-            Self::All => true,
-            Self::Some { has, .. } => has.get(slot.index()).copied().unwrap_or_default(),
-        }
-    }
-
-    /// Their slots where there are so many nodes: from `first` on, then those before it.
-    pub(crate) fn from(&self, first: Slot, nodes: usize) -> impl Iterator<Item = Slot> + '_ {
-        let (slots, start) = match self {
-            Self::All => (None, first.index()),
-            Self::Some { slots, .. } => (Some(slots), slots.partition_point(|slot| *slot < first)),
-        };
-        let count = slots.map_or(nodes, Vec::len);
-        let at = move |place: usize| slots.map_or(Slot(place as u16), |slots| slots[place]);
-        (start..count).chain(0..start.min(count)).map(at).filter(move |slot| slot.index() < nodes)
-    }
-}
+use crate::members::Members;
+use crate::{Node, Policy, PoolId, Slot};
 
 /// A pool of a shard.
 #[derive(Debug)]

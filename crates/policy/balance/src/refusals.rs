@@ -6,6 +6,7 @@
 //! stop the pool, since the request fails over from member to member. A node that is busy refuses whatever comes. So its word
 //! counts for all calls once it has lately refused at least half of its new requests.
 
+use crate::limits::Totals;
 use crate::{CallLimits, Slot};
 use base::Instant;
 use core::time::Duration;
@@ -15,13 +16,6 @@ use core::time::Duration;
 const WINDOW: Duration = Duration::from_secs(5);
 /// Fewest requests of a window, which lasts longer where fewer come: in a quiet hour one answer is not more than by day.
 const LEAST: u32 = 8;
-
-/// New requests that a node was sent, and how many it answered with 503; both wrap.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Totals {
-    pub(crate) sent: u32,
-    pub(crate) refused: u32,
-}
 
 /// What a shard knows of a node's refusals.
 #[derive(Clone, Copy, Debug, Default)]

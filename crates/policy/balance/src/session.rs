@@ -1,7 +1,6 @@
 //! What is kept of a session, and the keys that sessions are found by.
 
 use crate::Slot;
-use crate::dialogs::OTHERS;
 use crate::lease::CallLease;
 use base::{Instant, Slab, TimerWheel};
 use core::time::Duration;
@@ -30,6 +29,9 @@ impl CallKey {
 /// clients that change their tag between a REGISTER and the same one with credentials, which has to find who asked for
 /// them, and no call is counted there.
 pub(crate) const NOBODY: u64 = 0;
+
+/// Dialogs of one call that are told apart beside the first. One more is not entered, and ends with the last of them.
+pub(crate) const OTHERS: usize = 7;
 
 /// Keyed hashes of the tags of a message, 0 for none. Nobody without the key may be able to make two of them meet: by them
 /// sessions are found, and calls ended.

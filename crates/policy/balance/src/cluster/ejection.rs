@@ -1,29 +1,11 @@
 //! Members that are ejected as outliers ([`crate::outlier`]).
 
-use super::{Cluster, HealthEffect, HealthNews, HealthSettings};
+use super::news::{HealthEffect, HealthNews, Outlier};
+use super::{Cluster, HealthSettings};
 use crate::outlier::{OutcomeTally, ROW};
 use crate::{Node, PoolId, Slot};
 use base::Instant;
-use core::fmt;
 use core::time::Duration;
-
-/// Why a member is an outlier.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Outlier {
-    /// It failed many new requests in a row, while others did not.
-    InARow,
-    /// It failed a far greater share of them than the others.
-    ByShare,
-}
-
-impl fmt::Display for Outlier {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::InARow => "server failures in a row, while others answer",
-            Self::ByShare => "far more failures than the others",
-        })
-    }
-}
 
 /// An ejection that begins so soon after the last one, beside the length of that, is one in a row: a member that comes back
 /// slowly takes some time to fail again.

@@ -4,116 +4,11 @@
 //! unless the node answered requests meanwhile: then it ignores OPTIONS, and only requests that go unanswered are a sign.
 //! A closed port (ICMP in answer to a probe) is death at once.
 
-use super::{Cluster, Outlier};
-use crate::{Health, Node, OutcomeTally, PoolId, Sign, Slot};
+use super::Cluster;
+use super::news::{HealthCause, HealthEffect, HealthNews};
+use crate::{Health, Node, PoolId, Sign, Slot};
 use base::Instant;
-use core::fmt;
 use core::time::Duration;
-
-/// What a change of health asks of whoever carries the cluster's decisions out.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum HealthEffect {
-    /// Send the node a probe, not before that time.
-    Ask {
-        /// The node.
-        slot: Slot,
-        /// When.
-        at: Instant,
-    },
-    /// Without regular probes: the node has given a sign of life, so the probe that was to bring one is not needed.
-    Clear {
-        /// The node.
-        slot: Slot,
-    },
-    /// People want to know.
-    Note(HealthNews),
-}
-
-/// What people want to know of a pool's health.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum HealthNews {
-    /// A node counts as dead.
-    Lost {
-        /// The node.
-        slot: Slot,
-        /// What said so.
-        cause: HealthCause,
-    },
-    /// A node is back.
-    Back {
-        /// The node.
-        slot: Slot,
-        /// What said so.
-        cause: HealthCause,
-    },
-    /// A node that rests and refused probes, or left them unanswered, answers them again: its rest is over.
-    Recovered {
-        /// The node.
-        slot: Slot,
-    },
-    /// A node is back without the calls that it had.
-    CallsLost {
-        /// The node.
-        slot: Slot,
-    },
-    /// A node answers requests and leaves probes unanswered.
-    IgnoresProbes {
-        /// The node.
-        slot: Slot,
-    },
-    /// A node is ejected.
-    Ejected {
-        /// The node.
-        slot: Slot,
-        /// Why.
-        outlier: Outlier,
-        /// Until when.
-        until: Instant,
-    },
-    /// No member of a pool is alive. `silent`: some are dead for silence alone, and get the calls all the same.
-    NoneAlive {
-        /// The pool.
-        pool: PoolId,
-        /// Whether calls still go to some.
-        silent: bool,
-    },
-}
-
-/// What decided that a node is dead or back.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum HealthCause {
-    /// Probes went unanswered.
-    ProbesUnanswered,
-    /// Probes were answered 503.
-    ProbesRefused,
-    /// Requests went unanswered, and nothing else was answered meanwhile.
-    RequestsUnanswered,
-    /// ICMP port unreachable in answer to a probe.
-    PortClosed,
-    /// A probe was answered.
-    ProbeAnswered,
-    /// A request was answered.
-    RequestAnswered,
-    /// An operator said so.
-    Operator,
-    /// The process before, which this one has taken over from, held it for dead.
-    ProcessBefore,
-}
-
-impl fmt::Display for HealthCause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::ProbesUnanswered => "no answer to probes",
-            Self::ProbesRefused => "503 to probes",
-            Self::RequestsUnanswered => "no answer to requests",
-            Self::PortClosed => "port closed",
-            Self::ProbeAnswered => "answer to a probe",
-            Self::RequestAnswered => "answer to a request",
-            Self::Operator => "operator",
-            Self::ProcessBefore => "dead in the process before",
-        })
-    }
-}
 
 /// So many deaths after which a node may have kept calls: far fewer than half of what a count of deaths holds.
 const DEATHS_MOST: u16 = 1 << 14;
@@ -124,33 +19,6 @@ const LATE: Duration = Duration::from_secs(1);
 /// How long the other members of a pool of which none was alive count as perhaps back, once the first is: long enough for
 /// a probe that is sent at once, and for its repetition after T1 (RFC 3261 §17.1.2.2, half a second), to be answered.
 const EXPECTED: Duration = Duration::from_secs(1);
-
-/// What the cluster remembers of a node beside what the shards need.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Watch {
-    /// Probes of the other kind than the present state, in a row.
-    contrary: u32,
-    /// Whether it has answered a request since the last probe was answered or failed.
-    heard: bool,
-    /// Whether it has answered the last probe with 503: then answers to requests do not show that it takes calls.
-    refuses: bool,
-    /// Requests of calls from before its last return that it answered with 481, and no other one. `None` once it is known
-    /// whether it has kept its calls.
-    unknown: Option<u8>,
-    /// Probes that failed since the last one was answered although requests were answered meanwhile.
-    ignored: u32,
-    /// Requests in a row that it left unanswered, and everything else meanwhile.
-    unanswered: u32,
-    /// Outcomes of new requests in this interval.
-    pub(super) tally: OutcomeTally,
-    /// Those of the interval before.
-    pub(super) last_tally: OutcomeTally,
-    /// How often it was ejected in a row.
-    pub(super) ejections: u32,
-    /// In the present rest that it asked for: whether a probe was refused or went unanswered, and how many were answered since, in
-    /// a row.
-    returns: Option<u32>,
-}
 
 /// So many probes in a row that a node answers after it refused them end the rest that it asked for: one that is busy and refuses
 /// part of what comes lets one through now and then.

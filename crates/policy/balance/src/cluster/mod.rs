@@ -2,15 +2,16 @@
 
 mod ejection;
 mod health;
+mod news;
+mod watch;
 
-pub use ejection::Outlier;
-pub use health::{HealthCause, HealthEffect, HealthNews};
+pub use news::{HealthCause, HealthEffect, HealthNews, Outlier};
 
 use crate::{Node, NodeId, OutlierSettings, PoolId, Slot};
 use base::Instant;
 use core::time::Duration;
-use health::Watch;
 use std::collections::BTreeSet;
+use watch::Watch;
 
 /// A member as the configuration and DNS name it.
 #[derive(Clone, Copy, PartialEq, Debug)]

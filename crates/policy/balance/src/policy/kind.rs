@@ -1,6 +1,5 @@
-//! Which policies there are: their names, and how one is made.
+//! Which policies there are: their names.
 
-use super::{Cjsq, FnvHash, Hash, Policy, RoundRobin, Rwma, Tjsq, Tlwl};
 use core::fmt;
 
 /// A policy, by its name in the configuration.
@@ -44,19 +43,6 @@ impl PolicyKind {
     /// Whether it goes by the Call-ID alone, and so finds the same node again without anything being remembered.
     pub const fn is_by_call(self) -> bool {
         matches!(self, Self::Hash | Self::FnvHash)
-    }
-
-    /// The policy; `start` is the slot with which those begin that take turns.
-    pub fn make(self, start: usize) -> Box<dyn Policy> {
-        match self {
-            Self::RoundRobin => Box::new(RoundRobin::new(start)),
-            Self::Hash => Box::new(Hash),
-            Self::FnvHash => Box::new(FnvHash),
-            Self::Cjsq => Box::new(Cjsq::new(start)),
-            Self::Tjsq => Box::new(Tjsq::new(start)),
-            Self::Tlwl => Box::new(Tlwl::new(start)),
-            Self::Rwma => Box::new(Rwma::new(start)),
-        }
     }
 }
 

@@ -5,6 +5,7 @@ mod fnv_hash;
 mod hash;
 mod kind;
 mod least;
+mod make;
 mod round_robin;
 mod rwma;
 mod tjsq;
@@ -22,7 +23,7 @@ pub use tlwl::Tlwl;
 
 use crate::evidence::Evidence;
 use crate::lease::Leases;
-use crate::pool::Members;
+use crate::members::Members;
 use crate::store::SessionStore;
 use crate::{CallKey, Load, Node, NodeId, NodeRefusal, Slot};
 use base::Instant;

@@ -1,0 +1,203 @@
+//! What a response means: for its transaction, its session, and what is known of its node.
+
+use super::{SessionStore, ewma};
+use crate::outlier::Outcome;
+use crate::session::NONE;
+use crate::transaction::{FirstAnswer, Success};
+use crate::{CallKey, Direction, EndReason, Response, SessionState, Sign, Slot, Tags};
+use base::Instant;
+use wire::Method;
+
+impl SessionStore {
+    /// Takes note of a response: a provisional one keeps an INVITE waiting, a final one ends its transaction.
+    /// Returns what succeeded.
+    pub(crate) fn respond(&mut self, now: Instant, response: &Response) -> Option<Success> {
+        let id = response.into();
+        let is_open = |at| self.find(at, &id).is_some();
+        let at = self.table.find_of(response.key, response.tags, is_open)?;
+        let Some(key) = self.find(at, &id) else {
+            self.revive(now, at, response);
+            return None;
+        };
+        let open = &mut self.transactions[key];
+        let slot = open.lease.slot();
+        let is_first = !core::mem::replace(&mut open.answered, true);
+        if is_first
+            && open.fresh
+            && open.id.method == Method::Invite
+            && let Some(answers) = &mut self.first_answers
+        {
+            answers.push(FirstAnswer { slot, sent: open.started, took: now.saturating_since(open.started) });
+        }
+        if let Some(outcome) = Outcome::of(response.status) {
+            self.tally(now, key, outcome);
+        }
+        let open = &mut self.transactions[key];
+        if response.status < 200 {
+            // RFC 3261 §16.7 step 2: each provisional response above 100 restarts Timer C.
+            let waits = open.id.method == Method::Invite && !open.cancelled;
+            open.progressed |= response.status > 100;
+            if open.rings() {
+                self.keep(at);
+            }
+            if waits {
+                self.reset_timer(key, now + self.settings.invite_timeout);
+            }
+            return None;
+        }
+        let (started, begins, dialog) = (open.started, open.begins, open.dialog);
+        let success = response.status < 300;
+        let (timer, unanswered) = (open.timer, open.unanswered);
+        self.wheel(unanswered).cancel(timer);
+        self.note_memory(at, slot, dialog, response);
+        if success {
+            self.close(key, EndReason::Success);
+        } else {
+            self.close_failed(now, key, response.status);
+        }
+        if begins && success {
+            self.mean_success = ewma(self.mean_success, now.saturating_since(started));
+        }
+        if success {
+            self.stats[slot.index()].answered(response.method, now.saturating_since(started));
+        }
+        self.table.get_mut(at).challenged = matches!(response.status, 401 | 407);
+        if begins && success {
+            self.answer(now, at, response.tags.dialog());
+        } else {
+            self.advance(now, at, (response.method, dialog), response.status);
+        }
+        success.then_some(Success { slot, started, begins })
+    }
+
+    /// Counts what became of a new request.
+    pub(super) fn tally(&mut self, now: Instant, key: u32, outcome: Outcome) {
+        let open = &self.transactions[key];
+        let (slot, progressed) = (open.lease.slot(), open.progressed);
+        // One that rings does so once, however often it says so.
+        let again = outcome == Outcome::Progress && progressed;
+        if !open.fresh || again {
+            return;
+        }
+        if let Some(tally) = self.evidence[slot.index()].ends(now, outcome, progressed) {
+            self.signs.push(Sign::Tally { slot, tally });
+        }
+    }
+
+    /// A node is not what it was when it refused requests.
+    pub(crate) fn forget_refusals(&mut self, slot: Slot) {
+        let shared = self.leases.shared(slot);
+        self.evidence[slot.index()].refusals.forget(shared);
+    }
+
+    /// A node that came back from the dead has kept its calls or lost them: its answers within their dialogs tell.
+    pub(super) fn note_memory(&mut self, at: u32, slot: Slot, dialog: u32, response: &Response) {
+        let session = self.table.get(at);
+        let tells = response.direction == Direction::ToPool && response.method != Method::Prack;
+        if tells && session.has_dialog(dialog) {
+            let knows = response.status != 481;
+            if self.evidence[slot.index()].is_memory(session.created, knows) {
+                self.signs.push(Sign::Memory { slot, knows });
+            }
+        }
+    }
+
+    /// The INVITE was given up (Timer C, a lost answer to a CANCEL, a restart), and is answered with 2xx after all.
+    /// After a call that was answered this is a late repetition instead.
+    pub(super) fn revive(&mut self, now: Instant, at: u32, response: &Response) {
+        let success = response.method == Method::Invite && (200..300).contains(&response.status);
+        if success && self.table.get(at).was_never_answered() {
+            self.answer(now, at, response.tags.dialog());
+        }
+    }
+
+    /// An INVITE that is to begin a dialog got its 2xx.
+    pub(super) fn answer(&mut self, now: Instant, at: u32, dialog: u32) {
+        let session = self.table.get_mut(at);
+        session.proven = true;
+        // The same tags come twice when the call passes here twice: that is one dialog, and one BYE.
+        session.add_dialog(dialog);
+        if matches!(session.state, SessionState::Answered | SessionState::Confirmed | SessionState::Closing) {
+            return;
+        }
+        self.set_state(now, at, SessionState::Answered);
+        self.take_call(at, None);
+    }
+
+    /// What a final response (or a time-out, as 408) to a request with such a method and in such a dialog means for the
+    /// session.
+    pub(super) fn advance(&mut self, now: Instant, at: u32, (method, dialog): (Method, u32), status: u16) {
+        let state = self.table.get(at).state;
+        let success = status < 300;
+        // Credentials were asked for: the same request comes again.
+        let challenged = matches!(status, 401 | 407);
+        match (method, state) {
+            // Forked upstream: the call lives as long as one of its branches.
+            (Method::Invite, SessionState::Invited) if self.is_inviting(at) => {}
+            (Method::Invite, SessionState::Invited) => self.finish(now, at),
+            (Method::Bye, SessionState::Answered | SessionState::Confirmed | SessionState::Closing)
+                if !challenged =>
+            {
+                self.end_dialog(now, at, dialog);
+            }
+            // These get a 481 for want of their transaction (RFC 3261 §9.2, RFC 3262 §3); the dialog goes on.
+            (Method::Cancel | Method::Prack, SessionState::Answered | SessionState::Confirmed) => {}
+            // The far side does not know the dialog (RFC 3261 §12.2.1.2: the dialog is over).
+            (_, SessionState::Answered | SessionState::Confirmed) if status == 481 => {
+                self.end_dialog(now, at, dialog);
+            }
+            // Known from a token alone until now: the far side knows the dialog too.
+            (_, SessionState::Confirmed) if success && self.is_unproven(at, dialog) => {
+                self.table.get_mut(at).proven = true;
+                self.set_state(now, at, SessionState::Confirmed);
+            }
+            (_, SessionState::Plain) => {
+                // Only a token told of the call that it ends. There was one, so nothing that comes of it late is a new one.
+                self.table.get_mut(at).proven |= method == Method::Bye && !challenged;
+                if self.table.get(at).first == NONE {
+                    self.finish(now, at);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether only a token told of this dialog of the call until now.
+    pub(super) fn is_unproven(&self, at: u32, dialog: u32) -> bool {
+        let session = self.table.get(at);
+        !session.proven && session.has_dialog(dialog)
+    }
+
+    /// A dialog is over, if it is one of the call's. The call is, when no other has been answered or still rings.
+    pub(super) fn end_dialog(&mut self, now: Instant, at: u32, dialog: u32) {
+        let session = self.table.get_mut(at);
+        if !session.remove_dialog(dialog) {
+            return;
+        }
+        if session.has_dialogs() {
+            self.set_state(now, at, SessionState::Confirmed);
+        } else if self.is_inviting(at) {
+            self.set_state(now, at, SessionState::Invited);
+        } else {
+            // Nor does the ACK to a late request that was answered 481 begin the call again.
+            self.table.get_mut(at).proven = true;
+            self.finish(now, at);
+        }
+    }
+
+    /// The same of the dialog with these tags.
+    pub(crate) fn end_dialog_of(&mut self, now: Instant, call: CallKey, tags: Tags) {
+        let has_dialog = |at| self.table.get(at).has_dialog(tags.dialog());
+        if let Some(at) = self.table.find_of(call, tags, has_dialog) {
+            self.end_dialog(now, at, tags.dialog());
+        }
+    }
+
+    /// The dialog with these tags, which had ended, goes on.
+    pub(crate) fn resume_dialog_of(&mut self, now: Instant, call: CallKey, tags: Tags) {
+        let has_dialog = |at| self.table.get(at).has_dialog(tags.dialog());
+        if let Some(at) = self.table.find_of(call, tags, has_dialog) {
+            self.answer(now, at, tags.dialog());
+        }
+    }
+}
