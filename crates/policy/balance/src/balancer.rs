@@ -143,7 +143,8 @@ impl Balancer {
         self.carry_out(now, request, |picture, _| picture.anew(request, &mut Only(slot)))
     }
 
-    /// Who of a pool takes a new call now, or gets one as a trial, if `trials` is set, or for want of anybody else.
+    /// The members of a pool that take a new call now, or get one as a trial request, if `trials` is set, or since no
+    /// other member takes any.
     pub fn takers(&self, now: Instant, pool: PoolId, trials: bool) -> Vec<Candidate> {
         let members = &self.pools.get(pool).members;
         let picture = Picture { now, nodes: &self.nodes, store: &self.store, members };
@@ -249,7 +250,7 @@ impl Balancer {
         Decision::NoServer
     }
 
-    /// A new request to a node that is on trial is one.
+    /// Notes a new request to a half-open node as a trial request.
     fn note_trial(&mut self, now: Instant, decision: Decision) {
         if let Decision::Forward { slot, why: Why::Policy | Why::Moved } = decision
             && let node = &self.nodes[slot.index()]

@@ -1,4 +1,4 @@
-//! What a shard has seen of a node in its own traffic.
+//! Evidence of a shard about a node, from its own traffic.
 
 use crate::half_open::HalfOpen;
 use crate::outlier::{Outcome, OutcomeTally, ROW};

@@ -163,8 +163,8 @@ impl Node {
         self.asked_until = self.asked_until.max(other.asked_until);
     }
 
-    /// Its pause is over. Whoever falls silent comes back as another process, or at least of another mind, than the one
-    /// that asked for it.
+    /// Its pause is over. A node that was silent comes back as another process than the one that asked for the pause,
+    /// or at least in another state.
     pub(crate) fn wake(&mut self) {
         (self.paused_until, self.asked_until) = (Instant::ZERO, Instant::ZERO);
     }
@@ -174,13 +174,13 @@ impl Node {
         self.health == Health::Up
     }
 
-    /// Whether only a request can show that it is back: it is dead for silence alone, and not known to answer probes.
-    /// Then it gets a new request now and then, although it counts as dead.
+    /// Whether only a trial request can show that it is back: it is dead for silence alone, and not known to answer
+    /// probes. Then it gets a new request now and then, although it counts as dead.
     pub fn is_on_trial(&self) -> bool {
         self.is_only_silent() && self.answers_probes != Some(true)
     }
 
-    /// Since when it has been away, if a new request that it gets is a trial.
+    /// Since when it has been away, if a new request to it is a trial request.
     pub(crate) fn tried_since(&self, now: Instant) -> Option<Instant> {
         if self.is_expected(now) {
             None

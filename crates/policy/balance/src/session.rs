@@ -12,7 +12,7 @@ use hashbrown::HashTable;
 pub struct CallKey(pub u128);
 
 impl CallKey {
-    /// Key of the session that was begun by the party with this tag ([`Tags`]). Anybody may begin as many calls as he likes
+    /// Key of the session whose initiator has this tag ([`Tags`]). Any sender may begin as many calls as it likes
     /// with one Call-ID, and each of them counts.
     #[must_use]
     pub fn begun_by(self, tag: u64) -> Self {
@@ -44,7 +44,8 @@ pub struct Tags {
 }
 
 impl Tags {
-    /// What a dialog is known by within its call: both tags, whichever party a message comes from (RFC 3261 §12). Never 0.
+    /// The key of a dialog within its call: a hash of both tags, whichever side a message comes from (RFC 3261 §12).
+    /// Never 0.
     pub fn dialog(self) -> u32 {
         (self.from.wrapping_add(self.to) as u32).max(1)
     }
@@ -99,7 +100,7 @@ pub(crate) const NONE: u32 = u32::MAX;
 /// What the API shows of a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SessionView {
-    /// Its key: of its call, begun by a party of it.
+    /// The key of its session: of its Call-ID and initiator.
     pub key: CallKey,
     /// Its node.
     pub slot: Slot,

@@ -5,7 +5,7 @@ use core::time::Duration;
 /// How a request to a pool is forwarded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Forward {
-    /// As a stateless proxy does (RFC 3261 §16.11): what is lost, the two parties send again.
+    /// As a stateless proxy does (RFC 3261 §16.11): UAC and UAS retransmit lost messages.
     #[default]
     Stateless,
     /// As a transaction-stateful proxy does (RFC 3261 §16): 100 at once, repeats, CANCEL, and another member where one fails.

@@ -107,13 +107,13 @@ pub struct Candidates<'a> {
 /// Which nodes count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Range {
-    /// Those that take new requests.
+    /// Nodes that take new requests.
     Takers,
-    /// Those, and the dead that are expected back or of which a trial is due.
+    /// Takers, and dead nodes that are expected back or to which a trial request is due.
     Trials,
-    /// Nobody takes any: those that may do so all the same.
+    /// No node takes any: nodes that may get them all the same.
     LastResort,
-    /// Nor is there any of those: the ones that have paused for long, now and then.
+    /// Nor is there any of these: nodes that have paused for long, now and then.
     HalfOpen,
 }
 
@@ -153,7 +153,7 @@ impl<'a> Candidates<'a> {
         self.range == Range::LastResort
     }
 
-    /// The same and, beside takers, nodes that are expected back or of which a trial is due.
+    /// The same and, beside takers, nodes that are expected back or to which a trial request is due.
     pub(crate) fn with_trials(self) -> Self {
         Self { range: Range::Trials, ..self }
     }
