@@ -1,4 +1,4 @@
-//! What a shard counts: messages forwarded, answered and dropped, with the reasons.
+//! Counters of a shard: messages forwarded, answered and dropped, with the reasons.
 
 use balance::{PoolId, Why};
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ pub enum Drop {
     NoWayBack,
     /// A failure to a CANCEL that was sent to every node, of which another may yet have the INVITE.
     SearchMiss,
-    /// An ACK whose INVITE nobody here knows, and that was not sent to every member: too many of them came, or it is too
+    /// An ACK of an unknown INVITE that was not sent to every member: too many of them came, or it is too
     /// long.
     SearchLimit,
     /// The orphan rule is to drop.
@@ -32,7 +32,7 @@ pub enum Drop {
     Unanswerable,
     /// A rule, an access list or a limit has it that its sender hears nothing.
     Silenced,
-    /// It had to wait for a member with room, and the queue of its pool lets nobody know.
+    /// It had to wait for a member with room, and the queue of its pool refuses silently.
     QueueFull,
     /// It goes to a host name that is being asked for: its repetition will find the address.
     Unresolved,
@@ -81,7 +81,7 @@ impl Drop {
     }
 }
 
-/// What a shard did.
+/// Counts of a shard.
 #[derive(Clone, Debug, Default)]
 pub struct ShardCounters {
     /// Requests received that could be read.
@@ -98,7 +98,7 @@ pub struct ShardCounters {
     pub drops: BTreeMap<&'static str, u64>,
     /// Route tokens that were refused: forged, altered, of another call or site, too old, or of an unknown node.
     pub tokens_refused: u64,
-    /// New requests that found nobody in a pool who takes them, by pool. Another pool may have taken one of them.
+    /// New requests for which a pool had no member, by pool. Another pool may have taken one of them.
     pub without_takers: BTreeMap<PoolId, u64>,
     /// Requests by what decided where they go, as [`Why::ALL`] lists it.
     pub decisions: [u64; Why::ALL.len()],
@@ -113,7 +113,7 @@ impl ShardCounters {
         *self.replies.entry((status, reason)).or_default() += 1;
     }
 
-    /// Adds what another shard did.
+    /// Adds the counts of another shard.
     pub fn merge(&mut self, other: &Self) {
         self.requests += other.requests;
         self.responses += other.responses;

@@ -1,4 +1,4 @@
-//! What a shard asks for besides messages to send.
+//! Effects of a shard besides messages to send.
 
 use crate::failure::Failure;
 use crate::hop_name::HopName;
@@ -6,16 +6,16 @@ use crate::question::Question;
 use balance::Sign;
 use std::net::SocketAddr;
 
-/// What a shard asks for besides messages to send.
+/// Effects of a shard besides messages to send.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ShardEvent {
-    /// What the traffic says about a node.
+    /// Evidence from the traffic about a node.
     Sign(Sign),
     /// The address of this name: [`ShardInput::Name`](crate::ShardInput::Name).
     LookUp(HopName),
     /// A question to a store: [`ShardInput::Answer`](crate::ShardInput::Answer).
     Ask(Box<Question>),
-    /// To be written before anything leaves that was sent in the same step: what acknowledges the end of the call is among it.
+    /// To be written before the messages of the same step leave: one of them acknowledges the end of the call.
     Record(Box<dialog::CallRecord>),
     /// A request failed; only where [`ShardSettings::tell_failures`](crate::ShardSettings::tell_failures) says so.
     Failed(Box<Failure>),
@@ -33,12 +33,12 @@ pub enum ShardEvent {
     NoRoom(u64),
 }
 
-/// Somebody has given a wrong password, or the name of no user.
+/// A log-in with a wrong password, or for an unknown user.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WrongPassword {
     /// The user name that was given; of a long one the beginning.
     pub user: Box<str>,
-    /// Who gave it; behind a trusted proxy the client, if the proxy says where it is.
+    /// Its source; behind a trusted proxy the client, if the proxy names it.
     pub from: SocketAddr,
 }
 

@@ -1,4 +1,4 @@
-//! What became of a request that failed: for the log, and told only where somebody wants to know.
+//! Failed requests, for the log; told only on demand.
 
 use crate::Drop;
 use base::Instant;
@@ -14,9 +14,9 @@ pub struct Failure {
     pub method: Box<str>,
     /// Of the message; empty where it could not be read.
     pub call_id: Box<str>,
-    /// Who sent the message.
+    /// The sender of the message.
     pub from: SocketAddr,
-    /// What happened.
+    /// The failure.
     pub cause: FailureCause,
 }
 

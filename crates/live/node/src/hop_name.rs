@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 /// A name that a URI gives as the next hop.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HopName {
-    /// What the request is to go over.
+    /// The transport of the request.
     pub transport: Transport,
     /// In lower case, without a final dot.
     pub host: String,
@@ -25,7 +25,7 @@ impl fmt::Display for HopName {
     }
 }
 
-/// What came of a look-up.
+/// The result of a look-up.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Resolved {
     /// The addresses found, each with its weight among them (RFC 2782), always in the same order.

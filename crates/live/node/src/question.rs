@@ -1,4 +1,4 @@
-//! Questions to stores, and what stores answer.
+//! Questions to stores, and the answers.
 
 use base::UnixTime;
 use digest_auth::{Algorithm, Secret};
@@ -9,11 +9,11 @@ use location::Reply;
 pub struct Question {
     /// Its number at this shard.
     pub number: u64,
-    /// What is asked.
+    /// The question itself.
     pub about: Asked,
 }
 
-/// What a store is asked.
+/// A question to a store.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Asked {
     /// About bindings.
@@ -24,17 +24,17 @@ pub enum Asked {
         name: Box<[u8]>,
         /// The realm that it belongs to.
         realm: Box<[u8]>,
-        /// What a hashed password has to be made with.
+        /// The algorithm of a hashed password.
         algorithm: Algorithm,
     },
 }
 
-/// What a store answers.
+/// The answer of a store.
 #[derive(Clone, Debug)]
 pub enum StoreAnswer {
-    /// About bindings, and the date by the clock that all who share the store go by.
+    /// About bindings, with the date by the clock of the store, which all its proxies share.
     Location(Reply, UnixTime),
-    /// The secret of a user, `None` if there is no such user; or nobody can say.
+    /// The secret of a user, `None` for an unknown user; or an error, while the users cannot be asked for.
     User(Result<Option<Secret>, UsersUnavailable>),
 }
 

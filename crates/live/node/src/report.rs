@@ -1,4 +1,4 @@
-//! What a shard shows of itself.
+//! Views of a shard: counters, balancer, reports.
 
 use crate::admission::TicketCounts;
 use crate::counters::{Drop, ShardCounters};
@@ -28,7 +28,7 @@ impl Shard {
         &self.balancer
     }
 
-    /// What was done so far.
+    /// Counts of messages so far.
     pub fn counters(&self) -> ShardCounters {
         let mut counters = self.edge.counters.clone();
         counters.requests_forwarded += self.edge.passed.requests;
@@ -42,7 +42,7 @@ impl Shard {
         counters
     }
 
-    /// What it cost so far.
+    /// Counts of the operations so far.
     pub fn ledger(&self) -> Ledger {
         self.edge.ledger + self.stateful.ledger()
     }

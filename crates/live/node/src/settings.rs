@@ -1,8 +1,8 @@
-//! What each step of a shard looks at.
+//! Settings of a shard's pipeline.
 
 use base::Instant;
 
-/// What a request of an unknown dialog gets.
+/// The treatment of requests of an unknown dialog.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Orphans {
     /// 481 Call/Transaction Does Not Exist.
@@ -14,7 +14,7 @@ pub enum Orphans {
     Drop,
 }
 
-/// What each step of the pipeline looks at.
+/// Settings of a shard's pipeline.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct PipelineSettings {
     pub(crate) orphans: Orphans,

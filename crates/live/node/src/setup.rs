@@ -1,4 +1,4 @@
-//! What a shard works with, as one value.
+//! The set-up of a shard, as one value.
 
 use crate::forward::stateful::{DialogSettings, ProxyLimits};
 use crate::home::HomeSettings;
@@ -17,22 +17,22 @@ use std::sync::Arc;
 /// such value, and the shards take each as a whole.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Setup {
-    /// The nodes by slot, those that left included.
+    /// The nodes by slot, nodes that left included.
     pub nodes: Arc<[Node]>,
     /// Our addresses, and the nodes' by slot.
     pub topology: Arc<Topology>,
-    /// The pools by their number, [those that are gone](PoolSetup::GONE) included.
+    /// The pools by their number, [removed pools](PoolSetup::GONE) included.
     pub pools: Arc<[PoolSetup]>,
     /// New calls are refused with 503: the process is about to stop, by then at the latest.
     pub stopping: Option<Instant>,
-    /// What the configuration says.
+    /// The part that only the configuration decides.
     pub settings: ShardSettings,
 }
 
-/// What a configuration says to the shards, however its members fare.
+/// The settings of a configuration for the shards, whatever the state of its members.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ShardSettings {
-    /// What a request of an unknown dialog gets.
+    /// The treatment of requests of an unknown dialog.
     pub orphans: Orphans,
     /// Unix time of [`Instant::ZERO`] in seconds, by the clock of the tokens: they outlive the process.
     pub epoch_unix: u64,
@@ -42,22 +42,22 @@ pub struct ShardSettings {
     pub tokens: Arc<Tokens>,
     /// Weights, times and limit of the pools' sessions, over all shards.
     pub sessions: balance::SessionSettings,
-    /// By which rules requests go to which pool, and who may send any.
+    /// Routing rules, and the access lists of listeners.
     pub routes: Arc<Routes>,
     /// How much each source may begin, over all shards.
     pub rates: RateSettings,
     /// The registrar and the users of the home domain, if there is one.
     pub home: Option<Arc<HomeSettings>>,
-    /// What all that is forwarded with transactions may hold, over all shards.
+    /// Limits of transactions and their memory, over all shards.
     pub limits: ProxyLimits,
-    /// With whom the state of calls is shared out, if with anybody.
+    /// The neighbours with which the state of calls is shared out, if there are any.
     pub distribution: Option<Distribution>,
-    /// How calls are kept whose dialogs are, if those of any are.
+    /// Settings of kept dialogs, if a pool keeps dialogs.
     pub dialogs: Option<Arc<DialogSettings>>,
 }
 
 impl ShardSettings {
-    /// Those of a configuration that says nothing, with these tokens, for a clock that shows this Unix time at
+    /// The defaults, with these tokens, for a clock that shows this Unix time at
     /// [`Instant::ZERO`].
     pub fn new(tokens: Tokens, epoch_unix: u64) -> Self {
         Self {
@@ -79,9 +79,9 @@ impl ShardSettings {
 /// How calls are spread over the members of a pool.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PoolSetup {
-    /// How they get them.
+    /// The service of the pool.
     pub service: Service,
-    /// Who gets the next call.
+    /// The policy that chooses the member of the next call.
     pub policy: PolicyKind,
     /// How many members the configuration names: shards that take turns begin at different ones.
     pub members: usize,
@@ -92,7 +92,7 @@ pub struct PoolSetup {
 }
 
 impl PoolSetup {
-    /// A pool that was removed. Its number is nobody else's.
+    /// A removed pool. No other pool gets its number.
     pub const GONE: Self = Self {
         service: Service::Balance,
         policy: PolicyKind::RoundRobin,

@@ -1,5 +1,5 @@
-//! Secrets that the configuration does not name: made once and kept beside it. That of the route tokens, so that calls
-//! outlive a restart without anybody having to think of keys, and that of the admin interface.
+//! Secrets that the configuration does not name: made once and kept beside it. That of the route tokens, so that
+//! calls outlive a restart without any setting, and that of the admin interface.
 
 use crate::admin::token;
 use crate::{state, whole};

@@ -15,18 +15,18 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGua
 use std::time::Duration;
 use storage::{Embedded, OpenError, Redis, RedisSettings, SubscriberSettings, Subscribers, UserFile};
 
-/// Who is told an answer that was not there at once; called on a thread of a store.
+/// Receives an answer that was not there at once; called on a thread of a store.
 pub(crate) type OnAnswer = Box<dyn FnOnce(StoreAnswer) + Send + Sync>;
 
 /// How often a file is tried that another process has open: the process before gives it up when it has been taken over.
 const TRY_AGAIN: Duration = Duration::from_millis(20);
 /// Most questions that wait for it: as many as a shard lets wait.
 const WAITING_MAX: usize = 4_096;
-/// What there is to wait for.
+/// A store to wait for.
 const TAKEN: &str = "another process has its file open";
 /// Why there is no answer where the file has been let go of.
 const TAKEN_OVER: &str = "another process has taken over";
-/// After so many tries somebody hears of it.
+/// After so many tries the log says so.
 const TRIES_QUIET: u32 = 250;
 
 /// The stores. All that shards ask them for is answered once, at once or later.
@@ -89,11 +89,11 @@ fn choose(served: &[Algorithm], wanted: Option<&Offer>) -> Option<Offer> {
 }
 
 impl Stores {
-    /// Opens them. `path` is the configuration's own, beside which bindings are kept unless it says where. What is where it was
-    /// `before`, with the configuration of then, stays as it is.
+    /// Opens them. `path` is the configuration's own, beside which bindings are kept unless it says where. What is
+    /// where it was `before`, with the configuration of then, stays as it is.
     ///
     /// # Errors
-    /// What cannot be opened or read, and why.
+    /// Names the store that cannot be opened or read, and why.
     pub(crate) fn start(
         config: &RegistrarConfig,
         path: Option<&Path>,
@@ -115,7 +115,7 @@ impl Stores {
     /// Reads the users again.
     ///
     /// # Errors
-    /// What is wrong with the file; the users that there were stay.
+    /// Names the fault of the file; the earlier users stay.
     pub(crate) fn reload(&self, config: &RegistrarConfig) -> Result<(), String> {
         match (&*self.users, &config.users) {
             (Users::File(users), Some(UsersPlace::File(path))) => {
@@ -149,7 +149,7 @@ impl Stores {
         })
     }
 
-    /// Answers at once, or has `later` make somebody who is told.
+    /// Answers at once, or later to a receiver that `later` makes.
     pub(crate) fn ask(&self, about: Asked, later: impl FnOnce() -> OnAnswer) -> Option<StoreAnswer> {
         match (about, &*self.bindings, &*self.users) {
             (Asked::Location(ask), Bindings::Memory(store), _) => {
@@ -218,7 +218,7 @@ struct FileStore {
 
 enum State {
     Open(Embedded, Condition),
-    /// Another process has it; what is asked meanwhile waits.
+    /// Another process has it; questions wait meanwhile.
     Waiting(Vec<(Ask, OnAnswer)>, Condition),
     Closed(Condition),
 }
@@ -272,7 +272,7 @@ impl FileStore {
         None
     }
 
-    /// Lets go of the file, for this reason, once what has been asked is answered.
+    /// Closes the file, for this reason, once all questions are answered.
     fn close(&self, why: &str) {
         let closed = State::Closed(Condition::new(Some(why)));
         let former = core::mem::replace(&mut *self.write(), closed);
@@ -283,7 +283,7 @@ impl FileStore {
         }
     }
 
-    /// Has a thread open the file as soon as nobody else has it.
+    /// Lets a thread open the file as soon as no other process has it.
     fn open_when_free(self: &Arc<Self>) {
         *self.write() = State::Waiting(Vec::new(), Condition::new(Some(TAKEN)));
         let store = Arc::downgrade(self);
@@ -360,7 +360,7 @@ fn put((store, condition): (&Embedded, &Condition), ask: Ask, told: OnAnswer) {
     }
 }
 
-/// What is answered while there is no file.
+/// The answer while there is no file.
 fn refused(ask: &Ask, why: &str) -> Reply {
     let error = StoreError::Unavailable(why.to_owned());
     match ask {

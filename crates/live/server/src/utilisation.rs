@@ -51,7 +51,7 @@ impl Meter {
     }
 
     /// The length of the period that is over, and the part of the processor time that was used in it, from 0 to 1.
-    /// `work` is what the shard has done.
+    /// `work` is the work done by the shard.
     pub(crate) fn period(&mut self, now: Instant, work: impl FnOnce() -> Ledger) -> Option<(Duration, f64)> {
         if now < self.deadline() {
             return None;

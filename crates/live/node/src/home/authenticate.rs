@@ -1,4 +1,4 @@
-//! Who sends a request (RFC 3261 §22): challenges, claims and what they are worth.
+//! Authentication of requests (RFC 3261 §22): challenges and the check of credentials.
 
 use super::place::client;
 use super::services::Home;
@@ -16,7 +16,8 @@ use location::{Answer, Aor};
 use wire::{Host, Message, NameAddr};
 
 impl Home {
-    /// Asks a request for credentials, or a store about those that it has. It goes on where nobody has to authenticate.
+    /// Challenges a request, or asks a store about its credentials. The request goes on where users need not
+    /// authenticate.
     pub(crate) fn authenticate(
         &mut self,
         step: &mut Step<'_>,
@@ -114,7 +115,7 @@ impl Home {
         Stage::Done
     }
 
-    /// Who calls as a user of ours has to be that user: whoever is called goes by From.
+    /// A caller whose From names a user of ours has to be that user: callees trust From.
     pub(crate) fn check_from(
         &self,
         edge: &Edge,

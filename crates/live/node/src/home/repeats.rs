@@ -13,7 +13,7 @@ const KEPT: Duration = Duration::from_secs(32);
 /// Most bytes of answers of a shard. Beyond it the oldest go, and a repetition of theirs is taken for a new request.
 const BYTES_MAX: usize = 16 << 20;
 
-/// What an answer takes beside its bytes.
+/// Memory of an answer beside its bytes.
 const ENTRY: usize = 160;
 
 struct Kept {
@@ -51,8 +51,8 @@ impl Repeats {
         while self.bytes > BYTES_MAX && self.forget() {}
     }
 
-    /// What a request of this key has been answered with; nothing for one of another length or from another address, which is no
-    /// repetition: it must not fetch a long answer for whoever has proved to be where it goes.
+    /// The kept answer to a request of this key. None for a request of another length or from another address, which
+    /// is no retransmission: it must not have a long answer sent to an authenticated user.
     pub(crate) fn get(
         &mut self,
         now: Instant,

@@ -17,21 +17,22 @@ use std::net::SocketAddr;
 use transaction::Keys;
 use wire::{Message, Method};
 
-/// What the home domain goes by.
+/// Settings of the home domain.
 #[derive(Clone, PartialEq, Debug)]
 pub struct HomeSettings {
-    /// The domains, and what their registrar allows.
+    /// The domains, and the limits of their registrar.
     pub registrar: location::Settings,
-    /// How users prove who they are; `None`: they do not, and everybody may register as anybody.
+    /// Digest authentication of users. `None`: anyone may register any address-of-record.
     pub authentication: Option<AuthenticationSettings>,
-    /// How requests to users go on: without a transaction only to the contact that is preferred, since nobody would choose among
-    /// the answers of several.
+    /// How requests to users are forwarded: without a transaction only to the preferred contact, since the proxy
+    /// could not choose among the answers of several.
     pub forward: Forward,
-    /// Networks of proxies in front of clients: they say where a request came from, and who the caller is.
+    /// Networks of trusted proxies in front of clients: they name the source of a request and the identity of the
+    /// caller.
     pub trusted: Box<[Network]>,
 }
 
-/// How users prove who they are.
+/// Digest authentication of users.
 #[derive(Clone, PartialEq, Debug)]
 pub struct AuthenticationSettings {
     /// Realm and algorithms.
@@ -140,7 +141,7 @@ impl Home {
         self.forward
     }
 
-    /// What was asked about a request is not used.
+    /// Withdraws the question about a request.
     pub(super) fn withdraw(&mut self, pending: &Pending) {
         if let (Pending::User(claim, _), Some(authenticator)) = (pending, &mut self.authenticator) {
             authenticator.withdraw(claim);

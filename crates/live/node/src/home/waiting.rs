@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const REQUESTS_MAX: usize = 4_096;
 const BYTES_MAX: usize = 8 << 20;
 
-/// What a request waits for.
+/// The question that a request waits for.
 pub(crate) enum Pending {
     /// The secret of the user that its credentials claim.
     User(Claim, Role),
@@ -48,7 +48,7 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    /// Nothing waits. Numbers begin higher than those of any time before, to which answers may still come.
+    /// Nothing waits. Numbers begin above all earlier ones, to which answers may still come.
     pub(crate) fn new(now: Instant) -> Self {
         let (waiters, numbers) = (BTreeMap::new(), BTreeMap::new());
         Self { waiters, numbers, last: now.as_nanos(), bytes: 0 }

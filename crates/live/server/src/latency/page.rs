@@ -1,4 +1,4 @@
-//! What HTTP shows of a monitor: metrics for Prometheus, and the last windows as JSON.
+//! The HTTP interface of a monitor: metrics for Prometheus, and the last windows as JSON.
 
 use super::Estimated;
 use super::view::{WindowView, WindowsView, counts};
@@ -21,13 +21,13 @@ use tokio::net::TcpListener;
 /// Windows that are kept: five minutes of a second each.
 const KEPT: usize = 300;
 
-/// What is shown.
+/// The figures to show.
 pub(super) struct Shown {
     servers: Vec<String>,
     pairing: String,
     window: Duration,
     started: Instant,
-    /// Who is told the capacity.
+    /// The balancers that get the capacity.
     targets: Vec<Arc<Target>>,
     past: Mutex<Past>,
 }
@@ -122,7 +122,7 @@ impl Shown {
         page.finish()
     }
 
-    /// Who is told the capacity.
+    /// The balancers that get the capacity.
     fn targets(&self, page: &mut Page) {
         if self.targets.is_empty() {
             return;

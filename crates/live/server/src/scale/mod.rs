@@ -1,9 +1,9 @@
-//! Servers of pools are started and stopped as calls come and go. [`control::scale`] decides; here members are drained, drivers
-//! asked, and people told. `docs/elastic.md` describes it for users.
+//! Servers of pools are started and stopped as calls come and go. [`control::scale`] decides; here members are
+//! drained, drivers asked, and people told. `docs/elastic.md` describes it for users.
 //!
-//! - [`view`]: the one place that takes what a pool is like from what the process knows,
-//! - [`driver`]: who starts and stops servers,
-//! - [`task`]: looks, and does what is decided.
+//! - [`view`]: the state of a pool, from the control task and the shards,
+//! - [`driver`]: drivers, which start and stop servers,
+//! - [`task`]: looks, and carries decisions out.
 
 mod driver;
 mod task;
@@ -60,7 +60,7 @@ impl Scaling {
         }
     }
 
-    /// Nothing is started and stopped any more; what runs goes on.
+    /// Ends all scaling; running servers go on.
     pub(crate) fn stop(&mut self) {
         for scaled in &mut self.pools {
             scaled.task.abort();
@@ -78,7 +78,7 @@ impl Scaling {
         self.started().any(|scaled| scaled.config.name == pool)
     }
 
-    /// Whether nobody has to be told that no server answers there, at a member of these pools: it does not run, or is not to, or
+    /// Whether the silence of this member of these pools is expected: its server does not run, or is not to, or
     /// that is about to be found out.
     pub(crate) fn expects_down(&self, address: SocketAddr, pools: &[String]) -> bool {
         self.started().any(|scaled| {
@@ -91,7 +91,7 @@ impl Scaling {
         })
     }
 
-    /// Whether nobody has to be told that this pool has no server that answers: none is known to run.
+    /// Whether it is expected that no server of this pool answers: none is known to run.
     pub(crate) fn expects_none(&self, pool: &str) -> bool {
         let mut scaled = self.started().filter(|scaled| scaled.config.name == pool);
         scaled.any(|scaled| !scaled.shown.borrow().servers.iter().any(runs))

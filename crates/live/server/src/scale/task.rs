@@ -1,4 +1,4 @@
-//! The task beside the traffic that scales one pool: looks at it every few seconds, and does what is decided.
+//! The task beside the traffic that scales one pool: looks at it every few seconds, and carries decisions out.
 
 use super::driver::Driver;
 use super::tell::tell;
@@ -18,14 +18,14 @@ use tokio::time::MissedTickBehavior;
 /// A driver keeps its own time; one that does not is not waited for longer than this beyond it.
 const BEYOND: Duration = Duration::from_secs(5);
 
-/// What a driver has answered.
+/// The answer of a driver.
 enum Done {
     Started(Server, Result<(), String>),
     Stopped(Server, Result<(), String>),
     Listed(Instant, Result<Listing, String>),
 }
 
-/// Who decides about a pool.
+/// The decider about a pool.
 pub(super) enum Decider {
     /// Servers are started and stopped.
     Fleet(Box<Reconciler>, Arc<dyn Driver>),
@@ -33,7 +33,7 @@ pub(super) enum Decider {
     Advice(Box<Advice>),
 }
 
-/// What the task of a pool works with.
+/// The state of a pool's task.
 pub(super) struct Task {
     pub(super) pool: String,
     pub(super) driver_name: &'static str,

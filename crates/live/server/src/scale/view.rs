@@ -1,11 +1,11 @@
-//! Takes what a pool is like from what the process knows.
+//! The state of a pool, from the control task and the shards.
 
 use crate::control::View;
 use crate::shards::{AllShards, ShardCounts};
 use control::ListedMember;
 use control::scale::{MemberWork, PoolView};
 
-/// The pool of this name, from what the control task and the shards say.
+/// The state of the pool of this name, from the control task and the shards.
 pub(crate) fn pool_view(view: &View, counts: &[ShardCounts], pool: &str) -> Option<PoolView> {
     let pool = view.pools.iter().find(|known| known.name == pool)?.id;
     let shards = AllShards(counts);

@@ -7,7 +7,7 @@ use storage::Status;
 /// How a store does.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct StoreReport {
-    /// What it keeps: `registrations` or `users`.
+    /// Its content: `registrations` or `users`.
     pub(crate) name: &'static str,
     /// Where: `memory`, `file`, `redis` or `postgresql`.
     pub(crate) kind: &'static str,
@@ -15,7 +15,7 @@ pub(crate) struct StoreReport {
     pub(crate) trouble: Option<String>,
     /// Whether it can be asked all the same: a file that cannot be written is read from memory.
     pub(crate) answers: bool,
-    /// For how long it has been so; `None` for what cannot fail.
+    /// For how long it has been so; `None` for a store that cannot fail.
     pub(crate) unchanged: Option<Duration>,
     /// Questions that wait for it.
     pub(crate) waiting: usize,
@@ -29,7 +29,7 @@ impl StoreReport {
     /// Name of the store of users.
     pub(crate) const USERS: &str = "users";
 
-    /// Of what is in the memory of the process.
+    /// The status of a store in the memory of the process.
     pub(super) fn sound(name: &'static str, kind: &'static str) -> Self {
         Self { name, kind, trouble: None, answers: true, unchanged: None, waiting: 0, failed_total: 0 }
     }

@@ -1,5 +1,5 @@
-//! The predecessor's side: it waits for a successor, hands over what that one needs, and reads its sockets again if it is
-//! left alone.
+//! The predecessor's side: it waits for a successor, hands over sockets and state, and reads its sockets again if it
+//! is left alone.
 
 use super::owned::{Inlet, Predecessor};
 use super::{
@@ -26,7 +26,7 @@ use tokio::sync::{mpsc, oneshot};
 /// Bytes on their way to a thread of the predecessor: a burst that it has no time for now.
 const BACKLOG: usize = 4 << 20;
 
-/// What a successor gets.
+/// The state that a successor gets.
 pub(crate) struct Holdings {
     /// The addresses of a set of sockets.
     pub(crate) listeners: Vec<SocketAddr>,
@@ -127,7 +127,7 @@ fn serve(mut socket: SuccessorListener, holdings: &Holdings, asks: &mpsc::Unboun
     }
 }
 
-/// What this process knows of its nodes; `None` when it ends.
+/// State of the nodes at this process; `None` when it ends.
 fn findings(asks: &mpsc::UnboundedSender<Ask>, workers: &[WorkerHandle]) -> Option<Findings> {
     let (reply, answer) = oneshot::channel();
     asks.send(Ask::View(reply)).ok()?;
@@ -242,7 +242,7 @@ impl Holdings {
         }
     }
 
-    /// What is left to do, here and in the process before this one; `None` when a thread has ended.
+    /// Remaining work, here and at the predecessor of this process; `None` when a thread has ended.
     fn remainder(&self) -> Option<Remainder> {
         let mut remainder = Remainder::default();
         for counts in ask_each(&self.workers, |_, reply| Command::Counts(reply))? {

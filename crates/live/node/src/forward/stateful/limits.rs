@@ -7,11 +7,11 @@ use ::proxy::{MOST_BRANCHES, ProxyTimers};
 pub struct ProxySettings {
     /// Timers of the transactions, and Timer C.
     pub timers: ProxyTimers,
-    /// What it may hold; beyond it what is new is refused.
+    /// Its limits; beyond them new requests are refused.
     pub limits: ProxyLimits,
 }
 
-/// What a proxy may hold, or one of its shards.
+/// Limits of a proxy, or of one of its shards.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ProxyLimits {
     /// Most transactions at a time.
@@ -23,7 +23,7 @@ pub struct ProxyLimits {
 }
 
 impl Default for ProxyLimits {
-    /// Those of a configuration that says nothing of them.
+    /// The defaults.
     fn default() -> Self {
         Self { transactions: 1_000_000, memory: 256 << 20, branches: MOST_BRANCHES }
     }
@@ -49,8 +49,8 @@ pub(super) fn with_reserve(limit: usize) -> usize {
     limit.saturating_add(limit / RESERVE)
 }
 
-/// A request may have this part of the memory that is left. So long requests are refused while there is room for many short
-/// ones: whoever floods the proxy with long ones does not shut out calls of the usual length.
+/// A request may have this part of the memory that is left. So long requests are refused while there is room for many
+/// short ones: a flood of long requests does not shut out calls of the usual length.
 pub(super) const LONGEST_PART: usize = 256;
 
 /// Least memory of a shard, so that it takes a request of any length while it is empty.

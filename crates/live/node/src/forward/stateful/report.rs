@@ -1,10 +1,10 @@
-//! What the transactions of a shard are like at a moment.
+//! A report of the transactions of a shard.
 
 use super::limits::ProxyLimits;
 use crate::sharing::SharingReport;
 use ::dialog::CallCounts;
 
-/// What a shard of the proxy has to do and did.
+/// Transactions and counts of a shard of the proxy.
 #[derive(Clone, Debug, Default)]
 pub struct ProxyReport {
     /// Transactions there are.
@@ -15,11 +15,11 @@ pub struct ProxyReport {
     pub memory: usize,
     /// Most of both at a time.
     pub limits: ProxyLimits,
-    /// What it did.
+    /// Its counts.
     pub counters: ::proxy::ProxyCounters,
     /// What it made of the calls whose state is shared out with neighbours, if that is so.
     pub sharing: Option<SharingReport>,
-    /// The calls whose dialogs are kept, if those of any are.
+    /// The calls with kept dialogs, if a pool keeps dialogs.
     pub calls: Option<CallCounts>,
 }
 
