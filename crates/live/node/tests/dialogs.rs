@@ -290,8 +290,8 @@ fn two_listeners() {
         let call = Dialog::of("call", (addr(client_at), 0), (addr(hop), 1), &at_hop, &ok);
         assert_eq!((call.caller.routes.len(), call.callee.routes.len()), (2, 2));
         talk(&mut bed, &call);
-        let astray = Req { uri: "sip:127.0.8.8".to_owned(), ..call.by_caller("INFO", 50) };
-        assert_eq!(bed.one_at(0, call.caller.at, &astray.bytes()).status(), 403);
+        let misdirected = Req { uri: "sip:127.0.8.8".to_owned(), ..call.by_caller("INFO", 50) };
+        assert_eq!(bed.one_at(0, call.caller.at, &misdirected.bytes()).status(), 403);
         bed.assert_forgets();
     }
 }

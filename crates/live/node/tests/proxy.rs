@@ -163,8 +163,8 @@ fn a_response_with_the_via_of_another_is_dropped() {
     let ours = format!("SIP/2.0/UDP {PROXY};branch");
     let others = ["127.0.0.1:5061", "127.0.0.2:5060", "proxy.example", "[::1]:5060"];
     for other in others {
-        let astray = replaced(&ok, &ours, &format!("SIP/2.0/UDP {other};branch"));
-        assert_eq!(bed.receive(0, at_hop.to, &astray), [], "{other}");
+        let misdirected = replaced(&ok, &ours, &format!("SIP/2.0/UDP {other};branch"));
+        assert_eq!(bed.receive(0, at_hop.to, &misdirected), [], "{other}");
     }
     assert_eq!(bed.drops("foreign_response"), others.len() as u64);
     // The default port need not be written.

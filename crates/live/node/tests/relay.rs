@@ -123,7 +123,7 @@ const ATTACKS: &[Attack] = &[
 ];
 
 /// What reached nobody who takes part.
-fn astray(sent: &[Sent]) -> Vec<SocketAddr> {
+fn misdirected(sent: &[Sent]) -> Vec<SocketAddr> {
     let known = [client(), callee(), stranger()];
     sent.iter().map(|sent| sent.to).filter(|to| !known.contains(to)).collect()
 }
@@ -149,9 +149,13 @@ fn a_token_leads_nowhere_but_to_the_target_of_its_dialog() {
             let mut bed = ProxyBed::plain().with_mode(mode);
             let call = bed.call("call");
             let sent = all_of(&mut bed, from, &attack(&call).bytes());
-            let astray = astray(&sent);
-            if !astray.is_empty() {
-                reached.push(format!("{name}, {mode:?}, from {from}: {} to {}", astray.len(), astray[0]));
+            let misdirected = misdirected(&sent);
+            if !misdirected.is_empty() {
+                reached.push(format!(
+                    "{name}, {mode:?}, from {from}: {} to {}",
+                    misdirected.len(),
+                    misdirected[0]
+                ));
             }
         }
     }

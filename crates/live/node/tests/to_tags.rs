@@ -67,7 +67,7 @@ fn outcome(bed: &mut ProxyBed, request: &Req) -> (Vec<SocketAddr>, Vec<u16>) {
 }
 
 /// Whether it has a token of a proxy's that does not fit, and leads neither to us nor to a next hop: 403 before all else.
-fn leads_astray(request: &Req) -> bool {
+fn leads_elsewhere(request: &Req) -> bool {
     request.routes.len() == 1 && request.routes[0].contains(";sbp=")
 }
 
@@ -81,7 +81,7 @@ fn they_do_not_get_round_rate_limits() {
             for request in forged(&format!("call-{call}"), "bob") {
                 let (on, back) = outcome(&mut bed, &request);
                 passed += on.len();
-                let refused = if leads_astray(&request) { [403] } else { [503] };
+                let refused = if leads_elsewhere(&request) { [403] } else { [503] };
                 assert!(!on.is_empty() || back == refused, "{mode:?}: {back:?}\n{}", request.text());
             }
         }
@@ -98,7 +98,7 @@ fn nor_round_a_stop() {
         bed.set(|setup| setup.stopping = stopping);
         for request in forged("forged", "bob") {
             let (on, back) = outcome(&mut bed, &request);
-            let refused = if leads_astray(&request) { 403 } else { 503 };
+            let refused = if leads_elsewhere(&request) { 403 } else { 503 };
             assert_eq!((on.len(), back), (0, vec![refused]), "{mode:?}\n{}", request.text());
         }
         // What ends something may end it, with a token or without.
@@ -133,7 +133,7 @@ fn nor_round_routes_and_who_may_use_them() {
                     let text = format!("{mode:?} {orphans:?}\n{}", request.text());
                     let names_first = request.routes.iter().any(|route| route.contains(HOPS[0]));
                     let expected = match (orphans, user) {
-                        _ if leads_astray(&request) => (vec![], vec![403]),
+                        _ if leads_elsewhere(&request) => (vec![], vec![403]),
                         (Orphans::Drop, _) => (vec![], vec![]),
                         (Orphans::Reject, _) => (vec![], vec![481]),
                         (Orphans::Balance, "closed") => (vec![], vec![403]),

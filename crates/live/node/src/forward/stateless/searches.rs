@@ -76,7 +76,7 @@ pub(super) const LENGTH_MAX: usize = 2_000;
 /// Datagrams to members while INVITEs may be under way that this process did not see: enough for the CANCELs and ACKs of
 /// thousands of calls a second after a restart, and a tenth of what a shard can send.
 const YOUNG: Rate = Rate { per_second: 10_000, burst: 10_000 };
-/// Later all INVITEs are known here but those that went through a sister.
+/// Later all INVITEs are known here but those that went through a peer balancer.
 const OLD: Rate = Rate { per_second: 500, burst: 1_000 };
 /// A source may have this part of it.
 const SOURCE_PART: u32 = 4;
