@@ -100,9 +100,9 @@ pub(crate) struct End {
     pub(crate) bye_status: u16,
 }
 
-/// The way of a request within a dialog to one of the sides, beyond this proxy: keyed hashes.
+/// Route set and remote target of one side of a dialog, beyond this proxy, as keyed hashes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Way {
+pub struct DialogPath {
     /// Of the Route values behind ours; 0 where there are none.
     pub routes: u64,
     /// Of the Contact, which is the Request-URI of the request.
@@ -113,7 +113,7 @@ pub struct Way {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Proof {
     /// The token in its Route, and it goes to the target that the token names, by this way.
-    Token(Way),
+    Token(DialogPath),
     /// Nothing but the tags, or it goes elsewhere: somebody else may answer it.
     Tags,
 }
@@ -153,7 +153,7 @@ pub(crate) struct Dialog {
     pub(crate) accepted: Option<Accepted>,
     pub(crate) peer: Option<SocketAddr>,
     /// The ways to caller and callee; `None` where they are not known.
-    pub(crate) ways: [Option<Way>; 2],
+    pub(crate) ways: [Option<DialogPath>; 2],
     /// When its session ends unless it is refreshed (RFC 4028 §8.3).
     pub(crate) session: Option<Instant>,
     /// When something of it last came by.

@@ -9,7 +9,7 @@ mod room;
 mod within;
 
 use crate::about::About;
-use crate::call::{Call, Dialog, Ends, Phase, SHORTEST_SESSION, Side, Standing, Way};
+use crate::call::{Call, Dialog, DialogPath, Ends, Phase, SHORTEST_SESSION, Side, Standing};
 use crate::record::{Accepted, Began, CallRecord, Cause, RecordEvent};
 use crate::settings::CallSettings;
 use base::{Instant, Recent, Slab, TimerWheel};
@@ -239,7 +239,7 @@ impl Calls {
         &mut self,
         now: Instant,
         key: DialogKey,
-        (tag, peer, ways): (&[u8], SocketAddr, [Option<Way>; 2]),
+        (tag, peer, ways): (&[u8], SocketAddr, [Option<DialogPath>; 2]),
         invited: Option<&Invited>,
         session: Option<Duration>,
         ends: impl FnOnce() -> Option<Ends>,

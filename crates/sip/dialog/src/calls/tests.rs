@@ -17,7 +17,7 @@ pub(super) fn about(call_id: &[u8]) -> About {
     About::new([call_id, b"a", b"sip:a@x", b"sip:b@x", b"sip:b@x", b"", b"phones"], source)
 }
 
-pub(super) const WAY: Way = Way { routes: 1, contact: 2 };
+pub(super) const WAY: DialogPath = DialogPath { routes: 1, contact: 2 };
 /// A BYE comes by token, and goes to its target.
 pub(super) const TARGET: Proof = Proof::Token(WAY);
 
@@ -238,7 +238,7 @@ fn a_call_from_before_a_restart_is_found_again_by_its_token() {
     assert!(!calls.found(at(1), DialogKey { call: 8, tag: 1 }, about(b"d"), b"b", 1_800_000_000), "full");
     assert!(calls.heard(at(1), KEY, Side::Caller, 3).is_some());
     // No way is known, and the token names the host where there is no other Route.
-    let proof = Proof::Token(Way { routes: 0, ..WAY });
+    let proof = Proof::Token(DialogPath { routes: 0, ..WAY });
     hangs_up(&mut calls, (at(1), at(2)), KEY, (Side::Caller, proof), 200);
     let [record] = &records(&mut calls)[..] else { panic!("one record") };
     assert_eq!((record.began, record.is_found_again()), (Began::Token(1_800_000_000), true));

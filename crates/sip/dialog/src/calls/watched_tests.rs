@@ -4,7 +4,7 @@ use super::tests::{KEY, OTHER, TARGET, WAY, accepted, at, calls, hangs_up, invit
 use super::*;
 use crate::call::Proof;
 
-const ELSEWHERE: Proof = Proof::Token(Way { contact: 9, ..WAY });
+const ELSEWHERE: Proof = Proof::Token(DialogPath { contact: 9, ..WAY });
 
 /// A call that was answered at 1 s.
 fn call(settings: CallSettings) -> Calls {

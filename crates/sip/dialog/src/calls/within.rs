@@ -122,7 +122,7 @@ impl Calls {
     }
 
     /// [8.2-4] A 2xx to a request that refreshes the session goes back: it lasts so long from now. `contacts` are those
-    /// of caller and callee, with their hashes as in [`Way`](crate::Way), where they are told: [12.2.2-1] requests go there from
+    /// of caller and callee, with their hashes as in [`DialogPath`](crate::DialogPath), where they are told: [12.2.2-1] requests go there from
     /// now on, if this one of `by` went to its target. Whoever else has answered it says nothing about the callee.
     pub fn refreshed(
         &mut self,

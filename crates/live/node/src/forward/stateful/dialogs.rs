@@ -9,8 +9,8 @@ use crate::token::dialog::VerifiedToken;
 use crate::validate::{LARGEST, check_room};
 use ::dialog::session_timer::{Asked, Forwarded, SessionTimer, TooSmall};
 use ::dialog::{
-    About, CallCounts, CallEvent, CallSettings, Calls, DialogKey, Ends, ForwardedBye, HangUp, Heard, Invited,
-    Proof, Side, Way,
+    About, CallCounts, CallEvent, CallSettings, Calls, DialogKey, DialogPath, Ends, ForwardedBye, HangUp,
+    Heard, Invited, Proof, Side,
 };
 use base::Instant;
 use core::hash::Hasher;
@@ -59,12 +59,12 @@ pub(crate) struct Tracked {
 }
 
 /// An INVITE that begins a call, itself and what was noted of it, and the way to the caller.
-type Begun<'a> = (&'a [u8], &'a Invited, Option<Way>);
+type Begun<'a> = (&'a [u8], &'a Invited, Option<DialogPath>);
 
 /// What a request is to its call.
 enum Role {
     /// The INVITE that begins it, and the way to the caller.
-    Begins(Box<Invited>, Option<Way>),
+    Begins(Box<Invited>, Option<DialogPath>),
     /// An INVITE or UPDATE within its dialog, and whether that goes to the dialog's target.
     Refreshes(Proof),
     /// A BYE.
@@ -418,12 +418,12 @@ fn about(message: &Message<'_>, by_initiator: bool, from: SocketAddr, (rule, poo
 }
 
 /// The way to the caller, as the INVITE tells it: by what stands in its Record-Route before us, to its Contact.
-fn way_to_caller(edge: &Edge, invite: &Message<'_>) -> Option<Way> {
+fn way_to_caller(edge: &Edge, invite: &Message<'_>) -> Option<DialogPath> {
     Some(way(&edge.tokens, invite.record_routes().map(|value| value.uri), invite.contact()?))
 }
 
 /// The way to the callee, as the 2xx tells it: by what stands in Record-Route beyond us, to its Contact.
-fn way_to_callee(edge: &Edge, response: &Message<'_>) -> Option<Way> {
+fn way_to_callee(edge: &Edge, response: &Message<'_>) -> Option<DialogPath> {
     let is_ours = |uri: &[u8]| wire::SipUri::parse(uri).is_ok_and(|uri| edge.topology.is_ours(&uri));
     let beyond = response.record_routes().map(|value| value.uri).take_while(|uri| !is_ours(uri));
     let beyond: Vec<_> = beyond.collect();
@@ -431,7 +431,7 @@ fn way_to_callee(edge: &Edge, response: &Message<'_>) -> Option<Way> {
 }
 
 /// The way of a request by these Route values behind ours to this Contact.
-pub(super) fn way<'a>(tokens: &Tokens, routes: impl Iterator<Item = &'a [u8]>, contact: &[u8]) -> Way {
+pub(super) fn way<'a>(tokens: &Tokens, routes: impl Iterator<Item = &'a [u8]>, contact: &[u8]) -> DialogPath {
     let mut routes = routes.peekable();
     let is_direct = routes.peek().is_none();
     let mut hasher = tokens.kept_hasher();
@@ -439,7 +439,7 @@ pub(super) fn way<'a>(tokens: &Tokens, routes: impl Iterator<Item = &'a [u8]>, c
         hasher.write_usize(route.len());
         hasher.write(route);
     }
-    Way { routes: if is_direct { 0 } else { hasher.finish() }, contact: contact_hash(tokens, contact) }
+    DialogPath { routes: if is_direct { 0 } else { hasher.finish() }, contact: contact_hash(tokens, contact) }
 }
 
 /// Of the user and of where it leads. Parameters that say nothing of either get lost between Contact and Request-URI.
