@@ -8,9 +8,9 @@ use serde_json::Value as Schema;
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
-use crate::document::Node;
 use crate::nearest::nearest;
 use crate::structure::{is_table, join, shapes};
+use crate::table::Node;
 
 /// A TOML value that came from outside of a file, such as from a command line.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -3,16 +3,13 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
-use toml::de::{DeTable, DeValue};
+use toml::de::DeTable;
 
 use crate::change::Change;
 use crate::problem::{Errors, Problem};
 use crate::report::Report;
 use crate::table::Table;
 use crate::{structure, syntax};
-
-/// What [`Spanned`](toml::Spanned) parts of the file are called here.
-pub(crate) type Node<'t> = toml::Spanned<DeValue<'t>>;
 
 /// What a kind of file may hold.
 pub(crate) trait FileKind: Table {
@@ -72,7 +69,8 @@ fn raw<R: FileKind>(text: &str, change: Option<Change<'_>>, report: &mut Report<
             }
         }
     }
-    Some(R::from_keys(structure::prune(table, schema, report)))
+    let table = structure::prune(table, schema, report);
+    Some(R::from_keys(table, report))
 }
 
 /// JSON schema of the whole file, without references, so that it can be walked.

@@ -3,12 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use crate::kind::{Kind, Refusal};
+use crate::kind::{Kind, Leaf, Refusal};
 use crate::problem::{Errors, Problem};
-use crate::setting::Setting;
 
 /// Longest piece of the file that a message shows, in characters.
 const SHOWN_MAX: usize = 60;
+
+/// What has a place in the file.
+pub(crate) trait Placed {
+    /// Its bytes; empty for a default.
+    fn span(&self) -> &Range<usize>;
+}
 
 pub(crate) struct Report<'t> {
     /// The file, and behind it a value that was put into it.
@@ -49,27 +54,27 @@ impl<'t> Report<'t> {
         self.keys.contains_key(path)
     }
 
-    /// The typed value; a wrong one is reported.
-    pub(crate) fn read<K: Kind>(&mut self, setting: &Setting<K>) -> Option<K::Value> {
-        match K::read(&setting.leaf) {
+    /// The typed value of what stands at `span`; a wrong one is reported.
+    pub(crate) fn judge<K: Kind>(&mut self, leaf: &Leaf, span: &Range<usize>) -> Option<K::Value> {
+        match K::read(leaf) {
             Ok(value) => Some(value),
             Err(refusal) => {
-                let read = if K::SECRET { String::new() } else { self.shown(&setting.span) };
-                self.value_problem(&setting.span, read, remedy(refusal));
+                let read = if K::SECRET { String::new() } else { self.shown(span) };
+                self.value_problem(span, read, remedy(refusal));
                 None
             }
         }
     }
 
     /// A legal value that does not go with the rest of the file. Secrets must not come here.
-    pub(crate) fn conflict<K>(&mut self, setting: &Setting<K>, remedy: impl Into<String>) {
-        let read = self.shown(&setting.span);
-        self.value_problem(&setting.span, read, remedy.into());
+    pub(crate) fn conflict(&mut self, value: &impl Placed, remedy: impl Into<String>) {
+        let read = self.shown(value.span());
+        self.value_problem(value.span(), read, remedy.into());
     }
 
     /// A value that must not be shown and does not go with the rest of the file.
-    pub(crate) fn secret_conflict<K>(&mut self, setting: &Setting<K>, remedy: impl Into<String>) {
-        self.value_problem(&setting.span, String::new(), remedy.into());
+    pub(crate) fn secret_conflict(&mut self, value: &impl Placed, remedy: impl Into<String>) {
+        self.value_problem(value.span(), String::new(), remedy.into());
     }
 
     fn value_problem(&mut self, span: &Range<usize>, read: String, remedy: String) {

@@ -1,89 +1,34 @@
-//! One value as the file has it, with its place, before anyone has judged it.
+//! One value as the file has it, with its place, and what its [`Kind`] makes of it.
 //!
-//! A wrong type must not stop the reading at the first mistake, so a [`Setting`] takes any TOML value; its
-//! [`Kind`] judges it later, when all the others are at hand too.
+//! A wrong value must not stop the reading at the first mistake, so a [`Setting`] takes any TOML value, and reports one
+//! that its kind refuses.
 
-use std::marker::PhantomData;
 use std::ops::Range;
 
 use serde_json::{Value, json};
 use toml::de::{DeArray, DeValue};
 
-use crate::document::Node;
-use crate::kind::{Kind, Written};
-use crate::table::{Defaulted, Schema, Shape};
+use crate::kind::{Kind, Leaf, Written};
+use crate::report::{Placed, Report};
+use crate::table::{Defaulted, Node, Schema, Shape};
 
-/// A TOML value that is neither array nor table.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Leaf {
-    Text(String),
-    Integer(i64),
-    Float(f64),
-    Flag(bool),
-    /// An array or a table: wrong for every kind.
-    Other,
-}
-
-impl Leaf {
-    /// The value of a key or of an array's item. A number of more than 64 bits has been reported before.
-    fn read(value: &DeValue<'_>) -> Self {
-        match value {
-            DeValue::String(text) => Self::Text(text.to_string()),
-            DeValue::Integer(number) => {
-                i64::from_str_radix(number.as_str(), number.radix()).map_or(Self::Other, Self::Integer)
-            }
-            DeValue::Float(number) => number.as_str().parse().map_or(Self::Other, Self::Float),
-            DeValue::Boolean(flag) => Self::Flag(*flag),
-            DeValue::Datetime(_) | DeValue::Array(_) | DeValue::Table(_) => Self::Other,
-        }
-    }
-
-    /// As JSON has it.
-    fn json(&self) -> Value {
-        match self {
-            Self::Text(text) => json!(text),
-            Self::Integer(number) => json!(number),
-            Self::Float(number) => json!(number),
-            Self::Flag(flag) => json!(flag),
-            Self::Other => Value::Null,
-        }
-    }
-}
-
-impl From<&str> for Leaf {
-    fn from(text: &str) -> Self {
-        Self::Text(text.to_owned())
-    }
-}
-
-impl From<i64> for Leaf {
-    fn from(number: i64) -> Self {
-        Self::Integer(number)
-    }
-}
-
-impl From<f64> for Leaf {
-    fn from(number: f64) -> Self {
-        Self::Float(number)
-    }
-}
-
-impl From<bool> for Leaf {
-    fn from(flag: bool) -> Self {
-        Self::Flag(flag)
-    }
-}
-
-/// A leaf and the bytes of the file that hold it; the range is empty for a default.
-pub(crate) struct Setting<K> {
+/// A value of the kind `K`, and the bytes of the file that hold it; the range is empty for a default.
+pub(crate) struct Setting<K: Kind> {
     pub(crate) leaf: Leaf,
     pub(crate) span: Range<usize>,
-    kind: PhantomData<K>,
+    /// `None`: it is not of its kind, which has been reported.
+    value: Option<K::Value>,
 }
 
-impl<K> Setting<K> {
-    fn new(leaf: Leaf, span: Range<usize>) -> Self {
-        Self { leaf, span, kind: PhantomData }
+impl<K: Kind> Setting<K> {
+    fn read(leaf: Leaf, span: Range<usize>, report: &mut Report<'_>) -> Self {
+        let value = report.judge::<K>(&leaf, &span);
+        Self { leaf, span, value }
+    }
+
+    /// The typed value; `None`: a wrong one, which has been reported.
+    pub(crate) fn value(&self) -> Option<K::Value> {
+        self.value.clone()
     }
 
     /// Whether the file has it; otherwise it is a default.
@@ -92,20 +37,32 @@ impl<K> Setting<K> {
     }
 }
 
+/// The typed value of a key that may be absent: `Some(None)` where it is, `None` where it is wrong.
+#[expect(clippy::option_option, reason = "a wrong value is no absent one")]
+pub(crate) fn given<K: Kind>(setting: Option<&Setting<K>>) -> Option<Option<K::Value>> {
+    setting.map_or(Some(None), |setting| setting.value().map(Some))
+}
+
+impl<K: Kind> Placed for Setting<K> {
+    fn span(&self) -> &Range<usize> {
+        &self.span
+    }
+}
+
 /// An array item: either one value, or a table that says more about it.
-pub(crate) enum Entry<K, T> {
+pub(crate) enum Entry<K: Kind, T> {
     Plain(Setting<K>),
     Table(T),
 }
 
 /// One value, or an array of values that may be of another kind.
-pub(crate) enum Several<K, I = K> {
+pub(crate) enum Several<K: Kind, I: Kind = K> {
     One(Setting<K>),
     Many(Vec<Setting<I>>),
 }
 
 /// One value, an array of values, or a table that says more.
-pub(crate) enum Listed<K, T, I = Setting<K>> {
+pub(crate) enum Listed<K: Kind, T, I = Setting<K>> {
     One(Setting<K>),
     Many(Vec<I>),
     Table(T),
@@ -116,8 +73,8 @@ impl<K: Kind> Shape for Setting<K> {
         K::schema()
     }
 
-    fn read(node: Node<'_>) -> Self {
-        Self::new(Leaf::read(node.get_ref()), node.span())
+    fn read(node: Node<'_>, report: &mut Report<'_>) -> Self {
+        Self::read(Leaf::read(node.get_ref()), node.span(), report)
     }
 
     fn written(&self) -> Option<Value> {
@@ -129,12 +86,14 @@ impl<K: Written> Defaulted for Setting<K> {
     type Value = K::Value;
 
     fn of(value: K::Value) -> Self {
-        Self::new(K::written(value), 0..0)
+        let leaf = K::written(value.clone());
+        debug_assert!(K::read(&leaf).is_ok(), "{leaf:?} is the default of a key that does not take it");
+        Self { leaf, span: 0..0, value: Some(value) }
     }
 }
 
-fn items<I: Shape>(array: DeArray<'_>) -> Vec<I> {
-    array.into_iter().map(I::read).collect()
+fn items<I: Shape>(array: DeArray<'_>, report: &mut Report<'_>) -> Vec<I> {
+    array.into_iter().map(|item| I::read(item, report)).collect()
 }
 
 fn any_of<const N: usize>(shapes: [Schema; N]) -> Schema {
@@ -150,10 +109,10 @@ impl<K: Kind, T: Shape> Shape for Entry<K, T> {
         any_of([K::schema(), T::schema()])
     }
 
-    fn read(node: Node<'_>) -> Self {
+    fn read(node: Node<'_>, report: &mut Report<'_>) -> Self {
         match node.get_ref() {
-            DeValue::Table(_) => Self::Table(T::read(node)),
-            _ => Self::Plain(Setting::read(node)),
+            DeValue::Table(_) => Self::Table(T::read(node, report)),
+            _ => Self::Plain(Shape::read(node, report)),
         }
     }
 
@@ -167,11 +126,11 @@ impl<K: Kind, I: Kind> Shape for Several<K, I> {
         any_of([K::schema(), array_of::<Setting<I>>()])
     }
 
-    fn read(node: Node<'_>) -> Self {
+    fn read(node: Node<'_>, report: &mut Report<'_>) -> Self {
         let span = node.span();
         match node.into_inner() {
-            DeValue::Array(array) => Self::Many(items(array)),
-            value => Self::One(Setting::new(Leaf::read(&value), span)),
+            DeValue::Array(array) => Self::Many(items(array, report)),
+            value => Self::One(Setting::read(Leaf::read(&value), span, report)),
         }
     }
 
@@ -196,12 +155,12 @@ impl<K: Kind, T: Shape, I: Shape> Shape for Listed<K, T, I> {
         any_of([K::schema(), array_of::<I>(), T::schema()])
     }
 
-    fn read(node: Node<'_>) -> Self {
+    fn read(node: Node<'_>, report: &mut Report<'_>) -> Self {
         let span = node.span();
         match node.into_inner() {
-            DeValue::Array(array) => Self::Many(items(array)),
-            table @ DeValue::Table(_) => Self::Table(T::read(Node::new(span, table))),
-            value => Self::One(Setting::new(Leaf::read(&value), span)),
+            DeValue::Array(array) => Self::Many(items(array, report)),
+            table @ DeValue::Table(_) => Self::Table(T::read(Node::new(span, table), report)),
+            value => Self::One(Setting::read(Leaf::read(&value), span, report)),
         }
     }
 

@@ -8,10 +8,10 @@ use serde_json::Value;
 use toml::Spanned;
 use toml::de::{DeArray, DeString, DeTable, DeValue};
 
-use crate::document::Node;
 use crate::kind::{Refusal, quoted};
 use crate::nearest::nearest;
 use crate::report::Report;
+use crate::table::Node;
 
 /// Keeps of `table` what the schema has room for.
 pub(crate) fn prune<'t>(table: DeTable<'t>, schema: &Value, report: &mut Report<'_>) -> DeTable<'t> {

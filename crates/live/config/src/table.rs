@@ -23,9 +23,12 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
-use toml::de::{DeTable, DeValue};
+use toml::de::{DeString, DeTable, DeValue};
 
-use crate::document::Node;
+use crate::report::Report;
+
+/// A part of the file, with its place.
+pub(crate) type Node<'t> = toml::Spanned<DeValue<'t>>;
 
 /// JSON schema of a value, of a table or of a whole file.
 pub(crate) type Schema = Value;
@@ -38,8 +41,8 @@ pub(crate) trait Shape: Sized {
     /// JSON schema of the value.
     fn schema() -> Schema;
 
-    /// The value of a key in the file, whose shape has been held against the schema.
-    fn read(node: Node<'_>) -> Self;
+    /// The value of a key in the file, whose shape has been held against the schema; a wrong value is reported.
+    fn read(node: Node<'_>, report: &mut Report<'_>) -> Self;
 
     /// The value as a file would have it, where it is a default; `None`: there is nothing to write.
     fn written(&self) -> Option<Value>;
@@ -60,13 +63,13 @@ pub(crate) trait Table: Default {
     fn schema() -> Schema;
 
     /// Takes the value of one key.
-    fn set(&mut self, key: &str, node: Node<'_>);
+    fn set(&mut self, key: &str, node: Node<'_>, report: &mut Report<'_>);
 
     /// The keys that `table` has, and the defaults of all others.
-    fn from_keys(table: DeTable<'_>) -> Self {
+    fn from_keys(table: DeTable<'_>, report: &mut Report<'_>) -> Self {
         let mut read = Self::default();
         for (key, node) in table {
-            read.set(key.get_ref(), node);
+            read.set(key.get_ref(), node, report);
         }
         read
     }
@@ -177,9 +180,9 @@ impl<T: Table> Shape for T {
         T::schema()
     }
 
-    fn read(node: Node<'_>) -> Self {
+    fn read(node: Node<'_>, report: &mut Report<'_>) -> Self {
         match node.into_inner() {
-            DeValue::Table(table) => T::from_keys(table),
+            DeValue::Table(table) => T::from_keys(table, report),
             _ => T::default(),
         }
     }
@@ -195,9 +198,9 @@ impl<T: Shape> Shape for Vec<T> {
         json!({ "type": "array", "items": T::schema() })
     }
 
-    fn read(node: Node<'_>) -> Self {
+    fn read(node: Node<'_>, report: &mut Report<'_>) -> Self {
         match node.into_inner() {
-            DeValue::Array(items) => items.into_iter().map(T::read).collect(),
+            DeValue::Array(items) => items.into_iter().map(|item| T::read(item, report)).collect(),
             _ => Self::new(),
         }
     }
@@ -213,10 +216,13 @@ impl<T: Shape> Shape for BTreeMap<String, T> {
         json!({ "type": "object", "additionalProperties": T::schema() })
     }
 
-    fn read(node: Node<'_>) -> Self {
+    fn read(node: Node<'_>, report: &mut Report<'_>) -> Self {
         match node.into_inner() {
             DeValue::Table(table) => {
-                table.into_iter().map(|(key, node)| (key.into_inner().into_owned(), T::read(node))).collect()
+                let member = |(key, node): (toml::Spanned<DeString<'_>>, _)| {
+                    (key.into_inner().into_owned(), T::read(node, report))
+                };
+                table.into_iter().map(member).collect()
             }
             _ => Self::new(),
         }
@@ -233,8 +239,8 @@ impl<T: Shape> Shape for Option<T> {
         T::schema()
     }
 
-    fn read(node: Node<'_>) -> Self {
-        Some(T::read(node))
+    fn read(node: Node<'_>, report: &mut Report<'_>) -> Self {
+        Some(T::read(node, report))
     }
 
     fn written(&self) -> Option<Value> {
@@ -293,9 +299,9 @@ macro_rules! table {
                 $crate::table::schema(concat!($($about),+), table!(@json $($more)?), keys)
             }
 
-            fn set(&mut self, key: &str, node: $crate::document::Node<'_>) {
+            fn set(&mut self, key: &str, node: $crate::table::Node<'_>, report: &mut $crate::report::Report<'_>) {
                 $(if $crate::table::is_key(stringify!($key), key) {
-                    self.$key = $crate::table::Shape::read(node);
+                    self.$key = $crate::table::Shape::read(node, report);
                     return;
                 })+
                 // The schema has no other key, so the text has none any more.
@@ -337,7 +343,7 @@ mod tests {
 
     fn read(text: &str) -> Trial {
         let document = DeTable::parse(text).expect("the test's text is TOML");
-        Table::from_keys(document.into_inner())
+        Table::from_keys(document.into_inner(), &mut Report::new(text, text.len()))
     }
 
     #[test]
@@ -367,14 +373,14 @@ mod tests {
     #[test]
     fn what_the_file_has_is_read_and_the_rest_is_default() {
         let trial = read("move = \"a\"\nseveral = [1, 2]\n[inner]\nflag = false\n[named.x]");
-        assert_eq!(trial.wait.leaf, "250ms".into());
+        assert_eq!(trial.wait.value(), Some(Duration::from_millis(250)));
         assert!(!trial.wait.is_set());
-        assert_eq!(trial.r#move.map(|setting| (setting.leaf, setting.span)), Some(("a".into(), 7..10)));
         assert_eq!(
-            trial.several.iter().map(|item| item.leaf.clone()).collect::<Vec<_>>(),
-            [1.into(), 2.into()]
+            trial.r#move.map(|setting| (setting.value(), setting.span)),
+            Some((Some("a".to_owned()), 7..10))
         );
-        assert_eq!(trial.inner.flag.leaf, false.into());
-        assert_eq!(trial.named["x"].flag.leaf, true.into());
+        assert_eq!(trial.several.iter().map(Setting::value).collect::<Vec<_>>(), [Some(1), Some(2)]);
+        assert_eq!(trial.inner.flag.value(), Some(false));
+        assert_eq!(trial.named["x"].flag.value(), Some(true));
     }
 }

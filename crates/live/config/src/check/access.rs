@@ -17,7 +17,7 @@ pub(super) struct Lists<'r> {
 /// The access to each listener of the file, and the limits of sources.
 pub(super) fn check(raw: &RawConfig, report: &mut Report<'_>) -> Option<(Vec<Access>, RateSettings)> {
     let RawAccess { allow, deny, refuse, rate } = &raw.access;
-    let refusal = report.read(refuse);
+    let refusal = refuse.value();
     let general = Lists { allow, deny }.read(refusal.unwrap_or_default(), report);
     let of_listener = |entry: &Entry<_, crate::raw::RawListener>, report: &mut Report<'_>| match entry {
         Entry::Table(table) if !table.allow.is_empty() || !table.deny.is_empty() => {
@@ -32,13 +32,11 @@ pub(super) fn check(raw: &RawConfig, report: &mut Report<'_>) -> Option<(Vec<Acc
 
 impl Lists<'_> {
     pub(super) fn read(&self, refusal: Refusal, report: &mut Report<'_>) -> Option<Access> {
-        let (allow, deny) = (networks(self.allow, report), networks(self.deny, report));
+        let (allow, deny) = (networks(self.allow), networks(self.deny));
         match Access::new(&allow, &deny, refusal) {
             Ok(access) => Some(access),
             Err(both) => {
-                let here = self.deny.iter().find(|setting| {
-                    matches!(&setting.leaf, crate::setting::Leaf::Text(text) if text.parse() == Ok(both))
-                });
+                let here = self.deny.iter().find(|setting| setting.value() == Some(both));
                 if let Some(setting) = here {
                     let remedy = "this network is in `allow` and in `deny`; remove it from one of them";
                     report.conflict(setting, remedy);
@@ -49,17 +47,18 @@ impl Lists<'_> {
     }
 }
 
-pub(super) fn networks(settings: &[Setting<NetworkText>], report: &mut Report<'_>) -> Vec<Network> {
-    settings.iter().filter_map(|setting| report.read(setting)).collect()
+pub(super) fn networks(settings: &[Setting<NetworkText>]) -> Vec<Network> {
+    settings.iter().filter_map(Setting::value).collect()
 }
 
 fn rates(raw: &RawRate, report: &mut Report<'_>) -> Option<RateSettings> {
-    let burst = report.read(&raw.burst);
-    let (v4, v6) = (report.read(&raw.ipv4_network), report.read(&raw.ipv6_network));
-    let host = report.read(&raw.ipv6_address);
-    let exempt = networks(&raw.exempt, report);
-    let refusal = report.read(&raw.refuse);
-    let (address, network) = (report.read(&raw.per_address), report.read(&raw.per_network));
+    let burst = raw.burst.value();
+    let v4 = raw.ipv4_network.value();
+    let v6 = raw.ipv6_network.value();
+    let host = raw.ipv6_address.value();
+    let exempt = networks(&raw.exempt);
+    let address = raw.per_address.value();
+    let network = raw.per_network.value();
     if let (Some(one), Some(all)) = (address, network)
         && (1..one).contains(&all)
     {
@@ -83,7 +82,7 @@ fn rates(raw: &RawRate, report: &mut Report<'_>) -> Option<RateSettings> {
         address: limit(address?, 32, host?, burst),
         network: limit(network?, v4, v6, burst),
         exempt,
-        refusal: refusal?,
+        refusal: raw.refuse.value()?,
     })
 }
 

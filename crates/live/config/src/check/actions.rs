@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 pub(super) fn check(path: &str, raw: &RawRoute, report: &mut Report<'_>) -> Actions {
     let mut actions = Actions::default();
-    for (prefix, setting) in several(raw.strip_prefix.as_ref(), report) {
+    for (prefix, setting) in several(raw.strip_prefix.as_ref()) {
         blame(actions.strip_prefix(&prefix), setting, report);
     }
     one(raw.add_prefix.as_ref(), report, |text| actions.add_prefix(text));
@@ -35,7 +35,7 @@ fn one(
     act: impl FnOnce(&str) -> Result<(), String>,
 ) {
     let Some(setting) = setting else { return };
-    if let Some(text) = report.read(setting) {
+    if let Some(text) = setting.value() {
         blame(act(&text), setting, report);
     }
 }
@@ -46,7 +46,7 @@ fn each(
     mut act: impl FnMut(&str, &str) -> Result<(), String>,
 ) {
     for (name, values) in fields {
-        for (value, setting) in several(Some(values), report) {
+        for (value, setting) in several(Some(values)) {
             blame(act(name, &value), setting, report);
         }
     }

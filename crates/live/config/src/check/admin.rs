@@ -14,15 +14,14 @@ const TOKEN: InFile<Bearer> = InFile {
 };
 
 pub(super) fn check(raw: &RawAdmin, directory: &Path, report: &mut Report<'_>) -> Option<Admin> {
-    let listen = report.read(&raw.listen);
     let token = match (&raw.token, &raw.token_file) {
         (None, None) => Some(None),
-        (Some(token), None) => report.read(token).map(Some),
+        (Some(token), None) => token.value().map(Some),
         (None, Some(path)) => secret_file(path, directory, &TOKEN, report).map(Some),
         (Some(token), Some(_)) => {
             report.secret_conflict(token, "expected either `token` or `token_file`, not both; remove one");
             None
         }
     };
-    Some(Admin { listen: listen?, token: token? })
+    Some(Admin { listen: raw.listen.value()?, token: token? })
 }

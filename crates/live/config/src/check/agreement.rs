@@ -1,5 +1,6 @@
 //! What several pools have to agree on: a session belongs to the process, and a request out of nowhere to no pool at all.
 
+use crate::kind::Kind;
 use crate::raw::RawPool;
 use crate::report::Report;
 use crate::setting::Setting;
@@ -42,7 +43,7 @@ pub(super) fn check<'r>(
 }
 
 /// Says it where the file has the key.
-fn tell<K>(
+fn tell<K: Kind>(
     key: &str,
     why: &str,
     (first, first_setting): (&PoolConfig, &Setting<K>),

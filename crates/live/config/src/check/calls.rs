@@ -5,6 +5,7 @@ use std::path::Path;
 use crate::kind::PlaceText;
 use crate::raw::{RawCalls, RawConfig};
 use crate::report::Report;
+use crate::setting::given;
 use crate::typed::{CallsConfig, PoolConfig, RecordsPlace, RegistrarConfig};
 use dialog::CallSettings;
 use dialog::session_timer::SessionTimer;
@@ -36,7 +37,7 @@ fn read(
     directory: &Path,
     report: &mut Report<'_>,
 ) -> Option<CallsConfig> {
-    let records = raw.records.as_ref().map(|setting| match report.read(setting)? {
+    let records = raw.records.as_ref().map(|setting| match setting.value()? {
         PlaceText::Path(path) => Some(RecordsPlace::File(directory.join(path))),
         PlaceText::Url { scheme, url } if ["postgres", "postgresql"].contains(&&*scheme) => {
             Some(RecordsPlace::Database(url))
@@ -49,13 +50,8 @@ fn read(
             None
         }
     });
-    let (rotate, keep) = (report.read(&raw.rotate), report.read(&raw.keep));
-    let answers = report.read(&raw.answers);
-    let longest = raw.longest.as_ref().map(|setting| report.read(setting));
-    let silence = report.read(&raw.silence);
-    let expires = raw.session_expires.as_ref().map(|setting| report.read(setting));
-    let least = report.read(&raw.session_min);
-    let most = report.read(&raw.max_calls);
+    let expires = given(raw.session_expires.as_ref());
+    let least = raw.session_min.value();
     if let (Some(setting), Some(Some(expires)), Some(least)) = (&raw.session_expires, expires, least)
         && expires < least
     {
@@ -68,14 +64,13 @@ fn read(
         );
     }
     let calls = CallSettings {
-        most: most? as usize,
-        longest: longest.map_or(Some(None), |longest| longest.map(Some))?,
-        silence: silence?,
-        tell_answers: answers?,
+        most: raw.max_calls.value()? as usize,
+        longest: given(raw.longest.as_ref())?,
+        silence: raw.silence.value()?,
+        tell_answers: raw.answers.value()?,
     };
     let seconds = |time: std::time::Duration| u32::try_from(time.as_secs()).unwrap_or(u32::MAX);
-    let expires = expires.map_or(Some(None), |expires| expires.map(Some))?;
-    let session = SessionTimer { expires: expires.map(seconds), least: seconds(least?) };
+    let session = SessionTimer { expires: expires?.map(seconds), least: seconds(least?) };
     Some(CallsConfig {
         dialogs: DialogSettings {
             calls,
@@ -83,7 +78,7 @@ fn read(
             pools: pools.iter().map(|pool| pool.name.clone()).collect(),
         },
         records: records.map_or(Some(None), |records| records.map(Some))?,
-        rotate: rotate? as u64,
-        keep: keep?,
+        rotate: raw.rotate.value()? as u64,
+        keep: raw.keep.value()?,
     })
 }

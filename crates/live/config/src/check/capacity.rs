@@ -6,6 +6,7 @@ use super::access::Lists;
 use super::token::{KEY, secret_file};
 use crate::raw::RawCapacity;
 use crate::report::Report;
+use crate::setting::Setting;
 use crate::typed::{Admin, CapacityConfig};
 
 /// `None` as well where something is wrong.
@@ -15,7 +16,7 @@ pub(super) fn check(
     directory: &Path,
     report: &mut Report<'_>,
 ) -> Option<CapacityConfig> {
-    let listen = raw.listen.as_ref().and_then(|listen| report.read(listen));
+    let listen = raw.listen.as_ref().and_then(Setting::value);
     if raw.listen.is_none() {
         let remedy = "expected the local address that monitors send updates to: listen = \"10.0.0.9:8061\"";
         report.missing("capacity.listen", remedy);
@@ -26,7 +27,7 @@ pub(super) fn check(
         report.conflict(setting, "the admin interface listens there (`admin.listen`); choose another port");
     }
     let key = match (&raw.key, &raw.key_file) {
-        (Some(key), None) => report.read(key),
+        (Some(key), None) => key.value(),
         (None, Some(path)) => secret_file(path, directory, &KEY, report),
         (None, None) => {
             let remedy = "expected the key that monitors have, too: key_file = \"capacity.key\", with 16 bytes as 32 hex digits \

@@ -28,10 +28,9 @@ pub(super) fn check(
     listen: &Listen,
     report: &mut Report<'_>,
 ) -> Option<Conditions> {
-    let methods = several(raw.method.as_ref(), report);
-    let origin = raw.from.as_ref().map(|from| report.read(from));
-    let sources: Vec<Network> =
-        several(raw.source.as_ref(), report).into_iter().map(|(value, _)| value).collect();
+    let methods = several(raw.method.as_ref());
+    let origin = raw.from.as_ref().map(Setting::value);
+    let sources: Vec<Network> = several(raw.source.as_ref()).into_iter().map(|(value, _)| value).collect();
     let listeners = listeners(raw, listen, report);
     let transports = transports(raw, report);
     let mut texts = Vec::new();
@@ -59,22 +58,19 @@ pub(super) fn check(
 }
 
 /// The values of a key that takes one or several, each with its place.
-pub(super) fn several<'r, K: Kind>(
-    raw: Option<&'r Several<K>>,
-    report: &mut Report<'_>,
-) -> Vec<(K::Value, &'r Setting<K>)> {
+pub(super) fn several<K: Kind>(raw: Option<&Several<K>>) -> Vec<(K::Value, &Setting<K>)> {
     let settings = match raw {
         None => &[][..],
         Some(Several::One(setting)) => std::slice::from_ref(setting),
         Some(Several::Many(settings)) => settings,
     };
-    settings.iter().filter_map(|setting| Some((report.read(setting)?, setting))).collect()
+    settings.iter().filter_map(|setting| Some((setting.value()?, setting))).collect()
 }
 
 /// The addresses that the listeners are bound to.
 fn listeners(raw: &RawRoute, listen: &Listen, report: &mut Report<'_>) -> Vec<SocketAddr> {
     let mut found = Vec::new();
-    for (address, setting) in several(raw.listener.as_ref(), report) {
+    for (address, setting) in several(raw.listener.as_ref()) {
         let is_named = |bind: SocketAddr, advertise| bind == address || advertise == Some(address);
         let named = listen.udp.iter().find(|listener| is_named(listener.bind, listener.advertise));
         let is_within = listen.udp.iter().any(|listener| {
@@ -92,7 +88,7 @@ fn listeners(raw: &RawRoute, listen: &Listen, report: &mut Report<'_>) -> Vec<So
 
 fn transports(raw: &RawRoute, report: &mut Report<'_>) -> Vec<Transport> {
     let mut found = Vec::new();
-    for (TransportName(transport), setting) in several(raw.transport.as_ref(), report) {
+    for (TransportName(transport), setting) in several(raw.transport.as_ref()) {
         if transport != Transport::Udp {
             report
                 .conflict(setting, "there is no such listener: `[listen]` has \"udp\" only; remove this one");
@@ -135,7 +131,7 @@ fn texts_of<K: Kind>(
     };
     let mut patterns = Vec::new();
     for setting in settings {
-        let Some(value) = report.read(setting) else { continue };
+        let Some(value) = setting.value() else { continue };
         let made = exact(value).map_or(Ok(Pattern::Present), |text| pattern(field, Way::Exact, text));
         match made {
             Ok(pattern) => patterns.push(pattern),
@@ -166,7 +162,7 @@ fn table_of(
     for (way, raw) in ways {
         let Some(raw) = raw else { continue };
         let mut patterns = Vec::new();
-        for (text, setting) in several::<Text>(Some(raw), report) {
+        for (text, setting) in several::<Text>(Some(raw)) {
             match pattern(field, way, text) {
                 Ok(pattern) => patterns.push(pattern),
                 Err(remedy) => report.conflict(setting, remedy),

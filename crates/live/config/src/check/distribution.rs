@@ -24,23 +24,27 @@ pub(super) fn check(raw: &RawConfig, pools: &[PoolConfig], report: &mut Report<'
         }
         return None;
     };
-    let neighbours = networks(&table.neighbours, report);
+    let neighbours = networks(&table.neighbours);
     if table.neighbours.is_empty() {
         let remedy =
             "expected the proxies before and behind that share out as well: neighbours = [\"10.0.0.2\"]";
         report.missing("distribution.neighbours", remedy);
     }
     tell_unkept(pools, &neighbours, report);
-    let law = report.read(&table.law);
-    let (high, low) = (report.read(&table.high), report.read(&table.low));
-    let state_cost = report.read(&table.state_cost);
+    let high = table.high.value();
+    let low = table.low.value();
     let (high, low) = (high?, low?);
     if low > high {
         let setting = if table.low.is_set() { &table.low } else { &table.high };
         report.conflict(setting, "expected `low` to be at most `high`");
     }
-    let settings =
-        Settings { law: law?, high, low, state_cost: state_cost?, ..Distribution::default().settings };
+    let settings = Settings {
+        law: table.law.value()?,
+        high,
+        low,
+        state_cost: table.state_cost.value()?,
+        ..Distribution::default().settings
+    };
     Some(Distribution { neighbours, settings })
 }
 

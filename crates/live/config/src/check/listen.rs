@@ -4,15 +4,15 @@ use std::net::SocketAddr;
 
 use crate::raw::RawListen;
 use crate::report::Report;
-use crate::setting::Entry;
+use crate::setting::{Entry, Setting};
 use crate::typed::{Listen, UdpListener};
 
 /// The table, with `udp` empty when a listener is wrong: members are then not held against the others.
 pub(super) fn check(raw: &RawListen, report: &mut Report<'_>) -> Listen {
     let udp = listeners(raw, report);
     let names = names(raw, report);
-    let threads = report.read(&raw.threads).unwrap_or(0) as usize;
-    let receive_buffer = report.read(&raw.receive_buffer).unwrap_or(0);
+    let threads = raw.threads.value().unwrap_or(0) as usize;
+    let receive_buffer = raw.receive_buffer.value().unwrap_or(0);
     Listen { udp, names, threads, receive_buffer }
 }
 
@@ -28,14 +28,14 @@ fn listeners(raw: &RawListen, report: &mut Report<'_>) -> Vec<UdpListener> {
             Entry::Plain(bind) => (Some(bind), None),
             Entry::Table(table) => (table.bind.as_ref(), table.advertise.as_ref()),
         };
-        let address = advertise.and_then(|setting| report.read(setting));
+        let address = advertise.and_then(Setting::value);
         advertised.extend(advertise.zip(address));
         let Some(setting) = bind else {
             let path = format!("listen.udp[{index}].bind");
             report.missing(&path, "expected a local address: { bind = \"0.0.0.0:5060\", advertise = ... }");
             continue;
         };
-        match report.read(setting) {
+        match setting.value() {
             Some(bind) if udp.iter().any(|other| other.bind == bind) => {
                 report.conflict(setting, "expected each address once; remove this one or change its port");
             }
@@ -87,7 +87,7 @@ pub(super) fn no_such_listener(udp: &[UdpListener]) -> String {
 fn names(raw: &RawListen, report: &mut Report<'_>) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for setting in &raw.names {
-        match report.read(setting) {
+        match setting.value() {
             Some(name) if names.contains(&name) => {
                 report.conflict(setting, "expected each name once; remove this one");
             }

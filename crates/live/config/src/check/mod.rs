@@ -1,6 +1,6 @@
-//! Raw to typed: every value by its kind, then what values must hold together.
+//! Raw to typed: what values must hold together, and the types of the crates that they are for.
 //!
-//! Each function reads all of its keys before it gives up, so that one mistake hides no other.
+//! Each value has been read by its kind before, so that one mistake hides no other.
 
 mod access;
 mod actions;
@@ -22,9 +22,9 @@ mod token;
 
 use std::path::Path;
 
-use crate::kind::{Choice, Kind};
 use crate::raw::RawConfig;
 use crate::report::Report;
+use crate::setting::Setting;
 use crate::structure::join;
 use crate::typed::{Config, Dns, Listen, Log, PoolConfig, PoolOrigin, ProxyConfig, RegistrarConfig, Stop};
 use ::route::Rule;
@@ -49,11 +49,7 @@ pub(crate) fn check(raw: &RawConfig, directory: &Path, report: &mut Report<'_>) 
     let admin = admin::check(&raw.admin, directory, report);
     let capacity =
         raw.capacity.as_ref().and_then(|raw| capacity::check(raw, admin.as_ref(), directory, report));
-    let level = report.read(&raw.log.level);
-    let format = report.read(&raw.log.format);
-    let wait = report.read(&raw.stop.wait);
-    let refresh = report.read(&raw.dns.refresh);
-    let servers: Vec<_> = raw.dns.servers.iter().filter_map(|server| report.read(server)).collect();
+    let servers: Vec<_> = raw.dns.servers.iter().filter_map(Setting::value).collect();
     if !report.is_clean() {
         return None;
     }
@@ -73,9 +69,9 @@ pub(crate) fn check(raw: &RawConfig, directory: &Path, report: &mut Report<'_>) 
         token: token?,
         admin: admin?,
         capacity,
-        log: Log { level: level?, format: format? },
-        stop: Stop { wait: wait? },
-        dns: Dns { refresh: refresh?, servers },
+        log: Log { level: raw.log.level.value()?, format: raw.log.format.value()? },
+        stop: Stop { wait: raw.stop.wait.value()? },
+        dns: Dns { refresh: raw.dns.refresh.value()?, servers },
     })
 }
 
@@ -120,7 +116,7 @@ fn targets(
         let way = (proxy.forward, proxy.record_route);
         pools.push(pool::of_hops(proxy::POOL, PoolOrigin::Proxy, proxy::members(proxy), way, timers));
     }
-    let refusal = Choice::read(&raw.access.refuse.leaf).unwrap_or_default();
+    let refusal = raw.access.refuse.value().unwrap_or_default();
     let has_registrar = raw.registrar.is_some();
     let has_users = raw.registrar.as_ref().is_some_and(|registrar| registrar.users.is_some());
     let around = Around { listen, timers, names, refusal, has_registrar, has_users };

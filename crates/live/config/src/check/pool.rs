@@ -7,10 +7,10 @@ use std::sync::Arc;
 use super::listen::{is_own, no_listener, serves};
 use super::scale;
 use super::timers::{Timers, blame};
-use crate::kind::{Choice, MemberAddress, PolicyName, Ratio, show};
+use crate::kind::{Choice, Kind, Leaf, MemberAddress, PolicyName, Ratio, show};
 use crate::raw::{RawMember, RawOutlier, RawPool, RawProbe};
 use crate::report::Report;
-use crate::setting::{Entry, Leaf, Setting};
+use crate::setting::{Entry, Setting};
 use crate::structure::join;
 use crate::table::Defaulted as _;
 use crate::typed::{Listen, PoolConfig, PoolOrigin, SIP_PORT};
@@ -92,7 +92,8 @@ fn pool(
     report: &mut Report<'_>,
 ) -> Option<PoolConfig> {
     let policy = policy(path, &raw.policy, &raw.weights, report);
-    let (forward, dialogs) = (report.read(&raw.forward), report.read(&raw.dialogs));
+    let forward = raw.forward.value();
+    let dialogs = raw.dialogs.value();
     let has_limit = members.iter().any(|member| member.max_calls > 0);
     let finds_again = policy.as_ref().is_none_or(|(policy, _)| policy.is_by_call()) && !has_limit;
     let is_kept = forward.is_none_or(Forward::has_transactions);
@@ -113,12 +114,9 @@ fn pool(
     let policy_kind = policy.as_ref().map(|(policy, _)| *policy);
     let record_route = record_route(raw, (forward, dialogs), (has_limit, policy_kind), report);
     let fork = fork(raw, (forward, dialogs), report);
-    let ring_time = report.read(&raw.ring_time);
-    let orphans = report.read(&raw.orphans);
-    let max_sessions = report.read(&raw.max_sessions);
     let queue = raw.queue.as_ref().map(|queue| super::queue::check(queue, path, (forward, fork), report));
     let times = probe_times(path, &raw.probe, report);
-    let health = health(raw, report);
+    let health = health(raw);
     let (timers, health) = (timers?, health?);
     let (policy, weights) = policy?;
     let (interval, timeout) = times?;
@@ -130,9 +128,9 @@ fn pool(
         forward: forward?,
         dialogs: dialogs?,
         fork: fork?,
-        ring_time: ring_time?,
+        ring_time: raw.ring_time.value()?,
         record_route: record_route?,
-        orphans: orphans?,
+        orphans: raw.orphans.value()?,
         health,
         probes: ProbeSettings { periodic: health.regular, interval, timeout, t1: timers.t1 },
         sessions: balance::SessionSettings {
@@ -144,7 +142,7 @@ fn pool(
             linger: timers.linger,
             max_rest: health.max_rest,
             hold_failures: health.outlier.enabled,
-            max_sessions: max_sessions? as usize,
+            max_sessions: raw.max_sessions.value()? as usize,
         },
         queue: queue.map_or(Some(None), |queue| queue.map(|queue| Some(Arc::new(queue))))?,
         scale: None,
@@ -158,7 +156,7 @@ fn record_route(
     (has_limit, policy): (bool, Option<PolicyKind>),
     report: &mut Report<'_>,
 ) -> Option<bool> {
-    let record_route = report.read(&raw.record_route)?;
+    let record_route = raw.record_route.value()?;
     if record_route {
         return Some(true);
     }
@@ -191,7 +189,7 @@ fn fork(
     (forward, dialogs): (Option<Forward>, Option<Dialogs>),
     report: &mut Report<'_>,
 ) -> Option<Fork> {
-    let fork = report.read(&raw.fork)?;
+    let fork = raw.fork.value()?;
     let has_limit =
         |entry: &Entry<_, RawMember>| matches!(entry, Entry::Table(table) if table.max_calls.is_some());
     if fork == Fork::None {
@@ -218,11 +216,11 @@ pub(crate) fn policy(
     let mut weights = Weights::default();
     for (method, setting) in own_weights {
         check_method(path, method, report);
-        if let Some(weight) = report.read(setting) {
+        if let Some(weight) = setting.value() {
             weights.set(Method::parse(method.as_bytes()), weight);
         }
     }
-    let PolicyName { kind, invite } = report.read(name)?;
+    let PolicyName { kind, invite } = name.value()?;
     if report.has(&format!("{path}.weights")) && (kind != PolicyKind::Tlwl || invite.is_some()) {
         let remedy = match invite {
             Some(_) => "the policy's name already sets them; use policy = \"tlwl\"",
@@ -263,7 +261,7 @@ fn texts(raw: &RawPool) -> Vec<String> {
 }
 
 fn members(path: &str, raw: &RawPool, listen: &Listen, report: &mut Report<'_>) -> Vec<MemberSettings> {
-    let most = report.read(&raw.max_calls);
+    let most = raw.max_calls.value();
     let mut members: Vec<MemberSettings> = Vec::new();
     if raw.members.is_empty() {
         report.missing(
@@ -276,8 +274,8 @@ fn members(path: &str, raw: &RawPool, listen: &Listen, report: &mut Report<'_>) 
             Entry::Plain(address) => (Some(address), Some(1.0), most),
             Entry::Table(table) => (
                 table.address.as_ref(),
-                report.read(&table.capacity),
-                table.max_calls.as_ref().map_or(most, |setting| report.read(setting)),
+                table.capacity.value(),
+                table.max_calls.as_ref().map_or(most, Setting::value),
             ),
         };
         let Some(setting) = setting else {
@@ -285,7 +283,7 @@ fn members(path: &str, raw: &RawPool, listen: &Listen, report: &mut Report<'_>) 
             report.missing(&path, "expected an address: { address = \"10.0.0.1:5060\", capacity = 2.0 }");
             continue;
         };
-        let Some(address) = report.read(setting) else { continue };
+        let Some(address) = setting.value() else { continue };
         check_member(setting, &address, &members, listen, report);
         members.push(MemberSettings {
             address,
@@ -297,7 +295,7 @@ fn members(path: &str, raw: &RawPool, listen: &Listen, report: &mut Report<'_>) 
     members
 }
 
-pub(super) fn check_member<K>(
+pub(super) fn check_member<K: Kind>(
     setting: &Setting<K>,
     address: &Address,
     earlier: &[MemberSettings],
@@ -332,43 +330,33 @@ fn same_server(one: &Address, other: &Address) -> bool {
     }
 }
 
-fn health(raw: &RawPool, report: &mut Report<'_>) -> Option<HealthSettings> {
-    let regular = report.read(&raw.probe.enabled);
-    let fall = report.read(&raw.probe.fall);
-    let rise = report.read(&raw.probe.rise);
-    let slow_start = report.read(&raw.slow_start);
-    let max_rest = report.read(&raw.max_rest);
-    let forget_after = report.read(&raw.forget_after);
-    let outlier = outlier(&raw.outlier, report);
+fn health(raw: &RawPool) -> Option<HealthSettings> {
+    let outlier = outlier(&raw.outlier);
     Some(HealthSettings {
-        regular: regular?,
-        fall: fall?,
-        rise: rise?,
-        slow_start: slow_start?,
-        max_rest: max_rest?,
-        forget_after: forget_after?,
+        regular: raw.probe.enabled.value()?,
+        fall: raw.probe.fall.value()?,
+        rise: raw.probe.rise.value()?,
+        slow_start: raw.slow_start.value()?,
+        max_rest: raw.max_rest.value()?,
+        forget_after: raw.forget_after.value()?,
         outlier: outlier?,
     })
 }
 
-fn outlier(raw: &RawOutlier, report: &mut Report<'_>) -> Option<OutlierSettings> {
-    let enabled = report.read(&raw.enabled);
-    let interval = report.read(&raw.interval);
-    let min_answers = report.read(&raw.min_answers);
-    let ejection = report.read(&raw.ejection);
-    let max_ejection = report.read(&raw.max_ejection);
+fn outlier(raw: &RawOutlier) -> Option<OutlierSettings> {
     Some(OutlierSettings {
-        enabled: enabled?,
-        interval: interval?,
-        min_answers: min_answers?,
-        ejection: ejection?,
-        max_ejection: max_ejection?,
+        enabled: raw.enabled.value()?,
+        interval: raw.interval.value()?,
+        min_answers: raw.min_answers.value()?,
+        ejection: raw.ejection.value()?,
+        max_ejection: raw.max_ejection.value()?,
     })
 }
 
 /// Interval and timeout.
 fn probe_times(path: &str, raw: &RawProbe, report: &mut Report<'_>) -> Option<(Duration, Duration)> {
-    let (interval, timeout) = (report.read(&raw.interval), report.read(&raw.timeout));
+    let interval = raw.interval.value();
+    let timeout = raw.timeout.value();
     let (interval, timeout) = (interval?, timeout?);
     if timeout > interval {
         let remedy = format!("expected a timeout of at most the interval, {}", show(interval));

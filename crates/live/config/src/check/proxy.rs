@@ -36,7 +36,7 @@ pub(super) fn check(
         report.missing("proxy.next", "expected at least one next hop: next = [\"10.0.0.1:5060\"]");
     }
     for (index, setting) in raw.next.iter().enumerate() {
-        let Some(address) = report.read(setting) else { continue };
+        let Some(address) = setting.value() else { continue };
         if index >= MOST {
             report.conflict(setting, format!("expected at most {MOST} next hops"));
         }
@@ -53,20 +53,20 @@ pub(super) fn check(
         }
         next.push(address);
     }
-    let (forward, record_route) = (report.read(&raw.forward), report.read(&raw.record_route));
-    let timer_c = report.read(&raw.timer_c);
-    let max_transactions = report.read(&raw.max_transactions);
-    let max_memory = report.read(&raw.max_memory);
-    let max_branches = report.read(&raw.max_branches);
     let transaction = Timers { t1: timers?.t1, ..Timers::default() };
-    let timers = ProxyTimers { transaction, c: timer_c? };
+    let timers = ProxyTimers { transaction, c: raw.timer_c.value()? };
     let limits = ProxyLimits {
-        transactions: max_transactions? as usize,
-        memory: max_memory?,
-        branches: max_branches? as u8,
+        transactions: raw.max_transactions.value()? as usize,
+        memory: raw.max_memory.value()?,
+        branches: raw.max_branches.value()? as u8,
     };
     let settings = ProxySettings { timers, limits };
-    let proxy = ProxyConfig { next, forward: forward?, record_route: record_route?, settings };
+    let proxy = ProxyConfig {
+        next,
+        forward: raw.forward.value()?,
+        record_route: raw.record_route.value()?,
+        settings,
+    };
     Some(((!proxy.next.is_empty()).then_some(proxy), settings))
 }
 

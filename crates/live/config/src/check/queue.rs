@@ -20,10 +20,12 @@ pub(super) fn check(
     report: &mut Report<'_>,
 ) -> Option<QueueSetup> {
     let usual = QueueSettings::default();
-    let (capacity, source) = (report.read(&raw.capacity), report.read(&raw.source));
-    let (threshold, law) = (report.read(&raw.threshold), report.read(&raw.law));
-    let (order, wait) = (report.read(&raw.order), report.read(&raw.wait));
-    let (delay, overflow) = (report.read(&raw.delay), report.read(&raw.overflow));
+    let capacity = raw.capacity.value();
+    let source = raw.source.value();
+    let threshold = raw.threshold.value();
+    let wait = raw.wait.value();
+    let delay = raw.delay.value();
+    let overflow = raw.overflow.value();
     let move_after = raw.r#move.as_ref();
     let moves = move_after.map(|setting| moves(setting, forward, (source, threshold), report));
     let path = format!("{path}.queue");
@@ -78,11 +80,12 @@ pub(super) fn check(
             OverflowName::Refuse => usual.overflow,
             OverflowName::Drop => Overflow::Drop,
         },
-        choice: order?,
+        choice: raw.order.value()?,
         moves: moves.map_or(Some(None), |moves| moves.map(Some))?,
         ..usual
     };
-    let capacity = Settings { threshold: threshold?, maximum: capacity?, law: law?, ..Settings::default() };
+    let capacity =
+        Settings { threshold: threshold?, maximum: capacity?, law: raw.law.value()?, ..Settings::default() };
     Some(QueueSetup { settings, source: source?, capacity })
 }
 
@@ -93,7 +96,7 @@ fn moves(
     (source, threshold): (Option<CapacitySource>, Option<Duration>),
     report: &mut Report<'_>,
 ) -> Option<Moves> {
-    let after = report.read(setting)?;
+    let after = setting.value()?;
     if !forward.is_none_or(Forward::has_transactions) {
         let remedy = "without transactions nobody waits for the member's answer; remove this, or set forward = \"transaction\"";
         report.conflict(setting, remedy);

@@ -26,16 +26,15 @@ pub(super) fn check(
     let domains = domains(raw, report);
     let users = raw.users.as_ref().map(|setting| users(setting, directory, report));
     let store = raw.store.as_ref().map(|setting| store(setting, directory, report));
-    let realm = raw.realm.as_ref().map(|setting| report.read(setting));
+    let realm = raw.realm.as_ref().map(Setting::value);
     let bindings = bindings(raw, report);
     let offer = offer(raw, report);
-    let lifetime = report.read(&raw.nonce_lifetime);
-    let forward = report.read(&raw.forward);
+    let forward = raw.forward.value();
     if forward == Some(Forward::Distributed) {
         let remedy = "who knows where users are keeps their calls; expected \"transaction\", \"dialog\" or \"stateless\"";
         report.conflict(&raw.forward, remedy);
     }
-    let trusted = super::access::networks(&raw.trusted, report).into();
+    let trusted = super::access::networks(&raw.trusted).into();
     let realm = realm.unwrap_or_else(|| domains.first().cloned())?;
     let registrar = location::Settings {
         domains: domains.iter().map(|domain| domain.as_bytes().into()).collect(),
@@ -47,7 +46,7 @@ pub(super) fn check(
     let algorithms = offer?;
     let offer = algorithms.clone().unwrap_or_else(|| Offer::of(Algorithm::Md5));
     let digest = digest_auth::Settings { offer, uri, ..digest_auth::Settings::new(realm.as_bytes()) };
-    let nonces = NonceSettings { lifetime: lifetime?, scope: NonceScope::Source };
+    let nonces = NonceSettings { lifetime: raw.nonce_lifetime.value()?, scope: NonceScope::Source };
     let authentication = AuthenticationSettings { digest, nonces, bans: BanSettings::default() };
     let users = users.map_or(Some(None), |users| users.map(Some))?;
     let store = store.map_or(Some(None), |store| store.map(Some))?;
@@ -82,7 +81,7 @@ fn domains(raw: &RawRegistrar, report: &mut Report<'_>) -> Vec<String> {
     }
     let mut domains: Vec<String> = Vec::new();
     for setting in &raw.domains {
-        let Some(domain) = report.read(setting) else { continue };
+        let Some(domain) = setting.value() else { continue };
         if domains.contains(&domain) {
             report.conflict(setting, "expected each domain once; remove this one");
         }
@@ -93,10 +92,9 @@ fn domains(raw: &RawRegistrar, report: &mut Report<'_>) -> Vec<String> {
 
 /// What is granted to clients; the domains are not in it.
 fn bindings(raw: &RawRegistrar, report: &mut Report<'_>) -> Option<location::Settings> {
-    let (shortest, longest) = (report.read(&raw.expires_min), report.read(&raw.expires_max));
-    let usual = report.read(&raw.expires_default);
-    let (contacts, record) = (report.read(&raw.max_contacts), report.read(&raw.max_record));
-    let (reach, path) = (report.read(&raw.reach), report.read(&raw.path));
+    let shortest = raw.expires_min.value();
+    let longest = raw.expires_max.value();
+    let usual = raw.expires_default.value();
     let (shortest, usual, longest) = (shortest?, usual?, longest?);
     if !(shortest..=longest).contains(&usual) {
         let remedy = "expected a time from `expires_min` to `expires_max`; change one of the three";
@@ -106,10 +104,10 @@ fn bindings(raw: &RawRegistrar, report: &mut Report<'_>) -> Option<location::Set
         expires_min: secs(shortest),
         expires_default: secs(usual),
         expires_max: secs(longest),
-        contacts_max: contacts? as usize,
-        record_max: record?,
-        reach: reach?,
-        path: path?,
+        contacts_max: raw.max_contacts.value()? as usize,
+        record_max: raw.max_record.value()?,
+        reach: raw.reach.value()?,
+        path: raw.path.value()?,
         ..location::Settings::default()
     })
 }
@@ -120,7 +118,7 @@ fn offer(raw: &RawRegistrar, report: &mut Report<'_>) -> Option<Option<Offer>> {
     if !raw.algorithms.iter().any(Setting::is_set) {
         return Some(None);
     }
-    let algorithms: Vec<_> = raw.algorithms.iter().map(|setting| report.read(setting)).collect();
+    let algorithms: Vec<_> = raw.algorithms.iter().map(Setting::value).collect();
     match Offer::new(algorithms.into_iter().collect::<Option<_>>()?) {
         Ok(offer) => Some(Some(offer)),
         Err(error) => {
@@ -131,7 +129,7 @@ fn offer(raw: &RawRegistrar, report: &mut Report<'_>) -> Option<Option<Offer>> {
 }
 
 fn users(setting: &Setting<Place>, directory: &Path, report: &mut Report<'_>) -> Option<UsersPlace> {
-    match report.read(setting)? {
+    match setting.value()? {
         PlaceText::Path(path) => Some(UsersPlace::File(directory.join(path))),
         PlaceText::Url { scheme, url } if ["postgres", "postgresql"].contains(&&*scheme) => {
             Some(UsersPlace::Database(url))
@@ -147,7 +145,7 @@ fn users(setting: &Setting<Place>, directory: &Path, report: &mut Report<'_>) ->
 }
 
 fn store(setting: &Setting<Place>, directory: &Path, report: &mut Report<'_>) -> Option<StorePlace> {
-    match report.read(setting)? {
+    match setting.value()? {
         PlaceText::Path(path) if path == "memory" => Some(StorePlace::Memory),
         PlaceText::Path(path) => Some(StorePlace::File(directory.join(path))),
         PlaceText::Url { scheme, url } if REDIS.contains(&&*scheme) => Some(StorePlace::Redis(url)),

@@ -4,11 +4,11 @@ use super::access::Lists;
 use super::conditions::several;
 use super::timers::Timers;
 use super::{actions, conditions, pool};
-use crate::kind::{self, AnswerKind, Flag, Kind, Text, quoted};
+use crate::kind::{AnswerKind, Flag, Text, quoted};
 use crate::nearest::nearest;
 use crate::raw::{RawAnswer, RawChoice, RawFailover, RawRoute};
 use crate::report::Report;
-use crate::setting::{Entry, Listed, Setting};
+use crate::setting::{Entry, Listed, Setting, given};
 use crate::structure::join;
 use crate::typed::{Listen, PoolConfig, PoolOrigin};
 use balance::PoolId;
@@ -64,7 +64,7 @@ pub(super) fn check(
 fn name(index: usize, raw: &RawRoute, earlier: &[String], report: &mut Report<'_>) -> String {
     let usual = || format!("route-{}", index + 1);
     let Some(setting) = &raw.name else { return usual() };
-    let Some(name) = report.read(setting) else { return usual() };
+    let Some(name) = setting.value() else { return usual() };
     if !name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b)) {
         report.conflict(setting, "expected a name of letters, digits, -, _ and .");
     }
@@ -83,7 +83,7 @@ fn rule(
     report: &mut Report<'_>,
 ) -> Option<Rule> {
     let conditions = conditions::check(path, raw, around.listen, report);
-    let refusal = raw.refuse.as_ref().map_or(Some(around.refusal), |setting| report.read(setting));
+    let refusal = raw.refuse.as_ref().map_or(Some(around.refusal), Setting::value);
     let lists = Lists { allow: &raw.allow, deny: &raw.deny };
     let access = lists.read(refusal.unwrap_or_default(), report);
     let actions = actions::check(path, raw, report);
@@ -124,7 +124,7 @@ fn asked(
     is_there: bool,
     report: &mut Report<'_>,
 ) -> Option<bool> {
-    let flag = setting.map_or(Some(false), |setting| report.read(setting))?;
+    let flag = setting.map_or(Some(false), Setting::value)?;
     if flag && !is_there {
         let needed = if key == "authenticate" { "`users` of [registrar]" } else { "a table [registrar]" };
         report.key_problem(&join(path, key), format!("this needs {needed}; add that, or remove this"));
@@ -170,9 +170,9 @@ fn target(
     pools: &mut Vec<PoolConfig>,
     report: &mut Report<'_>,
 ) -> Option<Target> {
-    let request_uri = raw.request_uri.as_ref().map_or(Some(false), |setting| report.read(setting));
+    let request_uri = raw.request_uri.as_ref().map_or(Some(false), Setting::value);
     let location = asked(path, "location", raw.location.as_ref(), around.has_registrar, report);
-    let failover = failover(&raw.failover, report);
+    let failover = failover(&raw.failover);
     let given = [
         ("pool", raw.pool.is_some()),
         ("next", raw.next.is_some()),
@@ -221,7 +221,7 @@ fn next(
     report: &mut Report<'_>,
 ) -> Option<Target> {
     let mut members: Vec<MemberSettings> = Vec::new();
-    for (address, setting) in several(raw.next.as_ref(), report) {
+    for (address, setting) in several(raw.next.as_ref()) {
         pool::check_member(setting, &address, &members, around.listen, report);
         members.push(MemberSettings { address, capacity: 1.0, max_calls: 0, pool: PoolId::default() });
     }
@@ -289,11 +289,9 @@ fn choice<'r>(
     names: &[String],
     report: &mut Report<'_>,
 ) -> Option<(u16, &'r Setting<Text>, u16, f64)> {
-    let priority = raw
-        .priority
-        .as_ref()
-        .map_or(Some(place), |setting| report.read(setting).map(|priority| priority as u16));
-    let weight = report.read(&raw.weight);
+    let priority =
+        raw.priority.as_ref().map_or(Some(place), |setting| setting.value().map(|priority| priority as u16));
+    let weight = raw.weight.value();
     let Some(setting) = &raw.name else {
         report
             .missing(&join(path, "name"), "expected the name of a pool: { name = \"servers\", weight = 2 }");
@@ -304,7 +302,7 @@ fn choice<'r>(
 
 /// Index of the pool that has this name.
 fn pool_named(setting: &Setting<Text>, names: &[String], report: &mut Report<'_>) -> Option<u16> {
-    let name = report.read(setting)?;
+    let name = setting.value()?;
     if let Some(index) = names.iter().position(|known| *known == name) {
         return Some(index as u16);
     }
@@ -320,15 +318,16 @@ fn pool_named(setting: &Setting<Text>, names: &[String], report: &mut Report<'_>
     None
 }
 
-fn failover(raw: &RawFailover, report: &mut Report<'_>) -> Option<Failover> {
-    let on: Vec<_> = raw.on.iter().map(|setting| report.read(setting)).collect();
-    let attempts = report.read(&raw.attempts);
-    let (ratio, least) = (report.read(&raw.budget), report.read(&raw.budget_min));
-    let window = report.read(&raw.budget_window);
+fn failover(raw: &RawFailover) -> Option<Failover> {
+    let on: Vec<_> = raw.on.iter().map(Setting::value).collect();
     let on = on.into_iter().collect::<Option<Vec<_>>>()?;
-    let budget = BudgetSettings { ratio: ratio?, least: least?, window: window? };
+    let budget = BudgetSettings {
+        ratio: raw.budget.value()?,
+        least: raw.budget_min.value()?,
+        window: raw.budget_window.value()?,
+    };
     let mut failover = Failover::on(&on);
-    failover.attempts = attempts? as u8;
+    failover.attempts = raw.attempts.value()? as u8;
     failover.budget = budget;
     Some(failover)
 }
@@ -371,7 +370,7 @@ fn check_failover(
         return;
     }
     for setting in raw.failover.on.iter().filter(|setting| setting.is_set()) {
-        if kind::Choice::<Outcome>::read(&setting.leaf).is_ok_and(Outcome::was_sent) {
+        if setting.value().is_some_and(Outcome::was_sent) {
             let remedy = "only a pool with forward = \"transaction\" keeps what it sent, and can send it elsewhere; set that, or \
                           remove this";
             report.conflict(setting, remedy);
@@ -382,7 +381,7 @@ fn check_failover(
 fn answer(path: &str, raw: &Entry<AnswerKind, RawAnswer>, report: &mut Report<'_>) -> Option<Target> {
     let table = match raw {
         Entry::Plain(setting) => {
-            let Some(status) = report.read(setting)? else { return Some(Target::Silence) };
+            let Some(status) = setting.value()? else { return Some(Target::Silence) };
             let answer = Answer::new(status, None, &[]);
             if answer.is_err() {
                 let remedy = format!(
@@ -394,16 +393,14 @@ fn answer(path: &str, raw: &Entry<AnswerKind, RawAnswer>, report: &mut Report<'_
         }
         Entry::Table(table) => table,
     };
-    let reason = table.reason.as_ref().map(|setting| report.read(setting));
-    let contacts: Vec<_> =
-        several(table.contact.as_ref(), report).into_iter().map(|(value, _)| value).collect();
+    let contacts: Vec<_> = several(table.contact.as_ref()).into_iter().map(|(value, _)| value).collect();
     let Some(setting) = &table.status else {
         report
             .missing(&format!("{path}.answer.status"), "expected a status: { status = 302, contact = ... }");
         return None;
     };
-    let status = report.read(setting)?;
-    let reason = reason.map_or(Some(None), |reason| reason.map(Some))?;
+    let status = setting.value()?;
+    let reason = given(table.reason.as_ref())?;
     let contacts: Vec<&str> = contacts.iter().map(String::as_str).collect();
     match Answer::new(status as u16, reason.as_deref(), &contacts) {
         Ok(answer) => Some(Target::Answer(answer)),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::kind::Text;
 use crate::raw::RawScale;
 use crate::report::Report;
-use crate::setting::{Setting, Several};
+use crate::setting::{Setting, Several, given};
 use crate::structure::join;
 use crate::typed::{
     ApiServer, CA_FILE, CommandLine, DriverConfig, DriverName, KubernetesConfig, PLACEHOLDERS, PoolConfig,
@@ -27,7 +27,7 @@ pub(super) fn check(
     report: &mut Report<'_>,
 ) -> Option<ScaleConfig> {
     let path = join(pool, "scale");
-    let name = raw.driver.as_ref().and_then(|driver| report.read(driver));
+    let name = raw.driver.as_ref().and_then(Setting::value);
     if raw.driver.is_none() {
         report.missing(&join(&path, "driver"), "expected who starts and stops servers: driver = \"command\"");
     }
@@ -38,8 +38,13 @@ pub(super) fn check(
     let settings = settings(raw, servers_most(driver.as_ref(), members), report);
     let settings =
         settings.map(|known| ScaleSettings { choices: choices(driver.as_ref(), members), ..known });
-    let (step, timeout) = (report.read(&raw.step), report.read(&raw.timeout));
-    Some(ScaleConfig { texts, settings: settings?, step: step?, timeout: timeout?, driver: driver? })
+    Some(ScaleConfig {
+        texts,
+        settings: settings?,
+        step: raw.step.value()?,
+        timeout: raw.timeout.value()?,
+        driver: driver?,
+    })
 }
 
 /// How many servers there may be at most; `None`: any number.
@@ -64,14 +69,12 @@ fn choices(driver: Option<&DriverConfig>, members: &[MemberSettings]) -> Option<
 }
 
 fn settings(raw: &RawScale, there: Option<usize>, report: &mut Report<'_>) -> Option<ScaleSettings> {
-    let (least, spare) = (report.read(&raw.least), report.read(&raw.spare));
-    let most = raw.most.as_ref().map(|setting| report.read(setting));
-    let (capacity, high, low) = (report.read(&raw.capacity), report.read(&raw.high), report.read(&raw.low));
-    let (smoothing, calm) = (report.read(&raw.smoothing), report.read(&raw.calm));
-    let (drain_gap, idle) = (report.read(&raw.drain_gap), report.read(&raw.idle));
-    let (time, time_max) = (report.read(&raw.start_time), report.read(&raw.start_time_max));
-    let (back_off, back_off_max) = (report.read(&raw.back_off), report.read(&raw.back_off_max));
-    let forecast = report.read(&raw.forecast);
+    let least = raw.least.value();
+    let most = raw.most.as_ref().map(Setting::value);
+    let high = raw.high.value();
+    let low = raw.low.value();
+    let time = raw.start_time.value();
+    let time_max = raw.start_time_max.value();
     let most = most.map_or(Some(there.unwrap_or(MOST_PODS)), |most| most.map(|most| most as usize));
     let least = least.map(|least| least as usize);
     if let (Some(setting), Some(most), Some(there)) = (&raw.most, most, there)
@@ -99,21 +102,25 @@ fn settings(raw: &RawScale, there: Option<usize>, report: &mut Report<'_>) -> Op
             report.conflict(&raw.start_time_max, remedy);
         }
     }
-    let start =
-        StartSettings { time: time?, time_max: time_max?, back_off: back_off?, back_off_max: back_off_max? };
+    let start = StartSettings {
+        time: time?,
+        time_max: time_max?,
+        back_off: raw.back_off.value()?,
+        back_off_max: raw.back_off_max.value()?,
+    };
     Some(ScaleSettings {
         least: least?,
         most: most?,
-        spare: spare? as usize,
-        capacity: capacity?,
+        spare: raw.spare.value()? as usize,
+        capacity: raw.capacity.value()?,
         high: high?,
         low: low?,
-        smoothing: smoothing?,
-        calm: calm?,
-        drain_gap: drain_gap?,
-        idle: idle?,
+        smoothing: raw.smoothing.value()?,
+        calm: raw.calm.value()?,
+        drain_gap: raw.drain_gap.value()?,
+        idle: raw.idle.value()?,
         start,
-        forecast: forecast?.then(ForecastSettings::default),
+        forecast: raw.forecast.value()?.then(ForecastSettings::default),
         ..ScaleSettings::default()
     })
 }
@@ -173,7 +180,7 @@ fn command_line(path: &str, key: &str, line: &Several<Text>, report: &mut Report
     };
     let mut read = Vec::new();
     for word in words {
-        let text = report.read(word);
+        let text = word.value();
         if let Some(unknown) = text.as_deref().and_then(unknown_placeholder) {
             let remedy = format!("{unknown} stands for nothing; expected one of {}", PLACEHOLDERS.join(", "));
             report.conflict(word, remedy);
@@ -206,7 +213,7 @@ fn kubernetes(
 ) -> Option<KubernetesConfig> {
     let read = |setting: &Option<Setting<Text>>, report: &mut Report<'_>| {
         setting.as_ref().map_or(Some(None), |setting| {
-            let text = report.read(setting)?;
+            let text = setting.value()?;
             // Names of objects and namespaces (RFC 1123): they become part of a path.
             let legal =
                 |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte);
@@ -244,11 +251,11 @@ fn kubernetes(
 /// Where the API is answered, and which token is shown there.
 fn access(raw: &RawScale, directory: &Path, report: &mut Report<'_>) -> Option<(ApiServer, Option<PathBuf>)> {
     let url = raw.api_server.as_ref().map(|setting| url(setting, report));
-    let ca_file = raw.ca_file.as_ref().map(|setting| report.read(setting));
-    let token_file = raw.token_file.as_ref().map(|setting| report.read(setting));
+    let ca_file = raw.ca_file.as_ref().map(Setting::value);
+    let token_file = given(raw.token_file.as_ref());
     let (url, ca_file) =
         (url.map_or(Some(None), |url| url.map(Some))?, ca_file.unwrap_or_else(|| Some(CA_FILE.into()))?);
-    let token_file = token_file.map_or(Some(None), |path| path.map(Some))?.map(|path| directory.join(path));
+    let token_file = token_file?.map(|path| directory.join(path));
     let Some((Scheme::Http, authority)) = url else {
         let authority = url.map(|(_, authority)| authority);
         let api_server = ApiServer::Tls { authority, ca_file: directory.join(ca_file) };
@@ -275,7 +282,7 @@ enum Scheme {
 
 /// Scheme and HOST:PORT of a URL.
 fn url(setting: &Setting<Text>, report: &mut Report<'_>) -> Option<(Scheme, String)> {
-    let url = report.read(setting)?;
+    let url = setting.value()?;
     let schemes = [("https://", Scheme::Https, 443), ("http://", Scheme::Http, 80)];
     let read = schemes.into_iter().find_map(|(begin, scheme, port)| {
         let authority = url.strip_prefix(begin)?.trim_end_matches('/');

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::kind::show;
+use crate::kind::{Kind, show};
 use crate::raw::RawTimers;
 use crate::report::Report;
 use crate::setting::Setting;
@@ -21,10 +21,9 @@ pub(super) struct Timers {
 }
 
 pub(super) fn check(raw: &RawTimers, report: &mut Report<'_>) -> Option<Timers> {
-    let t1 = report.read(&raw.t1);
-    let invite = report.read(&raw.invite);
-    let call = report.read(&raw.call);
-    let linger = raw.linger.as_ref().map(|setting| report.read(setting));
+    let t1 = raw.t1.value();
+    let invite = raw.invite.value();
+    let linger = raw.linger.as_ref().map(Setting::value);
     let t1 = t1?;
     // RFC 3261 §17.1.1.2: after 64 * T1 a client gives up, and sends no more.
     let longest = 64 * t1;
@@ -39,11 +38,11 @@ pub(super) fn check(raw: &RawTimers, report: &mut Report<'_>) -> Option<Timers> 
         blame(setting, linger, "timers.linger", &raw.t1, &remedy, report);
     }
     let linger = linger.unwrap_or(Some(longest));
-    Some(Timers { t1, invite: invite?, call: call?, linger: linger? })
+    Some(Timers { t1, invite: invite?, call: raw.call.value()?, linger: linger? })
 }
 
 /// Reports `setting` where the file has it, otherwise the one that makes its default wrong.
-pub(crate) fn blame<K, L>(
+pub(crate) fn blame<K: Kind, L: Kind>(
     setting: &Setting<K>,
     value: Duration,
     path: &str,

@@ -11,17 +11,16 @@ use crate::typed::Token;
 pub(super) fn check(raw: &RawToken, directory: &Path, report: &mut Report<'_>) -> Option<Token> {
     let key = match (&raw.key, &raw.key_file) {
         (None, None) => Some(None),
-        (Some(key), None) => report.read(key).map(Some),
+        (Some(key), None) => key.value().map(Some),
         (None, Some(path)) => secret_file(path, directory, &KEY, report).map(Some),
         (Some(key), Some(_)) => {
             report.secret_conflict(key, "expected either `key` or `key_file`, not both; remove one");
             None
         }
     };
-    let previous: Vec<_> = raw.previous_keys.iter().map(|setting| report.read(setting)).collect();
+    let previous: Vec<_> = raw.previous_keys.iter().map(Setting::value).collect();
     let previous_keys: Option<Vec<_>> = previous.into_iter().collect();
-    let lifetime = report.read(&raw.lifetime);
-    Some(Token { key: key?, previous_keys: previous_keys?, lifetime: lifetime? })
+    Some(Token { key: key?, previous_keys: previous_keys?, lifetime: raw.lifetime.value()? })
 }
 
 /// A secret that may stand in a file of its own.
@@ -46,7 +45,7 @@ pub(super) fn secret_file<T>(
     secret: &InFile<T>,
     report: &mut Report<'_>,
 ) -> Option<T> {
-    let path = directory.join(report.read(setting)?);
+    let path = directory.join(setting.value()?);
     let place = path.display();
     match std::fs::read(&path) {
         Err(error) => {

@@ -4,8 +4,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use serde_json::json;
 
-use super::{Kind, Refusal, Written, quoted};
-use crate::setting::Leaf;
+use super::{Kind, Leaf, Refusal, Written, quoted};
 use crate::table::Schema;
 use crate::typed::SIP_PORT;
 

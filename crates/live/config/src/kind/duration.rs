@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::{Kind, Refusal, Written, quoted};
-use crate::setting::Leaf;
+use super::{Kind, Leaf, Refusal, Written, quoted};
 use crate::table::Schema;
 
 /// Milliseconds in a second.

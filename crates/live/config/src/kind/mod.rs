@@ -4,6 +4,7 @@ mod address;
 mod amount;
 mod choice;
 mod duration;
+mod leaf;
 mod name;
 mod number;
 mod place;
@@ -16,6 +17,7 @@ pub(crate) use address::{AdminListen, Advertised, Bound, CapacityListen, DnsServ
 pub(crate) use amount::{CallRate, Capacity, HostName, NodeName, Seed, Share, Title};
 pub(crate) use choice::{Choice, Names, OverflowName, PolicyName, TransportName};
 pub(crate) use duration::{DAY, Fine, HOUR, MINUTE, SECOND, Time, YEAR, show};
+pub(crate) use leaf::Leaf;
 pub(crate) use name::{DomainName, MemberAddress, ServedName};
 pub(crate) use number::{Count, Flag, GIB, KIB, MIB, Ratio, Size};
 pub(crate) use place::{Place, PlaceText};
@@ -24,13 +26,12 @@ pub use secret::key_from_bytes;
 pub(crate) use secret::{BearerText, KeyPath, KeyText};
 pub(crate) use spread::Times;
 
-use crate::setting::Leaf;
 use crate::table::Schema;
 
 /// A kind of value.
 pub(crate) trait Kind {
     /// What a legal value becomes.
-    type Value;
+    type Value: Clone;
     /// Whether messages must not show what was read.
     const SECRET: bool = false;
 

@@ -2,8 +2,7 @@
 
 use serde_json::json;
 
-use super::{Kind, Refusal, Written, quoted};
-use crate::setting::Leaf;
+use super::{Kind, Leaf, Refusal, Written, quoted};
 use crate::table::Schema;
 
 /// A whole number from `MIN` to `MAX`.

@@ -2,8 +2,7 @@
 
 use serde_json::json;
 
-use super::{Kind, Refusal};
-use crate::setting::Leaf;
+use super::{Kind, Leaf, Refusal};
 use crate::table::Schema;
 
 /// A path, or a URL. A URL may have a password in it.

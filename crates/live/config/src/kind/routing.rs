@@ -2,8 +2,7 @@
 
 use serde_json::json;
 
-use super::{Kind, MemberAddress, Refusal, quoted};
-use crate::setting::Leaf;
+use super::{Kind, Leaf, MemberAddress, Refusal, quoted};
 use crate::table::Schema;
 use control::Address;
 use route::{Network, PATTERN_MAX};

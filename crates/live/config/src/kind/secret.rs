@@ -2,8 +2,7 @@
 
 use serde_json::json;
 
-use super::{Kind, Refusal};
-use crate::setting::Leaf;
+use super::{Kind, Leaf, Refusal};
 use crate::table::Schema;
 use crate::typed::Bearer;
 

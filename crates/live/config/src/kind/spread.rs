@@ -5,8 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::duration::{likely_millis, millis};
-use super::{Kind, Refusal, Written, quoted, show};
-use crate::setting::Leaf;
+use super::{Kind, Leaf, Refusal, Written, quoted, show};
 use crate::table::Schema;
 use load::RandomTime;
 

@@ -1,6 +1,6 @@
-//! Raw to typed: every value by its kind, then what values must hold together.
+//! Raw to typed: what values must hold together, and the types of the crates that they are for.
 //!
-//! Each function reads all of its keys before it gives up, so that one mistake hides no other.
+//! Each value has been read by its kind before, so that one mistake hides no other.
 
 use std::collections::BTreeMap;
 
@@ -26,8 +26,8 @@ pub(super) fn check(raw: &RawTopology, report: &mut Report<'_>) -> Option<Topolo
             "expected at least one proxy: [node.edge] with stateful = 4700 and stateless = 5700",
         );
     }
-    let routing = report.read(&raw.network.routing);
-    let authentication = report.read(&raw.network.authentication);
+    let routing = raw.network.routing.value();
+    let authentication = raw.network.authentication.value();
     let tables = in_order("node", &raw.node, report);
     let names: Vec<&str> = tables.iter().map(|(name, ..)| *name).collect();
     let nodes: Vec<_> =
@@ -78,7 +78,7 @@ fn node(
     authentication: Option<bool>,
     report: &mut Report<'_>,
 ) -> Option<Node> {
-    let stateless = raw.stateless.as_ref().map(|rate| report.read(rate));
+    let stateless = raw.stateless.as_ref().map(Setting::value);
     if stateless.is_none() {
         let remedy = "expected calls a second that it carries without state: stateless = 5700";
         report.missing(&join(path, "stateless"), remedy);
@@ -86,7 +86,7 @@ fn node(
     let stateless = stateless.flatten();
     let mut lesser = |setting: &Option<Setting<_>>| {
         let Some(setting) = setting else { return Some(None) };
-        let rate = report.read(setting)?;
+        let rate = setting.value()?;
         if let Some(most) = stateless.filter(|most| rate > *most) {
             let remedy =
                 format!("expected at most `stateless`, {most}: a call costs no less with more to do");
@@ -109,7 +109,7 @@ fn node(
 
 /// Index of the node that `setting` names; one that does not exist is reported.
 fn find(setting: &Setting<NodeName>, names: &[&str], report: &mut Report<'_>) -> Option<usize> {
-    let name = report.read(setting)?;
+    let name = setting.value()?;
     let index = names.iter().position(|known| *known == name);
     if index.is_none() {
         report.conflict(setting, unknown(&name, names));
@@ -133,7 +133,7 @@ fn visit(
     routing: Option<Routing>,
     report: &mut Report<'_>,
 ) -> Option<Visit> {
-    let exit = raw.exit.as_ref().map(|setting| report.read(setting));
+    let exit = raw.exit.as_ref().map(Setting::value);
     if let (Some(setting), Some(Routing::Free)) = (&raw.exit, routing) {
         report
             .conflict(setting, "expected no `exit` with free routing: calls leave where there is no `next`");
@@ -185,7 +185,7 @@ fn with_shares(
     let path = join(path, "next");
     let mut ways = Vec::new();
     for (name, setting) in shares {
-        let share = report.read(setting);
+        let share = setting.value();
         let to = names.iter().position(|known| known == name);
         if to.is_none() {
             report.key_problem(&join(&path, name), unknown(name, names));
@@ -215,8 +215,7 @@ fn with_shares(
 
 /// Where calls enter: where the file says so, or else at each node that gets no calls from another.
 fn entries(tables: &Tables<'_, RawNode>, visits: &mut [Option<Visit>], report: &mut Report<'_>) {
-    let given: Vec<_> =
-        tables.iter().map(|(_, _, raw)| raw.entry.as_ref().map(|entry| report.read(entry))).collect();
+    let given: Vec<_> = tables.iter().map(|(_, _, raw)| raw.entry.as_ref().map(Setting::value)).collect();
     let sent_to = |node| visits.iter().flatten().flat_map(|visit| &visit.next).any(|way| way.to == node);
     let firsts: Vec<usize> = (0..visits.len()).filter(|node| !sent_to(*node)).collect();
     let set: Vec<usize> = (0..given.len()).filter(|node| given[*node].is_some()).collect();
@@ -268,7 +267,7 @@ fn paths(tables: &Tables<'_, RawPath>, names: &[&str], report: &mut Report<'_>) 
     let mut visits = Vec::new();
     let (mut given, mut sum, mut good) = (0, 0.0, true);
     for (_, path, raw) in tables {
-        let share = raw.share.as_ref().map(|share| report.read(share));
+        let share = raw.share.as_ref().map(Setting::value);
         given += usize::from(share.is_some());
         let share = share.unwrap_or(Some(1.0 / tables.len() as f64));
         sum += share.unwrap_or(f64::NAN);

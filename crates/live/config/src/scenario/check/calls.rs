@@ -10,6 +10,7 @@ use crate::report::Report;
 use crate::scenario::names::RoleName;
 use crate::scenario::raw::{RawCalls, RawStep};
 use crate::scenario::typed::Stream;
+use crate::setting::Setting;
 use crate::structure::{in_order, join};
 use load::RateStep;
 
@@ -50,23 +51,17 @@ fn stream(
 ) -> Checked {
     let hosts = hosts(path, raw, known, report);
     let load = load(path, raw, duration, report);
-    let arrivals = report.read(&raw.arrivals);
-    let holding = report.read(&raw.holding);
-    let ring = report.read(&raw.ring);
-    let answer = report.read(&raw.answer);
-    let patience = report.read(&raw.patience);
-    let transport = report.read(&raw.transport);
     let whole = || {
         Some(Stream {
             name: name.to_owned(),
             path: hosts.clone()?,
             load: load?,
-            arrivals: arrivals?,
-            holding: holding?,
-            ring: ring?,
-            answer: answer?,
-            patience: patience?,
-            transport: transport?,
+            arrivals: raw.arrivals.value()?,
+            holding: raw.holding.value()?,
+            ring: raw.ring.value()?,
+            answer: raw.answer.value()?,
+            patience: raw.patience.value()?,
+            transport: raw.transport.value()?,
         })
     };
     let stream = whole();
@@ -87,7 +82,7 @@ fn hosts(path: &str, raw: &RawCalls, known: &[Known], report: &mut Report<'_>) -
     }
     let mut found = Vec::new();
     for setting in &raw.path {
-        let name = report.read(setting);
+        let name = setting.value();
         found.push(name.and_then(|name| find(&name, setting, known, report)));
     }
     let role = |at: usize| found.get(at).copied().flatten().and_then(|index: usize| known[index].role);
@@ -118,7 +113,7 @@ fn load(
     duration: Option<Duration>,
     report: &mut Report<'_>,
 ) -> Option<Vec<RateStep>> {
-    let constant = raw.rate.as_ref().map(|setting| (setting, report.read(setting)));
+    let constant = raw.rate.as_ref().map(|setting| (setting, setting.value()));
     let mut steps = Vec::new();
     let mut last = None;
     for (index, step) in raw.load.iter().enumerate() {
@@ -160,8 +155,8 @@ fn check_step(
     report: &mut Report<'_>,
 ) -> Option<RateStep> {
     let example = "expected both: load = [{ at = \"0s\", rate = 100 }, { at = \"5m\", rate = 200 }]";
-    let at = raw.at.as_ref().map(|setting| report.read(setting));
-    let rate = raw.rate.as_ref().map(|setting| report.read(setting));
+    let at = raw.at.as_ref().map(Setting::value);
+    let rate = raw.rate.as_ref().map(Setting::value);
     if at.is_none() {
         report.missing(&join(path, "at"), example);
     }
@@ -179,7 +174,7 @@ fn check_step(
             _ => in_run(setting, Some(at), duration, report),
         }
     }
-    Some(RateStep { at: at??, rate: rate??, ramp: report.read(&raw.ramp)? })
+    Some(RateStep { at: at??, rate: rate??, ramp: raw.ramp.value()? })
 }
 
 /// The path of each stream, when all of them are known; a group on none of them is reported.

@@ -9,6 +9,7 @@ use crate::report::Report;
 use crate::scenario::names::RoleName;
 use crate::scenario::raw::{RawFault, RawLink};
 use crate::scenario::typed::{HostFault, LinkFaults, What};
+use crate::setting::Setting;
 
 /// All links; `None` for each that something is wrong about. `paths` is there when all paths are known.
 pub(super) fn links(
@@ -31,14 +32,11 @@ fn link(
     report: &mut Report<'_>,
 ) -> Option<LinkFaults> {
     let ends = ends(path, raw, known, paths, report);
-    let since = report.read(&raw.since);
-    let until = raw.until.as_ref().map_or(Some(duration), |setting| report.read(setting).map(Some));
-    let delay = report.read(&raw.delay);
-    let jitter = report.read(&raw.jitter);
-    let loss = report.read(&raw.loss);
-    let duplication = report.read(&raw.duplication);
-    let reordering = report.read(&raw.reordering);
-    let partition = report.read(&raw.partition);
+    let since = raw.since.value();
+    let until = raw.until.as_ref().map_or(Some(duration), |setting| setting.value().map(Some));
+    let delay = raw.delay.value();
+    let loss = raw.loss.value();
+    let partition = raw.partition.value();
     in_run(&raw.since, since, duration, report);
     if let (Some(setting), Some(Some(until)), Some(since)) = (&raw.until, until, since)
         && until <= since
@@ -55,10 +53,10 @@ fn link(
         since: since?,
         until: until??,
         delay: delay?,
-        jitter: jitter?,
+        jitter: raw.jitter.value()?,
         loss: if partition { 1.0 } else { loss },
-        duplication: duplication?,
-        reordering: reordering?,
+        duplication: raw.duplication.value()?,
+        reordering: raw.reordering.value()?,
     };
     if link.reordering > 0.0 && link.delay.is_zero() {
         report
@@ -91,7 +89,7 @@ fn ends(
     }
     let mut ends = Vec::new();
     for setting in &raw.between {
-        let name = report.read(setting);
+        let name = setting.value();
         ends.push(match name.as_deref() {
             Some(AGENTS) => Some(None),
             name => name.and_then(|name| find(name, setting, known, report)).map(Some),
@@ -171,7 +169,7 @@ fn fault(
     report: &mut Report<'_>,
 ) -> Option<HostFault> {
     let host = host(path, raw, known, report);
-    let at = raw.at.as_ref().map(|setting| report.read(setting));
+    let at = raw.at.as_ref().map(Setting::value);
     match (&raw.at, at) {
         (Some(setting), Some(at)) => in_run(setting, at, duration, report),
         _ => report.missing(&format!("{path}.at"), "expected the time when it happens: at = \"5m\""),
@@ -202,7 +200,7 @@ fn host(path: &str, raw: &RawFault, known: &[Known], report: &mut Report<'_>) ->
         );
         return None;
     };
-    let name = report.read(setting)?;
+    let name = setting.value()?;
     let (name, number) = name.split_once('.').unwrap_or((&name, "1"));
     let group = find(name, setting, known, report)?;
     let count = known[group].count?;
@@ -219,10 +217,10 @@ fn host(path: &str, raw: &RawFault, known: &[Known], report: &mut Report<'_>) ->
 
 /// The one thing that happens.
 fn what(path: &str, raw: &RawFault, report: &mut Report<'_>) -> Option<What> {
-    let restart = raw.restart.as_ref().map(|setting| report.read(setting).map(What::Restart));
-    let slowdown = raw.slowdown.as_ref().map(|setting| report.read(setting).map(What::Slowdown));
-    let stall = raw.stall.as_ref().map(|setting| report.read(setting).map(What::Stall));
-    let failing = raw.failing.as_ref().map(|setting| report.read(setting).map(What::Failing));
+    let restart = raw.restart.as_ref().map(|setting| setting.value().map(What::Restart));
+    let slowdown = raw.slowdown.as_ref().map(|setting| setting.value().map(What::Slowdown));
+    let stall = raw.stall.as_ref().map(|setting| setting.value().map(What::Stall));
+    let failing = raw.failing.as_ref().map(|setting| setting.value().map(What::Failing));
     let mut things = [restart, slowdown, stall, failing].into_iter().flatten();
     match (things.next(), things.next()) {
         (Some(only), None) => only,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::overload;
 use crate::check::pool::policy;
+use crate::kind::Kind;
 use crate::nearest::nearest;
 use crate::report::Report;
 use crate::scenario::BalancerSettings;
@@ -41,7 +42,7 @@ pub(super) fn check(raw: &BTreeMap<String, RawHost>, report: &mut Report<'_>) ->
 }
 
 /// Index of the group that `setting` names; one that does not exist is reported.
-pub(super) fn find<K>(
+pub(super) fn find<K: Kind>(
     name: &str,
     setting: &Setting<K>,
     known: &[Known],
@@ -63,15 +64,10 @@ fn group(name: &str, path: &str, raw: &RawHost, report: &mut Report<'_>) -> Know
     if name == AGENTS {
         report.key_problem(path, "expected another name: in links, `agents` are the callers and callees");
     }
-    let role = report.read(&raw.role);
+    let role = raw.role.value();
     let (count, capacities) = capacities(path, raw, report);
     let choice = role.and_then(|role| check_role(path, role, raw, report));
-    let select = report.read(&raw.select);
-    let workers = report.read(&raw.workers);
-    let buffer = report.read(&raw.buffer);
-    let discard = report.read(&raw.discard);
-    let transport = report.read(&raw.transport);
-    let background = report.read(&raw.background);
+    let background = raw.background.value();
     let overload = overload::check(path, role, &raw.overload, report);
     let stalls = raw.stalls.as_ref().map(|stalls| check_stalls(path, stalls, report));
     let unlimited = capacities.as_ref().is_some_and(Vec::is_empty);
@@ -84,11 +80,11 @@ fn group(name: &str, path: &str, raw: &RawHost, report: &mut Report<'_>) -> Know
             count: count?,
             role: choice?,
             capacities: capacities?,
-            workers: workers? as u16,
-            buffer: buffer?,
-            discard: discard?,
-            select: select?,
-            transport: transport?,
+            workers: raw.workers.value()? as u16,
+            buffer: raw.buffer.value()?,
+            discard: raw.discard.value()?,
+            select: raw.select.value()?,
+            transport: raw.transport.value()?,
             overload: overload?,
             stalls: stalls.map_or(Some(None), |stalls| stalls.map(Some))?,
             background: background?,
@@ -99,7 +95,7 @@ fn group(name: &str, path: &str, raw: &RawHost, report: &mut Report<'_>) -> Know
 
 /// How many hosts, and the capacity of each; empty = unlimited.
 fn capacities(path: &str, raw: &RawHost, report: &mut Report<'_>) -> (Option<u16>, Option<Vec<f64>>) {
-    let count = raw.count.as_ref().map(|count| report.read(count));
+    let count = raw.count.as_ref().map(Setting::value);
     let alike = || count.unwrap_or(Some(1)).map(|count| count as u16);
     match &raw.capacity {
         None => {
@@ -108,14 +104,14 @@ fn capacities(path: &str, raw: &RawHost, report: &mut Report<'_>) -> (Option<u16
             (alike(), None)
         }
         Some(Several::One(each)) => {
-            let each = report.read(each);
+            let each = each.value();
             let all = |count: u16| {
                 each.map(|each| each.map_or_else(Vec::new, |each| vec![each; usize::from(count)]))
             };
             (alike(), alike().and_then(all))
         }
         Some(Several::Many(list)) => {
-            let capacities: Vec<_> = list.iter().map(|setting| report.read(setting)).collect();
+            let capacities: Vec<_> = list.iter().map(Setting::value).collect();
             if list.is_empty() {
                 let remedy = "expected a number for each host: capacity = [120, 160]";
                 report.key_problem(&join(path, "capacity"), remedy);
@@ -150,14 +146,18 @@ fn check_role(path: &str, role: RoleName, raw: &RawHost, report: &mut Report<'_>
     }
     if role == RoleName::Balancer {
         let policy = policy(path, &raw.policy, &raw.weights, report);
-        let (probes, outlier) = (report.read(&raw.probes), report.read(&raw.outlier));
-        let ties = report.read(&raw.ties);
         let (policy, weights) = policy?;
         if raw.ties.is_set() && !matches!(policy, PolicyKind::Cjsq | PolicyKind::Tjsq | PolicyKind::Tlwl) {
             let remedy = "only policies of least load have ties: cjsq, tjsq, tlwl; use one of them, or remove this key";
             report.conflict(&raw.ties, remedy);
         }
-        let settings = BalancerSettings { policy, ties: ties?, weights, probes: probes?, outlier: outlier? };
+        let settings = BalancerSettings {
+            policy,
+            ties: raw.ties.value()?,
+            weights,
+            probes: raw.probes.value()?,
+            outlier: raw.outlier.value()?,
+        };
         return Some(HostRole::Balancer(settings));
     }
     let remedy = "only a balancer has it; remove this key, or set `role = \"balancer\"`";
@@ -202,8 +202,8 @@ pub(super) fn after_balancers(known: &[Known], paths: Option<&[Vec<usize>]>, rep
 fn check_stalls(path: &str, raw: &RawStalls, report: &mut Report<'_>) -> Option<StallSettings> {
     let path = join(path, "stalls");
     let example = "expected both: stalls = { every = \"10s\", length = \"exp:500ms\" }";
-    let every = raw.every.as_ref().map(|setting| report.read(setting));
-    let length = raw.length.as_ref().map(|setting| report.read(setting));
+    let every = raw.every.as_ref().map(Setting::value);
+    let length = raw.length.as_ref().map(Setting::value);
     if every.is_none() {
         report.missing(&join(&path, "every"), example);
     }

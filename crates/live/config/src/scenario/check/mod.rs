@@ -1,6 +1,6 @@
-//! Raw to typed: every value by its kind, then what values must hold together.
+//! Raw to typed: what values must hold together, and the types of the crates that they are for.
 //!
-//! Each function reads all of its keys before it gives up, so that one mistake hides no other.
+//! Each value has been read by its kind before, so that one mistake hides no other.
 
 mod calls;
 mod events;
@@ -13,7 +13,7 @@ use super::names::RoleName;
 use super::raw::{RawCosts, RawOperations, RawRun, RawScenario, RawTimers, ServiceName};
 use super::typed::{Costs, RunSettings, Scenario, Service};
 use crate::check::timers::blame;
-use crate::kind::{Ratio, show};
+use crate::kind::{Kind, Ratio, show};
 use crate::report::Report;
 use crate::setting::{Setting, Several};
 use proxy::ProxyTimers;
@@ -21,7 +21,7 @@ use transaction::Timers;
 
 /// The typed scenario; `None` when something was reported. `title` is for a file that sets none.
 pub(super) fn check(raw: &RawScenario, title: &str, report: &mut Report<'_>) -> Option<Scenario> {
-    let duration = report.read(&raw.run.duration);
+    let duration = raw.run.duration.value();
     let run = run(&raw.run, duration, title, report);
     let known = hosts::check(&raw.host, report);
     let calls = calls::check(&raw.calls, &known, duration, report);
@@ -57,7 +57,7 @@ pub(super) fn check(raw: &RawScenario, title: &str, report: &mut Report<'_>) -> 
 }
 
 /// Reports an instant that the run never reaches.
-fn in_run<K>(
+fn in_run<K: Kind>(
     setting: &Setting<K>,
     at: Option<Duration>,
     duration: Option<Duration>,
@@ -90,12 +90,9 @@ fn run(
     title: &str,
     report: &mut Report<'_>,
 ) -> (String, Option<RunSettings>) {
-    let title = raw.title.as_ref().map_or(Some(title.to_owned()), |title| report.read(title));
-    let warm_up = raw.warm_up.as_ref().map(|setting| report.read(setting));
-    let seed = report.read(&raw.seed);
-    let replications = report.read(&raw.replications);
-    let bin = raw.bin.as_ref().map(|setting| report.read(setting));
-    let precision = report.read(&raw.precision);
+    let title = raw.title.as_ref().map_or(Some(title.to_owned()), |title| title.value());
+    let warm_up = raw.warm_up.as_ref().map(Setting::value);
+    let bin = raw.bin.as_ref().map(Setting::value);
     if let (Some(setting), Some(Some(warm_up)), Some(duration)) = (&raw.warm_up, warm_up, duration)
         && warm_up >= duration
     {
@@ -126,33 +123,25 @@ fn run(
         Some(RunSettings {
             duration,
             warm_up: warm_up_or(duration)?,
-            seed: seed?,
-            replications: replications?,
+            seed: raw.seed.value()?,
+            replications: raw.replications.value()?,
             bin: bin_or(duration)?,
-            precision: precision?,
+            precision: raw.precision.value()?,
         })
     };
     (title.unwrap_or_default(), whole())
 }
 
 fn costs(raw: &RawCosts, report: &mut Report<'_>) -> Option<Costs> {
-    let base_capacity = report.read(&raw.base_capacity);
-    let message = report.read(&raw.message);
-    let timer = report.read(&raw.timer);
-    let cleanup = report.read(&raw.cleanup);
-    let reject = report.read(&raw.reject);
-    let reject_stateful = report.read(&raw.reject_stateful);
-    let reject_ack = report.read(&raw.reject_ack);
-    let invite_work = report.read(&raw.invite_work);
-    let repeat_work = report.read(&raw.repeat_work);
+    let message = raw.message.value();
     let service = match &raw.service {
-        Several::One(name) => report.read(name).map(|name| match name {
+        Several::One(name) => name.value().map(|name| match name {
             ServiceName::Deterministic => Service::Deterministic,
             ServiceName::Exponential => Service::Exponential,
         }),
         Several::Many(quantiles) => Some(table(quantiles, report)),
     };
-    let operations = operations(&raw.operations, report);
+    let operations = operations(&raw.operations);
     let priced = operations.as_ref().is_none_or(|operations| !operations.is_empty());
     if message.is_some_and(|message| message.is_zero()) && !priced {
         report.conflict(
@@ -162,22 +151,22 @@ fn costs(raw: &RawCosts, report: &mut Report<'_>) -> Option<Costs> {
         );
     }
     Some(Costs {
-        base_capacity: base_capacity?,
+        base_capacity: raw.base_capacity.value()?,
         message: message?,
-        timer: timer?,
-        cleanup: cleanup?,
-        reject: reject?,
-        reject_stateful: reject_stateful?,
-        reject_ack: reject_ack?,
-        invite_work: invite_work?,
-        repeat_work: repeat_work?,
+        timer: raw.timer.value()?,
+        cleanup: raw.cleanup.value()?,
+        reject: raw.reject.value()?,
+        reject_stateful: raw.reject_stateful.value()?,
+        reject_ack: raw.reject_ack.value()?,
+        invite_work: raw.invite_work.value()?,
+        repeat_work: raw.repeat_work.value()?,
         service: service?,
         operations: operations?,
     })
 }
 
 /// Those that cost something.
-fn operations(raw: &RawOperations, report: &mut Report<'_>) -> Option<Vec<(&'static str, Duration)>> {
+fn operations(raw: &RawOperations) -> Option<Vec<(&'static str, Duration)>> {
     let all = [
         ("scan", &raw.scan),
         ("lookup", &raw.lookup),
@@ -196,7 +185,7 @@ fn operations(raw: &RawOperations, report: &mut Report<'_>) -> Option<Vec<(&'sta
         ("timer_fire", &raw.timer_fire),
         ("expire_transaction", &raw.expire_transaction),
     ];
-    let read = all.map(|(name, setting)| Some((name, report.read(setting)?)));
+    let read = all.map(|(name, setting)| Some((name, setting.value()?)));
     let all: Option<Vec<_>> = read.into_iter().collect();
     Some(all?.into_iter().filter(|(_, time)| !time.is_zero()).collect())
 }
@@ -205,7 +194,7 @@ fn operations(raw: &RawOperations, report: &mut Report<'_>) -> Option<Vec<(&'sta
 fn table(quantiles: &[Setting<Ratio>], report: &mut Report<'_>) -> Service {
     let mut times = Vec::new();
     for setting in quantiles {
-        let time = report.read(setting);
+        let time = setting.value();
         if let (Some(time), Some(last)) = (time, times.last())
             && time < *last
         {
@@ -222,15 +211,13 @@ fn table(quantiles: &[Setting<Ratio>], report: &mut Report<'_>) -> Service {
 }
 
 fn timers(raw: &RawTimers, report: &mut Report<'_>) -> Option<ProxyTimers> {
-    let t1 = report.read(&raw.t1);
-    let t2 = report.read(&raw.t2);
-    let t4 = report.read(&raw.t4);
-    let c = report.read(&raw.c);
+    let t1 = raw.t1.value();
+    let t2 = raw.t2.value();
     let (t1, t2) = (t1?, t2?);
     if t2 < t1 {
         let remedy = format!("expected at least t1 = {}", show(t1));
         blame(&raw.t2, t2, "timers.t2", &raw.t1, &remedy, report);
     }
-    let transaction = Timers { t1, t2, t4: t4?, ..Timers::default() };
-    Some(ProxyTimers { transaction, c: c? })
+    let transaction = Timers { t1, t2, t4: raw.t4.value()?, ..Timers::default() };
+    Some(ProxyTimers { transaction, c: raw.c.value()? })
 }

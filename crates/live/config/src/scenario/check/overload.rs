@@ -5,7 +5,7 @@ use crate::report::Report;
 use crate::scenario::names::RoleName;
 use crate::scenario::raw::RawOverload;
 use crate::scenario::{Overload, ScenarioFeedback, ScenarioLocal};
-use crate::setting::Setting;
+use crate::setting::{Setting, given};
 use crate::structure::join;
 use ::overload::RejectAt;
 use ::overload::local::occupancy;
@@ -22,19 +22,14 @@ pub(super) fn check(
         report
             .key_problem(&key, "only a proxy controls overload; remove this table, or put it on the proxies");
     }
-    let local = report.read(&raw.local);
-    let feedback = report.read(&raw.feedback);
-    let reject = report.read(&raw.reject);
-    let buffer_rejections = report.read(&raw.buffer_rejections);
-    let stateful = report.read(&raw.stateful);
-    let look_up = report.read(&raw.look_up);
-    let retry = report.read(&raw.retry);
-    let retry_after = raw.retry_after.as_ref().map(|setting| report.read(setting));
-    let during_pause = report.read(&raw.during_pause);
-    let triage = report.read(&raw.triage);
+    let local = raw.local.value();
+    let feedback = raw.feedback.value();
+    let reject = raw.reject.value();
+    let stateful = raw.stateful.value();
+    let look_up = raw.look_up.value();
     let watermarks = watermarks(raw, report);
     let occupancy = occupancy(raw, report);
-    let wait = report.read(&raw.wait);
+    let wait = raw.wait.value();
     let (local, feedback) = (local?, feedback?);
     constants(raw, local, report);
     let is_probability = matches!(feedback, ScenarioFeedback::HopByHop | ScenarioFeedback::EndToEnd);
@@ -70,22 +65,22 @@ pub(super) fn check(
         local,
         feedback,
         reject: reject?,
-        buffer_rejections: buffer_rejections?,
+        buffer_rejections: raw.buffer_rejections.value()?,
         stateful: stateful?,
         look_up: look_up?,
-        retry: retry?,
-        retry_after: retry_after.map_or(Some(None), |after| after.map(Some))?,
-        during_pause: during_pause?,
+        retry: raw.retry.value()?,
+        retry_after: given(raw.retry_after.as_ref())?,
+        during_pause: raw.during_pause.value()?,
         watermarks: watermarks?,
         occupancy: occupancy?,
         wait: wait?,
-        triage: triage?,
+        triage: raw.triage.value()?,
     })
 }
 
 /// High and low.
 fn watermarks(raw: &RawOverload, report: &mut Report<'_>) -> Option<(f64, f64)> {
-    let (high, low) = (report.read(&raw.high)?, report.read(&raw.low)?);
+    let (high, low) = (raw.high.value()?, raw.low.value()?);
     if low > high {
         if raw.low.is_set() {
             report.conflict(&raw.low, format!("expected at most `high`, {high}"));
@@ -97,21 +92,17 @@ fn watermarks(raw: &RawOverload, report: &mut Report<'_>) -> Option<(f64, f64)> 
 }
 
 fn occupancy(raw: &RawOverload, report: &mut Report<'_>) -> Option<occupancy::OccupancySettings> {
-    let target = report.read(&raw.target);
-    let acceptance_min = report.read(&raw.acceptance_min);
-    let increase_max = report.read(&raw.increase_max);
-    let period = report.read(&raw.period);
-    let smoothing = report.read(&raw.smoothing);
+    let increase_max = raw.increase_max.value();
     if increase_max.is_some_and(|increase| increase <= 1.0) {
         report
             .conflict(&raw.increase_max, "expected more than 1: otherwise the probability never rises again");
     }
     Some(occupancy::OccupancySettings {
-        target: target?,
-        acceptance_min: acceptance_min?,
+        target: raw.target.value()?,
+        acceptance_min: raw.acceptance_min.value()?,
         increase_max: increase_max?,
-        period: period?,
-        weight: smoothing?,
+        period: raw.period.value()?,
+        weight: raw.smoothing.value()?,
     })
 }
 
@@ -127,7 +118,7 @@ fn constants(raw: &RawOverload, local: ScenarioLocal, report: &mut Report<'_>) {
 }
 
 fn of_law<K: Kind>(settings: &[&Setting<K>], is_at_work: bool, law: &str, report: &mut Report<'_>) {
-    for setting in settings.iter().filter(|setting| setting.is_set() && !is_at_work) {
+    for &setting in settings.iter().filter(|setting| setting.is_set() && !is_at_work) {
         report.conflict(
             setting,
             format!("it belongs to another law; add `local = {law:?}`, or remove this key"),
