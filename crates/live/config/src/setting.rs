@@ -8,9 +8,9 @@ use std::ops::Range;
 use serde_json::{Value, json};
 use toml::de::{DeArray, DeValue};
 
-use crate::kind::{Kind, Leaf, Written};
+use crate::kind::{Kind, Leaf, Schema, Written};
 use crate::report::{Placed, Report};
-use crate::table::{Defaulted, Node, Schema, Shape};
+use crate::table::{Defaulted, Node, Shape};
 
 /// A value of the kind `K`, and the bytes of the file that hold it; the range is empty for a default.
 pub(crate) struct Setting<K: Kind> {

@@ -25,13 +25,11 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 use toml::de::{DeString, DeTable, DeValue};
 
+use crate::kind::Schema;
 use crate::report::Report;
 
 /// A part of the file, with its place.
 pub(crate) type Node<'t> = toml::Spanned<DeValue<'t>>;
-
-/// JSON schema of a value, of a table or of a whole file.
-pub(crate) type Schema = Value;
 
 /// What the names of tables look like that the user chooses.
 pub(crate) const NAME: &str = "^[-_0-9A-Za-z]+$";
@@ -286,7 +284,7 @@ macro_rules! table {
         }
 
         impl $crate::table::Table for $Table {
-            fn schema() -> $crate::table::Schema {
+            fn schema() -> $crate::kind::Schema {
                 let usual = Self::default();
                 let keys = vec![$( $crate::table::Key {
                     field: stringify!($key),

@@ -4,8 +4,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use serde_json::json;
 
-use super::{Kind, Leaf, Refusal, Written, quoted};
-use crate::table::Schema;
+use super::{Kind, Leaf, Refusal, Schema, Written, quoted};
 use crate::typed::SIP_PORT;
 
 /// Where a listener is bound: wildcards are fine.

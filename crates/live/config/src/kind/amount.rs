@@ -3,9 +3,8 @@
 use serde_json::json;
 
 use super::number::{decimal, number};
-use super::{Kind, Leaf, Refusal, Written, quoted};
+use super::{Kind, Leaf, Refusal, Schema, Written, quoted};
 use crate::nearest::nearest;
-use crate::table::Schema;
 
 /// Greatest rate and capacity, in calls a second: beyond any host, and a slip otherwise.
 const RATE_MAX: f64 = 1_000_000.0;

@@ -4,9 +4,8 @@ use std::marker::PhantomData;
 
 use serde_json::json;
 
-use super::{Kind, Leaf, Refusal, Written, quoted};
+use super::{Kind, Leaf, Refusal, Schema, Written, quoted};
 use crate::nearest::nearest;
-use crate::table::Schema;
 use crate::typed::{DriverName, Level, LogFormat};
 use balance::{PolicyKind, Weights};
 use base::Transport;

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::{Kind, Leaf, Refusal, Written, quoted};
-use crate::table::Schema;
+use super::{Kind, Leaf, Refusal, Schema, Written, quoted};
 
 /// Milliseconds in a second.
 pub(crate) const SECOND: u64 = 1_000;

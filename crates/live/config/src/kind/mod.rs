@@ -26,7 +26,8 @@ pub use secret::key_from_bytes;
 pub(crate) use secret::{BearerText, KeyPath, KeyText};
 pub(crate) use spread::Times;
 
-use crate::table::Schema;
+/// JSON schema of a value, of a table or of a whole file.
+pub(crate) type Schema = serde_json::Value;
 
 /// A kind of value.
 pub(crate) trait Kind {

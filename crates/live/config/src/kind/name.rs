@@ -5,8 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use serde_json::json;
 
 use super::address::{ipv6_without_brackets, strip_scheme, unreachable};
-use super::{Kind, Leaf, Refusal, quoted};
-use crate::table::Schema;
+use super::{Kind, Leaf, Refusal, Schema, quoted};
 use crate::typed::SIP_PORT;
 use control::Address;
 

@@ -2,8 +2,7 @@
 
 use serde_json::json;
 
-use super::{Kind, Leaf, Refusal, Written, quoted};
-use crate::table::Schema;
+use super::{Kind, Leaf, Refusal, Schema, Written, quoted};
 
 /// A whole number from `MIN` to `MAX`.
 #[derive(Debug, Clone)]

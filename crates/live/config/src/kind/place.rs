@@ -2,8 +2,7 @@
 
 use serde_json::json;
 
-use super::{Kind, Leaf, Refusal};
-use crate::table::Schema;
+use super::{Kind, Leaf, Refusal, Schema};
 
 /// A path, or a URL. A URL may have a password in it.
 #[derive(Debug, Clone)]

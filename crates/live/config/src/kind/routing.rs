@@ -2,8 +2,7 @@
 
 use serde_json::json;
 
-use super::{Kind, Leaf, MemberAddress, Refusal, quoted};
-use crate::table::Schema;
+use super::{Kind, Leaf, MemberAddress, Refusal, Schema, quoted};
 use control::Address;
 use route::{Network, PATTERN_MAX};
 

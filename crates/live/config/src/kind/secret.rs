@@ -2,8 +2,7 @@
 
 use serde_json::json;
 
-use super::{Kind, Leaf, Refusal};
-use crate::table::Schema;
+use super::{Kind, Leaf, Refusal, Schema};
 use crate::typed::Bearer;
 
 /// A `SipHash` key as text.

@@ -5,8 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::duration::{likely_millis, millis};
-use super::{Kind, Leaf, Refusal, Written, quoted, show};
-use crate::table::Schema;
+use super::{Kind, Leaf, Refusal, Schema, Written, quoted, show};
 use load::RandomTime;
 
 /// The law of a time without one; it can be written too.

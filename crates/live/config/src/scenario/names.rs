@@ -1,6 +1,5 @@
 //! Names that choices have in a scenario.
 
-use super::raw::ServiceName;
 use super::typed::{Discard, Select};
 use super::{ScenarioFeedback, ScenarioLocal, Ties};
 use crate::kind::Names;
@@ -15,6 +14,13 @@ pub(super) enum RoleName {
     Proxy,
     Balancer,
     Server,
+}
+
+/// How a service time spreads, by name.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum ServiceName {
+    Deterministic,
+    Exponential,
 }
 
 impl Names for RoleName {

@@ -1,11 +1,13 @@
 //! Overload control of a host: what the scenario says of it, and what that is to its guard.
 
-use super::typed::{BUFFER, Group};
 use ::overload::hop::{Law, rate, window};
 use ::overload::local::{bang_bang, delay, occupancy};
 use ::overload::retry_after::{self, During};
 use ::overload::{OverloadSettings, RejectAt, RejectState, Triage, end_to_end};
 use std::time::Duration;
+
+/// Messages that may wait at a host (Overload paper, section IV-A).
+pub(super) const BUFFER: u32 = 1_000;
 
 /// `[host.<name>.overload]`
 #[derive(Debug, Clone, PartialEq)]
@@ -91,13 +93,13 @@ pub enum ScenarioFeedback {
     Window,
 }
 
-impl Group {
-    /// The settings of the guard of each of its hosts.
-    pub fn guard(&self) -> OverloadSettings {
-        let Overload { occupancy, during_pause, triage, stateful, retry, .. } = self.overload;
+impl Overload {
+    /// The settings of the guard of a host in whose buffer so many messages may wait.
+    pub(super) fn guard(&self, buffer: u32) -> OverloadSettings {
+        let Self { occupancy, during_pause, triage, stateful, retry, .. } = *self;
         OverloadSettings {
-            local: self.local(),
-            feedback: match self.overload.feedback {
+            local: self.local(buffer),
+            feedback: match self.feedback {
                 ScenarioFeedback::None => ::overload::FeedbackLaw::None,
                 ScenarioFeedback::HopByHop => ::overload::FeedbackLaw::Hop(Law::Loss(occupancy)),
                 ScenarioFeedback::EndToEnd => {
@@ -110,7 +112,7 @@ impl Group {
                     ::overload::FeedbackLaw::Hop(Law::Window(window::WindowLawSettings::default()))
                 }
             },
-            reject_at: self.overload.reject,
+            reject_at: self.reject,
             reject_state: if stateful { RejectState::Stateful } else { RejectState::Stateless },
             alternate: retry,
             during: during_pause,
@@ -119,15 +121,15 @@ impl Group {
         }
     }
 
-    fn local(&self) -> ::overload::LocalLaw {
-        let Overload { local, retry_after, occupancy, wait, .. } = self.overload;
+    fn local(&self, buffer: u32) -> ::overload::LocalLaw {
+        let Self { local, retry_after, occupancy, wait, .. } = *self;
         match (local, retry_after) {
             (ScenarioLocal::None, _) => ::overload::LocalLaw::None,
             (ScenarioLocal::BangBang, Some(pause)) => {
-                let watermarks = self.watermarks();
+                let watermarks = self.watermarks(buffer);
                 ::overload::LocalLaw::RetryAfter(retry_after::RetryAfterSettings { pause, watermarks })
             }
-            (ScenarioLocal::BangBang, None) => ::overload::LocalLaw::BangBang(self.watermarks()),
+            (ScenarioLocal::BangBang, None) => ::overload::LocalLaw::BangBang(self.watermarks(buffer)),
             (ScenarioLocal::Occupancy, _) => ::overload::LocalLaw::Occupancy(occupancy),
             (ScenarioLocal::Delay, _) => {
                 ::overload::LocalLaw::Delay(delay::DelaySettings { onset: wait / 2, bound: wait })
@@ -135,10 +137,9 @@ impl Group {
         }
     }
 
-    fn watermarks(&self) -> bang_bang::BangBangSettings {
-        let (high, low) = self.overload.watermarks;
-        let buffer = f64::from(self.buffer);
-        let [high, low] = [high, low].map(|share| (share * buffer).round() as usize);
+    fn watermarks(&self, buffer: u32) -> bang_bang::BangBangSettings {
+        let (high, low) = self.watermarks;
+        let [high, low] = [high, low].map(|share| (share * f64::from(buffer)).round() as usize);
         // A full buffer is above the one, an empty one below the other.
         bang_bang::BangBangSettings { high: high.min(buffer as usize - 1), low: low.max(1) }
     }

@@ -11,7 +11,7 @@ use serde_json::Value;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use super::names::RoleName;
+use super::names::{RoleName, ServiceName};
 use super::typed::{Costs, Discard, Group, RunSettings, Select, Stream};
 use super::{BalancerSettings, Overload, ScenarioFeedback, ScenarioLocal, Ties};
 use crate::document::{self, FileKind};
@@ -33,13 +33,6 @@ const RUN_MAX: u64 = 30 * DAY;
 
 /// Any share.
 type Part = Share<0, 1000>;
-
-/// How a service time spreads, by name.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum ServiceName {
-    Deterministic,
-    Exponential,
-}
 
 table! {
     /// A scenario of the simulator of Sarabande.

@@ -1,6 +1,7 @@
 //! A checked scenario: hosts, the calls between them, what they cost and what goes wrong.
 
-use super::{BalancerSettings, Overload};
+use super::balancer::BalancerSettings;
+use super::overload::{BUFFER, Overload};
 use base::Transport;
 use load::{ArrivalProcess, INVITE_WORK, RandomTime, RateStep};
 use proxy::ProxyTimers;
@@ -152,9 +153,6 @@ pub struct Group {
     pub background: f64,
 }
 
-/// Messages that may wait at a host (Overload paper, section IV-A).
-pub(super) const BUFFER: u32 = 1_000;
-
 impl Default for Group {
     /// A proxy without a name, whose work costs no time.
     fn default() -> Self {
@@ -176,6 +174,11 @@ impl Default for Group {
 }
 
 impl Group {
+    /// The settings of the guard of each of its hosts.
+    pub fn guard(&self) -> ::overload::OverloadSettings {
+        self.overload.guard(self.buffer)
+    }
+
     /// A group of proxies with everything else as it is by default.
     pub fn proxies(name: &str, count: u16, capacity: f64) -> Self {
         let capacities = vec![capacity; usize::from(count)];

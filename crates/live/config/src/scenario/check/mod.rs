@@ -9,8 +9,8 @@ mod overload;
 
 use std::time::Duration;
 
-use super::names::RoleName;
-use super::raw::{RawCosts, RawOperations, RawRun, RawScenario, RawTimers, ServiceName};
+use super::names::{RoleName, ServiceName};
+use super::raw::{RawCosts, RawOperations, RawRun, RawScenario, RawTimers};
 use super::typed::{Costs, RunSettings, Scenario, Service};
 use crate::check::timers::blame;
 use crate::kind::{Kind, Ratio, show};
@@ -90,7 +90,7 @@ fn run(
     title: &str,
     report: &mut Report<'_>,
 ) -> (String, Option<RunSettings>) {
-    let title = raw.title.as_ref().map_or(Some(title.to_owned()), |title| title.value());
+    let title = raw.title.as_ref().map_or(Some(title.to_owned()), Setting::value);
     let warm_up = raw.warm_up.as_ref().map(Setting::value);
     let bin = raw.bin.as_ref().map(Setting::value);
     if let (Some(setting), Some(Some(warm_up)), Some(duration)) = (&raw.warm_up, warm_up, duration)
