@@ -35,7 +35,8 @@ impl BenchAnswerer {
         self.number
     }
 
-    /// Answers one request: INVITE with 180 and 200, or not at all if it is for [`SILENT`], ACK with nothing, all others with
+    /// Answers one request: INVITE with 180 and 200, or not at all if it is for [`SILENT`], ACK with nothing, all
+    /// others with
     /// 200. Responses go to where the
     /// request came from, as a top Via with `rport` asks (RFC 3581 §4).
     pub fn handle(&mut self, datagram: &[u8], from: SocketAddr) {

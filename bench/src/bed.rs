@@ -142,8 +142,8 @@ impl<E: Element> Bed<E> {
         Ok(())
     }
 
-    /// The 200 of a server that the INVITE was forwarded to last, with its route and a Contact; returns the route as the caller
-    /// gets it.
+    /// The 200 of a server that the INVITE was forwarded to last, with its route and a Contact; returns the route as
+    /// the caller gets it.
     ///
     /// # Errors
     /// It does not pass.

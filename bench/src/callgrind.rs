@@ -15,8 +15,8 @@ pub fn name(value: &impl ValueEnum) -> String {
     value.to_possible_value().expect("no value is hidden").get_name().to_owned()
 }
 
-/// Instructions a unit of the work that this program does with these arguments and `--length`, and whose units it prints.
-/// Preparations are in both lengths, so that the difference is the work between the two alone.
+/// Instructions a unit of the work that this program does with these arguments and `--length`, and whose units it
+/// prints. Preparations are in both lengths, so that the difference is the work between the two alone.
 ///
 /// # Errors
 /// `valgrind` cannot be run, the program fails, or the long run does no more than the short one.

@@ -1,5 +1,5 @@
-//! A client's side of digest authentication: MD5, `qop=auth`, each nonce used once. It is not the product's own: a fault there
-//! must not hide itself here.
+//! A client's side of digest authentication: MD5, `qop=auth`, each nonce used once. It is not the product's own: a
+//! fault there must not hide itself here.
 
 use crate::text;
 use md5::{Digest as _, Md5};

@@ -106,8 +106,8 @@ impl Driver {
         Ok(outcome)
     }
 
-    /// Plays `plan` at each of these rates instead of its own, without a pause, until more than this part of the calls have failed
-    /// at two rates in a row. Returns what part of them failed at each.
+    /// Plays `plan` at each of these rates instead of its own, without a pause, until more than this part of the
+    /// calls have failed at two rates in a row. Returns what part of them failed at each.
     pub fn climb(
         &mut self,
         targets: &[SocketAddr],

@@ -1,7 +1,7 @@
 //! Side-by-side measurements of what stands between callers and servers: a blind relay, Kamailio, Sarabande.
 //!
-//! One process plays both ends ([`driver`]): callers on one side, answering servers on the other, six datagrams a call.
-//! What stands between them is another process ([`target`]), whose processor time is read from the kernel
+//! One process plays both ends ([`driver`]): callers on one side, answering servers on the other, six datagrams a
+//! call. What stands between them is another process ([`target`]), whose processor time is read from the kernel
 //! ([`process`]). The method is written down in `docs/performance.md`.
 
 pub mod answerer;

@@ -1,4 +1,5 @@
-//! The modes of a proxy whose costs the SERvartuka paper compares (section 2.1, figure 1), for Sarabande and for Kamailio.
+//! The modes of a proxy whose costs the SERvartuka paper compares (section 2.1, figure 1), for Sarabande and for
+//! Kamailio.
 
 use crate::credentials::{BenchUser, REALM};
 use crate::driver::Driver;
@@ -110,8 +111,8 @@ impl Mode {
         with.chain([hop(driver)]).collect()
     }
 
-    /// Starts `product` in this mode and waits until a call gets through. `wrap` makes another command of the program's, such as one
-    /// that counts its instructions.
+    /// Starts `product` in this mode and waits until a call gets through. `wrap` makes another command of the
+    /// program's, such as one that counts its instructions.
     pub fn start(
         self,
         product: Product,

@@ -1,8 +1,9 @@
-//! What the instructions of a program were for: the profile of `callgrind` by the parts of figure 1 of the SERvartuka paper.
+//! What the instructions of a program were for: the profile of `callgrind` by the parts of figure 1 of the SERvartuka
+//! paper.
 //!
-//! Each line of a profile is an instruction count with the object, the source file and the function that it belongs to. What the
-//! compiler has put into another function keeps its source file where the program has line numbers. The first rule of a list whose
-//! text stands in one of these says which part that is.
+//! Each line of a profile is an instruction count with the object, the source file and the function that it belongs
+//! to. What the compiler has put into another function keeps its source file where the program has line numbers. The
+//! first rule of a list whose text stands in one of these says which part that is.
 
 use anyhow::{Context, Result};
 use std::collections::{BTreeMap, HashMap};
@@ -84,7 +85,8 @@ const FILES: [Rule; 17] = [
     ("crates/base/src/slab", Part::State),
 ];
 
-/// Code of libraries, by the first of these crates that its function's name has: its own, or that of the types it works on.
+/// Code of libraries, by the first of these crates that its function's name has: its own, or that of the types it
+/// works on.
 const CRATES: [Rule; 12] = [
     ("wire", Part::Parsing),
     ("memchr", Part::Parsing),

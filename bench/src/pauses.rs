@@ -1,7 +1,7 @@
 //! What the machine itself does to a thread: how long one that only reads the clock is stopped.
 //!
-//! A virtual processor is at times given to somebody else. Nothing that runs on it answers meanwhile, however fast it is,
-//! so the gaps of a thread that does nothing bound from below what any program can promise there.
+//! A virtual processor is at times given to somebody else. Nothing that runs on it answers meanwhile, however fast it
+//! is, so the gaps of a thread that does nothing bound from below what any program can promise there.
 
 use std::thread;
 use std::time::{Duration, Instant};

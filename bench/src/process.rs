@@ -154,7 +154,8 @@ fn busy_ticks() -> io::Result<u64> {
     Ok(user + nice + system + next()? + next()?)
 }
 
-/// Time that the host of a virtual machine took from processors which had something to do, from the start of the watch.
+/// Time that the host of a virtual machine took from processors which had something to do, from the start of the
+/// watch.
 pub struct Stolen<const N: usize> {
     since: Instant,
     processors: [usize; N],

@@ -5,7 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Length of a period of the quota in microseconds: short, so that a process that has used up its part is not silent for long.
+/// Length of a period of the quota in microseconds: short, so that a process that has used up its part is not silent
+/// for long.
 const PERIOD_US: u64 = 10_000;
 
 /// A control group of its own, which goes with this value. Its processes have to end first.

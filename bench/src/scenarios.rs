@@ -14,7 +14,8 @@ pub fn proxy(seconds: u64) -> Scenario {
     scenario(seconds, vec![Group::proxies("proxy", 1, BASE)], vec![0], PROXY_RATE)
 }
 
-/// `seconds` of topology 3 of the Overload paper at `rate` calls a second: eight edge proxies around two core proxies.
+/// `seconds` of topology 3 of the Overload paper at `rate` calls a second: eight edge proxies around two core
+/// proxies.
 pub fn topology_3(seconds: u64, rate: f64) -> Scenario {
     let groups = vec![Group::proxies("edge", 8, BASE), Group::proxies("core", 2, BASE)];
     scenario(seconds, groups, vec![0, 1, 0], rate)

@@ -1,4 +1,5 @@
-//! The ledger: a host of the model counts, for a call, exactly the operations that the server counts on its datagrams.
+//! The ledger: a host of the model counts, for a call, exactly the operations that the server counts on its
+//! datagrams.
 
 use balance::PolicyKind;
 use base::{Instant, Ledger, Operation, Outbox};

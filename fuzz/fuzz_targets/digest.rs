@@ -1,4 +1,5 @@
-//! `cargo +nightly fuzz run digest`: the headers of authentication on any bytes, and one server under any sequence of them.
+//! `cargo +nightly fuzz run digest`: the headers of authentication on any bytes, and one server under any sequence of
+//! them.
 
 #![no_main]
 

@@ -9,8 +9,8 @@ use crate::child::Child;
 use crate::field::TestSite;
 use crate::wait::until;
 
-/// twinkle-console with one account; killed when dropped. It finds its own address by the way to the proxy, which is 127.0.0.1,
-/// and listens at every address of the machine.
+/// twinkle-console with one account; killed when dropped. It finds its own address by the way to the proxy, which is
+/// 127.0.0.1, and listens at every address of the machine.
 #[derive(Debug)]
 pub struct ConsolePhone {
     child: Child,

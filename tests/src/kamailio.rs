@@ -23,8 +23,8 @@ impl KamailioProxy {
         Self::with(site, host, "udp", &format!("sip:{next}"), &config())
     }
 
-    /// The same over TCP, on both sides. Requests of callers within dialogs go to `next` as well: SIPp's Contacts do not say TCP. On
-    /// loopback a connection would leave from 127.0.0.1, whoever opens it.
+    /// The same over TCP, on both sides. Requests of callers within dialogs go to `next` as well: SIPp's Contacts do
+    /// not say TCP. On loopback a connection would leave from 127.0.0.1, whoever opens it.
     pub fn over_tcp(site: &TestSite, host: u8, next: SocketAddr) -> Self {
         let text = std::fs::read_to_string(config()).expect("the configuration is there");
         let text =

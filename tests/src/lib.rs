@@ -1,11 +1,10 @@
 //! Harness of the live tests: it starts the real `sarabande` binary, real SIPp callers and servers, and
 //! small UDP agents of its own, each test on loopback addresses that no other test uses.
 //!
-//! A test reads top down: a [`TestSite`] hands out addresses and a scratch folder, [`RunningBalancer`], [`SippServer`] and [`SippCaller`]
-//! run on them, [`Agent`] speaks SIP where SIPp cannot (foreign Vias, garbage, forged tokens), [`RedisServer`] and
-//! [`PostgresServer`] keep what several nodes share. Everything
-//! started is killed when its value is dropped, also when the test panics; the scratch folder with every
-//! log is then kept and named.
+//! A test reads top down: a [`TestSite`] hands out addresses and a scratch folder, [`RunningBalancer`],
+//! [`SippServer`] and [`SippCaller`] run on them, [`Agent`] speaks SIP where SIPp cannot (foreign Vias, garbage,
+//! forged tokens), [`RedisServer`] and [`PostgresServer`] keep what several nodes share. Everything started is killed
+//! when its value is dropped, also when the test panics; the scratch folder with every log is then kept and named.
 #![allow(clippy::missing_panics_doc, reason = "a harness reports by panicking")]
 
 mod agent;

@@ -17,8 +17,8 @@ pub struct Phone {
 }
 
 impl Phone {
-    /// Starts the phone of a user at `host`, which registers at `proxy` with this password. It calls `calls`, if that is said, and
-    /// hangs up and ends after so many seconds.
+    /// Starts the phone of a user at `host`, which registers at `proxy` with this password. It calls `calls`, if that
+    /// is said, and hangs up and ends after so many seconds.
     pub fn start(
         site: &TestSite,
         host: u8,

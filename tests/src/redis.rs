@@ -60,7 +60,8 @@ impl RedisServer {
         self.process.signal(Signal::CONT);
     }
 
-    /// The first line of the answer to a command of words without spaces, or to a whole line in the server's own syntax.
+    /// The first line of the answer to a command of words without spaces, or to a whole line in the server's own
+    /// syntax.
     pub fn command(&self, line: &str) -> String {
         self.try_command(line).unwrap_or_else(|error| panic!("{line} to {}: {error}", self.address))
     }

@@ -1,4 +1,5 @@
-//! The program as a systemd service: the test does with the commands of the unit in `packaging` what systemd does with them.
+//! The program as a systemd service: the test does with the commands of the unit in `packaging` what systemd does
+//! with them.
 
 use std::env;
 use std::fs;
@@ -92,7 +93,8 @@ impl Service {
         procs::all().into_iter().filter(is_server).map(|process| process.id).collect()
     }
 
-    /// systemd.service(5): `ExecStop`, then SIGTERM to the main process if it is still there (`KillMode=process`); its exit status.
+    /// systemd.service(5): `ExecStop`, then SIGTERM to the main process if it is still there (`KillMode=process`);
+    /// its exit status.
     fn stop_main(&mut self, job: &str) -> std::process::ExitStatus {
         fs::write(self.folder.join("bin/jobs"), format!("17 {NAME} {job} running\n"))
             .expect("it can be written");

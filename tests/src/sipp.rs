@@ -75,8 +75,8 @@ fn control_port(address: SocketAddr) -> u16 {
 }
 
 impl SippServer {
-    /// Starts a server at `address` that runs `scenarios/SCENARIO.xml`, or SIPp's own `uas`, and waits until it listens. An ended
-    /// call is remembered for `linger_ms`, to answer retransmissions.
+    /// Starts a server at `address` that runs `scenarios/SCENARIO.xml`, or SIPp's own `uas`, and waits until it
+    /// listens. An ended call is remembered for `linger_ms`, to answer retransmissions.
     pub fn start(field: &TestSite, scenario: &str, address: SocketAddr, linger_ms: u64) -> Self {
         Self::start_with(field, scenario, address, linger_ms, &[])
     }
@@ -158,8 +158,8 @@ impl SippServer {
 }
 
 impl SippCaller {
-    /// Starts the calls of `load`, by `scenarios/SCENARIO.xml` or SIPp's own `uac`, from `from` to `to`. `extra` are further
-    /// options of SIPp.
+    /// Starts the calls of `load`, by `scenarios/SCENARIO.xml` or SIPp's own `uac`, from `from` to `to`. `extra` are
+    /// further options of SIPp.
     pub fn start(
         field: &TestSite,
         scenario: &str,
@@ -213,7 +213,8 @@ impl SippCaller {
         stats
     }
 
-    /// Begins no more calls, waits for those that run, insists that every one succeeded, and returns how many there were.
+    /// Begins no more calls, waits for those that run, insists that every one succeeded, and returns how many there
+    /// were.
     pub fn end_clean(mut self) -> u64 {
         self.child.signal(Signal::USR1);
         self.calls = self.wait().created;

@@ -1,4 +1,5 @@
-//! What a store of bindings costs: memory, disk, look-ups a second and the time of a restart, embedded and with Redis.
+//! What a store of bindings costs: memory, disk, look-ups a second and the time of a restart, embedded and with
+//! Redis.
 
 use anyhow::{Context, Result, ensure};
 use base::{Rng, Transport, UnixTime};

@@ -1,7 +1,8 @@
 //! Three servers, one of which has to share its processor for a while.
 //!
-//! Three Kamailio, each held to a part of a processor, behind a balancer of each kind; calls at a constant rate. A busy loop in the
-//! control group of the first one takes half of its part, and goes away again. What callers notice of it, second by second.
+//! Three Kamailio, each held to a part of a processor, behind a balancer of each kind; calls at a constant rate. A
+//! busy loop in the control group of the first one takes half of its part, and goes away again. What callers notice
+//! of it, second by second.
 
 use std::fmt::Write as _;
 use std::process::Command;

@@ -1,5 +1,5 @@
-//! The Cloud paper's case, live: Kamailio as servers that share their processor with others, monitors beside them, our queue
-//! and scaler before them.
+//! The Cloud paper's case, live: Kamailio as servers that share their processor with others, monitors beside them,
+//! our queue and scaler before them.
 //!
 //! - [`contention`]: one of three servers loses most of its processor for a while.
 //! - [`scaling`]: servers are started and stopped through a rise of calls and a crowd that comes at once.

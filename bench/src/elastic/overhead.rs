@@ -1,7 +1,8 @@
-//! What a monitor costs the server that it stands beside: goodput and time to ring with it and without (figures 7 and 8).
+//! What a monitor costs the server that it stands beside: goodput and time to ring with it and without (figures 7 and
+//! 8).
 //!
-//! One Kamailio, held to a part of a processor, at rising rates. The monitor is in its control group, so what it takes the server
-//! does not have.
+//! One Kamailio, held to a part of a processor, at rising rates. The monitor is in its control group, so what it
+//! takes the server does not have.
 
 use std::fmt::Write as _;
 use std::process::Command;

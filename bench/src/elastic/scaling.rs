@@ -1,7 +1,7 @@
 //! Servers that are started and stopped as calls come and go, beside as many that always run.
 //!
-//! Kamailio, each held to a part of a processor, started and stopped by the balancer itself. Calls rise and fall, then a crowd comes
-//! at once. A call that the fixed servers carry and these do not is lost by scaling.
+//! Kamailio, each held to a part of a processor, started and stopped by the balancer itself. Calls rise and fall,
+//! then a crowd comes at once. A call that the fixed servers carry and these do not is lost by scaling.
 
 use std::fmt::Write as _;
 use std::path::Path;

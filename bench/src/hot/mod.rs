@@ -1,7 +1,9 @@
-//! The hot paths, each as a function that does a given amount of work: the gate of instructions runs them under `callgrind`.
+//! The hot paths, each as a function that does a given amount of work: the gate of instructions runs them under
+//! `callgrind`.
 //!
-//! Each path is run twice, a [`Length::Short`] and a [`Length::Long`] time. Both prepare the same, so that the difference is the
-//! work between the two alone. Nothing is random: seeds are fixed, hashes are keyed with constants, there is one thread.
+//! Each path is run twice, a [`Length::Short`] and a [`Length::Long`] time. Both prepare the same, so that the
+//! difference is the work between the two alone. Nothing is random: seeds are fixed, hashes are keyed with constants,
+//! there is one thread.
 
 mod agents;
 mod datagrams;

@@ -19,11 +19,11 @@ impl Rate {
     }
 }
 
-/// A token bucket, kept as one instant as the generic cell rate algorithm does (ITU-T I.371): how much is left follows from
-/// the time until it is full again.
+/// A token bucket, kept as one instant as the generic cell rate algorithm does (ITU-T I.371): how much is left
+/// follows from the time until it is full again.
 ///
-/// What passes may cost more than is left, as long as anything is left: the rest is owed, and nothing else passes until it
-/// has been made up for. So nothing is too large for ever, and the rate holds.
+/// What passes may cost more than is left, as long as anything is left: the rest is owed, and nothing else passes
+/// until it has been made up for. So nothing is too large for ever, and the rate holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Bucket {
     full_at: Instant,
@@ -46,8 +46,8 @@ impl Bucket {
         self.full_at = Instant::from_nanos(self.full_at.as_nanos().saturating_sub(nanos));
     }
 
-    /// Takes one unit, whether it is there or not, and owes no more than that one: for a bucket that has several takers, of
-    /// whom some may take although it is empty.
+    /// Takes one unit, whether it is there or not, and owes no more than that one: for a bucket that has several
+    /// takers, of whom some may take although it is empty.
     pub fn take_one(&mut self, now: Instant, rate: Rate) {
         let one = rate.time_of(1);
         self.full_at = (self.full_at.max(now) + one).min(now + rate.time_of(rate.burst) + one);

@@ -4,7 +4,8 @@ use core::borrow::Borrow;
 use std::collections::BTreeMap;
 
 /// A map of two generations: when the young one is full, it becomes the old one, and what was in the old one and not
-/// used since is forgotten. So the `generation` entries used last are always there, and never more than twice as many.
+/// used since is forgotten. So the `generation` entries used last are always there, and never more than twice as
+/// many.
 #[derive(Clone, Debug)]
 pub struct Recent<K, V> {
     young: BTreeMap<K, V>,

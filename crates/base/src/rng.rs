@@ -29,8 +29,8 @@ impl Rng {
         Self::from_seed(hasher.finish())
     }
 
-    /// A number for a thing that has a number: decided by this generator's seed and that number alone, the same whenever it
-    /// is asked for, and as unlike the numbers of other things as a draw.
+    /// A number for a thing that has a number: decided by this generator's seed and that number alone, the same
+    /// whenever it is asked for, and as unlike the numbers of other things as a draw.
     #[must_use]
     pub fn number_of(&self, thing: u64) -> u64 {
         let mut hasher = SipHasher13::new_with_keys(self.seed, 0xa5a5_a5a5_a5a5_a5a5);
@@ -66,8 +66,9 @@ mod tests {
         assert_ne!(Rng::from_seed(8).fork("arrivals").next_u64(), drawn.fork("arrivals").next_u64());
     }
 
-    /// Of a sequence that is spread too evenly, such as the multiples of an irrational number, every thousand numbers hold
-    /// almost the same share of each tenth; of random ones the shares scatter by the square root of what they count.
+    /// Of a sequence that is spread too evenly, such as the multiples of an irrational number, every thousand numbers
+    /// hold almost the same share of each tenth; of random ones the shares scatter by the square root of what they
+    /// count.
     #[test]
     fn numbers_of_things_in_a_row_scatter_as_draws_do() {
         let rng = Rng::from_seed(7);

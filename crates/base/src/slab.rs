@@ -5,15 +5,15 @@ use core::ops::{Index, IndexMut};
 /// Entries a chunk. A power of two; small enough that a new chunk is a matter of microseconds.
 const CHUNK: usize = 1 << 10;
 
-/// Places that a chunk has free again before it is filled again: else one that is full would be looked for anew with every
-/// entry that goes and comes.
+/// Places that a chunk has free again before it is filled again: else one that is full would be looked for anew with
+/// every entry that goes and comes.
 const WORTH: usize = 32;
 
-/// Storage with stable `u32` keys that grows and shrinks chunk by chunk: an entry never moves, so growth costs the same at
-/// a million entries as at a thousand, and after a peak the memory goes back.
+/// Storage with stable `u32` keys that grows and shrinks chunk by chunk: an entry never moves, so growth costs the
+/// same at a million entries as at a thousand, and after a peak the memory goes back.
 ///
-/// The lowest chunk with room is filled first, so that those above it become empty. One empty chunk is kept: at the edge of
-/// a chunk, entries come and go without an allocation.
+/// The lowest chunk with room is filled first, so that those above it become empty. One empty chunk is kept: at the
+/// edge of a chunk, entries come and go without an allocation.
 #[derive(Debug)]
 pub struct Slab<T> {
     chunks: Vec<Chunk<T>>,
@@ -28,8 +28,8 @@ pub struct Slab<T> {
 
 #[derive(Debug)]
 struct Chunk<T> {
-    /// Of a length that is known, so that only the number of the chunk needs to be compared with a bound. `None` after
-    /// the memory has gone back.
+    /// Of a length that is known, so that only the number of the chunk needs to be compared with a bound. `None`
+    /// after the memory has gone back.
     entries: Option<Box<[Option<T>; CHUNK]>>,
     /// Places without an entry, as many as `room` says; the last one is taken next.
     free: Box<[u16; CHUNK]>,

@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 /// No timer waits in a queue.
 const NEVER: Instant = Instant::from_nanos(u64::MAX);
 
-/// How many void timers one look clears away behind the one it hands out: enough to keep pace with any mix of timers, of
-/// which each transaction or call sets a few, and some hundred nanoseconds at most.
+/// How many void timers one look clears away behind the one it hands out: enough to keep pace with any mix of timers,
+/// of which each transaction or call sets a few, and some hundred nanoseconds at most.
 const SWEEP_MAX: usize = 32;
 
 /// How many void timers at the front of queues one look passes over, each with its sweep: a thousand in all, some ten
@@ -17,8 +17,8 @@ const PASSED_MAX: usize = 32;
 /// Places of a queue below which it is not made shorter.
 const SHORT: usize = 1 << 10;
 
-/// Gives back what memory a peak has left to a queue. One that is an eighth full is copied to a quarter of its size, so this
-/// costs little for each entry that has gone.
+/// Gives back what memory a peak has left to a queue. One that is an eighth full is copied to a quarter of its size,
+/// so this costs little for each entry that has gone.
 pub fn shrink_queue<T>(queue: &mut VecDeque<T>) {
     let places = queue.capacity();
     if places > SHORT && queue.len() < places / 8 {
@@ -49,9 +49,9 @@ struct Waiting {
 /// Timers of few different lengths: a queue for each length, in which the first to be set is the first to fire.
 ///
 /// Set and fire touch 16 bytes at the end and at the front of a queue, whatever the number of timers, and a timer
-/// fires at its very instant. There is no cancel: whoever set a timer knows whether it still waits for it, and is asked
-/// when its turn comes, so a void timer costs its 16 bytes until its time is over. Where lengths are many or most timers
-/// are called off long before their time, [`crate::TimerWheel`] is the better choice.
+/// fires at its very instant. There is no cancel: whoever set a timer knows whether it still waits for it, and is
+/// asked when its turn comes, so a void timer costs its 16 bytes until its time is over. Where lengths are many or
+/// most timers are called off long before their time, [`crate::TimerWheel`] is the better choice.
 ///
 /// - Setting: [`set`](Self::set).
 /// - Running: [`deadline`](Self::deadline) says when to call [`pop`](Self::pop) again.
@@ -78,8 +78,8 @@ impl TimerQueues {
         Self { queues: vec![queue; count], first: (0, NEVER) }
     }
 
-    /// Sets a timer, and says when it will fire: at `deadline`, unless its queue holds a later one already, behind which
-    /// it waits.
+    /// Sets a timer, and says when it will fire: at `deadline`, unless its queue holds a later one already, behind
+    /// which it waits.
     #[expect(clippy::inline_always, reason = "a few instructions, several times a message")]
     #[inline(always)]
     pub fn set(&mut self, queue: u8, deadline: Instant, place: u32, generation: u32) -> Instant {
@@ -99,8 +99,9 @@ impl TimerQueues {
         deadline
     }
 
-    /// The next timer that is due at `now` and not void; among those of one instant, that of the first queue. `None` too when very
-    /// many void ones are before it: then [`deadline`](Self::deadline) is not after `now`, and the next call goes on from there.
+    /// The next timer that is due at `now` and not void; among those of one instant, that of the first queue. `None`
+    /// too when very many void ones are before it: then [`deadline`](Self::deadline) is not after `now`, and the next
+    /// call goes on from there.
     #[inline]
     pub fn pop(&mut self, now: Instant, is_void: impl FnMut(&LaneTimer) -> bool) -> Option<LaneTimer> {
         // Asked far more often than something is due.

@@ -6,9 +6,9 @@ use core::time::Duration;
 
 /// A point in time: milliseconds since 1970-01-01 00:00 UTC, an argument like [`Instant`](crate::Instant).
 ///
-/// `Instant` counts from an origin of this process alone and never goes back, so it serves timers. What is written to a
-/// file, kept by a server for several proxies, or sent to a client and taken back, needs a time that all of them know.
-/// It may be set back.
+/// `Instant` counts from an origin of this process alone and never goes back, so it serves timers. What is written to
+/// a file, kept by a server for several proxies, or sent to a client and taken back, needs a time that all of them
+/// know. It may be set back.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct UnixTime(u64);
 

@@ -36,8 +36,8 @@ pub struct TimerWheel {
     occupied: [[u64; SLOTS / 64]; LEVELS],
     /// The next tick whose slot has not been run.
     now: u64,
-    /// No tick before this has a slot that holds something to run or to sort in again. Setting a timer keeps it exact,
-    /// cancelling one leaves it too low, which costs one look in vain.
+    /// No tick before this has a slot that holds something to run or to sort in again. Setting a timer keeps it
+    /// exact, cancelling one leaves it too low, which costs one look in vain.
     first: u64,
 }
 
@@ -102,8 +102,8 @@ impl TimerWheel {
         None
     }
 
-    /// The value of a timer of the slot whose turn comes next. Of timers that are all set for the same time, at most a
-    /// minute, it is the one that was set first.
+    /// The value of a timer of the slot whose turn comes next. Of timers that are all set for the same time, at most
+    /// a minute, it is the one that was set first.
     pub fn next(&self) -> Option<u32> {
         let places = (0..LEVELS).filter_map(|level| self.next_place(level));
         let place = places.min_by_key(|&place| self.start(place))?;
@@ -125,8 +125,8 @@ impl TimerWheel {
         self.next_slot(level, at).map(|ahead| level * SLOTS + (at + ahead as usize) % SLOTS)
     }
 
-    /// When [`pop`](Self::pop) should be called next; a lower bound: further ahead than 0.27 s timers are only roughly
-    /// sorted, and one that was cancelled may still count.
+    /// When [`pop`](Self::pop) should be called next; a lower bound: further ahead than 0.27 s timers are only
+    /// roughly sorted, and one that was cancelled may still count.
     pub fn deadline(&self) -> Option<Instant> {
         if self.timers.is_empty() {
             return None;

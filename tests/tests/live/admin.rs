@@ -97,7 +97,8 @@ fn pages_are_refused_on_a_listener_of_both_families() {
     assert_eq!(ask(&format!("Host: {address}\r\nOrigin: http://evil.example\r\n")), 403);
 }
 
-/// A hundred connections that ask for nothing, more than there are descriptors: the operator is answered all the same.
+/// A hundred connections that ask for nothing, more than there are descriptors: the operator is answered all the
+/// same.
 #[test]
 fn idle_connections_do_not_keep_the_operator_out() {
     let field = TestSite::new("admin-idle");

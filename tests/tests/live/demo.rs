@@ -32,8 +32,8 @@ fn the_quick_demo_plays_to_its_end() {
     }
 }
 
-/// `sarabande demo proxy --quick` plays to its end and exits with success; the state of calls moves from the first proxy to the
-/// second when load rises, and back.
+/// `sarabande demo proxy --quick` plays to its end and exits with success; the state of calls moves from the first
+/// proxy to the second when load rises, and back.
 #[test]
 fn state_moves_between_the_proxies_of_the_demo() {
     let field = TestSite::new("demo-proxy");
@@ -56,8 +56,8 @@ fn state_moves_between_the_proxies_of_the_demo() {
     assert!(summary.contains("\n2 phones registered, "), "{summary}");
 }
 
-/// `sarabande demo elastic --quick` plays to its end and exits with success: no call is lost, servers come and go with the calls, and
-/// the one with a busy neighbour gets fewer of them as long as it has it.
+/// `sarabande demo elastic --quick` plays to its end and exits with success: no call is lost, servers come and go
+/// with the calls, and the one with a busy neighbour gets fewer of them as long as it has it.
 #[test]
 fn servers_of_the_demo_come_and_go_and_one_is_disturbed() {
     let field = TestSite::new("demo-elastic");

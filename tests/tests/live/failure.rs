@@ -115,8 +115,8 @@ fn a_server_that_is_busy_is_left_alone() {
     finish_clean(others, load.calls - 1);
 }
 
-/// One server, which answers every call with 503 and wants to be left alone for a minute. Calls one after the other, ten
-/// a second, with these lines for the pool; how many of them the server has got.
+/// One server, which answers every call with 503 and wants to be left alone for a minute. Calls one after the other,
+/// ten a second, with these lines for the pool; how many of them the server has got.
 fn calls_at_a_busy_server(name: &str, pool: &[&str], calls: u64) -> u64 {
     let field = TestSite::new(name);
     let busy = SippServer::start(&field, "uas_busy", field.sip(11), 500);

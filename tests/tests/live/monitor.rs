@@ -22,7 +22,8 @@ fn check(measured: &Measured, invites: u64) {
     }
 }
 
-/// Calls with re-INVITEs through Kamailio over UDP: live, from the file that is written meanwhile, and to other answers.
+/// Calls with re-INVITEs through Kamailio over UDP: live, from the file that is written meanwhile, and to other
+/// answers.
 #[test]
 fn a_proxy_is_measured_over_udp() {
     let field = TestSite::new("monitor-udp");

@@ -4,7 +4,8 @@ use sarabande_tests::{
     Agent, AgentRequest, AnsweringAgent, RunningBalancer, TestSettings, TestSite, status, until,
 };
 
-/// One of four answers every call with 500 at once, so that it never has anything to do. Its first calls fail, no more.
+/// One of four answers every call with 500 at once, so that it never has anything to do. Its first calls fail, no
+/// more.
 #[test]
 fn a_member_that_fails_at_once_does_not_get_the_calls() {
     let field = TestSite::new("outlier");

@@ -14,8 +14,8 @@ fn source(probe: &[u8]) -> SocketAddr {
     via.split([' ', ';']).nth(1).and_then(|sent_by| sent_by.parse().ok()).expect("an address in Via")
 }
 
-/// Refusals in the names of other members: what their Call-IDs are if they differ from that of `probe` in the numbers of
-/// member and probe only.
+/// Refusals in the names of other members: what their Call-IDs are if they differ from that of `probe` in the numbers
+/// of member and probe only.
 fn forged(probe: &[u8], answer: SocketAddr) -> Vec<Vec<u8>> {
     let call_id = header(probe, "Call-ID").remove(0);
     let parts: Vec<&str> = call_id.split('-').collect();
@@ -79,8 +79,8 @@ fn nobody_answers_for_a_member() {
     });
 }
 
-/// All were dead, and one is back: the others are asked at once. With their next probes an hour away, it would have all
-/// calls for as long.
+/// All were dead, and one is back: the others are asked at once. With their next probes an hour away, it would have
+/// all calls for as long.
 #[test]
 fn when_the_first_of_all_is_back_the_others_are_asked() {
     let field = TestSite::new("probe-revival");

@@ -22,7 +22,8 @@ fn through_a_chain(name: &str, load: CallLoad) -> [RunningProxy; 2] {
     between(name, &format!("uas_{name}"), load)
 }
 
-/// `uac_NAME` calls `scenario` through the chain: every call succeeds at both ends, and nothing is left to be answered.
+/// `uac_NAME` calls `scenario` through the chain: every call succeeds at both ends, and nothing is left to be
+/// answered.
 fn between(name: &str, scenario: &str, load: CallLoad) -> [RunningProxy; 2] {
     let field = TestSite::new(&format!("proxy-{name}"));
     let server = SippServer::start(&field, scenario, field.sip(11), 500);
@@ -94,8 +95,8 @@ fn five_percent_loss_each_way_loses_no_call() {
     assert!(links.iter().all(|link| link.lost() > 0), "a link has lost nothing: {links:?}");
 }
 
-/// Nobody listens at the first next hop: ICMP says so, the other one gets the call at once, and those after it do not even
-/// try. Then `status` tells, and `explain` says who is asked.
+/// Nobody listens at the first next hop: ICMP says so, the other one gets the call at once, and those after it do not
+/// even try. Then `status` tells, and `explain` says who is asked.
 #[test]
 fn a_dead_next_hop_is_passed_by() {
     let field = TestSite::new("proxy-dead");
@@ -122,7 +123,8 @@ fn a_dead_next_hop_is_passed_by() {
 }
 
 /// The kernel tells one thread of the closed port, whichever has the INVITE. All calls go on to the other next hop at
-/// once, long before an INVITE that nobody answers is given up (64*T1 = 32 s), and no thread tries the dead hop again.
+/// once, long before an INVITE that nobody answers is given up (64*T1 = 32 s), and no thread tries the dead hop
+/// again.
 #[test]
 fn a_closed_port_is_known_to_all_threads() {
     const CALLS: usize = 40;

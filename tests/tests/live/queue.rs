@@ -18,8 +18,8 @@ fn calls(balancer: &RunningBalancer, outcome: &str) -> u64 {
     balancer.metric(&format!("sarabande_queue_calls_total{{pool=\"servers\",outcome=\"{outcome}\"}}")) as u64
 }
 
-/// Bursts of callers are evened out: each call waits for its turn, repetitions go no further, nobody is refused and each call is
-/// at one server.
+/// Bursts of callers are evened out: each call waits for its turn, repetitions go no further, nobody is refused and
+/// each call is at one server.
 #[test]
 fn a_burst_waits_for_its_turn() {
     let field = TestSite::new("queue-burst");
@@ -75,8 +75,8 @@ fn a_dead_server_pulls_nothing() {
     finish_clean(servers, load.calls);
 }
 
-/// A server that stands still, and that nobody asks whether it does, has one call a second: each of them moves to another server
-/// before its caller would send it again.
+/// A server that stands still, and that nobody asks whether it does, has one call a second: each of them moves to
+/// another server before its caller would send it again.
 #[test]
 fn a_server_that_stands_still_costs_no_call() {
     let field = TestSite::new("queue-still");

@@ -1,4 +1,5 @@
-//! Calls whose dialogs are kept, and what is written of them: a record each, which no end of the process or of the database loses.
+//! Calls whose dialogs are kept, and what is written of them: a record each, which no end of the process or of the
+//! database loses.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -66,7 +67,8 @@ fn kill_loses_no_acknowledged_record() {
     let server = SippServer::plain(&field, 11);
     let (mut proxy, file) = proxy(&field, &server, "");
     let load = CallLoad { calls: 400, rate: 80, hold_ms: 700 };
-    // A call whose INVITE is under way when the proxy is killed is told 100 and nothing more: it fails, as no other one does.
+    // A call whose INVITE is under way when the proxy is killed is told 100 and nothing more: it fails, as no other
+    // one does.
     let patience = ["-recv_timeout", "10000"];
     let ends = (field.sip(2), proxy.address());
     let caller = SippCaller::start(&field, "uac_call", ends, load, &patience);

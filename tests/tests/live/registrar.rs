@@ -39,7 +39,8 @@ fn at_address(field: &TestSite) -> RunningProxy {
     RunningProxy::of(field, 1, 2, &tables)
 }
 
-/// What SIPp calls as, where it is reached, and what its credentials are for, which it would not take from the Request-URI.
+/// What SIPp calls as, where it is reached, and what its credentials are for, which it would not take from the
+/// Request-URI.
 fn phone<'a>(user: &'a str, contact: &'a str, uri: &'a str) -> Vec<&'a str> {
     let keys = [("user", user), ("callee", "bob"), ("contact", contact)];
     let keys = keys.iter().flat_map(|(name, value)| ["-key", *name, *value]);
@@ -175,8 +176,8 @@ fn sipsak_registers() {
     assert_ne!(log_ins["refused_total"], json!(0), "{shown}");
 }
 
-/// A stock telephone, as Debian has it: where the challenge names SHA-256 it gives up. It asks nobody for its domain, which is an
-/// address here.
+/// A stock telephone, as Debian has it: where the challenge names SHA-256 it gives up. It asks nobody for its domain,
+/// which is an address here.
 #[test]
 fn baresip_registers() {
     let field = TestSite::new("registrar-baresip");

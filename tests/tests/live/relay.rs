@@ -55,8 +55,8 @@ fn attacks(ok: &[u8], victim: SocketAddr) -> Vec<AgentRequest> {
     all
 }
 
-/// The caller, and a stranger who has read all that it got, send what its token is not for. A third party gets none of
-/// it, whatever becomes of it; and then the call ends in order.
+/// The caller, and a stranger who has read all that it got, send what its token is not for. A third party gets none
+/// of it, whatever becomes of it; and then the call ends in order.
 #[test]
 fn the_token_of_a_call_reaches_no_third_party() {
     let field = TestSite::new("relay");

@@ -48,8 +48,8 @@ fn assigned(members: &[ShownMember], address: SocketAddr) -> u64 {
     members.iter().find(|member| member.address == address).map_or(0, |member| member.assigned)
 }
 
-/// By the beginning of a number, by who sends it and by a header field calls go to one pool, all others to the other one.
-/// Each has a policy of its own: calls by turns, and by live calls where one member is three times as strong.
+/// By the beginning of a number, by who sends it and by a header field calls go to one pool, all others to the other
+/// one. Each has a policy of its own: calls by turns, and by live calls where one member is three times as strong.
 #[test]
 fn routes_lead_to_pools_with_policies_of_their_own() {
     let field = TestSite::new("routes");
@@ -123,8 +123,8 @@ fn another_pool_takes_the_calls_of_one_that_is_full_or_dead() {
     assert_eq!(spare.finish_clean().calls(), long.calls - taken + QUICK.calls);
 }
 
-/// A media server calls numbers by a carrier, and everybody else where the Request-URI says. Nobody but a member has a call
-/// sent to where he likes.
+/// A media server calls numbers by a carrier, and everybody else where the Request-URI says. Nobody but a member has
+/// a call sent to where he likes.
 #[test]
 fn members_call_out_by_a_route_and_by_request_uri() {
     let field = TestSite::new("calling_out");
@@ -281,8 +281,8 @@ fn reload_of_routes_under_load_loses_no_call() {
     finish_clean(all, calls);
 }
 
-/// A pool with transactions: whoever refuses or hangs is passed by, in the pool first and then in the next one, and no caller
-/// hears of it. Requests within dialogs go to the member or, in the other pool, by their Route.
+/// A pool with transactions: whoever refuses or hangs is passed by, in the pool first and then in the next one, and
+/// no caller hears of it. Requests within dialogs go to the member or, in the other pool, by their Route.
 #[test]
 fn a_call_that_a_member_fails_is_tried_elsewhere() {
     let field = TestSite::new("tried_elsewhere");
@@ -314,8 +314,8 @@ fn a_call_that_a_member_fails_is_tried_elsewhere() {
     drop(busy);
 }
 
-/// All members of a pool refuse, and nothing but that leads to the next pool. It gets what the budget allows, and no more:
-/// retries do not spread an overload.
+/// All members of a pool refuse, and nothing but that leads to the next pool. It gets what the budget allows, and no
+/// more: retries do not spread an overload.
 #[test]
 fn retries_of_a_refusing_pool_keep_to_their_budget() {
     const LEAST: u64 = 5;

@@ -31,8 +31,8 @@ fn is_free(field: &TestSite, host: u8) -> bool {
     UdpSocket::bind(field.sip(host)).is_ok()
 }
 
-/// One server runs, more come with the calls, and go again when these are over; no call is lost, be it at a server that starts,
-/// drains or stops. In the end the children end with their parent.
+/// One server runs, more come with the calls, and go again when these are over; no call is lost, be it at a server
+/// that starts, drains or stops. In the end the children end with their parent.
 #[test]
 fn servers_come_with_the_calls_and_go_with_them() {
     let field = TestSite::new("scale");
@@ -71,7 +71,8 @@ fn servers_come_with_the_calls_and_go_with_them() {
     until("the last server ends with its parent", || is_free(&field, HOSTS[0]).then_some(()));
 }
 
-/// Programs start and stop servers that outlive the balancer: after `kill -9` it finds them again, and starts none twice.
+/// Programs start and stop servers that outlive the balancer: after `kill -9` it finds them again, and starts none
+/// twice.
 #[test]
 fn after_a_crash_servers_are_found_again() {
     let field = TestSite::new("scale-crash");

@@ -1,7 +1,7 @@
 //! The simulator's word held against the program: the same calls live, on bytes in virtual time, and in the model.
 //!
-//! Servers are slow, so that a call waits for as long as T1 where they are nearly busy: what a machine with other work adds to
-//! a live call is little beside that, and every run has to agree.
+//! Servers are slow, so that a call waits for as long as T1 where they are nearly busy: what a machine with other
+//! work adds to a live call is little beside that, and every run has to agree.
 
 use sarabande_tests::{RunningBalancer, RunningTool, TestSettings, TestSite, Tool};
 use serde_json::Value;

@@ -20,8 +20,8 @@ fn settings(field: &TestSite, threads: usize) -> TestSettings {
     TestSettings { threads, ..TestSettings::new(field, &SERVERS) }
 }
 
-/// Servers that still answer a BYE which comes for the fourth time: where the machine stands still for a moment, answers
-/// are lost, too.
+/// Servers that still answer a BYE which comes for the fourth time: where the machine stands still for a moment,
+/// answers are lost, too.
 fn patient_servers(field: &TestSite) -> Vec<SippServer> {
     SERVERS.iter().map(|host| SippServer::start(field, "uas_call", field.sip(*host), 5000)).collect()
 }
@@ -297,8 +297,8 @@ fn a_stop_ends_both() {
     finish_clean(servers, ESTABLISHED.calls);
 }
 
-/// `systemctl restart` ends the main process before it starts the next one: whoever calls meanwhile, or is in a call, does not
-/// notice. `sarabande restart` does the same without systemd. A stop is a stop.
+/// `systemctl restart` ends the main process before it starts the next one: whoever calls meanwhile, or is in a call,
+/// does not notice. `sarabande restart` does the same without systemd. A stop is a stop.
 #[test]
 fn a_service_restarts_under_load() {
     let field = TestSite::new("takeover-service");

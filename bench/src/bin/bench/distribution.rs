@@ -1,7 +1,8 @@
-//! State distribution, live: how many calls a second pass proxies in series, each held to the same part of a processor.
+//! State distribution, live: how many calls a second pass proxies in series, each held to the same part of a
+//! processor.
 //!
-//! All with transactions; one of them with and the others without, which gives the prices, from which the linear program says what the
-//! series can carry; and shared out by themselves.
+//! All with transactions; one of them with and the others without, which gives the prices, from which the linear
+//! program says what the series can carry; and shared out by themselves.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -67,8 +68,8 @@ impl Way {
 /// Most calls that may fail at a rate that counts as carried.
 const FAILED_MAX: f64 = 0.01;
 
-/// Part of its goodput at which the prices of an arrangement are taken: with less to do, a call costs more, since fewer messages are
-/// read at once.
+/// Part of its goodput at which the prices of an arrangement are taken: with less to do, a call costs more, since
+/// fewer messages are read at once.
 const CLOSE: f64 = 0.95;
 
 /// Proxies in series, on addresses of their own: who sends from there is trusted.
@@ -107,7 +108,8 @@ impl Series {
         let scratch = Scratch::new("series")?;
         let program = arguments.sarabande.clone().map_or_else(|| beside("sarabande"), Ok)?;
         let (mut proxies, mut admin) = (Vec::new(), Vec::new());
-        // The kernel hands a quota out to processors in pieces; where a thread has moved away, what is left of one is lost.
+        // The kernel hands a quota out to processors in pieces; where a thread has moved away, what is left of one is
+        // lost.
         tie_to(0)?;
         for (index, &way) in ways.iter().enumerate() {
             let next = if index + 1 < ways.len() { address(index + 1, 5060) } else { driver.servers()[0] };
@@ -141,8 +143,8 @@ impl Series {
 }
 
 fn plan(rate: f64, seconds: u64) -> RunPlan {
-    // Whoever sends to a thread that sleeps on another processor pays for waking it, the more the less there is to do: utilisation
-    // would say nothing of how much more a proxy can carry.
+    // Whoever sends to a thread that sleeps on another processor pays for waking it, the more the less there is to
+    // do: utilisation would say nothing of how much more a proxy can carry.
     RunPlan { spin: true, ..RunPlan::at(rate, Duration::from_secs(seconds)) }
 }
 
@@ -190,8 +192,8 @@ fn measure(
     Ok(Measured { goodput, prices, shares })
 }
 
-/// What the linear program carries: each proxy has its prices from where it stands in the series. `with[i]` is the arrangement where
-/// proxy i alone keeps transactions.
+/// What the linear program carries: each proxy has its prices from where it stands in the series. `with[i]` is the
+/// arrangement where proxy i alone keeps transactions.
 fn planned(arguments: &Arguments, with: &[Measured]) -> Result<f64> {
     let rate = |price: Duration| arguments.quota / 100.0 / price.as_secs_f64();
     let node = |place: usize| {

@@ -1,4 +1,5 @@
-//! The Cloud paper's case, live: servers that contend for their processor, that are started and stopped, and that are watched.
+//! The Cloud paper's case, live: servers that contend for their processor, that are started and stopped, and that are
+//! watched.
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,8 +10,8 @@ use papers::report::{self, Figure, Plot, ReportTable};
 use sarabande_bench::elastic::{Bench, contention, overhead, scaling};
 use sarabande_bench::process::beside;
 
-/// Measures Kamailio behind a queue: beside a busy neighbour, started and stopped by the scaler, and beside its monitor. Needs root,
-/// for control groups and packets; nine minutes.
+/// Measures Kamailio behind a queue: beside a busy neighbour, started and stopped by the scaler, and beside its
+/// monitor. Needs root, for control groups and packets; nine minutes.
 #[derive(Args)]
 pub(crate) struct Arguments {
     /// The program under test; by default the one beside this benchmark.

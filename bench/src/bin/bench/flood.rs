@@ -1,7 +1,8 @@
 //! What a flood of unanswered INVITEs costs the running program, and what becomes of calls beside it.
 //!
-//! The program is a process of its own, so its memory is what the kernel says of it. One thread floods it with INVITEs that
-//! no server answers; lawful calls go on all the while. Then nobody floods any more, and what was not answered runs out.
+//! The program is a process of its own, so its memory is what the kernel says of it. One thread floods it with
+//! INVITEs that no server answers; lawful calls go on all the while. Then nobody floods any more, and what was not
+//! answered runs out.
 
 use std::io::Write;
 use std::net::SocketAddr;

@@ -1,5 +1,5 @@
-//! Latency that a balancer adds at half its saturation rate, or at a given one, with its histogram, and how much of it
-//! the machine's own pauses may account for.
+//! Latency that a balancer adds at half its saturation rate, or at a given one, with its histogram, and how much of
+//! it the machine's own pauses may account for.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

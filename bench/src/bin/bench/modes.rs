@@ -1,8 +1,9 @@
-//! What state costs (SERvartuka paper, section 2.1, figure 1): a call in each mode of a proxy, through Sarabande and Kamailio.
+//! What state costs (SERvartuka paper, section 2.1, figure 1): a call in each mode of a proxy, through Sarabande and
+//! Kamailio.
 //!
-//! Two measurements. User time: both programs take turns, at one offered rate, and the ratio is taken within each round.
-//! Instructions: each program runs under `callgrind`, for as long with few calls as with many; the difference is that of the calls
-//! between, by parts.
+//! Two measurements. User time: both programs take turns, at one offered rate, and the ratio is taken within each
+//! round. Instructions: each program runs under `callgrind`, for as long with few calls as with many; the difference
+//! is that of the calls between, by parts.
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -38,7 +39,8 @@ pub(crate) struct Arguments {
     /// Leaves instructions out.
     #[arg(long)]
     only_time: bool,
-    /// Writes instructions by part to this file, the data of figure servartuka-1. What was not measured now stays in it.
+    /// Writes instructions by part to this file, the data of figure servartuka-1. What was not measured now stays in
+    /// it.
     #[arg(long)]
     record: Option<PathBuf>,
     /// Keeps the profiles of `callgrind` in this directory.
@@ -55,7 +57,8 @@ pub(crate) struct Arguments {
     modes: String,
 }
 
-/// Seconds of calls under `callgrind`, and how long it takes until what is kept of them is gone (64*T1, and Kamailio's timers).
+/// Seconds of calls under `callgrind`, and how long it takes until what is kept of them is gone (64*T1, and
+/// Kamailio's timers).
 const COUNTED: Duration = Duration::from_secs(10);
 const LINGER: Duration = Duration::from_secs(14);
 
@@ -108,7 +111,8 @@ fn count(
     bail!("calls have failed under callgrind")
 }
 
-/// What a program has done in a run of so many calls a second, from start to end; and how many calls were completed and failed.
+/// What a program has done in a run of so many calls a second, from start to end; and how many calls were completed
+/// and failed.
 fn try_count(
     arguments: &Arguments,
     (mode, product): (Mode, Product),

@@ -1,5 +1,5 @@
-//! What the monitor's pure part does with the packets of calls: instructions a packet, packets a second on one core, and the
-//! memory that it takes.
+//! What the monitor's pure part does with the packets of calls: instructions a packet, packets a second on one core,
+//! and the memory that it takes.
 
 use anyhow::{Result, ensure};
 use base::Instant;
@@ -12,8 +12,8 @@ use sarabande_bench::process::resident;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::time::Duration;
 
-/// Calls through a proxy (INVITE, 100, 180, 200, ACK, BYE, 200; 13 packets with what goes on), whose packets go to the monitor.
-/// Prints instructions a packet for each way of pairing, and time and memory at a rate of calls.
+/// Calls through a proxy (INVITE, 100, 180, 200, ACK, BYE, 200; 13 packets with what goes on), whose packets go to
+/// the monitor. Prints instructions a packet for each way of pairing, and time and memory at a rate of calls.
 #[derive(Args)]
 pub(crate) struct Arguments {
     /// Calls a second, in the time of the packets.

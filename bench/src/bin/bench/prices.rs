@@ -1,8 +1,8 @@
 //! What the operations of the ledger cost on this machine: the price list of the simulator's scenarios.
 //!
-//! Calls pass the server's code without sockets, each kind of message timed by itself, and scans apart. Its time is the sum of its
-//! operations; the prices are those that fit all kinds best (least squares, none below zero). Operations that never come
-//! apart share their time, so that single prices mean little and sums a lot.
+//! Calls pass the server's code without sockets, each kind of message timed by itself, and scans apart. Its time is
+//! the sum of its operations; the prices are those that fit all kinds best (least squares, none below zero).
+//! Operations that never come apart share their time, so that single prices mean little and sums a lot.
 
 use anyhow::Result;
 use base::{Flow, Instant, Ledger, Operation, Outbox};
@@ -183,8 +183,8 @@ fn watch() -> f64 {
     median(&looks)
 }
 
-/// The prices, none below zero, that leave the least sum of squared errors an operation: each in turn is set to its best value
-/// beside the others, until they rest.
+/// The prices, none below zero, that leave the least sum of squared errors an operation: each in turn is set to its
+/// best value beside the others, until they rest.
 fn fit(kinds: &[Kind]) -> [f64; Operation::ALL.len()] {
     const SWEEPS: usize = 20_000;
     /// Where several lists fit as well, the one whose prices are alike.

@@ -6,8 +6,8 @@ use sarabande_bench::callgrind;
 use sarabande_bench::hot::Length;
 use sarabande_bench::hot::routes::{Case, Condition};
 
-/// Counts the instructions of a call (INVITE, 180, 200, ACK, BYE, 200) through a shard of the balancer with 1 and with many
-/// routes, of which each call is for another one; and with 1 and with 20 pools.
+/// Counts the instructions of a call (INVITE, 180, 200, ACK, BYE, 200) through a shard of the balancer with 1 and
+/// with many routes, of which each call is for another one; and with 1 and with 20 pools.
 #[derive(Args)]
 pub(crate) struct Arguments {
     /// Routes where there are many.

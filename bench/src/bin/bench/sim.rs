@@ -1,5 +1,5 @@
-//! The simulator and `SimPy` on the same models: events a second of an M/M/1 queue, messages a second of a SIP proxy. And
-//! messages a second of topology 3 of the Overload paper, for which nobody has written it in `SimPy`.
+//! The simulator and `SimPy` on the same models: events a second of an M/M/1 queue, messages a second of a SIP proxy.
+//! And messages a second of topology 3 of the Overload paper, for which nobody has written it in `SimPy`.
 //!
 //! `bench sim --python PYTHON` wants an interpreter that has the package of `bench/simpy/requirements.txt`. Rounds
 //! alternate; each takes processor time, not wall time. Of a queue, the two events of a job count (arrival, end of

@@ -99,8 +99,8 @@ pub(crate) struct Target {
     /// The server's configuration file, to find its admin interface.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// File with the token that the admin interface asks for; without it `SARABANDE_ADMIN_TOKEN` of the environment, or
-    /// the token of the server whose file `--config` names.
+    /// File with the token that the admin interface asks for; without it `SARABANDE_ADMIN_TOKEN` of the environment,
+    /// or the token of the server whose file `--config` names.
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
 }

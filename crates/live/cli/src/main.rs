@@ -10,8 +10,8 @@ mod command;
 mod notify;
 mod picture;
 
-/// With that of the C library the process stayed as large as a flood had made it: it returns only what lies above all that
-/// is in use.
+/// With that of the C library the process stayed as large as a flood had made it: it returns only what lies above all
+/// that is in use.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -31,10 +31,11 @@ struct Arguments {
 enum Command {
     /// Runs the server.
     ///
-    /// SIGTERM and SIGINT (Ctrl-C) stop it: new calls are refused, those in progress may end, for at most `[stop] wait`;
-    /// a second one stops it at once. SIGHUP has it read FILE again: calls go on, and a file with an error changes
-    /// nothing. Started while another process runs with FILE, it takes over from that one: no call is refused. SIGUSR2
-    /// has it start such a successor itself. It logs to standard error; `RUST_LOG` overrides `[log] level`.
+    /// SIGTERM and SIGINT (Ctrl-C) stop it: new calls are refused, those in progress may end, for at most
+    /// `[stop] wait`; a second one stops it at once. SIGHUP has it read FILE again: calls go on, and a file with an
+    /// error changes nothing. Started while another process runs with FILE, it takes over from that one: no call is
+    /// refused. SIGUSR2 has it start such a successor itself. It logs to standard error; `RUST_LOG` overrides
+    /// `[log] level`.
     Run(command::run::Arguments),
     /// Checks a configuration file, or prints the schema or the reference of all keys.
     Check(command::check::Arguments),
@@ -50,15 +51,15 @@ enum Command {
     Drain(command::drain::Arguments),
     /// Says that a member is back: it takes new calls again, whatever it answered before.
     ///
-    /// For one that counts as dead or rests; a drained one is taken back with `drain --undo`. Its next probes or calls may
-    /// show otherwise.
+    /// For one that counts as dead or rests; a drained one is taken back with `drain --undo`. Its next probes or
+    /// calls may show otherwise.
     Up(command::up::Arguments),
     /// Has a running server read its configuration again.
     Reload(command::reload::Arguments),
     /// Has a running server start another process that takes over: no call is refused, none is lost.
     ///
-    /// The new one is started by the path of the old one, where a newer version may be by now, and reads the file again. A
-    /// file with an error changes nothing.
+    /// The new one is started by the path of the old one, where a newer version may be by now, and reads the file
+    /// again. A file with an error changes nothing.
     Restart(command::restart::Arguments),
     /// Has a running server take no new calls, and end with its last one or after `[stop] wait`.
     Stop(command::stop::Arguments),
@@ -68,15 +69,15 @@ enum Command {
     Plan(command::plan::Arguments),
     /// Measures the latency of any SIP server on this host from outside: by its packets, a capture file, or HEP.
     ///
-    /// What goes out is paired with what came in; each window of time is a line with its statistics. The server is not asked and
-    /// not changed. Capturing needs the capability `CAP_NET_RAW`.
+    /// What goes out is paired with what came in; each window of time is a line with its statistics. The server is
+    /// not asked and not changed. Capturing needs the capability `CAP_NET_RAW`.
     Monitor(command::monitor::Arguments),
     /// Says to which member a request would go, and why.
     Explain(command::explain::Arguments),
     /// Prints what has a shell complete the arguments of this program.
     ///
-    /// For bash: `sarabande completions bash > /usr/share/bash-completion/completions/sarabande`; others have a folder of
-    /// their own for such files.
+    /// For bash: `sarabande completions bash > /usr/share/bash-completion/completions/sarabande`; others have a
+    /// folder of their own for such files.
     Completions(command::completions::Arguments),
     /// Writes the manual pages of this program and its commands.
     Man(command::man::Arguments),

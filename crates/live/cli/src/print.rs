@@ -1,5 +1,5 @@
-//! Output of the commands. A reader that goes away (`| head`) ends a command without a word, as it does other tools; a
-//! disk that is full is an error. `println!` would panic on both.
+//! Output of the commands. A reader that goes away (`| head`) ends a command without a word, as it does other tools;
+//! a disk that is full is an error. `println!` would panic on both.
 
 use anyhow::Result;
 use std::fmt::{self, Display};

@@ -34,7 +34,8 @@ impl Value {
         }
     }
 
-    /// The number and its unit, which is empty for a plain number: `"10ms"` is 10 and `ms`. None of what is no quantity.
+    /// The number and its unit, which is empty for a plain number: `"10ms"` is 10 and `ms`. None of what is no
+    /// quantity.
     pub fn quantity(&self) -> Option<(f64, &str)> {
         match &self.0 {
             toml::Value::Integer(number) => Some((*number as f64, "")),

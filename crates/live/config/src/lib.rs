@@ -2,14 +2,14 @@
 //!
 //! A file goes through three forms:
 //!
-//! 1. *raw*: the TOML text in structs, any value under any known key. They are declared in tables, which are the one place
-//!    of keys and defaults: [`schema`] and [`reference()`] are made from them.
+//! 1. *raw*: the TOML text in structs, any value under any known key. They are declared in tables, which are the one
+//!    place of keys and defaults: [`schema`] and [`reference()`] are made from them.
 //! 2. *checked*: every value by its kind, and what values must hold together. All problems are found, not only the
 //!    first, and each says where it is and how it is mended; see [`Errors`].
 //! 3. *typed*: [`Config`], in which nothing illegal can be said.
 //!
-//! Scenarios of the simulator and topologies to plan for are files of other kinds, read in the same way: [`scenario`],
-//! [`topology`].
+//! Scenarios of the simulator and topologies to plan for are files of other kinds, read in the same way:
+//! [`scenario`], [`topology`].
 //!
 //! ```
 //! let text = r#"
@@ -86,7 +86,8 @@ pub fn parse(text: &str, file: &str) -> Result<Config, Errors> {
     document::parse(text, file, None, |raw: &RawConfig, report| check::check(raw, directory, report))
 }
 
-/// The policy that a name stands for in a file, and the weights that go with it: `tlwl-2` is `tlwl` with an INVITE of 2.
+/// The policy that a name stands for in a file, and the weights that go with it: `tlwl-2` is `tlwl` with an INVITE
+/// of 2.
 pub fn policy(name: &str) -> Option<(PolicyKind, Weights)> {
     Choice::<PolicyName>::read(&name.into()).ok().map(PolicyName::meaning)
 }

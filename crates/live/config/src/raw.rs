@@ -1,7 +1,8 @@
 //! The file as it is written: the one table of keys.
 //!
-//! Reading, JSON schema, reference and defaults are all made from these declarations (see [`table`](crate::table)): field
-//! names are the keys, documentation comments are the reference. Text that a user should not read is a `//` comment.
+//! Reading, JSON schema, reference and defaults are all made from these declarations (see [`table`](crate::table)):
+//! field names are the keys, documentation comments are the reference. Text that a user should not read is a `//`
+//! comment.
 
 mod calls;
 mod queue;

@@ -1,7 +1,7 @@
 //! One value as the file has it, with its place, and what its [`Kind`] makes of it.
 //!
-//! A wrong value must not stop the reading at the first mistake, so a [`Setting`] takes any TOML value, and reports one
-//! that its kind refuses.
+//! A wrong value must not stop the reading at the first mistake, so a [`Setting`] takes any TOML value, and reports
+//! one that its kind refuses.
 
 use std::ops::Range;
 

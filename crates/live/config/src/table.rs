@@ -1,4 +1,5 @@
-//! The tables of a file as data: [`table!`] declares each key once, and reading, schema, reference and defaults follow.
+//! The tables of a file as data: [`table!`] declares each key once, and reading, schema, reference and defaults
+//! follow.
 //!
 //! ```text
 //! table! {
@@ -16,8 +17,9 @@
 //! }
 //! ```
 //!
-//! A declaration becomes a struct with these fields, its `Default`, and its [`Table`]. A Rust keyword is a key as `r#move`.
-//! The code that is generated for a key is one call; all that works with keys is written once, in functions of this file.
+//! A declaration becomes a struct with these fields, its `Default`, and its [`Table`]. A Rust keyword is a key as
+//! `r#move`. The code that is generated for a key is one call; all that works with keys is written once, in functions
+//! of this file.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -58,8 +58,8 @@ pub const SIP_PORT: u16 = 5060;
 pub struct Config {
     /// Sockets and the names of this balancer.
     pub listen: Listen,
-    /// All pools, by the index that routes name them by: those of the file in its order, then that of `[proxy]`, then those
-    /// of the next hops of routes.
+    /// All pools, by the index that routes name them by: those of the file in its order, then that of `[proxy]`, then
+    /// those of the next hops of routes.
     pub pools: Vec<PoolConfig>,
     /// `[proxy]`, where it has next hops.
     pub proxy: Option<ProxyConfig>,
@@ -176,7 +176,8 @@ pub struct ProxyConfig {
 pub struct RegistrarConfig {
     /// Domains, what is granted to clients, and how users prove who they are.
     pub home: HomeSettings,
-    /// Algorithms that the file names, to be offered; `None`: the one that most clients know and the users have hashes of.
+    /// Algorithms that the file names, to be offered; `None`: the one that most clients know and the users have
+    /// hashes of.
     pub algorithms: Option<Offer>,
     /// Who knows their secrets; `None`: nobody is asked for a password.
     pub users: Option<UsersPlace>,

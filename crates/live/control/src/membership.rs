@@ -1,8 +1,9 @@
 //! Who is a member, whether it is alive, and when the slot of one that left goes to another.
 //!
-//! Sessions carry slots, tokens and source addresses lead to them, so a slot changes hands in steps: its node has left and
-//! been silent for as long as a token of an old call might still name it; no shard has a session or lease there; tokens and
-//! its address lead there no more; and then, once again, no shard has anything there. From then on nothing can.
+//! Sessions carry slots, tokens and source addresses lead to them, so a slot changes hands in steps: its node has
+//! left and been silent for as long as a token of an old call might still name it; no shard has a session or lease
+//! there; tokens and its address lead there no more; and then, once again, no shard has anything there. From then on
+//! nothing can.
 
 use crate::probe::{Probe, ProbeOutcome, ProbeResult, ProbeSchedule, ProbeSettings};
 use balance::{
@@ -13,7 +14,8 @@ use base::Instant;
 use core::time::Duration;
 use node::Pause;
 
-/// A member, and how it is reached; what that is is the user's: a flow live, a host's number in the simulator's model.
+/// A member, and how it is reached; what that is is the user's: a flow live, a host's number in the simulator's
+/// model.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ReachableMember<A> {
     /// As the configuration names it.
@@ -157,10 +159,12 @@ pub enum MembershipEvent {
 /// - Setting up: [`new`](Self::new), [`keep_pools`](Self::keep_pools),
 ///   [`set_settings`](Self::set_settings), [`set_members`](Self::set_members).
 /// - What is heard: [`sign`](Self::sign), [`suspect`](Self::suspect), [`none_took`](Self::none_took),
-///   [`drain`](Self::drain), [`raise`](Self::raise), [`answered`](Self::answered), [`unreachable`](Self::unreachable).
+///   [`drain`](Self::drain), [`raise`](Self::raise), [`answered`](Self::answered),
+///   [`unreachable`](Self::unreachable).
 /// - Time: [`tick`](Self::tick), [`deadline`](Self::deadline), [`forget_silent`](Self::forget_silent).
 /// - Tenure: [`is_any_leaving`](Self::is_any_leaving), [`slots_in_use`](Self::slots_in_use).
-/// - Reading: [`nodes`](Self::nodes), [`records`](Self::records), [`version`](Self::version), [`drain_events`](Self::drain_events).
+/// - Reading: [`nodes`](Self::nodes), [`records`](Self::records), [`version`](Self::version),
+///   [`drain_events`](Self::drain_events).
 #[derive(Debug)]
 pub struct Membership<A> {
     cluster: Cluster,
@@ -389,8 +393,8 @@ impl<A: Copy + Eq> Membership<A> {
         }
     }
 
-    /// The network reported (ICMP) that something sent from where probes leave did not arrive. If it is the probe that
-    /// `is_it` recognises, its node is dead; if not, this is a reason to ask whoever `is_there` again, no more.
+    /// The network reported (ICMP) that something sent from where probes leave did not arrive. If it is the probe
+    /// that `is_it` recognises, its node is dead; if not, this is a reason to ask whoever `is_there` again, no more.
     pub fn unreachable(
         &mut self,
         now: Instant,
@@ -443,8 +447,8 @@ impl<A: Copy + Eq> Membership<A> {
         }
     }
 
-    /// Whether a slot waits to be given away, and it is time to ask the shards which are in use. A member is to have left
-    /// `quiet` ago.
+    /// Whether a slot waits to be given away, and it is time to ask the shards which are in use. A member is to have
+    /// left `quiet` ago.
     pub fn is_any_leaving(&self, now: Instant, quiet: Duration) -> bool {
         self.records.iter().any(|record| is_leaving(record.tenure, now, quiet))
     }
@@ -459,8 +463,8 @@ impl<A: Copy + Eq> Membership<A> {
         self.nodes().iter().any(|node| node.health == balance::Health::Silent)
     }
 
-    /// The shards have said which slots are in use: those that nobody uses move one step on. What was hidden when they were
-    /// asked had been hidden to them before.
+    /// The shards have said which slots are in use: those that nobody uses move one step on. What was hidden when
+    /// they were asked had been hidden to them before.
     pub fn slots_in_use(&mut self, now: Instant, quiet: Duration, used: &[bool]) {
         for (slot, (record, used)) in (0..).map(Slot).zip(self.records.iter_mut().zip(used)) {
             if *used || !is_leaving(record.tenure, now, quiet) {

@@ -1,5 +1,6 @@
-//! The numbers of pools: each is one pool's for as long as the process lives. A configuration counts its pools by their places,
-//! which change with every pool that comes or goes, while what waits or rings goes on to name its pool by the number.
+//! The numbers of pools: each is one pool's for as long as the process lives. A configuration counts its pools by
+//! their places, which change with every pool that comes or goes, while what waits or rings goes on to name its pool
+//! by the number.
 
 use crate::{Address, ControlSettings, MemberSettings};
 use balance::PoolId;
@@ -22,9 +23,9 @@ pub(crate) struct PoolNumbers {
 }
 
 impl PoolNumbers {
-    /// Takes over settings in which pools are counted by their places, and gives each pool its number there. One is the same as
-    /// before if it has the same name and any of its members: the name of a route's next hops may only say which place the route has
-    /// in the file.
+    /// Takes over settings in which pools are counted by their places, and gives each pool its number there. One is
+    /// the same as before if it has the same name and any of its members: the name of a route's next hops may only
+    /// say which place the route has in the file.
     pub(crate) fn give(&mut self, settings: &mut ControlSettings) {
         let before = core::mem::take(&mut self.live);
         for (place, pool) in (0..).map(PoolId).zip(&settings.pools) {

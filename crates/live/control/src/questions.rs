@@ -1,5 +1,5 @@
-//! Which questions to the DNS are under way, and for whom: names of members, and names in the URIs of requests that leave
-//! the site.
+//! Which questions to the DNS are under way, and for whom: names of members, and names in the URIs of requests that
+//! leave the site.
 
 use crate::names::{AskedName, FoundAddresses, Question};
 use core::time::Duration;
@@ -71,8 +71,8 @@ impl Questions {
         Some((self.begin(Asked::NextHop(name)), question))
     }
 
-    /// Another resolver is asked from now on: what shards wait for is asked anew, and answers to what was asked before do not
-    /// count.
+    /// Another resolver is asked from now on: what shards wait for is asked anew, and answers to what was asked
+    /// before do not count.
     pub(crate) fn start_over(&mut self) -> Vec<(QuestionId, Question)> {
         let before = core::mem::take(&mut self.under_way).into_values();
         let names: Vec<_> = before
@@ -95,8 +95,8 @@ impl Questions {
     }
 }
 
-/// What the shards are to know of the answer about a next hop, which is good for `refresh`; and what went wrong, if there is no
-/// address.
+/// What the shards are to know of the answer about a next hop, which is good for `refresh`; and what went wrong, if
+/// there is no address.
 pub(crate) fn next_hop_answer(
     answer: Result<FoundAddresses, String>,
     refresh: Duration,

@@ -1,4 +1,5 @@
-//! Whatever a hostile member makes of the probes that it sees, sent from wherever it likes, it decides about itself alone.
+//! Whatever a hostile member makes of the probes that it sees, sent from wherever it likes, it decides about itself
+//! alone.
 #![allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 
 mod common;

@@ -46,11 +46,11 @@ impl Servers {
         &self.addresses
     }
 
-    /// On which sides a message passes: both, where the server sends to itself, and then out comes first; none, where it is
-    /// between others.
+    /// On which sides a message passes: both, where the server sends to itself, and then out comes first; none, where
+    /// it is between others.
     ///
-    /// Datagrams leave from the address at which the server listens. Connections that it opens leave from any port of its
-    /// host, so there the host counts, unless the other end is at one of the addresses.
+    /// Datagrams leave from the address at which the server listens. Connections that it opens leave from any port of
+    /// its host, so there the host counts, unless the other end is at one of the addresses.
     pub(crate) fn sides(&self, captured: &Captured<'_>) -> impl Iterator<Item = Side> + use<> {
         let Captured { from, to, transport, .. } = *captured;
         let (listens_from, listens_to) = (self.listens(from), self.listens(to));

@@ -1,5 +1,5 @@
-//! What must hold for any packets in any order, as a function that fuzzers and property tests call: it panics when it does
-//! not.
+//! What must hold for any packets in any order, as a function that fuzzers and property tests call: it panics when it
+//! does not.
 
 use crate::{Captured, Link, Monitor, Pairing, Report, Servers, Settings, file, hep};
 use base::{Instant, Transport};
@@ -11,8 +11,8 @@ const LINKS: [Link; 5] = [Link::Ip, Link::Ethernet, Link::Cooked, Link::Cooked2,
 /// Requests that are remembered: few, so that the table is full soon.
 const TABLE: usize = 8;
 
-/// Reads `data` as the operations of a capture: each is a kind, how long after the one before, a length, and as many bytes
-/// as that says.
+/// Reads `data` as the operations of a capture: each is a kind, how long after the one before, a length, and as many
+/// bytes as that says.
 ///
 /// # Panics
 /// When an invariant of the crate does not hold.

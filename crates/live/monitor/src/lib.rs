@@ -1,6 +1,6 @@
 //! The latency of any SIP server from outside (Kim and Schulzrinne, "Cloud Support for Latency-Sensitive Telephony
-//! Applications", sections IV-A and V-A): its messages are captured on both sides, what goes out is paired with what came
-//! in, and each window of time gets its statistics.
+//! Applications", sections IV-A and V-A): its messages are captured on both sides, what goes out is paired with what
+//! came in, and each window of time gets its statistics.
 //!
 //! Pure: no sockets, no clock, no files but what is handed in. Time is an argument, since 1970 by whichever clock the
 //! messages were stamped with.

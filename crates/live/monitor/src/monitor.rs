@@ -22,7 +22,8 @@ const GRACE: Duration = Duration::from_millis(20);
 /// A window that is ended so long after its end is late.
 const LATE: Duration = Duration::from_millis(100);
 
-/// A window that has so much unread behind its end is ended all the same where packets do not end it: a flood leaves some for ever.
+/// A window that has so much unread behind its end is ended all the same where packets do not end it: a flood leaves
+/// some for ever.
 const BEHIND: Duration = Duration::from_secs(1);
 
 /// How far the clock of a sender of HEP may be off.
@@ -67,8 +68,8 @@ pub struct Report {
     pub totals: Counts,
     /// Requests that wait at its end.
     pub waiting: usize,
-    /// Whether this process was late: the window was ended long after its end, or while not all was read that had come, or its clock was
-    /// set back. So it may have what belongs to others, or lack some.
+    /// Whether this process was late: the window was ended long after its end, or while not all was read that had
+    /// come, or its clock was set back. So it may have what belongs to others, or lack some.
     pub is_late: bool,
 }
 
@@ -77,8 +78,8 @@ pub struct Report {
 /// - Input, in about the order of time: [`packet`](Self::packet), [`hep`](Self::hep) or [`message`](Self::message);
 ///   [`dropped`](Self::dropped) for what the kernel lost.
 /// - Output: [`advance`](Self::advance) before each input with its time; at the end [`finish`](Self::finish).
-/// - Of what passes now: [`set_clock`](Self::set_clock) before what has come is read, [`tick`](Self::tick) after it, at
-///   [`wake_at`](Self::wake_at) at the latest.
+/// - Of what passes now: [`set_clock`](Self::set_clock) before what has come is read, [`tick`](Self::tick) after it,
+///   at [`wake_at`](Self::wake_at) at the latest.
 #[derive(Debug)]
 pub struct Monitor {
     decoder: Decoder,
@@ -139,8 +140,8 @@ impl Monitor {
         measuring.totals = totals;
     }
 
-    /// Takes a HEP packet, whose message has the time that its sender gave it. If that is far from `now`, the clocks differ, and
-    /// nothing could be paired or would ever be forgotten.
+    /// Takes a HEP packet, whose message has the time that its sender gave it. If that is far from `now`, the clocks
+    /// differ, and nothing could be paired or would ever be forgotten.
     ///
     /// # Errors
     /// It is none with SIP in it.
@@ -184,9 +185,9 @@ impl Monitor {
         self.clock = Some(now);
     }
 
-    /// What had come when the clock was set was read, all of it or not. Ends the windows that are over by then. While something is
-    /// unread, packets end their windows by their own times: the clock is ahead of them. Where they do not, the window is late, and
-    /// so is the next one, if this one has to end.
+    /// What had come when the clock was set was read, all of it or not. Ends the windows that are over by then. While
+    /// something is unread, packets end their windows by their own times: the clock is ahead of them. Where they do
+    /// not, the window is late, and so is the next one, if this one has to end.
     pub fn tick(&mut self, is_all_read: bool, report: impl FnMut(&Report)) {
         let (Some(now), Some(end)) = (self.clock, self.end) else { return };
         if !is_all_read && !self.is_by_clock {
@@ -201,8 +202,9 @@ impl Monitor {
         }
     }
 
-    /// Ends the windows that are over by `now`, and reports each. Windows begin at multiples of their length. Time that goes
-    /// backwards ends none; a clock that was set back begins anew. A packet alone that is older than the clock is none.
+    /// Ends the windows that are over by `now`, and reports each. Windows begin at multiples of their length. Time
+    /// that goes backwards ends none; a clock that was set back begins anew. A packet alone that is older than the
+    /// clock is none.
     pub fn advance(&mut self, now: Instant, mut report: impl FnMut(&Report)) {
         let Some(mut end) = self.end else {
             let start = self.start(now);

@@ -1,4 +1,5 @@
-//! A request as it arrived: its form is checked, and what the rest of its way asks about is read once (RFC 3261 §16.3).
+//! A request as it arrived: its form is checked, and what the rest of its way asks about is read once (RFC 3261
+//! §16.3).
 
 use crate::edge::Edge;
 use crate::pools::Pools;

@@ -141,8 +141,9 @@ impl Step<'_> {
         Ok(Destination { request, rule, routing, refreshed, to })
     }
 
-    /// Whether anything proves that a request is part of a dialog. Anybody can make up a To tag, so one alone proves nothing:
-    /// such a request counts as new where `orphans` says so, with all that holds for new ones, or goes nowhere.
+    /// Whether anything proves that a request is part of a dialog. Anybody can make up a To tag, so one alone proves
+    /// nothing: such a request counts as new where `orphans` says so, with all that holds for new ones, or goes
+    /// nowhere.
     fn standing(&self, arrival: &Arrival<'_>, request: &mut Request<'_>) -> Standing {
         if !request.in_dialog {
             return Standing::New;
@@ -152,8 +153,8 @@ impl Step<'_> {
         if arrival.member.is_some() || (!is_of_unknown && is_led) {
             return Standing::Dialog;
         }
-        // With a token of a node that is no more, a call in the table is another branch, with a node that does not know this
-        // dialog.
+        // With a token of a node that is no more, a call in the table is another branch, with a node that does not
+        // know this dialog.
         if let Some(session) = self.balancer.session_of(request).filter(|_| !is_of_unknown) {
             return Standing::Session(session.slot);
         }
@@ -218,7 +219,8 @@ impl Step<'_> {
         names.next_hop(*now, arrival.route.target(arrival.message), arrival.call, preferred, self.out)
     }
 
-    /// Where the sender is reached from now on. And what a member sends that was taken out has to be part of something.
+    /// Where the sender is reached from now on. And what a member sends that was taken out has to be part of
+    /// something.
     fn refreshed(
         &mut self,
         arrival: &Arrival<'_>,
@@ -234,22 +236,22 @@ impl Step<'_> {
     }
 }
 
-/// Whether a request goes to a next hop, or on with a transaction. Within a dialog with a member it does neither; nor does a
-/// CANCEL or ACK of what has none, or none any more, where the balancer or a search finds the member.
+/// Whether a request goes to a next hop, or on with a transaction. Within a dialog with a member it does neither; nor
+/// does a CANCEL or ACK of what has none, or none any more, where the balancer or a search finds the member.
 fn goes_onward(service: Service, request: &Request<'_>) -> bool {
     let is_for_pool = request.direction == Direction::ToPool && request.pinned.is_none();
     let begins = !matches!(request.method, Method::Ack | Method::Cancel);
     is_for_pool && (service.has_hops() || (service.has_transactions() && begins))
 }
 
-/// Whether a request is part of what began in another way, before a change of the configuration, and ends so: of a transaction
-/// that is noted in the session table alone, or of a call there though its pool remembers none any more.
+/// Whether a request is part of what began in another way, before a change of the configuration, and ends so: of a
+/// transaction that is noted in the session table alone, or of a call there though its pool remembers none any more.
 fn is_in_table(balancer: &Balancer, service: Service, request: &Request<'_>) -> bool {
     if service.counts_calls() { balancer.has_open(request) } else { is_remembered(balancer, request) }
 }
 
-/// Whether the balancer remembers the call of a request, or the transaction of one that begins a call. What spirals is of another
-/// transaction than the call that it has begun with.
+/// Whether the balancer remembers the call of a request, or the transaction of one that begins a call. What spirals
+/// is of another transaction than the call that it has begun with.
 pub(crate) fn is_remembered(balancer: &Balancer, request: &Request<'_>) -> bool {
     if balancer.is_idle() {
         false

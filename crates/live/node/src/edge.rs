@@ -1,5 +1,5 @@
-//! The edge of a shard, the same however it forwards: our addresses and secrets, what names and dialogs are known of, the
-//! reading of messages, and our own answers.
+//! The edge of a shard, the same however it forwards: our addresses and secrets, what names and dialogs are known of,
+//! the reading of messages, and our own answers.
 
 use crate::admission::Gate;
 use crate::counters::{Drop, ShardCounters};
@@ -120,8 +120,8 @@ impl Edge {
         scanned.ok()
     }
 
-    /// RFC 3261 §16.3 step 4: the hash of the routing decision, unless the request has come this way with the same one.
-    /// `older` as in [`Tokens::write_branch`].
+    /// RFC 3261 §16.3 step 4: the hash of the routing decision, unless the request has come this way with the same
+    /// one. `older` as in [`Tokens::write_branch`].
     pub(crate) fn routing(
         &self,
         message: &Message<'_>,

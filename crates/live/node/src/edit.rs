@@ -1,5 +1,5 @@
-//! What requests and responses are changed by, whichever way they go: the rewriting of rules, and what must not pass the border of the
-//! trust domain (RFC 3325).
+//! What requests and responses are changed by, whichever way they go: the rewriting of rules, and what must not pass
+//! the border of the trust domain (RFC 3325).
 
 use crate::edge::Edge;
 use crate::route_header::RouteHeader;
@@ -10,8 +10,8 @@ use wire::{Credentials, Message};
 /// Where the credentials for proxies stand.
 const CREDENTIALS: [&[u8]; 2] = [b"Authorization", b"Proxy-Authorization"];
 
-/// Whether a header field says who its sender is, which only elements of the trust domain may (RFC 3325 §9, and what was
-/// there before it).
+/// Whether a header field says who its sender is, which only elements of the trust domain may (RFC 3325 §9, and what
+/// was there before it).
 fn is_identity(name: &[u8]) -> bool {
     const NAMES: [&[u8]; 3] = [b"P-Asserted-Identity", b"P-Preferred-Identity", b"Remote-Party-ID"];
     NAMES.iter().any(|known| name.eq_ignore_ascii_case(known))
@@ -42,8 +42,9 @@ impl Edge {
         rule.actions.headers(message, &mut self.edits);
     }
 
-    /// Credentials that were for us end here (RFC 3261 §22.3), in requests within dialogs as well (§13.2.2.4): whoever is behind
-    /// us could guess the password from them. So does what a party says of its own identity (RFC 3325 §5).
+    /// Credentials that were for us end here (RFC 3261 §22.3), in requests within dialogs as well (§13.2.2.4):
+    /// whoever is behind us could guess the password from them. So does what a party says of its own identity (RFC
+    /// 3325 §5).
     pub(crate) fn drop_credentials(&mut self, message: &Message<'_>, from: SocketAddr) {
         let Some(realm) = self.realm.as_deref() else { return };
         let is_trusted = self.is_trusted(from);
@@ -63,7 +64,8 @@ impl Edge {
         }
     }
 
-    /// Whether an element is of the trust domain (RFC 3325 §2.3): a member, a next hop, or in a network that is trusted.
+    /// Whether an element is of the trust domain (RFC 3325 §2.3): a member, a next hop, or in a network that is
+    /// trusted.
     pub(crate) fn is_trusted(&self, from: SocketAddr) -> bool {
         self.topology.slot_at(from).is_some()
             || self.trusted.iter().any(|network| network.contains(from.ip()))

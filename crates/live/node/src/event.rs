@@ -25,7 +25,8 @@ pub enum ShardEvent {
     Judged(Box<digest_auth::Judgement>),
     /// This node has answered an INVITE that begins a dialog without its Record-Route; told once.
     NoRecordRoute(SocketAddr),
-    /// A REGISTER for a contact elsewhere came through this proxy without Path, and calls go back to the proxy; told once.
+    /// A REGISTER for a contact elsewhere came through this proxy without Path, and calls go back to the proxy; told
+    /// once.
     NoPath(SocketAddr),
     /// No node took new calls: so many were refused since the last time that this was told, at most once a second.
     NoServer(u64),

@@ -50,8 +50,8 @@ impl Display for FailureCause {
 }
 
 impl FailureCause {
-    /// The failure that a response means: of an INVITE, and neither a challenge (401, 407) nor the end of a call that was
-    /// cancelled (487).
+    /// The failure that a response means: of an INVITE, and neither a challenge (401, 407) nor the end of a call that
+    /// was cancelled (487).
     pub(crate) fn of_response(response: &Message<'_>) -> Option<Self> {
         let is_invite = response.cseq().method == wire::Method::Invite;
         let status = response.status().filter(|status| is_invite && *status >= 400)?;

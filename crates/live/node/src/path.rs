@@ -1,7 +1,7 @@
 //! The path of a message through a shard: arrival, destination, admission, forwarding.
 //!
-//! A request that waits, for a store or for room in a queue, is taken up again from the beginning, with the [`Progress`] that it has
-//! made (`waits.rs`).
+//! A request that waits, for a store or for room in a queue, is taken up again from the beginning, with the
+//! [`Progress`] that it has made (`waits.rs`).
 
 use crate::arrival::Arrival;
 use crate::assign::{Assignment, NO_SERVER, member_by_call};
@@ -91,8 +91,8 @@ impl Path<'_> {
         }
     }
 
-    /// Whether a message belongs to a transaction, or to a dialog that began with one and is not its member's alone. If so it
-    /// has been dealt with.
+    /// Whether a message belongs to a transaction, or to a dialog that began with one and is not its member's alone.
+    /// If so it has been dealt with.
     fn is_of_transactions(&mut self, flow: Flow, message: &Message<'_>) -> bool {
         let Some(stateful) = self.stateful.as_deref_mut() else { return false };
         let step = &mut self.step;
@@ -338,7 +338,8 @@ impl Path<'_> {
         stateful.begin(step, arrival, destination, (assigned, service.counts_calls()), progress)
     }
 
-    /// Asks the balancer for a member, and sends the request there without a transaction; or where a member wants it sent.
+    /// Asks the balancer for a member, and sends the request there without a transaction; or where a member wants it
+    /// sent.
     fn balance(
         &mut self,
         arrival: &Arrival<'_>,

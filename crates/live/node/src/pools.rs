@@ -12,7 +12,8 @@ pub(crate) struct Pools {
     services: Vec<Service>,
     /// The pool of what no rule and no dialog is for; the only one where there are no rules.
     first: PoolId,
-    /// Next hops: nodes of no pool to whose members dialogs belong. A request from a next hop is handled like one from any caller.
+    /// Next hops: nodes of no pool to whose members dialogs belong. A request from a next hop is handled like one
+    /// from any caller.
     hops: Members,
     /// The pool that the dialogs with a node belong to, by its slot.
     of_dialogs: Vec<PoolId>,

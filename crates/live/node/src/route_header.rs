@@ -1,4 +1,5 @@
-//! The header field Route (not the rules, which are in `routes.rs`): what of it is ours (RFC 3261 §16.4), and what becomes of it (§16.6 step 6).
+//! The header field Route (not the rules, which are in `routes.rs`): what of it is ours (RFC 3261 §16.4), and what
+//! becomes of it (§16.6 step 6).
 
 use crate::Topology;
 use crate::token::owner::TokenOwner;
@@ -113,8 +114,8 @@ impl<'a> RouteHeader<'a> {
         self.next.is_none() && uri.is_some_and(|uri| uri.param("maddr").is_none() && topology.is_ours(&uri))
     }
 
-    /// §16.4 and §16.6 step 6: our own Route values go; a strict router before or behind us is served. The Request-URI
-    /// becomes `rewritten`, if there is that.
+    /// §16.4 and §16.6 step 6: our own Route values go; a strict router before or behind us is served. The
+    /// Request-URI becomes `rewritten`, if there is that.
     pub(crate) fn edit(
         &self,
         message: &Message<'_>,
@@ -148,9 +149,9 @@ impl<'a> RouteHeader<'a> {
     }
 }
 
-/// Notes the source in the topmost Via (§18.2.1) and counts the hop (§16.6 step 3): an absent Max-Forwards counts as 70
-/// and is added. RFC 5393 §5.3.3: Max-Breadth is added likewise, and lowered where it is too large. `breadth` is what this branch
-/// has of it: where there is one branch at a time, [`max_breadth`], all of it.
+/// Notes the source in the topmost Via (§18.2.1) and counts the hop (§16.6 step 3): an absent Max-Forwards counts as
+/// 70 and is added. RFC 5393 §5.3.3: Max-Breadth is added likewise, and lowered where it is too large. `breadth` is
+/// what this branch has of it: where there is one branch at a time, [`max_breadth`], all of it.
 pub(crate) fn edit_hop(message: &Message<'_>, from: SocketAddr, breadth: u8, edits: &mut Edits) {
     edits.mark_received(message, from);
     let hops = message.max_forwards().map_or(MAX_FORWARDS, |(hops, _)| hops - 1);

@@ -13,8 +13,8 @@ use base::Instant;
 use route::{RateSettings, Service};
 use std::sync::Arc;
 
-/// Everything that is decided for the shards of a process beside the traffic, as of one moment. Every change of it is another
-/// such value, and the shards take each as a whole.
+/// Everything that is decided for the shards of a process beside the traffic, as of one moment. Every change of it is
+/// another such value, and the shards take each as a whole.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Setup {
     /// The nodes by slot, nodes that left included.
@@ -36,7 +36,8 @@ pub struct ShardSettings {
     pub orphans: Orphans,
     /// Unix time of [`Instant::ZERO`] in seconds, by the clock of the tokens: they outlive the process.
     pub epoch_unix: u64,
-    /// Whether requests that failed are told of one by one ([`ShardEvent::Failed`](crate::ShardEvent::Failed)), which costs memory for each.
+    /// Whether requests that failed are told of one by one ([`ShardEvent::Failed`](crate::ShardEvent::Failed)), which
+    /// costs memory for each.
     pub tell_failures: bool,
     /// The marks in messages.
     pub tokens: Arc<Tokens>,

@@ -47,7 +47,8 @@ impl Step<'_> {
         gate.charge(*now, has_queues, tokens, (arrival.message, request, arrival.target), self.balancer)
     }
 
-    /// The gate, for a request that is known to go somewhere. It is asked once: a request that was let in keeps its ticket.
+    /// The gate, for a request that is known to go somewhere. It is asked once: a request that was let in keeps its
+    /// ticket.
     pub(crate) fn admit(
         &mut self,
         arrival: &Arrival<'_>,
@@ -66,7 +67,8 @@ impl Step<'_> {
         self.begin(arrival, request, progress)
     }
 
-    /// The gate, for a request that follows its copy, or its INVITE, to a next hop. It is charged if it begins something all the same.
+    /// The gate, for a request that follows its copy, or its INVITE, to a next hop. It is charged if it begins
+    /// something all the same.
     pub(crate) fn follow(
         &mut self,
         arrival: &Arrival<'_>,
@@ -92,8 +94,9 @@ impl Step<'_> {
         Ok(())
     }
 
-    /// Whether a session began before the key of new tokens changed: its branches stay as they were, since a CANCEL or a
-    /// retransmission has to match what its node knows (RFC 3261 §16.11). One that is not in the table yet begins now.
+    /// Whether a session began before the key of new tokens changed: its branches stay as they were, since a CANCEL
+    /// or a retransmission has to match what its node knows (RFC 3261 §16.11). One that is not in the table yet
+    /// begins now.
     pub(crate) fn is_older_than_key(&self, request: &Request<'_>) -> bool {
         let created = || self.balancer.session_of(request).map_or(self.edge.now, |session| session.created);
         self.edge.rekeyed.is_some_and(|rekeyed| created() <= rekeyed)

@@ -19,8 +19,8 @@ impl Shard {
         self.take_over(Some(&before), setup);
     }
 
-    /// Takes over what is other than `before`. A policy that stays keeps its turns and averages, and what is open keeps the
-    /// settings that it was opened with.
+    /// Takes over what is other than `before`. A policy that stays keeps its turns and averages, and what is open
+    /// keeps the settings that it was opened with.
     pub(crate) fn take_over(&mut self, before: Option<&Setup>, setup: &Setup) {
         let differs =
             |is_same: fn(&Setup, &Setup) -> bool| before.is_none_or(|before| !is_same(before, setup));

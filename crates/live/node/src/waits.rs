@@ -12,7 +12,8 @@ use base::Flow;
 use wire::{Message, Method};
 
 impl Path<'_> {
-    /// Whether a request is a repetition of one that waits or was answered here, or the CANCEL of one that waits. It goes no further.
+    /// Whether a request is a repetition of one that waits or was answered here, or the CANCEL of one that waits. It
+    /// goes no further.
     pub(crate) fn is_of_waiting(&mut self, flow: Flow, message: &Message<'_>) -> bool {
         if message.fault().is_some() {
             return false;
@@ -77,8 +78,9 @@ impl Path<'_> {
         }
     }
 
-    /// Gives a call that has waited what it gets instead of a member. A caller that `is_told`, by 100, sends no copies, which could be
-    /// answered again where the answer is lost (RFC 3261 §17.1.1.2): it gets one in any case, and until it acknowledges that.
+    /// Gives a call that has waited what it gets instead of a member. A caller that `is_told`, by 100, sends no
+    /// copies, which could be answered again where the answer is lost (RFC 3261 §17.1.1.2): it gets one in any case,
+    /// and until it acknowledges that.
     fn refuse_waiter(&mut self, (flow, bytes): (Flow, &[u8]), is_told: bool, rejection: Rejection) {
         let Ok(message) = wire::scan(bytes) else { return };
         let rejection = match rejection {

@@ -76,8 +76,8 @@ fn a_few_bytes_get_nothing_of_a_proxy() {
     }
 }
 
-/// RFC 3261 §17.2.1: without an ACK a failure is repeated for 32 s. All of it together keeps the bound, but for a next hop, which is
-/// known to want it.
+/// RFC 3261 §17.2.1: without an ACK a failure is repeated for 32 s. All of it together keeps the bound, but for a
+/// next hop, which is known to want it.
 #[test]
 fn all_answers_of_a_proxy_are_twice_their_request_at_most() {
     for (final_answer, status, fit) in [(None, 408, 6), (Some(404), 404, 4)] {
@@ -103,7 +103,8 @@ fn all_answers_of_a_proxy_are_twice_their_request_at_most() {
     }
 }
 
-/// The longest that an answer can add: an IPv6 address and a port, a tag, Content-Length, names of more than one letter.
+/// The longest that an answer can add: an IPv6 address and a port, a tag, Content-Length, names of more than one
+/// letter.
 #[test]
 fn an_answer_that_would_grow_too_much_is_not_given() {
     let from = addr("[2001:db8:1111:2222:3333:4444:5555:6666]:60000");

@@ -1,4 +1,5 @@
-//! Next hops with `forward = "dialog"`: parties that want a shorter record than their call has, and what proves the end of one.
+//! Next hops with `forward = "dialog"`: parties that want a shorter record than their call has, and what proves the
+//! end of one.
 mod common;
 
 use common::addr;
@@ -44,8 +45,8 @@ fn calls(bed: &Bed) -> (usize, usize) {
     (calls.answered, calls.watched)
 }
 
-/// Both sides talk on for 50 minutes (tokens last an hour here), then the callee hangs up; a caller who cheats answers that he
-/// knows no such call.
+/// Both sides talk on for 50 minutes (tokens last an hour here), then the callee hangs up; a caller who cheats
+/// answers that he knows no such call.
 fn goes_on_for_long(bed: &mut Bed, call: &Dialog, status: u16) {
     bed.wait(Duration::from_mins(50));
     let ended = bed.now;
@@ -57,8 +58,8 @@ fn goes_on_for_long(bed: &mut Bed, call: &Dialog, status: u16) {
     assert_eq!(records(bed), []);
 }
 
-/// [15.1.1-1] By token to another next hop, with the right Route to another user, by a Route that leads on to somebody else, or
-/// without a Route: whoever answers, the call is not over.
+/// [15.1.1-1] By token to another next hop, with the right Route to another user, by a Route that leads on to
+/// somebody else, or without a Route: whoever answers, the call is not over.
 #[test]
 fn a_bye_that_somebody_else_answers_ends_nothing() {
     let elsewhere = format!("sip:me@{ACCOMPLICE}");
@@ -176,8 +177,9 @@ fn what_both_sides_do_reopens_a_call() {
     }
 }
 
-/// Whatever we answer to a BYE ourselves, its sender takes the call for over, and the record is written at once: here its target
-/// is gone (§16.9, §16.7 step 6: 503 becomes 500), it has no hop left, and it names somebody who is not of the dialog.
+/// Whatever we answer to a BYE ourselves, its sender takes the call for over, and the record is written at once: here
+/// its target is gone (§16.9, §16.7 step 6: 503 becomes 500), it has no hop left, and it names somebody who is not of
+/// the dialog.
 #[test]
 fn a_bye_that_we_answer_has_its_record() {
     for (status, change) in [(500, "none"), (483, "hops"), (403, "target")] {
@@ -208,7 +210,8 @@ fn a_bye_that_we_answer_has_its_record() {
     }
 }
 
-/// A caller who has made up an end, and talks on until the time limit: the callee still has the call, and says so by accepting our BYE.
+/// A caller who has made up an end, and talks on until the time limit: the callee still has the call, and says so by
+/// accepting our BYE.
 #[test]
 fn a_call_that_went_on_to_its_time_limit_has_all_of_it_in_its_record() {
     for goes_on in [true, false] {
@@ -244,8 +247,8 @@ fn a_call_that_went_on_to_its_time_limit_has_all_of_it_in_its_record() {
     }
 }
 
-/// In a pool that counts calls: one that is watched is no load of its member, and is one again when it goes on, whether or not the
-/// balancer has forgotten it by then.
+/// In a pool that counts calls: one that is watched is no load of its member, and is one again when it goes on,
+/// whether or not the balancer has forgotten it by then.
 #[test]
 fn a_call_that_goes_on_after_all_is_a_load_again() {
     let session = SessionTimer { expires: None, least: 90 };

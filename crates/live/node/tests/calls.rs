@@ -268,8 +268,8 @@ fn a_body_and_unknown_headers_pass_untouched() {
     assert_eq!(bed.one(0, client(), &binary).message().body(), [0, 255, b'\r', 0]);
 }
 
-/// An INVITE moved on from a node that was found dead, and both are in doubt: the late answer of the first is no sign of
-/// the second.
+/// An INVITE moved on from a node that was found dead, and both are in doubt: the late answer of the first is no sign
+/// of the second.
 #[test]
 fn an_answer_is_a_sign_of_the_node_that_gave_it() {
     let mut bed = Bed::new(Site::plain());

@@ -1,4 +1,5 @@
-//! For what a source is charged: for each request that is no retransmission, but the one or two that follow a challenge.
+//! For what a source is charged: for each request that is no retransmission, but the one or two that follow a
+//! challenge.
 mod common;
 
 use base::Rate;
@@ -184,7 +185,8 @@ fn two_requests_may_follow_challenges() {
     }
 }
 
-/// Credentials are for the request that was challenged. Else whoever is challenged for a call could ask for two others.
+/// Credentials are for the request that was challenged. Else whoever is challenged for a call could ask for two
+/// others.
 #[test]
 fn what_follows_a_challenge_is_the_same_request() {
     for other in [

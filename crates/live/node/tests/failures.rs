@@ -86,7 +86,8 @@ fn an_exhausted_pool_is_told_once_a_second() {
     assert_eq!(invite(&mut bed, "4"), [ShardEvent::NoServer(3)]);
 }
 
-/// RFC 3261 §12.1.1: an answer that begins a dialog has the Record-Route of its request. `sipp -sn uas` leaves it out.
+/// RFC 3261 §12.1.1: an answer that begins a dialog has the Record-Route of its request. `sipp -sn uas` leaves it
+/// out.
 #[test]
 fn a_node_that_answers_without_record_route_is_told_of_once() {
     let mut bed = Bed::new(Site::plain());

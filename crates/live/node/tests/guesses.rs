@@ -154,8 +154,8 @@ fn clients_behind_a_trusted_proxy_are_told_apart() {
     }
 }
 
-/// A user has registered through a trusted proxy, and a restart has forgotten that she was there. Whoever guesses through the same proxy
-/// has the tries of a stranger, and does not lock her out.
+/// A user has registered through a trusted proxy, and a restart has forgotten that she was there. Whoever guesses
+/// through the same proxy has the tries of a stranger, and does not lock her out.
 #[test]
 fn guesses_through_the_proxy_of_a_user_are_limited() {
     let edge = addr("127.0.8.1:5060");

@@ -16,8 +16,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use testkit::{header, value};
 
-/// A proxy passes REGISTERs on without Path: calls go back to it, and it may know no way on. It is told of once, and `explain` says
-/// what to do about a call that has come back.
+/// A proxy passes REGISTERs on without Path: calls go back to it, and it may know no way on. It is told of once, and
+/// `explain` says what to do about a call that has come back.
 #[test]
 fn a_proxy_that_adds_no_path_is_told_of() {
     let (alice, edge, hidden) = (addr(ALICE), addr("127.0.5.1:5060"), "sip:me@10.1.1.2:6000");

@@ -1,4 +1,5 @@
-//! What the registrar has sent to an address that may be somebody else's: at most twice what came, repetitions included.
+//! What the registrar has sent to an address that may be somebody else's: at most twice what came, repetitions
+//! included.
 mod common;
 
 #[path = "common/home.rs"]
@@ -34,8 +35,8 @@ fn query(from: SocketAddr) -> Req {
     Req { cseq: 20, ..register("bob", from, "") }.via(&format!("SIP/2.0/UDP {from};branch=z9hG4bK-query"))
 }
 
-/// Whoever has a password, and names somebody else in `maddr`, has a short request answered with what is short; copies of it from
-/// any source for as long as they are answered get no more each.
+/// Whoever has a password, and names somebody else in `maddr`, has a short request answered with what is short;
+/// copies of it from any source for as long as they are answered get no more each.
 #[test]
 fn a_user_has_no_long_answers_sent_to_others() {
     let (mut bed, bob) = (Bed::new(true, Reach::Source), addr(BOB));
@@ -53,7 +54,8 @@ fn a_user_has_no_long_answers_sent_to_others() {
     assert!(got <= 2 * asked, "{got} bytes for {asked}");
 }
 
-/// A nonce is good where it was sent: with one that came to an address of `maddr` nobody passes for being at a forged source.
+/// A nonce is good where it was sent: with one that came to an address of `maddr` nobody passes for being at a forged
+/// source.
 #[test]
 fn a_nonce_that_went_elsewhere_proves_no_source() {
     let (mut bed, bob, victim) = (Bed::new(true, Reach::Source), addr(BOB), addr("127.0.7.7:6000"));
@@ -69,7 +71,8 @@ fn a_nonce_that_went_elsewhere_proves_no_source() {
     assert!(got <= 2 * request.len(), "{got} bytes for {}", request.len());
 }
 
-/// Who is where the nonce was sent gets all contacts, again too if the answer was lost. Nobody else has that sent there.
+/// Who is where the nonce was sent gets all contacts, again too if the answer was lost. Nobody else has that sent
+/// there.
 #[test]
 fn a_user_gets_all_contacts_where_the_user_is() {
     let (mut bed, bob) = (Bed::new(true, Reach::Source), addr(BOB));

@@ -1,4 +1,5 @@
-//! Queues in front of members that leave calls unanswered: they get no more than they can take, and others lose nothing by it.
+//! Queues in front of members that leave calls unanswered: they get no more than they can take, and others lose
+//! nothing by it.
 mod common;
 
 use balance::Slot;
@@ -49,7 +50,8 @@ fn answered(bed: &mut Bed, request: &Sent) -> Vec<Sent> {
     invites(bed.receive(0, request.to, &text::answer(&request.bytes, addr(PROXY), 486, request.to)))
 }
 
-/// Whatever says what they can take, and whatever the order: with 1,000 calls/s for which a member may take 10 ms, it has 10 at a time.
+/// Whatever says what they can take, and whatever the order: with 1,000 calls/s for which a member may take 10 ms, it
+/// has 10 at a time.
 #[test]
 fn a_frozen_member_gets_what_it_can_take_and_then_one_call_at_a_time() {
     for has_transactions in [false, true] {
@@ -72,8 +74,8 @@ fn a_frozen_member_gets_what_it_can_take_and_then_one_call_at_a_time() {
                     }
                 }
             }
-            // TLWL leaves it alone sooner. Half of the capacity, which a member begins with where it is not fixed, is 5 at a time; then a call after 0.1, 0.2, 0.4,
-            // 0.8 and 1.6 s.
+            // TLWL leaves it alone sooner. Half of the capacity, which a member begins with where it is not fixed, is
+            // 5 at a time; then a call after 0.1, 0.2, 0.4, 0.8 and 1.6 s.
             let most = if source == CapacitySource::Fixed { 10 } else { 5 } + 5;
             assert!((1..=most).contains(&frozen.len()), "{what}: {}", frozen.len());
             assert!(others > 2_900, "{what}: {others}");
@@ -104,8 +106,8 @@ fn answer_all_but_every_15th(bed: &mut Bed, mut given: Vec<Sent>) {
     }
 }
 
-/// Somebody calls twice a second what all members swallow. Each such call moves, since nobody answers it, and says nothing of
-/// the members: they answer all others at once.
+/// Somebody calls twice a second what all members swallow. Each such call moves, since nobody answers it, and says
+/// nothing of the members: they answer all others at once.
 #[test]
 fn swallowed_calls_lower_no_capacity() {
     let mut setup = setup(Choice::Tlwl, 60.0, CapacitySource::Responses);

@@ -1,5 +1,5 @@
-//! Attacks on the proxy with the tokens of Record-Route: nobody makes it send to an address that is neither a next hop
-//! nor what a party of the dialog has named to the other.
+//! Attacks on the proxy with the tokens of Record-Route: nobody makes it send to an address that is neither a next
+//! hop nor what a party of the dialog has named to the other.
 mod common;
 
 use common::dialog::Dialog;

@@ -196,7 +196,8 @@ fn what_it_had_begun_ends_in_order() {
     bed.assert_idle();
 }
 
-/// A strict router has our address in the Request-URI and the target behind the Route: it is part of what was begun, too.
+/// A strict router has our address in the Request-URI and the target behind the Route: it is part of what was begun,
+/// too.
 #[test]
 fn what_it_had_begun_behind_a_strict_router_goes_nowhere_else() {
     let mut bed = Bed::new(Site::plain());

@@ -62,7 +62,8 @@ fn a_call_counts_once_whichever_party_is_heard_first() {
     }
 }
 
-/// A request that was under way when the other party hung up, and that this one answers 481, makes no call of one that is over.
+/// A request that was under way when the other party hung up, and that this one answers 481, makes no call of one
+/// that is over.
 #[test]
 fn what_comes_late_counts_no_call_that_is_over() {
     for (by_caller, heard_first) in [(false, false), (true, false), (false, true), (true, true)] {
@@ -126,8 +127,8 @@ fn responses_find_their_way_by_the_branch() {
     assert_eq!((sent.to, sent.listener), (client(), 0));
 }
 
-/// A restart without its node, and the INVITE's repetition gets another one: what belongs to the first one's dialog is not
-/// for the second.
+/// A restart without its node, and the INVITE's repetition gets another one: what belongs to the first one's dialog
+/// is not for the second.
 #[test]
 fn a_dialog_with_a_node_that_is_no_more_goes_to_no_other_branch_of_its_call() {
     let mut bed = Bed::new(Site::plain());

@@ -336,7 +336,8 @@ fn the_notice_of_a_stranger_is_taken_out() {
     assert!(chain.kept()[1] > before[1] + 100, "the first one still gives away: {:?}", chain.kept());
 }
 
-/// A process in between starts anew: the calls that it passed on go on, those that it kept end, and new ones are kept once.
+/// A process in between starts anew: the calls that it passed on go on, those that it kept end, and new ones are kept
+/// once.
 #[test]
 fn a_restart_in_between_loses_no_call() {
     for busy in [[0.1, 0.1, 0.1], [1.0, 0.1, 0.1], [1.0, 1.0, 0.1]] {
@@ -395,8 +396,9 @@ fn the_other_parts_of_a_via_stay_as_they_are() {
     assert_eq!(String::from_utf8_lossy(value).replace(";received=127.0.0.77", ""), expected);
 }
 
-/// What was said of a marked request holds for its copies alone. A stranger has an OPTIONS kept by the first proxy, and sends an
-/// INVITE with the same Call-ID, tag and CSeq straight to the second one, which is the last: that call has to be kept there.
+/// What was said of a marked request holds for its copies alone. A stranger has an OPTIONS kept by the first proxy,
+/// and sends an INVITE with the same Call-ID, tag and CSeq straight to the second one, which is the last: that call
+/// has to be kept there.
 #[test]
 fn no_call_passes_without_state_since_another_request_was_kept() {
     for (method, branch) in [("OPTIONS", "1"), ("OPTIONS", "2"), ("INVITE", "2")] {

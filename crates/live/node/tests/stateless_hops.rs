@@ -1,4 +1,5 @@
-//! The stateless proxy in front of next hops (RFC 3261 §16.11): every message finds its way by what it carries itself.
+//! The stateless proxy in front of next hops (RFC 3261 §16.11): every message finds its way by what it carries
+//! itself.
 mod common;
 
 use allocation_counter::measure;
@@ -72,8 +73,8 @@ fn a_call_goes_on_whatever_the_process_forgets() {
     }
 }
 
-/// RFC 3261 §16.11: a retransmission gets the same branch and the same Record-Route; CANCEL and the ACK to a failure match
-/// the INVITE downstream, so they have its branch and go to its hop. Seconds may pass between, and restarts.
+/// RFC 3261 §16.11: a retransmission gets the same branch and the same Record-Route; CANCEL and the ACK to a failure
+/// match the INVITE downstream, so they have its branch and go to its hop. Seconds may pass between, and restarts.
 #[test]
 fn what_belongs_to_an_invite_has_its_branch_and_its_hop() {
     let mut reached = std::collections::BTreeSet::new();
@@ -276,7 +277,8 @@ fn it_is_never_full() {
     bed.set(|setup| setup.settings.limits = LIMITS);
 }
 
-/// A call that began with transactions ends with them, and one that began without ends without, whatever is set meanwhile.
+/// A call that began with transactions ends with them, and one that began without ends without, whatever is set
+/// meanwhile.
 #[test]
 fn a_change_of_mode_moves_no_call() {
     for (before, after, transactions) in [(Service::HOPS, STATELESS, 2), (STATELESS, Service::HOPS, 0)] {
@@ -312,8 +314,8 @@ fn a_message_in_a_call_allocates_nothing() {
     }
 }
 
-/// RFC 3261 §16.11: whatever becomes of the hop, copies, CANCEL and ACK go where the INVITE went; and where nobody remembers
-/// that, to one of the hops.
+/// RFC 3261 §16.11: whatever becomes of the hop, copies, CANCEL and ACK go where the INVITE went; and where nobody
+/// remembers that, to one of the hops.
 #[test]
 fn what_belongs_to_an_invite_follows_it_to_a_hop_that_rests() {
     let mut bed = bed();
@@ -368,8 +370,8 @@ fn other_branch(invite: &Req, user: &str, branch: &str) -> Req {
     Req { uri: format!("sip:{user}@pool.example"), ..invite.clone().via(&via) }
 }
 
-/// RFC 3261 §16.6: whoever forks upstream sends an INVITE in several branches. Each goes by its own Request-URI, and what belongs
-/// to it follows.
+/// RFC 3261 §16.6: whoever forks upstream sends an INVITE in several branches. Each goes by its own Request-URI, and
+/// what belongs to it follows.
 #[test]
 fn each_branch_of_a_forked_invite_goes_its_own_way() {
     let mut bed = two_pools(STATELESS);

@@ -1,4 +1,5 @@
-//! To tags that strangers make up: what has one, and neither a token nor a known dialog, is no more than any other request.
+//! To tags that strangers make up: what has one, and neither a token nor a known dialog, is no more than any other
+//! request.
 mod common;
 
 use balance::{Load, Members, Slot};
@@ -19,8 +20,8 @@ use std::time::Duration;
 const MODES: [Service; 4] =
     [Service::HOPS, STATELESS, Service::Calls(Spread::Found), Service::Distribute { record_route: true }];
 
-/// The ways in which an INVITE with a To tag that was made up may name where it wants to go: by nothing, by a Route past us, by
-/// one with what looks like a token of either kind, and by its Request-URI.
+/// The ways in which an INVITE with a To tag that was made up may name where it wants to go: by nothing, by a Route
+/// past us, by one with what looks like a token of either kind, and by its Request-URI.
 fn forged(call_id: &str, user: &str) -> Vec<Req> {
     let uri = format!("sip:{user}@pool.example");
     let new =
@@ -66,7 +67,8 @@ fn outcome(bed: &mut ProxyBed, request: &Req) -> (Vec<SocketAddr>, Vec<u16>) {
     (on.iter().map(|sent| sent.to).collect(), statuses.collect())
 }
 
-/// Whether it has a token of a proxy's that does not fit, and leads neither to us nor to a next hop: 403 before all else.
+/// Whether it has a token of a proxy's that does not fit, and leads neither to us nor to a next hop: 403 before all
+/// else.
 fn leads_elsewhere(request: &Req) -> bool {
     request.routes.len() == 1 && request.routes[0].contains(";sbp=")
 }

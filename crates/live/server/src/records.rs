@@ -22,7 +22,8 @@ const BACKLOG_MAX: usize = 32 << 20;
 pub(crate) struct Records {
     /// Whether they go anywhere; else they are counted.
     is_written: bool,
-    /// The last revision number: each record has a larger one than those before, of this process and of those that were here earlier.
+    /// The last revision number: each record has a larger one than those before, of this process and of those that
+    /// were here earlier.
     revision: AtomicU64,
     inner: Mutex<Inner>,
 }
@@ -133,8 +134,8 @@ impl Records {
         inner.empty();
     }
 
-    /// So many revision numbers: microseconds since 1970, so that they go on rising after a restart, or one more than the last where
-    /// that is not enough. They fit the numbers of JSON, 53 bits, until 2255.
+    /// So many revision numbers: microseconds since 1970, so that they go on rising after a restart, or one more than
+    /// the last where that is not enough. They fit the numbers of JSON, 53 bits, until 2255.
     fn revisions(&self, count: usize) -> impl Iterator<Item = u64> {
         let now = u64::try_from(Clock::since_1970().saturating_since(Instant::ZERO).as_micros());
         let first = |last: u64| now.unwrap_or(u64::MAX).max(last.saturating_add(1));
@@ -310,8 +311,8 @@ fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Of a dialog by its Call-ID and tags, and the second in which it began: the two sides could use the former again. Of a call
-/// without a dialog by the millisecond.
+/// Of a dialog by its Call-ID and tags, and the second in which it began: the two sides could use the former again.
+/// Of a call without a dialog by the millisecond.
 fn id(record: &CallRecord, started: UnixTime) -> String {
     let about = &record.about;
     let mut hash = Sha256::new();

@@ -11,8 +11,9 @@ const VARIABLE: &str = "STATE_DIRECTORY";
 /// The directory of the unit that comes with this program, for commands that are run by hand.
 const USUAL: &str = "/var/lib/sarabande";
 
-/// Where the file with this extension is kept of the configuration at `path`: in the state directory of the service if it has one
-/// and there is no such file beside the configuration already, else beside that. `sarabande.toml` has `sarabande.key`.
+/// Where the file with this extension is kept of the configuration at `path`: in the state directory of the service
+/// if it has one and there is no such file beside the configuration already, else beside that. `sarabande.toml` has
+/// `sarabande.key`.
 pub(crate) fn place(path: &Path, extension: &str) -> PathBuf {
     let beside = path.with_extension(extension);
     match directory() {
@@ -21,7 +22,8 @@ pub(crate) fn place(path: &Path, extension: &str) -> PathBuf {
     }
 }
 
-/// Where a process of this configuration may listen, the usual place first: in the state directory, or beside the configuration.
+/// Where a process of this configuration may listen, the usual place first: in the state directory, or beside the
+/// configuration.
 pub(crate) fn places(path: &Path, extension: &str) -> Vec<PathBuf> {
     let beside = path.with_extension(extension);
     directory().map(|directory| within(&directory, &beside)).into_iter().chain([beside]).collect()

@@ -18,7 +18,8 @@ use storage::{Embedded, OpenError, Redis, RedisSettings, SubscriberSettings, Sub
 /// Receives an answer that was not there at once; called on a thread of a store.
 pub(crate) type OnAnswer = Box<dyn FnOnce(StoreAnswer) + Send + Sync>;
 
-/// How often a file is tried that another process has open: the process before gives it up when it has been taken over.
+/// How often a file is tried that another process has open: the process before gives it up when it has been taken
+/// over.
 const TRY_AGAIN: Duration = Duration::from_millis(20);
 /// Most questions that wait for it: as many as a shard lets wait.
 const WAITING_MAX: usize = 4_096;
@@ -76,8 +77,8 @@ impl Users {
     }
 }
 
-/// Of the algorithms that every user has a hash for, the strongest first, those that are `wanted`, or the one that most clients
-/// know: the last, which is the oldest. `None`: there is none.
+/// Of the algorithms that every user has a hash for, the strongest first, those that are `wanted`, or the one that
+/// most clients know: the last, which is the oldest. `None`: there is none.
 fn choose(served: &[Algorithm], wanted: Option<&Offer>) -> Option<Offer> {
     let offered = match wanted {
         None => served.last().copied().into_iter().collect(),
@@ -128,8 +129,8 @@ impl Stores {
         Ok(())
     }
 
-    /// What may be offered of the algorithms that are `wanted`: what every user of the realm has a hash for. Where none is named,
-    /// that is the one that most clients know: many fail at a challenge with two.
+    /// What may be offered of the algorithms that are `wanted`: what every user of the realm has a hash for. Where
+    /// none is named, that is the one that most clients know: many fail at a challenge with two.
     pub(crate) fn offer(&self, realm: &[u8], wanted: Option<&Offer>) -> Offer {
         let named = || wanted.cloned().unwrap_or_else(|| Offer::of(Algorithm::Md5));
         let Users::File(users) = &*self.users else { return named() };

@@ -1,4 +1,5 @@
-//! The clocks of the tokens, kept from one process to the next: what [`node::TokenClock`] decides, held to machine and disk.
+//! The clocks of the tokens, kept from one process to the next: what [`node::TokenClock`] decides, held to machine
+//! and disk.
 
 use crate::clock::Clock;
 use crate::{state, whole};
@@ -106,9 +107,9 @@ impl TokenTime {
     }
 }
 
-/// Whether the machine has not booted between two moments, by the id of the boot and the seconds since it. Without an id
-/// (`/proc/sys` may be hidden) the seconds alone tell, which may take a later boot for the same one: then the time of the
-/// tokens is behind by the time that the machine was off, and is put right as after a clock that was set.
+/// Whether the machine has not booted between two moments, by the id of the boot and the seconds since it. Without an
+/// id (`/proc/sys` may be hidden) the seconds alone tell, which may take a later boot for the same one: then the time
+/// of the tokens is behind by the time that the machine was off, and is put right as after a clock that was set.
 fn is_same_boot((before, up_before): (&str, i64), (now, up): (&str, i64)) -> bool {
     before == now && (!now.is_empty() || up >= up_before)
 }

@@ -1,5 +1,6 @@
-//! How busy the process is: its processor time, as part of what it may use. That is a processor for each thread of a shard, and no
-//! more than there are, and than the quota of its control groups. Or how busy it would be on a processor that is a model.
+//! How busy the process is: its processor time, as part of what it may use. That is a processor for each thread of a
+//! shard, and no more than there are, and than the quota of its control groups. Or how busy it would be on a
+//! processor that is a model.
 
 use crate::proc::{ControlGroup, Mount};
 use base::{Instant, Ledger, Operation};
@@ -12,12 +13,12 @@ use std::path::{Path, PathBuf};
 /// How often the figure is taken: [`distribute`'s](node::Distribution) period.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// A processor that is a model, for several servers in one process, which measured time would not tell apart: the same work
-/// takes as much of it on any machine. For a server with one thread.
+/// A processor that is a model, for several servers in one process, which measured time would not tell apart: the
+/// same work takes as much of it on any machine. For a server with one thread.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ModelProcessor {
-    /// Steps a second that it can do. A message that is read is one, and so is a transaction that is made: a proxied call of
-    /// seven messages has four, which is near to what is measured (docs/state-distribution.md).
+    /// Steps a second that it can do. A message that is read is one, and so is a transaction that is made: a proxied
+    /// call of seven messages has four, which is near to what is measured (docs/state-distribution.md).
     pub steps_per_second: f64,
 }
 

@@ -1,13 +1,13 @@
-//! Files that are there whole or not at all: a crash, a full disk or a power failure must not leave half of one where it is
-//! looked for.
+//! Files that are there whole or not at all: a crash, a full disk or a power failure must not leave half of one where
+//! it is looked for.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-/// Writes a line to a file beside this one that only the owner can read, and returns its name. Linked or renamed it is
-/// whole.
+/// Writes a line to a file beside this one that only the owner can read, and returns its name. Linked or renamed it
+/// is whole.
 pub(crate) fn draft(file: &Path, line: &str) -> io::Result<PathBuf> {
     let draft = file.with_added_extension(std::process::id().to_string());
     // Left behind by a process that had the same number.

@@ -12,8 +12,8 @@ use std::path::Path;
 use std::sync::mpsc::{SyncSender, TrySendError, channel, sync_channel};
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// Replacements that may wait. More come faster than the disk takes them: who is refused at once can try again, and what
-/// waits takes a bounded piece of memory.
+/// Replacements that may wait. More come faster than the disk takes them: who is refused at once can try again, and
+/// what waits takes a bounded piece of memory.
 const QUEUE_MAX: usize = 8 * BATCH_MAX;
 
 /// Why the file cannot be opened.
@@ -49,12 +49,12 @@ fn damaged(name: &str) -> StoreError {
 
 /// A handle to the store; all clones are the same store.
 ///
-/// Reads come from memory at once. Replacements are done by one thread, in the order in which they come; all that wait are
-/// written in one commit. A reply is given once the commit is on the disk (`redb`, `Durability::Immediate`), and only then
-/// do readers see the record: what was acknowledged is never lost, and nothing is seen that could be.
+/// Reads come from memory at once. Replacements are done by one thread, in the order in which they come; all that
+/// wait are written in one commit. A reply is given once the commit is on the disk (`redb`, `Durability::Immediate`),
+/// and only then do readers see the record: what was acknowledged is never lost, and nothing is seen that could be.
 ///
-/// After an error of the disk the replacements of that commit fail, and the file is opened anew before the next one; reads
-/// go on from memory. Every reply is given, with an error where nobody knows what became of the replacement.
+/// After an error of the disk the replacements of that commit fail, and the file is opened anew before the next one;
+/// reads go on from memory. Every reply is given, with an error where nobody knows what became of the replacement.
 ///
 /// The limits are checked against what was there before a commit, so one commit may exceed them by what is in it.
 #[derive(Clone)]
@@ -64,9 +64,9 @@ pub struct Embedded {
 }
 
 impl Embedded {
-    /// Opens the file, makes it if it is not there, and loads what is good at `now`. What is not good then is taken out of the
-    /// file, so wait until the clock has been set. Fails when the file cannot be used: it is
-    /// open in another process, is no such file, or has something else than records in it.
+    /// Opens the file, makes it if it is not there, and loads what is good at `now`. What is not good then is taken
+    /// out of the file, so wait until the clock has been set. Fails when the file cannot be used: it is open in
+    /// another process, is no such file, or has something else than records in it.
     pub fn open(path: &Path, limits: MemoryLimits, now: UnixTime) -> Result<Self, OpenError> {
         let name = path.display().to_string();
         // It says who is where: for the owner alone. One that is there keeps its mode.
@@ -103,7 +103,8 @@ impl Embedded {
         self.memory.read().unwrap_or_else(PoisonError::into_inner).get(aor).cloned()
     }
 
-    /// Puts `new` in the place of `expected`, and tells `reply` when that is on the disk, or at once when too many wait.
+    /// Puts `new` in the place of `expected`, and tells `reply` when that is on the disk, or at once when too many
+    /// wait.
     pub fn submit(
         &self,
         now: UnixTime,

@@ -22,8 +22,8 @@ pub(crate) fn unavailable(what: &str, error: &dyn core::fmt::Display) -> StoreEr
 
 /// A file of records.
 ///
-/// After an error of the disk `redb` answers everything with that error (`StorageError::PreviousIo`) until the file is
-/// opened anew. So a commit that fails closes the file, and [`File::reopen`] opens it before the next one.
+/// After an error of the disk `redb` answers everything with that error (`StorageError::PreviousIo`) until the file
+/// is opened anew. So a commit that fails closes the file, and [`File::reopen`] opens it before the next one.
 pub(crate) struct File {
     name: String,
     open: Open,
@@ -61,8 +61,8 @@ impl File {
         Ok((memory, expired))
     }
 
-    /// Opens the file if an error has closed it. Gives what it has now of the records that the failed commit was about:
-    /// the copy in memory may have something else.
+    /// Opens the file if an error has closed it. Gives what it has now of the records that the failed commit was
+    /// about: the copy in memory may have something else.
     pub(crate) fn reopen(&mut self) -> Result<Changes, StoreError> {
         if self.database.is_some() {
             return Ok(Changes::new());

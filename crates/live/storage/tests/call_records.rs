@@ -1,4 +1,5 @@
-//! Call records in a real PostgreSQL database: revisions of a call, a table of an earlier version, a user who may not change it.
+//! Call records in a real PostgreSQL database: revisions of a call, a table of an earlier version, a user who may not
+//! change it.
 
 use sarabande_tests::{PostgresServer, TestSite, until};
 use std::fs;

@@ -1,5 +1,5 @@
-//! Records on a disk that is full again and again, while two write to one file: in a file system of memory that the test mounts in
-//! a namespace of its own.
+//! Records on a disk that is full again and again, while two write to one file: in a file system of memory that the
+//! test mounts in a namespace of its own.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -146,8 +146,8 @@ fn of_two_proxies_that_change_a_record_at_once_one_wins() {
     assert_eq!(stored, 200, "none is lost, after {conflicts} conflicts");
 }
 
-/// Two proxies register all the time while the server is killed and comes back. Nothing that was acknowledged is lost, with
-/// `appendfsync always`.
+/// Two proxies register all the time while the server is killed and comes back. Nothing that was acknowledged is
+/// lost, with `appendfsync always`.
 #[test]
 fn a_server_that_is_killed_under_load_is_used_again_when_it_is_back() {
     let site = TestSite::new("redis-kill");
@@ -263,7 +263,8 @@ fn a_server_that_hangs_is_given_up() {
     }
 }
 
-/// A server that answers one question, when the test says so, and falls silent before those that have gathered meanwhile.
+/// A server that answers one question, when the test says so, and falls silent before those that have gathered
+/// meanwhile.
 #[test]
 fn a_batch_is_given_up_as_a_whole() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");

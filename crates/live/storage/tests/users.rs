@@ -1,4 +1,5 @@
-//! Users in a real PostgreSQL database: Kamailio's table, the cache, and a server that dies, hangs, or is another one.
+//! Users in a real PostgreSQL database: Kamailio's table, the cache, and a server that dies, hangs, or is another
+//! one.
 
 use digest_auth::{Algorithm, Needs, Secret};
 use sarabande_tests::{PostgresServer, TestSite, until};
@@ -169,8 +170,8 @@ fn a_database_that_is_killed_is_used_again_when_it_is_back() {
     assert_eq!(shown(&users, "alice"), "other");
 }
 
-/// A look-up that the database does not answer, here because the table is locked, is given up on both sides: no connection
-/// is left behind for each of them.
+/// A look-up that the database does not answer, here because the table is locked, is given up on both sides: no
+/// connection is left behind for each of them.
 #[test]
 fn a_look_up_that_hangs_is_given_up() {
     let site = TestSite::new("users-hang");

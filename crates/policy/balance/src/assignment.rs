@@ -29,7 +29,8 @@ impl Assignment {
         self.session.is_none() && (self.opens() || self.step == Step::Acknowledge)
     }
 
-    /// What becomes of it where no session can be entered: only what is new is refused, all else goes its way uncounted.
+    /// What becomes of it where no session can be entered: only what is new is refused, all else goes its way
+    /// uncounted.
     pub(crate) fn without_room(&self) -> Decision {
         match self.decision {
             Decision::Forward { why: Why::Policy | Why::Moved, .. } => Decision::NoRoom,
@@ -87,8 +88,8 @@ impl Picture<'_> {
         }
     }
 
-    /// A request that begins something goes to a node that takes new ones, whatever is known of its session. One that a node has
-    /// already stays there: that node may ring.
+    /// A request that begins something goes to a node that takes new ones, whatever is known of its session. One that
+    /// a node has already stays there: that node may ring.
     pub(crate) fn anew(&self, request: &Request<'_>, policy: &mut dyn Policy) -> Assignment {
         let session = self.store.session_of(request);
         let open = session.and_then(|at| self.store.find(at, &TransactionId::served_by(request)));
@@ -123,9 +124,9 @@ impl Picture<'_> {
         Assignment { decision: Decision::Forward { slot, why: Why::Session }, session, step }
     }
 
-    /// The node that a token or the session names. A token is bound to its dialog and so comes first. Then comes the node
-    /// that has the open transaction of which this is a repetition, a CANCEL or an ACK; else that of the call. They differ
-    /// where a call came in several branches and a node of one of them died.
+    /// The node that a token or the session names. A token is bound to its dialog and so comes first. Then comes the
+    /// node that has the open transaction of which this is a repetition, a CANCEL or an ACK; else that of the call.
+    /// They differ where a call came in several branches and a node of one of them died.
     fn known_node(
         &self,
         request: &Request<'_>,
@@ -168,8 +169,8 @@ impl Picture<'_> {
         if session.is_some_and(|at| self.repeats_closed(at, request)) {
             return stay(Step::Nothing);
         }
-        // A new transaction of the call (also an INVITE that comes again with credentials):
-        // on its node, unless no dialog ties it there and that is dead, or takes nothing new and the last one is over.
+        // A new transaction of the call (also an INVITE that comes again with credentials): on its node, unless no
+        // dialog ties it there and that is dead, or takes nothing new and the last one is over.
         if movable {
             self.fresh(request, session, Step::Open, Why::Moved, policy)
         } else if free && session.is_some_and(|at| self.is_done_with(at, slot, request.method)) {
@@ -179,7 +180,8 @@ impl Picture<'_> {
         }
     }
 
-    /// Another branch of a call, which is for another pool than that of the call's node: it was forked upstream, or spirals.
+    /// Another branch of a call, which is for another pool than that of the call's node: it was forked upstream, or
+    /// spirals.
     fn to_other_pool(&self, request: &Request<'_>, at: u32, policy: &mut dyn Policy) -> Assignment {
         if matches!(self.store.table.get(at).state, SessionState::Plain | SessionState::Expired) {
             return self.fresh(request, Some(at), Step::Open, Why::Policy, policy);
@@ -194,9 +196,9 @@ impl Picture<'_> {
         }
     }
 
-    /// Whether nobody has answered an open transaction, and it is known by now that nobody will. If its node was dead when
-    /// it came, as in a trial, a copy that the network made is no reason to go elsewhere, but the caller's retransmission
-    /// after T1 is (RFC 3261 §17.1.1.2).
+    /// Whether nobody has answered an open transaction, and it is known by now that nobody will. If its node was dead
+    /// when it came, as in a trial, a copy that the network made is no reason to go elsewhere, but the caller's
+    /// retransmission after T1 is (RFC 3261 §17.1.1.2).
     fn may_move(&self, key: u32) -> bool {
         let open = self.store.transaction(key);
         let half_t1 = self.store.settings.transaction_timeout / 128;
@@ -204,9 +206,9 @@ impl Picture<'_> {
         !open.answered && (died_since || self.now.saturating_since(open.started) >= half_t1)
     }
 
-    /// Whether a request that is part of no open transaction repeats one that is over. What was forked upstream comes with
-    /// one CSeq in several branches: another branch is told from a repetition while one of them is open. Later it counts as
-    /// a late repetition, which costs no more than one transaction that is not counted.
+    /// Whether a request that is part of no open transaction repeats one that is over. What was forked upstream comes
+    /// with one CSeq in several branches: another branch is told from a repetition while one of them is open. Later
+    /// it counts as a late repetition, which costs no more than one transaction that is not counted.
     fn repeats_closed(&self, at: u32, request: &Request<'_>) -> bool {
         // Anybody can have sent a request with a higher CSeq. A dialog that has not ended has seen no BYE answered.
         if self.store.hangs_up(at, request) {
@@ -216,8 +218,8 @@ impl Picture<'_> {
         request.cseq < seen && !self.store.has_sibling(at, &request.into())
     }
 
-    /// Whether a session is over and its node takes nothing new of this method: a REGISTER that comes every few seconds
-    /// must not keep a node from draining. Who asked for credentials gets the request again all the same.
+    /// Whether a session is over and its node takes nothing new of this method: a REGISTER that comes every few
+    /// seconds must not keep a node from draining. Who asked for credentials gets the request again all the same.
     fn is_done_with(&self, at: u32, slot: Slot, method: Method) -> bool {
         let session = self.store.table.get(at);
         let over = session.state == SessionState::Expired && !session.challenged;

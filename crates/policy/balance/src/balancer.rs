@@ -26,8 +26,8 @@ pub struct CandidateVerdict {
 
 /// One shard's balancer: sessions, leases, and pools with their policies.
 ///
-/// - Setting up: [`new`](Self::new), [`set_nodes`](Self::set_nodes), [`set_pools`](Self::set_pools), [`set_policy`](Self::set_policy),
-///   [`set_peers`](Self::set_peers), [`set_call_limits`](Self::set_call_limits),
+/// - Setting up: [`new`](Self::new), [`set_nodes`](Self::set_nodes), [`set_pools`](Self::set_pools),
+///   [`set_policy`](Self::set_policy), [`set_peers`](Self::set_peers), [`set_call_limits`](Self::set_call_limits),
 ///   [`set_sent_calls`](Self::set_sent_calls), [`set_others`](Self::set_others).
 /// - Traffic: [`request`](Self::request), [`response`](Self::response), [`answered`](Self::answered),
 ///   [`again`](Self::again), [`move_to`](Self::move_to), [`move_back`](Self::move_back), [`pick`](Self::pick),
@@ -51,8 +51,8 @@ impl Balancer {
         Self { store: SessionStore::new(settings), nodes: Vec::new(), pools, sent_calls: None }
     }
 
-    /// Takes over the nodes as the cluster has them. Nodes that died since the last time lose their transactions, and those
-    /// whose calls are lost their calls.
+    /// Takes over the nodes as the cluster has them. Nodes that died since the last time lose their transactions, and
+    /// those whose calls are lost their calls.
     pub fn set_nodes(&mut self, nodes: &[Node]) {
         self.store.leases.grow(nodes.len());
         let count = self.store.stats.len().max(nodes.len());
@@ -137,8 +137,8 @@ impl Balancer {
         self.carry_out(now, request, |picture, policy| picture.assignment(request, policy))
     }
 
-    /// The same with this node, if that still takes a new request, for one that begins something: wherever others of its session
-    /// went, it is one more for the node that has room for it.
+    /// The same with this node, if that still takes a new request, for one that begins something: wherever others of
+    /// its session went, it is one more for the node that has room for it.
     pub fn request_to(&mut self, now: Instant, request: &Request<'_>, slot: Slot) -> Decision {
         self.carry_out(now, request, |picture, _| picture.anew(request, &mut Only(slot)))
     }
@@ -158,13 +158,15 @@ impl Balancer {
         picture.takers(Method::Invite, &[], true).iter().next().is_some()
     }
 
-    /// A node has failed a request. Another node is chosen, none of `except`, and the request's transaction counts with that one.
+    /// A node has failed a request. Another node is chosen, none of `except`, and the request's transaction counts
+    /// with that one.
     pub fn again(&mut self, now: Instant, request: &Request<'_>, except: &[Slot]) -> Decision {
         self.carry_out(now, request, |picture, policy| picture.again(request, except, policy))
     }
 
-    /// A node has left a request unanswered for so long that this one, if it takes new ones, gets it as well: there it counts from
-    /// now on. The first one fails it like any other if it answers nothing at all within the time of a transaction.
+    /// A node has left a request unanswered for so long that this one, if it takes new ones, gets it as well: there
+    /// it counts from now on. The first one fails it like any other if it answers nothing at all within the time of a
+    /// transaction.
     pub fn move_to(&mut self, now: Instant, request: &Request<'_>, slot: Slot) -> Decision {
         let left = self.store.unanswered_of(request);
         let decision =
@@ -176,9 +178,9 @@ impl Balancer {
         decision
     }
 
-    /// Of the nodes that a request has [moved](Self::move_to) between, this one, which got it `since` then, has answered first: it
-    /// counts there again. It has its place there whatever the limit of calls is, and even if another one has failed it since.
-    /// Returns whether the other one has answered nothing so far.
+    /// Of the nodes that a request has [moved](Self::move_to) between, this one, which got it `since` then, has
+    /// answered first: it counts there again. It has its place there whatever the limit of calls is, and even if
+    /// another one has failed it since. Returns whether the other one has answered nothing so far.
     pub fn move_back(
         &mut self,
         now: Instant,
@@ -199,8 +201,8 @@ impl Balancer {
         left.is_some()
     }
 
-    /// Whether this node has had a request since then, and has answered nothing to it so far. Not where nobody takes note of its answer,
-    /// since its session has too many transactions.
+    /// Whether this node has had a request since then, and has answered nothing to it so far. Not where nobody takes
+    /// note of its answer, since its session has too many transactions.
     pub fn is_unanswered(&self, request: &Request<'_>, by: (Slot, Instant)) -> bool {
         self.store.unanswered_of(request) == Some(by)
     }
@@ -276,20 +278,21 @@ impl Balancer {
         }
     }
 
-    /// The dialog of a call with these tags is over, though no answer to a BYE within it has said so: both sides were hung up on, or
-    /// its requests do not come by here.
+    /// The dialog of a call with these tags is over, though no answer to a BYE within it has said so: both sides were
+    /// hung up on, or its requests do not come by here.
     pub fn end_dialog(&mut self, now: Instant, call: CallKey, tags: Tags) {
         self.store.end_dialog_of(now, call, tags);
     }
 
-    /// A dialog that was over, as far as [`response`](Self::response) or [`end_dialog`](Self::end_dialog) has said, goes on: its call
-    /// counts again.
+    /// A dialog that was over, as far as [`response`](Self::response) or [`end_dialog`](Self::end_dialog) has said,
+    /// goes on: its call counts again.
     pub fn resume_dialog(&mut self, now: Instant, call: CallKey, tags: Tags) {
         self.store.resume_dialog_of(now, call, tags);
     }
 
-    /// A node has answered a request, even one that counts with another node by now. A node that was taken for silent is up: in this
-    /// shard at once, in the others when they hear of the [`Sign`], of which there are a few a second at most.
+    /// A node has answered a request, even one that counts with another node by now. A node that was taken for silent
+    /// is up: in this shard at once, in the others when they hear of the [`Sign`], of which there are a few a second
+    /// at most.
     pub fn answered(&mut self, now: Instant, slot: Slot) {
         let evidence = &mut self.store.evidence[slot.index()];
         evidence.answers(now);
@@ -321,7 +324,8 @@ impl Balancer {
         self.store.stats[slot.index()].responses.count(status);
     }
 
-    /// A node answered 503. If it lately refused at least half of its new requests so, it pauses `until` then, at most for
+    /// A node answered 503. If it lately refused at least half of its new requests so, it pauses `until` then, at
+    /// most for
     /// [`SessionSettings::max_rest`]: in this shard at once, in the others when they hear of the [`Sign`]. If it `asked` for the pause
     /// (Retry-After), it gets a new call only as a trial; if not, also where no other node takes any.
     pub fn pause(&mut self, now: Instant, slot: Slot, until: Instant, asked: bool) {
@@ -335,8 +339,8 @@ impl Balancer {
         }
     }
 
-    /// The network said that a request to a node did not arrive: until then it gets new calls only when no other node takes
-    /// any.
+    /// The network said that a request to a node did not arrive: until then it gets new calls only when no other node
+    /// takes any.
     pub fn unreachable(&mut self, now: Instant, slot: Slot, until: Instant) {
         if self.nodes[slot.index()].pause(now, until, false) {
             self.store.signs.push(Sign::Unreachable { slot, until });
@@ -410,8 +414,8 @@ impl Balancer {
         self.pools.get(pool).members.from(Slot(0), self.nodes.len())
     }
 
-    /// Whether a member of a pool, none of `except`, takes a new request of this method as one that is known to live or, if
-    /// `trials` is set, gets it as a trial. Where none does, those of the last resort may get it all the same.
+    /// Whether a member of a pool, none of `except`, takes a new request of this method as one that is known to live
+    /// or, if `trials` is set, gets it as a trial. Where none does, those of the last resort may get it all the same.
     pub fn takes(&self, now: Instant, pool: PoolId, method: Method, except: &[Slot], trials: bool) -> bool {
         let members = &self.pools.get(pool).members;
         let picture = Picture { now, nodes: &self.nodes, store: &self.store, members };
@@ -427,7 +431,8 @@ impl Balancer {
         at.is_some_and(|at| self.store.find(at, &TransactionId::served_by(request)).is_some())
     }
 
-    /// An INVITE was cancelled whose CANCEL is not this balancer's affair: it has until a transaction time-out to end.
+    /// An INVITE was cancelled whose CANCEL is not this balancer's affair: it has until a transaction time-out to
+    /// end.
     pub fn cancelled(&mut self, now: Instant, invite: &Request<'_>) {
         if let Some(at) = self.store.session_of(invite) {
             self.store.cancel(now, at, invite);

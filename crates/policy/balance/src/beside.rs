@@ -1,7 +1,8 @@
 //! Branches of a call that went to another pool than the call's node is in.
 //!
-//! Whoever forks upstream, or a node that sends a request back with another Request-URI (a spiral), has one call go to several
-//! pools. The session has one node; what belongs to the other branches is found here by their marks (RFC 3261 §9.1, §17.1.1.3).
+//! Whoever forks upstream, or a node that sends a request back with another Request-URI (a spiral), has one call go
+//! to several pools. The session has one node; what belongs to the other branches is found here by their marks (RFC
+//! 3261 §9.1, §17.1.1.3).
 
 use crate::{CallKey, Request, Slot};
 use base::Recent;

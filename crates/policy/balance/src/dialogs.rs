@@ -1,7 +1,8 @@
 //! The answered dialogs of a call, known by their tags.
 //!
-//! Anybody who has seen a Call-ID can send a BYE with it, or what is answered 481. Only with the tags of a dialog does it
-//! end one. A call has one dialog, unless it was forked upstream and is answered several times (RFC 3261 §13.2.2.4).
+//! Anybody who has seen a Call-ID can send a BYE with it, or what is answered 481. Only with the tags of a dialog
+//! does it end one. A call has one dialog, unless it was forked upstream and is answered several times (RFC 3261
+//! §13.2.2.4).
 
 use crate::session::Session;
 

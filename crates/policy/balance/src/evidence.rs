@@ -6,8 +6,8 @@ use crate::refusals::Refusals;
 use base::Instant;
 use core::time::Duration;
 
-/// Least time between two signs of life of a node: so that one in doubt that answers a thousand requests a second does
-/// not tell the cluster a thousand times.
+/// Least time between two signs of life of a node: so that one in doubt that answers a thousand requests a second
+/// does not tell the cluster a thousand times.
 const SIGN_GAP: Duration = Duration::from_millis(250);
 
 /// One of these for each slot.
@@ -25,8 +25,8 @@ pub(crate) struct Evidence {
     tallied: Option<Instant>,
     /// When the node last came back from the dead.
     returned: Option<Instant>,
-    /// What it said of calls from before that has been told to the cluster so often, which decides whether it has kept
-    /// them; `None` once it has shown here that it has.
+    /// What it said of calls from before that has been told to the cluster so often, which decides whether it has
+    /// kept them; `None` once it has shown here that it has.
     remembers: Option<u8>,
 }
 
@@ -51,8 +51,8 @@ impl Evidence {
         due
     }
 
-    /// What became of a new request; `progressed`: it had been answered provisionally. Returns what the cluster is to be
-    /// told now.
+    /// What became of a new request; `progressed`: it had been answered provisionally. Returns what the cluster is to
+    /// be told now.
     pub(crate) fn ends(&mut self, now: Instant, outcome: Outcome, progressed: bool) -> Option<OutcomeTally> {
         self.tally.count(outcome, progressed);
         let due = self.tallied.is_none_or(|tallied| now >= tallied + TALLY_GAP);
@@ -73,8 +73,8 @@ impl Evidence {
         }
     }
 
-    /// The node has answered a request of a call that began then, and says that it knows it, or not. Returns whether the
-    /// cluster is to be told: of calls from before it came back, and not for ever.
+    /// The node has answered a request of a call that began then, and says that it knows it, or not. Returns whether
+    /// the cluster is to be told: of calls from before it came back, and not for ever.
     pub(crate) fn is_memory(&mut self, created: Instant, knows: bool) -> bool {
         let (Some(returned), Some(told)) = (self.returned, self.remembers) else { return false };
         let tells = created < returned && told < TOLD_MOST;

@@ -1,4 +1,5 @@
-//! What the balancer is told of requests and responses, and what it says: where they go, and what that tells of health.
+//! What the balancer is told of requests and responses, and what it says: where they go, and what that tells of
+//! health.
 
 use crate::session::NOBODY;
 use crate::{CallKey, OutcomeTally, PoolId, Slot, Tags};

@@ -1,12 +1,12 @@
-//! The half-open state of a circuit breaker: when a node that takes no new calls gets one all the same, as a trial request
-//! that shows whether it serves again.
+//! The half-open state of a circuit breaker: when a node that takes no new calls gets one all the same, as a trial
+//! request that shows whether it serves again.
 
 use base::Instant;
 use core::time::Duration;
 
 /// From the first trial, which may come at once, to the second. A trial that goes unanswered costs its caller a
-/// retransmission (T1 of RFC 3261 §17.1.1.2, half a second), which then goes elsewhere; so trials are rare, and each wait
-/// is twice the one before.
+/// retransmission (T1 of RFC 3261 §17.1.1.2, half a second), which then goes elsewhere; so trials are rare, and each
+/// wait is twice the one before.
 const FIRST: Duration = Duration::from_secs(5);
 /// The longest time between two trials.
 const LONGEST: Duration = Duration::from_mins(1);

@@ -25,8 +25,8 @@ impl Slot {
     }
 }
 
-/// Number of a pool in this process. One that is gone keeps its number, so that nothing which waits or rings takes another pool
-/// for it.
+/// Number of a pool in this process. One that is gone keeps its number, so that nothing which waits or rings takes
+/// another pool for it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct PoolId(pub u16);
 

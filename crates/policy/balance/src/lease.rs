@@ -82,8 +82,8 @@ pub(crate) struct Lease {
     work: u32,
 }
 
-/// The same of a call, which [`Leases::end_call`] ends. It outlives the silence of its node, which may come back with its
-/// calls, until they are known to be lost.
+/// The same of a call, which [`Leases::end_call`] ends. It outlives the silence of its node, which may come back with
+/// its calls, until they are known to be lost.
 #[must_use = "a lease that is dropped leaves its load behind: end it"]
 #[derive(Debug)]
 pub(crate) struct CallLease {

@@ -11,8 +11,8 @@ pub(crate) struct Totals {
 }
 
 /// The calls on each node that has a limit, over all shards of a process: what they have to agree on at once, since
-/// what they hear of each other's load is a batch late. And the new requests of each node with those that it refused: a caller
-/// has the shard that his address leads to, and must not be all that is known there of a node.
+/// what they hear of each other's load is a batch late. And the new requests of each node with those that it refused:
+/// a caller has the shard that his address leads to, and must not be all that is known there of a node.
 ///
 /// The number of a node is the sum over the call leases of all shards, as its load is within one; a shard changes it
 /// together with its own. Relaxed atomics suffice: each number stands for itself.

@@ -40,10 +40,11 @@ impl NodeRefusal {
 pub enum Health {
     /// It answers, or nothing says that it does not.
     Up,
-    /// What it was asked went unanswered, or its probes were answered 503. It may be there all the same: it may not know
-    /// OPTIONS, or be slow.
+    /// What it was asked went unanswered, or its probes were answered 503. It may be there all the same: it may not
+    /// know OPTIONS, or be slow.
     Silent,
-    /// The network said that nobody listens at its port (ICMP port unreachable in answer to a probe): its process is gone.
+    /// The network said that nobody listens at its port (ICMP port unreachable in answer to a probe): its process is
+    /// gone.
     Closed,
 }
 
@@ -73,7 +74,8 @@ pub struct Node {
     pub doubted: bool,
     /// It pauses until this instant after a 503: new calls go elsewhere.
     pub paused_until: Instant,
-    /// So much of the pause it asked for itself (Retry-After). For the remainder it gets calls if nobody else takes any.
+    /// So much of the pause it asked for itself (Retry-After). For the remainder it gets calls if nobody else takes
+    /// any.
     pub asked_until: Instant,
     /// When the present pause began, however often it has been prolonged.
     pub paused_since: Instant,
@@ -83,13 +85,15 @@ pub struct Node {
     pub ejected_until: Instant,
     /// How often it has been.
     pub ejections: u32,
-    /// It is dead for silence alone, and may be back with the rest of the pool: until then it gets its share of new calls.
+    /// It is dead for silence alone, and may be back with the rest of the pool: until then it gets its share of new
+    /// calls.
     pub expected_until: Instant,
     /// When it (re)joined; its capacity ramps up from here for `ramp`.
     pub joined: Instant,
     /// Length of the slow start; zero for none.
     pub ramp: Duration,
-    /// How often it has been found dead. A lease remembers the count it was taken at; that of a transaction ends with it.
+    /// How often it has been found dead. A lease remembers the count it was taken at; that of a transaction ends with
+    /// it.
     pub deaths: u16,
     /// The count of deaths at which its calls were last found lost: calls from before it are over.
     pub lost: u16,
@@ -98,13 +102,13 @@ pub struct Node {
 /// Share of its capacity that a node starts with after it came back.
 const SLOW_START_SHARE: f64 = 0.1;
 
-/// So long a pause that was asked for is kept to without exception (RFC 3261 §21.5.4). Whoever names a longer time has often
-/// named it once for all, and when all members do, calls would be refused although they could be answered.
+/// So long a pause that was asked for is kept to without exception (RFC 3261 §21.5.4). Whoever names a longer time
+/// has often named it once for all, and when all members do, calls would be refused although they could be answered.
 pub(crate) const HALF_OPEN: Duration = Duration::from_secs(10);
 
 impl Node {
-    /// A member of the first pool of which nothing is known: it is up until a probe says otherwise, since a balancer that starts
-    /// must not refuse the first calls.
+    /// A member of the first pool of which nothing is known: it is up until a probe says otherwise, since a balancer
+    /// that starts must not refuse the first calls.
     pub fn new(id: NodeId) -> Self {
         Self {
             id,
@@ -191,13 +195,14 @@ impl Node {
         }
     }
 
-    /// Whether it gets its share of new calls although it counts as dead: another member has just shown that the pool is
-    /// back, and nobody knows yet whether this one is.
+    /// Whether it gets its share of new calls although it counts as dead: another member has just shown that the pool
+    /// is back, and nobody knows yet whether this one is.
     pub fn is_expected(&self, now: Instant) -> bool {
         self.is_only_silent() && now < self.expected_until && now >= self.asked_until
     }
 
-    /// Whether it has paused for long because it asked for that: where no member takes calls, it gets one now and then.
+    /// Whether it has paused for long because it asked for that: where no member takes calls, it gets one now and
+    /// then.
     pub fn is_half_open(&self, now: Instant) -> bool {
         let serves = self.member && self.is_up() && !self.draining;
         serves && now < self.asked_until && now >= self.paused_since + HALF_OPEN
@@ -224,10 +229,10 @@ impl Node {
         }
     }
 
-    /// The same where no other node takes calls (the panic threshold of other load balancers, here at none): a pause that
-    /// it did not ask for is over then. A 503 without Retry-After may be about one destination behind the node; to refuse
-    /// all calls for it would be worse, and so it would for what an outlier fails. One that is dead for silence alone gets
-    /// them too: it may not know OPTIONS, and what it is sent shows whether it lives.
+    /// The same where no other node takes calls (the panic threshold of other load balancers, here at none): a pause
+    /// that it did not ask for is over then. A 503 without Retry-After may be about one destination behind the node;
+    /// to refuse all calls for it would be worse, and so it would for what an outlier fails. One that is dead for
+    /// silence alone gets them too: it may not know OPTIONS, and what it is sent shows whether it lives.
     pub fn last_resort_refusal(&self, now: Instant, calls: u32) -> Option<NodeRefusal> {
         match self.refusal(now, calls) {
             Some(NodeRefusal::Unreachable)

@@ -1,11 +1,12 @@
 //! Outlier detection: which member fails new requests that the others do not fail.
 //!
-//! A member that fails at once has nothing to do, so policies of least load send it nearly all calls. It is found in two
-//! ways, and ejected: it gets no new calls for a while, longer each time.
+//! A member that fails at once has nothing to do, so policies of least load send it nearly all calls. It is found in
+//! two ways, and ejected: it gets no new calls for a while, longer each time.
 //!
-//! - *In a row*: [`ROW`] server failures one after the other, while other members answer as they should. Judged at once.
-//! - *By share*: in an interval it fails more than half, and more than three times the share of all others together and ten
-//!   points. What every member gives, such as a 404 or a 486, is no sign.
+//! - *In a row*: [`ROW`] server failures one after the other, while other members answer as they should. Judged at
+//!   once.
+//! - *By share*: in an interval it fails more than half, and more than three times the share of all others together
+//!   and ten points. What every member gives, such as a 404 or a 486, is no sign.
 //!
 //! 503 does not count: who sends it pauses, which is another mechanism.
 
@@ -40,7 +41,8 @@ impl Default for OutlierSettings {
     }
 }
 
-/// Server failures in a row that make an outlier. Even where one call in ten fails, that is chance once in 100,000 times.
+/// Server failures in a row that make an outlier. Even where one call in ten fails, that is chance once in 100,000
+/// times.
 pub(crate) const ROW: u32 = 5;
 /// Fewest answers of all others together that a share is compared with: a policy of least load leaves them few.
 const MIN_OTHERS: u32 = 5;
@@ -104,13 +106,15 @@ impl OutcomeTally {
         f64::from(self.failed) / f64::from(self.ended.max(1))
     }
 
-    /// Whether these, of all other members, are those of servers that work: more succeeds, or rings still, than fails.
+    /// Whether these, of all other members, are those of servers that work: more succeeds, or rings still, than
+    /// fails.
     pub(crate) fn is_sound(&self) -> bool {
         let well = self.ended - self.failed + self.progressed.saturating_sub(self.resolved);
         well > 0 && well >= self.failed
     }
 
-    /// Whether a member with this is an outlier by its share, beside all `others`; not where there is too little to say.
+    /// Whether a member with this is an outlier by its share, beside all `others`; not where there is too little to
+    /// say.
     pub(crate) fn stands_out(&self, others: &Self, settings: &OutlierSettings) -> bool {
         let enough = self.ended >= settings.min_answers && others.ended >= MIN_OTHERS;
         enough && self.share() > 0.5 && self.share() > 3.0 * others.share() + 0.1

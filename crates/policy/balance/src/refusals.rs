@@ -1,20 +1,23 @@
-//! The share of its new requests that a node refuses with 503: whether it is the node that is busy, or one caller provokes the
-//! answer.
+//! The share of its new requests that a node refuses with 503: whether it is the node that is busy, or one caller
+//! provokes the answer.
 //!
-//! What a node answers depends on what it is asked, so a stranger may know a request that gets 503 with Retry-After: a call to a
-//! gateway whose trunk is full, for one. If each such answer stopped all new calls to the node, one request now and then would
-//! stop the pool, since the request fails over from member to member. A node that is busy refuses whatever comes. So its word
-//! counts for all calls once it has lately refused at least half of its new requests.
+//! What a node answers depends on what it is asked, so a stranger may know a request that gets 503 with Retry-After:
+//! a call to a gateway whose trunk is full, for one. If each such answer stopped all new calls to the node, one
+//! request now and then would stop the pool, since the request fails over from member to member. A node that is busy
+//! refuses whatever comes. So its word counts for all calls once it has lately refused at least half of its new
+//! requests.
 
 use crate::limits::Totals;
 use crate::{CallLimits, Slot};
 use base::Instant;
 use core::time::Duration;
 
-/// Length of a window. The present one counts and the one before, so a node that begins to refuse everything is heard after as
-/// long as both together at the latest, and whoever provokes a rest sends half as many requests as the node gets in one of them.
+/// Length of a window. The present one counts and the one before, so a node that begins to refuse everything is heard
+/// after as long as both together at the latest, and whoever provokes a rest sends half as many requests as the node
+/// gets in one of them.
 const WINDOW: Duration = Duration::from_secs(5);
-/// Fewest requests of a window, which lasts longer where fewer come: in a quiet hour one answer is not more than by day.
+/// Fewest requests of a window, which lasts longer where fewer come: in a quiet hour one answer is not more than by
+/// day.
 const LEAST: u32 = 8;
 
 /// What a shard knows of a node's refusals.
@@ -33,8 +36,8 @@ pub(crate) struct Refusals {
 pub(crate) type Shared<'a> = Option<(&'a CallLimits, Slot)>;
 
 impl Refusals {
-    /// The node is sent a new request; `rested`: until when it rests or did last. What it refused before its rest says nothing
-    /// of what it does now.
+    /// The node is sent a new request; `rested`: until when it rests or did last. What it refused before its rest
+    /// says nothing of what it does now.
     pub(crate) fn sends(&mut self, now: Instant, rested: Instant, shared: Shared<'_>) {
         let totals = self.totals(shared);
         self.own.sent = self.own.sent.wrapping_add(1);

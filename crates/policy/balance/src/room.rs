@@ -1,9 +1,10 @@
 //! What goes when there is no room for more sessions or transactions.
 //!
-//! First the ended session that was last heard of longest ago. Then the oldest session that nobody has answered: a flood of
-//! INVITEs that nobody answers consists of these. If an honest one is among them, little is lost: its repetitions may go to
-//! another node, its CANCEL is searched for, and its 2xx goes its way by the token. A session whose call rings or was answered never goes.
-//! Each step takes constant time, since timers of one length are in the order in which they were set.
+//! First the ended session that was last heard of longest ago. Then the oldest session that nobody has answered: a
+//! flood of INVITEs that nobody answers consists of these. If an honest one is among them, little is lost: its
+//! repetitions may go to another node, its CANCEL is searched for, and its 2xx goes its way by the token. A session
+//! whose call rings or was answered never goes. Each step takes constant time, since timers of one length are in the
+//! order in which they were set.
 
 use crate::EndReason;
 use crate::assignment::Assignment;

@@ -25,16 +25,16 @@ impl CallKey {
     }
 }
 
-/// Who begins what is no call: requests outside of any dialog other than INVITE share the session of their Call-ID. There are
-/// clients that change their tag between a REGISTER and the same one with credentials, which has to find who asked for
-/// them, and no call is counted there.
+/// Who begins what is no call: requests outside of any dialog other than INVITE share the session of their Call-ID.
+/// There are clients that change their tag between a REGISTER and the same one with credentials, which has to find
+/// who asked for them, and no call is counted there.
 pub(crate) const NOBODY: u64 = 0;
 
 /// Dialogs of one call that are told apart beside the first. One more is not entered, and ends with the last of them.
 pub(crate) const OTHERS: usize = 7;
 
-/// Keyed hashes of the tags of a message, 0 for none. Nobody without the key may be able to make two of them meet: by them
-/// sessions are found, and calls ended.
+/// Keyed hashes of the tags of a message, 0 for none. Nobody without the key may be able to make two of them meet: by
+/// them sessions are found, and calls ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tags {
     /// From tag.
@@ -113,7 +113,8 @@ pub struct SessionView {
 }
 
 impl Session {
-    /// Whether there is no call, and none has been answered: its INVITE was given up, or only requests without one came.
+    /// Whether there is no call, and none has been answered: its INVITE was given up, or only requests without one
+    /// came.
     pub(crate) fn was_never_answered(&self) -> bool {
         matches!(self.state, SessionState::Plain | SessionState::Expired) && !self.proven
     }
@@ -157,8 +158,8 @@ impl Default for SessionTable {
     }
 }
 
-/// The key is a hash already. Its low half selects the bucket, and the part by bits that the bucket does not need: sessions of
-/// one Call-ID differ in that half only.
+/// The key is a hash already. Its low half selects the bucket, and the part by bits that the bucket does not need:
+/// sessions of one Call-ID differ in that half only.
 fn hash_of(key: CallKey) -> u64 {
     key.0 as u64
 }
@@ -168,8 +169,8 @@ fn part_of(key: CallKey) -> usize {
 }
 
 impl SessionTable {
-    /// The session of a message that has both tags: begun by its sender, by the other side, or by nobody in particular.
-    /// Of several it is the first for which `is_it` holds, else the first.
+    /// The session of a message that has both tags: begun by its sender, by the other side, or by nobody in
+    /// particular. Of several it is the first for which `is_it` holds, else the first.
     pub(crate) fn find_of(&self, key: CallKey, tags: Tags, is_it: impl Fn(u32) -> bool) -> Option<u32> {
         let mut first = None;
         for tag in [tags.from, tags.to, NOBODY] {

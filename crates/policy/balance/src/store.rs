@@ -26,13 +26,13 @@ fn ewma(mean: Duration, value: Duration) -> Duration {
 /// some hundred microseconds; what is left is due again at once.
 const EXPIRE_BUDGET: usize = 1_024;
 
-/// Requests at most that have moved on from a node and are watched for its answer. Beyond that none is watched: that a node answers
-/// nothing is shown by those that are.
+/// Requests at most that have moved on from a node and are watched for its answer. Beyond that none is watched: that
+/// a node answers nothing is shown by those that are.
 const LEFT_MOST: usize = 1_024;
 
-/// Open transactions of a session that are counted; twice as many for a BYE. No dialog has as many, but anybody may send requests of
-/// one Call-ID, and the list of a session's transactions is walked for each message. Beyond that a request is forwarded and
-/// counted nowhere: its answer is no [`FirstAnswer`], either.
+/// Open transactions of a session that are counted; twice as many for a BYE. No dialog has as many, but anybody may
+/// send requests of one Call-ID, and the list of a session's transactions is walked for each message. Beyond that a
+/// request is forwarded and counted nowhere: its answer is no [`FirstAnswer`], either.
 const MOST_OPEN: usize = 64;
 
 /// How long a call counts that is known from a token alone, without a further sign of life. The session timer's usual
@@ -61,7 +61,8 @@ pub(crate) struct SessionStore {
     held_timers: TimerWheel,
     /// How long an INVITE takes that succeeds.
     mean_success: Duration,
-    /// Requests that nodes have not answered and that others have now: until when, the node, and since when. In this order.
+    /// Requests that nodes have not answered and that others have now: until when, the node, and since when. In this
+    /// order.
     left: VecDeque<(Instant, Slot, Instant)>,
     /// Nodes have lost calls: from which session on their sessions are to be ended.
     pub(crate) lost_from: Option<u32>,
@@ -180,9 +181,9 @@ impl SessionStore {
         }
     }
 
-    /// A session that is over is heard of again. A proxy upstream that has restarted repeats a BYE in a transaction of
-    /// its own, which may outlast the time since the first one was answered. Its branch must stay the same (RFC 3261
-    /// §16.11), and whether it is made with the key of before a change is known from the session.
+    /// A session that is over is heard of again. A proxy upstream that has restarted repeats a BYE in a transaction
+    /// of its own, which may outlast the time since the first one was answered. Its branch must stay the same (RFC
+    /// 3261 §16.11), and whether it is made with the key of before a change is known from the session.
     pub(crate) fn linger_on(&mut self, now: Instant, at: u32) {
         if self.table.get(at).state == SessionState::Expired {
             self.set_state(now, at, SessionState::Expired);
@@ -194,9 +195,9 @@ impl SessionStore {
         request.method == Method::Bye && self.table.get(at).has_dialog(request.dialog())
     }
 
-    /// Whether no transaction may be opened for a request, since its session has [`MOST_OPEN`], or all sessions together have
-    /// `max_sessions`. A BYE of the call may have more. The first transaction of a session is always opened, since the session ends with
-    /// it.
+    /// Whether no transaction may be opened for a request, since its session has [`MOST_OPEN`], or all sessions
+    /// together have `max_sessions`. A BYE of the call may have more. The first transaction of a session is always
+    /// opened, since the session ends with it.
     fn is_one_too_many(&self, at: u32, request: &Request<'_>) -> bool {
         let hangs_up = self.hangs_up(at, request);
         let most = if hangs_up { 2 * MOST_OPEN } else { MOST_OPEN };
@@ -297,9 +298,9 @@ impl SessionStore {
         self.end_transaction(lease, reason);
     }
 
-    /// Ends a transaction that failed. If it is an INVITE that failed on the server's side (500, 502, 503, 504, 580), its lease
-    /// lasts until an INVITE that succeeds would have been answered, by the mean. Otherwise a server that fails every call at once
-    /// would have the least load, and get all calls.
+    /// Ends a transaction that failed. If it is an INVITE that failed on the server's side (500, 502, 503, 504, 580),
+    /// its lease lasts until an INVITE that succeeds would have been answered, by the mean. Otherwise a server that
+    /// fails every call at once would have the least load, and get all calls.
     fn close_failed(&mut self, now: Instant, key: u32, status: u16) {
         let open = &self.transactions[key];
         let until = open.started + self.mean_success;
@@ -407,8 +408,8 @@ impl SessionStore {
     /// Adds up every lease that exists and compares with the loads: the invariant that makes drift impossible.
     ///
     /// # Errors
-    /// Names the first slot whose counted load differs from its live leases, or the session that is in no state to have its
-    /// dialogs.
+    /// Names the first slot whose counted load differs from its live leases, or the session that is in no state to
+    /// have its dialogs.
     pub(crate) fn audit(&self) -> Result<(), String> {
         let mut sums = vec![crate::Load::default(); self.stats.len()];
         for (_, session) in self.table.iter_from(0) {

@@ -56,8 +56,8 @@ pub(crate) struct Transaction {
     pub(crate) unanswered: bool,
     /// Whether any response came.
     pub(crate) answered: bool,
-    /// Whether a provisional one came that says more than 100. A 100 comes from whatever node there is, and says nothing
-    /// of who is called.
+    /// Whether a provisional one came that says more than 100. A 100 comes from whatever node there is, and says
+    /// nothing of who is called.
     pub(crate) progressed: bool,
     pub(crate) cancelled: bool,
 }

@@ -259,7 +259,8 @@ fn a_node_in_the_slot_of_a_former_one_starts_from_nothing() {
     assert_eq!(balancer.audit(), Ok(()));
 }
 
-/// A proxy upstream that restarts repeats a BYE in a transaction of its own, past the time since the first one was answered.
+/// A proxy upstream that restarts repeats a BYE in a transaction of its own, past the time since the first one was
+/// answered.
 #[test]
 fn a_call_that_is_over_is_remembered_while_it_is_heard_of() {
     let mut balancer = tlwl(2);
@@ -280,8 +281,8 @@ fn a_call_that_is_over_is_remembered_while_it_is_heard_of() {
     assert!(!remembered(&mut balancer, seconds(94)), "forgotten 32 s after the last time");
 }
 
-/// A node that is in doubt gives a sign of life by any answer, a few times a second at most, and takes calls here from
-/// the first on.
+/// A node that is in doubt gives a sign of life by any answer, a few times a second at most, and takes calls here
+/// from the first on.
 #[test]
 fn the_answers_of_a_node_in_doubt_are_told() {
     let mut cluster = cluster(&[1.0]);

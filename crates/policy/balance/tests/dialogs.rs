@@ -194,8 +194,8 @@ fn what_proves_an_answered_call_makes_it_count_after_a_restart() {
     assert_eq!(load(&balancer), (1, 0));
 }
 
-/// A restart has forgotten a call that two have answered. Whichever party of whichever dialog is heard first, the call is that of
-/// who began it, and counts once.
+/// A restart has forgotten a call that two have answered. Whichever party of whichever dialog is heard first, the
+/// call is that of who began it, and counts once.
 #[test]
 fn a_call_that_only_tokens_know_of_is_one_whoever_is_heard_first() {
     let [caller, one, other] = [1, 2, 3].map(tag);
@@ -258,8 +258,8 @@ fn the_end_of_a_branch_elsewhere_does_not_move_the_call() {
     assert_eq!(loads(&balancer).iter().map(|load| load.calls).collect::<Vec<_>>(), [1, 0]);
 }
 
-/// A call that comes in two branches, the second one when the node of the first one seems dead: each CANCEL goes where its INVITE
-/// is.
+/// A call that comes in two branches, the second one when the node of the first one seems dead: each CANCEL goes
+/// where its INVITE is.
 #[test]
 fn a_cancel_follows_its_branch() {
     let mut cluster = cluster(&[1.0, 1.0]);
@@ -279,8 +279,8 @@ fn a_cancel_follows_its_branch() {
     assert_eq!(balancer.audit(), Ok(()));
 }
 
-/// The INVITE moved off a node that only seemed dead, both answered, and then the other one seems dead: the BYE of the dialog with the
-/// first does not draw a late CANCEL there.
+/// The INVITE moved off a node that only seemed dead, both answered, and then the other one seems dead: the BYE of
+/// the dialog with the first does not draw a late CANCEL there.
 #[test]
 fn a_bye_of_another_branch_does_not_move_the_call() {
     let mut cluster = cluster(&[1.0, 1.0]);

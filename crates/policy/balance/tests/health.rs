@@ -127,8 +127,8 @@ fn where_all_are_silent_calls_go_on_to_them_and_each_comes_back_by_its_first_ans
     assert_eq!(health(&pool.cluster), expected);
 }
 
-/// A network that was away is back for one member first: it does not get all calls. The others are asked at once, and have
-/// their share as long as they may not have answered.
+/// A network that was away is back for one member first: it does not get all calls. The others are asked at once, and
+/// have their share as long as they may not have answered.
 #[test]
 fn the_first_member_back_does_not_get_all_calls() {
     for policy in policies() {

@@ -64,7 +64,8 @@ fn a_rest_is_no_longer_than_the_operator_allows() {
     }
 }
 
-/// All have asked for a long pause. After a while each gets a call now and then, and one that answers it takes calls again.
+/// All have asked for a long pause. After a while each gets a call now and then, and one that answers it takes calls
+/// again.
 #[test]
 fn where_all_rest_for_long_each_gets_a_trial() {
     let mut cluster = cluster(&[1.0; 4]);
@@ -207,8 +208,8 @@ fn when_all_are_dead_for_their_silence_what_comes_shows_who_lives() {
     balancer.audit().unwrap();
 }
 
-/// A dead member that asked for a pause and falls silent is another one when it is back: the shards are told that its pause is
-/// over, since it may get calls as the last resort.
+/// A dead member that asked for a pause and falls silent is another one when it is back: the shards are told that its
+/// pause is over, since it may get calls as the last resort.
 #[test]
 fn the_shards_hear_that_the_rest_of_a_dead_member_is_over() {
     let mut cluster = cluster(&[1.0; 2]);
@@ -231,8 +232,8 @@ fn offer(balancer: &mut Balancer, now: Instant, call: u64, slot: Slot, refused: 
     }
 }
 
-/// Whoever knows a request that a member answers 503 is not to take it from everybody else. Two shards: the lawful calls are
-/// nearly all on one, and the others on the other.
+/// Whoever knows a request that a member answers 503 is not to take it from everybody else. Two shards: the lawful
+/// calls are nearly all on one, and the others on the other.
 #[test]
 fn a_503_that_one_caller_provokes_stops_nobody_else() {
     for lawful in [2, 5, 25, 100] {
@@ -256,8 +257,8 @@ fn a_503_that_one_caller_provokes_stops_nobody_else() {
     }
 }
 
-/// A member that turns to refusing all rests within some seconds, after half as many 503 as it had new requests; what belongs to
-/// calls that it has is no sign that it takes others.
+/// A member that turns to refusing all rests within some seconds, after half as many 503 as it had new requests; what
+/// belongs to calls that it has is no sign that it takes others.
 #[test]
 fn who_refuses_half_of_all_is_left_alone() {
     for each_second in [1, 20] {
@@ -298,8 +299,8 @@ fn after_its_rest_a_member_is_judged_anew() {
     assert!(refuses_still);
 }
 
-/// A member that is stopped names the time until its end, and its successor is there long before. Probes that it refused, or left
-/// unanswered, are answered again.
+/// A member that is stopped names the time until its end, and its successor is there long before. Probes that it
+/// refused, or left unanswered, are answered again.
 #[test]
 fn an_answer_after_a_new_start_ends_the_rest() {
     for (regular, refuses) in [(true, true), (true, false), (false, true), (false, false)] {

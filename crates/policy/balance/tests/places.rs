@@ -174,8 +174,8 @@ fn max_calls_holds_where_another_shard_takes_the_last_place_between_choice_and_b
     assert_eq!(one.audit(), Ok(()));
 }
 
-/// An INVITE that moves to the node where its call counts already, as one that was forked upstream can, takes no second
-/// place there, whether the call rings or is answered.
+/// An INVITE that moves to the node where its call counts already, as one that was forked upstream can, takes no
+/// second place there, whether the call rings or is answered.
 #[test]
 fn a_branch_that_moves_to_the_node_of_its_call_takes_no_second_place() {
     for answered in [false, true] {

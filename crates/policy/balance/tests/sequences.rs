@@ -135,8 +135,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         prop::sample::select(vec![100, 180, 183, 200, 202, 302, 401, 407, 481, 486, 487, 500, 503, 504, 603]);
     let (call, cseq, slot) = (0..CALLS, 0..4_u32, 0..NODES);
     let pinned = prop::option::weighted(0.2, 0..NODES);
-    // Of a branch and of a dialog; one dialog is more than a session tells apart. Two parties begin calls with each Call-ID,
-    // and their requests within dialogs come from either side.
+    // Of a branch and of a dialog; one dialog is more than a session tells apart. Two parties begin calls with each
+    // Call-ID, and their requests within dialogs come from either side.
     let tags = (0..2_u64, 1..10_u64, any::<bool>()).prop_map(|(initiator, callee, swapped)| {
         let (from, to) = if swapped { (callee, initiator) } else { (initiator, callee) };
         Tags { from: tag(from), to: tag(to) }

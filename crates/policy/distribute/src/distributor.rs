@@ -14,8 +14,8 @@ use crate::settings::Settings;
 pub enum NextHop<N> {
     /// To a trusted neighbour that shares out state, too.
     Neighbour(N),
-    /// Out of the network: to a user agent, a stranger, or a proxy that knows nothing of this. Also for a call whose state
-    /// this node has to keep whatever it costs: one that it forks, which needs state (RFC 3261 §16.11).
+    /// Out of the network: to a user agent, a stranger, or a proxy that knows nothing of this. Also for a call whose
+    /// state this node has to keep whatever it costs: one that it forks, which needs state (RFC 3261 §16.11).
     Exit,
 }
 
@@ -28,8 +28,8 @@ pub struct Call<N> {
     pub to: NextHop<N>,
     /// Whether its mark says that somebody keeps its state.
     pub kept: bool,
-    /// A hash of what all copies of the request have in common and other requests have not: what makes its transaction (RFC
-    /// 3261 §17.2.3). Keyed, or callers could choose who keeps their state.
+    /// A hash of what all copies of the request have in common and other requests have not: what makes its
+    /// transaction (RFC 3261 §17.2.3). Keyed, or callers could choose who keeps their state.
     pub key: u64,
 }
 
@@ -49,10 +49,10 @@ const UPSTREAM_MAX: usize = 1_024;
 
 /// A node's share of keeping state.
 ///
-/// New calls ask [`on_call`](Self::on_call). Each period ends with [`on_period`](Self::on_period), about once a second.
-/// [`notice`](Self::notice) is what an upstream neighbour is told; [`on_notice`](Self::on_notice) takes what a downstream one
-/// tells. `N` names neighbours. The host hands over trusted ones alone; of those before us the first 1,024 count, the others as
-/// clients.
+/// New calls ask [`on_call`](Self::on_call). Each period ends with [`on_period`](Self::on_period), about once a
+/// second. [`notice`](Self::notice) is what an upstream neighbour is told; [`on_notice`](Self::on_notice) takes what
+/// a downstream one tells. `N` names neighbours. The host hands over trusted ones alone; of those before us the first
+/// 1,024 count, the others as clients.
 #[derive(Debug, Clone)]
 pub struct Distributor<N> {
     settings: Settings,
@@ -158,8 +158,8 @@ impl<N: Ord + Copy> Distributor<N> {
         Decision::PassOpen
     }
 
-    /// A new call whose state this node has no room for. It goes on without where a neighbour behind may keep it, or somebody
-    /// keeps it already; `None`: it would be kept here.
+    /// A new call whose state this node has no room for. It goes on without where a neighbour behind may keep it, or
+    /// somebody keeps it already; `None`: it would be kept here.
     pub fn on_call_without_room(&mut self, now: Instant, call: Call<N>) -> Option<Decision> {
         if call.kept && call.from.is_some() {
             return Some(self.on_call(now, call));
@@ -172,8 +172,8 @@ impl<N: Ord + Copy> Distributor<N> {
         Some(Decision::PassOpen)
     }
 
-    /// Marked calls count, too: a neighbour that keeps all state itself has to hear of the room behind, or it would never
-    /// send a call without.
+    /// Marked calls count, too: a neighbour that keeps all state itself has to hear of the room behind, or it would
+    /// never send a call without.
     fn note_way(&mut self, now: Instant, call: Call<N>) {
         let utilisation = self.utilisation;
         let is_known = |from: &N| self.upstream.len() < UPSTREAM_MAX || self.upstream.contains_key(from);
@@ -188,8 +188,8 @@ impl<N: Ord + Copy> Distributor<N> {
         });
     }
 
-    /// A downstream neighbour has told how it is. An older notice than the one that counts says nothing new; a smaller
-    /// number counts again once that one has expired, as after a restart of the neighbour.
+    /// A downstream neighbour has told how it is. An older notice than the one that counts says nothing new; a
+    /// smaller number counts again once that one has expired, as after a restart of the neighbour.
     pub fn on_notice(&mut self, now: Instant, from: N, notice: Notice) {
         let path = self.paths.entry(from).or_default();
         if path.told(now).is_none_or(|told| told.sequence <= notice.sequence) {
@@ -202,8 +202,8 @@ impl<N: Ord + Copy> Distributor<N> {
         self.paths.get(&from).is_some_and(|path| path.told(now).is_some())
     }
 
-    /// A period of this length is over, in which the processor was busy for this part of the time. Call it about once a
-    /// second, whether calls came or not.
+    /// A period of this length is over, in which the processor was busy for this part of the time. Call it about once
+    /// a second, whether calls came or not.
     pub fn on_period(&mut self, now: Instant, length: Duration, utilisation: f64) {
         let rate = |count: u64| count as f64 / length.as_secs_f64().max(1e-3);
         // A meter that has gone wrong says nothing: the last value stays.
@@ -235,9 +235,9 @@ impl<N: Ord + Copy> Distributor<N> {
         (self.calls, self.kept) = (0, 0);
     }
 
-    /// What an upstream neighbour is to be told; `None` for clients, of whom overload control may learn so whether all
-    /// on their calls' way is saturated. To be put into every response to the neighbour, or sent alone once a period
-    /// where there is none: it counts for [`Settings::validity`].
+    /// What an upstream neighbour is to be told; `None` for clients, of whom overload control may learn so whether
+    /// all on their calls' way is saturated. To be put into every response to the neighbour, or sent alone once a
+    /// period where there is none: it counts for [`Settings::validity`].
     pub fn notice(&self, upstream: Option<N>) -> Notice {
         let told = upstream.map_or(Some(&self.clients), |upstream| self.upstream.get(&upstream));
         if let Some(it) = told {
@@ -261,8 +261,8 @@ impl<N: Ord + Copy> Distributor<N> {
 
 /// Makes the notice for one upstream neighbour.
 ///
-/// One more call without state that leaves here is kept here; one that goes on is kept here or behind, by whoever is less
-/// busy. The level is the worst of these, since the neighbour cannot choose; the least decides about throttling.
+/// One more call without state that leaves here is kept here; one that goes on is kept here or behind, by whoever is
+/// less busy. The level is the worst of these, since the neighbour cannot choose; the least decides about throttling.
 fn tell<N: Ord + Copy>(
     upstream: &mut Upstream<N>,
     settings: &Settings,

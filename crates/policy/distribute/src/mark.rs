@@ -7,8 +7,8 @@
 //! function = "state" / "auth"
 //! ```
 //!
-//! Every character is one of a `token` (RFC 3261 §25.1), so the parameter is a `via-extension`, and a proxy that does not
-//! know it ignores it (§8.2.2 asks no support of parameters).
+//! Every character is one of a `token` (RFC 3261 §25.1), so the parameter is a `via-extension`, and a proxy that does
+//! not know it ignores it (§8.2.2 asks no support of parameters).
 
 use core::fmt;
 
@@ -66,8 +66,8 @@ impl Mark {
         self
     }
 
-    /// Reads the value of the parameter. `None` for what is no such value: the neighbour speaks another language, and the
-    /// call counts as one that nobody has seen to. A name that this version does not know is passed over.
+    /// Reads the value of the parameter. `None` for what is no such value: the neighbour speaks another language, and
+    /// the call counts as one that nobody has seen to. A name that this version does not know is passed over.
     pub fn parse(value: &[u8]) -> Option<Self> {
         if value.is_empty() || value.len() > Self::LENGTH_MAX {
             return None;

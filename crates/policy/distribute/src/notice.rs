@@ -12,8 +12,8 @@
 
 use core::fmt;
 
-/// How much busier a node counts with each hop that its utilisation is told on. Small, so that a node three hops away counts
-/// for what it is; what only goes round among nodes dies out in 50 periods at most.
+/// How much busier a node counts with each hop that its utilisation is told on. Small, so that a node three hops away
+/// counts for what it is; what only goes round among nodes dies out in 50 periods at most.
 pub const AGE: f64 = 0.02;
 
 /// Thousandths in a whole.
@@ -39,7 +39,8 @@ impl Notice {
         Self { throttled, level: whole(level), least: whole(least), sequence }
     }
 
-    /// How busy those are who would have to keep the state of one more call, on the way where this is worst: from 0 to 1.
+    /// How busy those are who would have to keep the state of one more call, on the way where this is worst: from 0
+    /// to 1.
     pub fn level(&self) -> f64 {
         f64::from(self.level) / f64::from(WHOLE)
     }

@@ -9,26 +9,27 @@ use crate::law::Law;
 pub struct Settings {
     /// How the shares are found.
     pub law: Law,
-    /// `U_high`: utilisation up to which a node keeps the state of all calls, and from which on it counts as saturated.
-    /// SERvartuka paper, section 3, algorithm 1, without a value. State is cheap as long as there is room, and what
-    /// is left above must bear the bursts of a period.
+    /// `U_high`: utilisation up to which a node keeps the state of all calls, and from which on it counts as
+    /// saturated. SERvartuka paper, section 3, algorithm 1, without a value. State is cheap as long as there is room,
+    /// and what is left above must bear the bursts of a period.
     pub high: f64,
-    /// Level below which upstream neighbours are unthrottled: "a lower threshold" of the paper, section 3, without a value.
+    /// Level below which upstream neighbours are unthrottled: "a lower threshold" of the paper, section 3, without a
+    /// value.
     pub low: f64,
-    /// `deltaC`, calls a second: what the paper's law gives away in a period ("small amounts"). A hundredth of what the
-    /// paper's server carries.
+    /// `deltaC`, calls a second: what the paper's law gives away in a period ("small amounts"). A hundredth of what
+    /// the paper's server carries.
     pub delta_c: f64,
-    /// What a call with state costs more than one without, as part of the latter: `T_SL / T_SF - 1`, and so 0.21 for the
-    /// paper's server (section 2.2). For the law `level`: one that is four times too small makes it oscillate, a large one
-    /// only slow.
+    /// What a call with state costs more than one without, as part of the latter: `T_SL / T_SF - 1`, and so 0.21 for
+    /// the paper's server (section 2.2). For the law `level`: one that is four times too small makes it oscillate, a
+    /// large one only slow.
     pub state_cost: f64,
-    /// Part of the distance to its goal that the law `level` goes in a period. A node sees what its neighbours make of it
-    /// one period late, and two nodes correct the same difference: above a half they would overshoot for ever.
+    /// Part of the distance to its goal that the law `level` goes in a period. A node sees what its neighbours make
+    /// of it one period late, and two nodes correct the same difference: above a half they would overshoot for ever.
     pub gain: f64,
     /// How long a notice counts after it came. Longer than three periods, so that two may be lost.
     pub validity: Duration,
-    /// How many calls that were forwarded without state are remembered at least, for their retransmissions: as many as
-    /// may come in 64*T1 = 32 s (RFC 3261 §17.1.1.2). About 40 bytes each.
+    /// How many calls that were forwarded without state are remembered at least, for their retransmissions: as many
+    /// as may come in 64*T1 = 32 s (RFC 3261 §17.1.1.2). About 40 bytes each.
     pub remembered: usize,
 }
 

@@ -103,8 +103,8 @@ fn each_neighbour_hears_of_the_ways_of_its_own_calls() {
     assert!((node.notice(Some(9)).level() - 0.95).abs() < 1e-9, "a meter that fails changes nothing");
 }
 
-/// Half of the calls of neighbour 9 leave here, half go on to a node with room. It cannot send more of the ones without more
-/// of the others, so the level is that of this node; but it is not throttled, since there is room.
+/// Half of the calls of neighbour 9 leave here, half go on to a node with room. It cannot send more of the ones
+/// without more of the others, so the level is that of this node; but it is not throttled, since there is room.
 #[test]
 fn the_level_is_that_of_the_worst_way_and_throttling_goes_by_the_best() {
     let mut node = Distributor::<u8>::new(Settings::default(), 5);

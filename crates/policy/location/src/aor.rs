@@ -4,9 +4,10 @@ use wire::{Host, Scheme, SipUri, unescape};
 
 /// An address-of-record, the index into the bindings: `sip:user@host`.
 ///
-/// [10.3-8] RFC 3261 §10.3 step 5: without URI parameters, escapes decoded. Beyond that, what §19.1.4 has for equal is
-/// written alike: the scheme and a host name in small letters, without a dot at the end; an address as Rust prints it; a
-/// port only if it is another than that of the scheme. Password and headers are left out. The user part keeps its case.
+/// [10.3-8] RFC 3261 §10.3 step 5: without URI parameters, escapes decoded. Beyond that, what §19.1.4 has for equal
+/// is written alike: the scheme and a host name in small letters, without a dot at the end; an address as Rust prints
+/// it; a port only if it is another than that of the scheme. Password and headers are left out. The user part keeps
+/// its case.
 ///
 /// It is a key and nothing else: decoded escapes may be any bytes, so it must not be written into a message.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -6,9 +6,9 @@ use core::time::Duration;
 use std::net::{IpAddr, SocketAddr};
 use wire::NameAddr;
 
-/// How far in the future a binding may have been updated. A clock that was set back by more than this says nothing about
-/// the binding, which then counts as expired. An hour is a usual interval: so a binding lasts at most that much longer
-/// than it was granted, and a clock that is corrected by an hour loses none.
+/// How far in the future a binding may have been updated. A clock that was set back by more than this says nothing
+/// about the binding, which then counts as expired. An hour is a usual interval: so a binding lasts at most that much
+/// longer than it was granted, and a clock that is corrected by an hour loses none.
 const AHEAD_MAX: Duration = Duration::from_hours(1);
 
 /// For how long a binding that was updated then, for so many seconds, is still good.
@@ -37,7 +37,8 @@ pub struct Source {
 pub struct Binding {
     /// The contact URI.
     pub uri: Box<[u8]>,
-    /// Its parameters but for `q` and `expires`, each with a semicolon before it, such as `;+sip.instance="<urn:...>"`.
+    /// Its parameters but for `q` and `expires`, each with a semicolon before it, such as
+    /// `;+sip.instance="<urn:...>"`.
     pub params: Box<[u8]>,
     /// Preference in thousandths, 0 to 1000.
     pub q: u16,
@@ -56,8 +57,8 @@ pub struct Binding {
 }
 
 impl Binding {
-    /// The address that its user registered from: where the REGISTER came from; else the first element of its path, or the
-    /// contact itself. `None` where these have names.
+    /// The address that its user registered from: where the REGISTER came from; else the first element of its path,
+    /// or the contact itself. `None` where these have names.
     pub fn origin(&self) -> Option<IpAddr> {
         if let Some(source) = &self.source {
             return Some(source.peer.ip().to_canonical());
@@ -80,8 +81,8 @@ impl Binding {
         self.updated + Duration::from_secs(self.expires.into())
     }
 
-    /// For how long it is still good; zero when it is no more, or was updated more than an hour after `now`, as when the
-    /// clock was set back.
+    /// For how long it is still good; zero when it is no more, or was updated more than an hour after `now`, as when
+    /// the clock was set back.
     pub fn remaining(&self, now: UnixTime) -> Duration {
         remaining(self.updated, self.expires, now)
     }

@@ -24,7 +24,8 @@ fn record(now: UnixTime, uris: &[&str]) -> Record {
     Record::of(&bindings).expect("there are bindings")
 }
 
-/// Checks a store with nothing in it that knows these keys. `now` is the present time, since some stores have a clock.
+/// Checks a store with nothing in it that knows these keys. `now` is the present time, since some stores have a
+/// clock.
 ///
 /// # Panics
 /// When the store does not fulfil the contract.
@@ -35,8 +36,8 @@ pub fn check<S: Store>(store: &mut S, now: UnixTime) {
     forgets_what_is_removed(store, now);
 }
 
-/// Checks two that share what they keep, as two proxies on one server do: what one stores the other reads at once, and of
-/// two that decide on the same record one wins.
+/// Checks two that share what they keep, as two proxies on one server do: what one stores the other reads at once,
+/// and of two that decide on the same record one wins.
 ///
 /// # Panics
 /// When they do not.

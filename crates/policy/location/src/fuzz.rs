@@ -1,5 +1,5 @@
-//! What must hold for any sequence of REGISTER, as a function that fuzzers and property tests call: it panics when it does
-//! not.
+//! What must hold for any sequence of REGISTER, as a function that fuzzers and property tests call: it panics when it
+//! does not.
 
 use crate::{
     Answer, Ask, Authorization, Contacts, MemoryLimits, MemoryStore, Register, Registrar, Registration,
@@ -10,8 +10,8 @@ use core::time::Duration;
 use std::net::{Ipv4Addr, SocketAddr};
 use wire::{Method, scan};
 
-/// Reads `data` as requests, with an empty line and `--` between them, each after a pause of a second; a line of digits
-/// before a request is a longer pause. All go to one registrar and its store.
+/// Reads `data` as requests, with an empty line and `--` between them, each after a pause of a second; a line of
+/// digits before a request is a longer pause. All go to one registrar and its store.
 ///
 /// # Panics
 /// When an invariant of the crate does not hold.

@@ -21,8 +21,8 @@ impl Default for MemoryLimits {
     }
 }
 
-/// Records looked at for each that is replaced: the store is swept as it is used. At any time at most a few in a hundred
-/// are too old if all are refreshed once in their time.
+/// Records looked at for each that is replaced: the store is swept as it is used. At any time at most a few in a
+/// hundred are too old if all are refreshed once in their time.
 const SWEPT: usize = 4;
 
 /// A map of records. The cost of everything grows with the logarithm of their number.
@@ -84,8 +84,8 @@ impl MemoryStore {
         }
     }
 
-    /// Looks at so many records behind the key `from`, and names those of which all bindings have expired. Gives their
-    /// keys, and the key that was looked at last, where the next call goes on. Takes nothing out.
+    /// Looks at so many records behind the key `from`, and names those of which all bindings have expired. Gives
+    /// their keys, and the key that was looked at last, where the next call goes on. Takes nothing out.
     pub fn expired(&self, now: UnixTime, from: Option<&Aor>, steps: usize) -> (Vec<Aor>, Option<Aor>) {
         // Round: at the end it goes on at the start at once, else keys that are added at the end would hold it there.
         let behind = from.map_or(Bound::Unbounded, Bound::Excluded);
@@ -101,8 +101,8 @@ impl MemoryStore {
         (expired, last.cloned())
     }
 
-    /// Looks at so many records, where the last sweep ended, and takes out those of which all bindings have expired. Gives
-    /// their keys.
+    /// Looks at so many records, where the last sweep ended, and takes out those of which all bindings have expired.
+    /// Gives their keys.
     pub fn sweep(&mut self, now: UnixTime, steps: usize) -> Vec<Aor> {
         let (expired, last) = self.expired(now, self.swept.as_ref(), steps);
         self.swept = last;

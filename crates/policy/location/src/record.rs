@@ -9,7 +9,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 /// First byte of a record. Another form of records gets another one.
 const FORM: u8 = 1;
 
-/// The bindings of an address-of-record as bytes, the same for every store. Numbers stand with their highest byte first:
+/// The bindings of an address-of-record as bytes, the same for every store. Numbers stand with their highest byte
+/// first:
 ///
 /// ```text
 /// record   form (1)  count (2)  binding*

@@ -69,8 +69,8 @@ pub struct Register {
 }
 
 impl Register {
-    /// What an operator's removal is to the registrar: a REGISTER of no client, so that no CSeq of one is in its way. Of this
-    /// contact, or of all.
+    /// What an operator's removal is to the registrar: a REGISTER of no client, so that no CSeq of one is in its way.
+    /// Of this contact, or of all.
     pub fn removal(aor: Aor, contact: Option<&[u8]>) -> Self {
         let removed = |uri: &[u8]| {
             let (uri, params) = (uri.into(), Box::default());

@@ -21,8 +21,8 @@ pub enum PathRule {
 /// Where requests for a contact go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Reach {
-    /// To the address that its REGISTER came from, wherever the contact leads: clients behind a NAT are reached, and nobody
-    /// has requests sent to somebody else. With a Path, to its first element, which has to be the sender.
+    /// To the address that its REGISTER came from, wherever the contact leads: clients behind a NAT are reached, and
+    /// nobody has requests sent to somebody else. With a Path, to its first element, which has to be the sender.
     #[default]
     Source,
     /// Where the Path leads, or the contact. Whoever may register can have requests sent anywhere.
@@ -34,8 +34,8 @@ pub enum Reach {
 pub struct Settings {
     /// Hosts whose addresses-of-record are kept here, small letters, with the port where it is not the usual one.
     pub domains: Vec<Box<[u8]>>,
-    /// A realm whose users have the address-of-record of their name in each of the domains; any other realm counts for
-    /// the domain of that name alone.
+    /// A realm whose users have the address-of-record of their name in each of the domains; any other realm counts
+    /// for the domain of that name alone.
     pub shared_realm: Option<Box<[u8]>>,
     /// Shortest interval in seconds, at most an hour.
     pub expires_min: u32,
@@ -75,7 +75,8 @@ impl Default for Settings {
 pub enum Decision {
     /// Nothing changes; answer this.
     Answer(Answer),
-    /// Put this record in the place of the one that was looked at, `None` for no bindings; once that is done, answer this.
+    /// Put this record in the place of the one that was looked at, `None` for no bindings; once that is done, answer
+    /// this.
     Replace(Option<Record>, Answer),
 }
 
@@ -96,7 +97,8 @@ impl Registrar {
         &self.settings
     }
 
-    /// Whether bindings are kept for this Request-URI (§10.3 step 1). Others are forwarded as any request is. [10.3-3]
+    /// Whether bindings are kept for this Request-URI (§10.3 step 1). Others are forwarded as any request is.
+    /// [10.3-3]
     pub fn serves(&self, request_uri: &[u8]) -> bool {
         crate::Aor::of(request_uri).is_some_and(|aor| self.has_domain(aor.host()))
     }
@@ -192,7 +194,8 @@ impl Registrar {
         Ok(bindings)
     }
 
-    /// [10.3-11] [10.3-12] The contact's own interval, else that of the request, else the default; not longer than the longest.
+    /// [10.3-11] [10.3-12] The contact's own interval, else that of the request, else the default; not longer than
+    /// the longest.
     fn interval(&self, register: &Register, contact: &Contact) -> Result<u32, Answer> {
         let requested = contact.expires.or(register.expires).unwrap_or(self.settings.expires_default);
         let shortest = self.settings.expires_min.min(HOUR);
@@ -232,7 +235,8 @@ fn hides(contact: &[u8], peer: SocketAddr) -> bool {
     address(contact).is_none_or(|(ip, port)| ip != peer.ip().to_canonical() || port != peer.port())
 }
 
-/// Whether the first element of a path is another one than the sender. It may send from another port than it listens on.
+/// Whether the first element of a path is another one than the sender. It may send from another port than it listens
+/// on.
 fn leads_elsewhere(path: &[u8], source: Option<&Source>) -> bool {
     if path.is_empty() {
         return false;
@@ -266,8 +270,8 @@ fn remove_all(register: &Register, live: &[Binding]) -> Result<Vec<Binding>, Ans
     }
 }
 
-/// [10.3-18] Step 8: 200 with all bindings and what is left of their intervals. [5.3-2] RFC 3327 §5.3: and with the Path of
-/// the request.
+/// [10.3-18] Step 8: 200 with all bindings and what is left of their intervals. [5.3-2] RFC 3327 §5.3: and with the
+/// Path of the request.
 fn success(now: UnixTime, register: &Register, bindings: &[Binding]) -> Answer {
     let mut answer = Answer::bare(200, "OK");
     for binding in bindings {

@@ -3,8 +3,8 @@
 use crate::{Answer, Ask, Decision, Purpose, Record, Register, Registrar, Replaced, Reply, StoreError};
 use base::UnixTime;
 
-/// How often a decision is made anew because somebody else was faster. Each time one of them gets through, so more than this
-/// is a flood of requests for one address-of-record.
+/// How often a decision is made anew because somebody else was faster. Each time one of them gets through, so more
+/// than this is a flood of requests for one address-of-record.
 const TRIES_MAX: u8 = 5;
 
 /// What is to be done next.

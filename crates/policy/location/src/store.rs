@@ -39,8 +39,8 @@ pub trait Store {
     /// The record of an address-of-record. It may hold bindings that have expired.
     fn read(&mut self, aor: &Aor) -> Result<Option<Record>, StoreError>;
 
-    /// Puts `new` in the place of `expected`, if that is what is there now; `None` stands for no record. A record may be
-    /// dropped once it is not [live](Record::is_live).
+    /// Puts `new` in the place of `expected`, if that is what is there now; `None` stands for no record. A record may
+    /// be dropped once it is not [live](Record::is_live).
     fn replace(
         &mut self,
         now: UnixTime,

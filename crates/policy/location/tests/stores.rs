@@ -1,5 +1,5 @@
-//! The store in memory fulfils the contract, keeps its limits, and forgets; and what a registration makes of stores that
-//! fail.
+//! The store in memory fulfils the contract, keeps its limits, and forgets; and what a registration makes of stores
+//! that fail.
 mod common;
 
 use common::{Bed, alice, at, read, settings, text, values};

@@ -34,6 +34,6 @@ use core::time::Duration;
 /// RFC 3261 §17.1.1.1: the estimate of a round trip, and the first wait before a request is sent again.
 pub const T1: Duration = Duration::from_millis(500);
 
-/// How many neighbours are told apart in each direction; what others send and get is not controlled. Some hundred bytes
-/// each, and more than any server has that hears of overload from its neighbours.
+/// How many neighbours are told apart in each direction; what others send and get is not controlled. Some hundred
+/// bytes each, and more than any server has that hears of overload from its neighbours.
 pub const NEIGHBOURS_MAX: usize = 4096;

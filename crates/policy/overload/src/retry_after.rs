@@ -66,8 +66,8 @@ pub enum During {
     /// The pause lasts until the later end: each 503 asks for a duration of its own (RFC 3261 §21.5.4).
     #[default]
     Prolong,
-    /// Nothing new, as it answers a request from before the pause: the one that runs ends in its time (Overload paper,
-    /// III-A: "for the specified amount of time and starts again after this time is over").
+    /// Nothing new, as it answers a request from before the pause: the one that runs ends in its time (Overload
+    /// paper, III-A: "for the specified amount of time and starts again after this time is over").
     Ignore,
 }
 

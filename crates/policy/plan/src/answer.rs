@@ -31,8 +31,8 @@ pub struct NodePlan {
     pub authenticated: f64,
     /// `U_i`, from 0 to 1.
     pub utilisation: f64,
-    /// Whether more calls would need a faster node here: no plan for this load leaves it idle for a ten-thousandth of its
-    /// time.
+    /// Whether more calls would need a faster node here: no plan for this load leaves it idle for a ten-thousandth of
+    /// its time.
     pub bottleneck: bool,
 }
 

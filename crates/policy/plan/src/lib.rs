@@ -1,13 +1,13 @@
 //! The most calls that a network of proxies carries, and which of them keeps the state of how many.
 //!
 //! Pure: a topology is an argument, a plan is the result. The program is that of the SERvartuka paper (section 2.3,
-//! equations 1 to 5). A proxy forwards a call, and forwarding costs more where it keeps the call's state; the state of
-//! every call is kept at one proxy of the call's path. [`solve`] finds the largest load and a way to share out the state
-//! that carries it.
+//! equations 1 to 5). A proxy forwards a call, and forwarding costs more where it keeps the call's state; the state
+//! of every call is kept at one proxy of the call's path. [`solve`] finds the largest load and a way to share out the
+//! state that carries it.
 //!
-//! Two things are more exact than in the paper. Its equation 5 asks that as much state is kept in all as calls come in.
-//! In a network that forks, that would allow state to be kept twice on one branch and nowhere on another; here the
-//! calls whose state nobody keeps yet are followed along the edges. And a second function of the same kind,
+//! Two things are more exact than in the paper. Its equation 5 asks that as much state is kept in all as calls come
+//! in. In a network that forks, that would allow state to be kept twice on one branch and nowhere on another; here
+//! the calls whose state nobody keeps yet are followed along the edges. And a second function of the same kind,
 //! [`Function::Authentication`], is shared out with the first (section 7 of the paper names it).
 //!
 //! ```

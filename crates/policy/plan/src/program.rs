@@ -1,12 +1,12 @@
 //! The linear program.
 //!
 //! Calls are told apart by what is still to be done for them: the *open* functions. With state alone there are two
-//! classes, "no state yet" and "kept". For each visit, each way on (the exit is one) and each pair of classes there is a
-//! variable: how many calls a second take this way, were of the first class when they came and are of the second when
-//! they leave. What a node does for a call is the difference. The rows are:
+//! classes, "no state yet" and "kept". For each visit, each way on (the exit is one) and each pair of classes there
+//! is a variable: how many calls a second take this way, were of the first class when they came and are of the second
+//! when they leave. What a node does for a call is the difference. The rows are:
 //!
-//! - of each visit, class and way: what leaves is the way's fraction of what came (equations 1 and 2); with free routing
-//!   it is one row for all ways;
+//! - of each visit, class and way: what leaves is the way's fraction of what came (equations 1 and 2); with free
+//!   routing it is one row for all ways;
 //! - of each node: its utilisation is at most 1 (equations 3 and 4);
 //! - at exits nothing is open any more (equation 5, for each call instead of the sum of all).
 //!
@@ -96,7 +96,8 @@ pub fn solve_with(topology: &Topology, rule: Rule) -> Result<Plan, PlanError> {
 /// Loads below this, in units of the slowest node, are none.
 const LOAD_MIN: f64 = 1e-6;
 
-/// How much each row may be off. Where a little room at one node moves much at others, a load is off by some times that.
+/// How much each row may be off. Where a little room at one node moves much at others, a load is off by some times
+/// that.
 const TOLERANCE: f64 = 1e-9;
 
 /// A node that can be so much below full utilisation at the largest load is no bottleneck.

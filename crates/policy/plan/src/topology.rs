@@ -45,8 +45,8 @@ impl Node {
         1.0 / self.stateless
     }
 
-    /// Part of a second that a function takes on top; `None` where the node does not have it. `f^SF` of equation 4 is the
-    /// sum of both.
+    /// Part of a second that a function takes on top; `None` where the node does not have it. `f^SF` of equation 4 is
+    /// the sum of both.
     pub fn extra_cost(&self, function: Function) -> Option<f64> {
         let rate = match function {
             Function::State => self.stateful,
@@ -67,8 +67,9 @@ pub enum Routing {
     Free,
 }
 
-/// Calls that pass one node on the same terms: where they come from or go to may tell them apart from others that pass
-/// it. A node is visited more than once where paths pass it in different orders, and has one capacity for all visits.
+/// Calls that pass one node on the same terms: where they come from or go to may tell them apart from others that
+/// pass it. A node is visited more than once where paths pass it in different orders, and has one capacity for all
+/// visits.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Visit {
     /// Index of the node.
@@ -158,8 +159,9 @@ impl Topology {
         Ok(topology)
     }
 
-    /// From whole paths: the nodes of each in order, and its share of the calls. Each has visits of its own, so nodes know
-    /// the path of every call; this is the program of the paper for several flows, and asks for no order among nodes.
+    /// From whole paths: the nodes of each in order, and its share of the calls. Each has visits of its own, so nodes
+    /// know the path of every call; this is the program of the paper for several flows, and asks for no order among
+    /// nodes.
     pub fn of_paths(
         nodes: Vec<Node>,
         paths: &[(Vec<usize>, f64)],
@@ -258,8 +260,8 @@ impl Topology {
         }
     }
 
-    /// Every path: its visits, and its share of the calls, which is 0 for all with free routing. `None` where there are
-    /// more than [`PATHS_MAX`].
+    /// Every path: its visits, and its share of the calls, which is 0 for all with free routing. `None` where there
+    /// are more than [`PATHS_MAX`].
     pub fn paths(&self) -> Option<Vec<(Vec<usize>, f64)>> {
         let entries = self.visits.iter().enumerate().filter(|(_, visit)| visit.entry > 0.0);
         let mut open: Vec<_> = entries.map(|(at, visit)| (vec![at], visit.entry)).collect();
@@ -285,8 +287,8 @@ impl Topology {
         Some(paths)
     }
 
-    /// The same network with visits of its own for each path, so that a node decides by the whole path of a call and not
-    /// only by where the call goes next. `None` where there are too many paths, or routing is free.
+    /// The same network with visits of its own for each path, so that a node decides by the whole path of a call and
+    /// not only by where the call goes next. `None` where there are too many paths, or routing is free.
     #[must_use]
     pub fn by_path(&self) -> Option<Self> {
         if self.routing == Routing::Free {

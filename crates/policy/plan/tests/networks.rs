@@ -82,8 +82,8 @@ fn a_fork_is_as_fast_as_its_slower_branch_and_the_rest_has_room() {
 
 #[test]
 fn equation_5_alone_would_promise_more_than_a_fork_can_keep() {
-    // Behind S1, which keeps no state, S2 can keep 1000 a second and S3 many: in sum enough for 2 * 5000, but the calls
-    // of S2's branch are not kept by S3.
+    // Behind S1, which keeps no state, S2 can keep 1000 a second and S3 many: in sum enough for 2 * 5000, but the
+    // calls of S2's branch are not kept by S3.
     let first = Node { stateful: None, ..Node::new("S1", 20_000.0, 1.0) };
     let nodes = vec![first, Node::new("S2", 6000.0, 1000.0), Node::new("S3", 50_000.0, 40_000.0)];
     let topology = graph(nodes, &[1.0, 0.0, 0.0], &[&[(1, 0.5), (2, 0.5)], &[], &[]], Routing::Fixed);
@@ -147,8 +147,8 @@ fn a_path_says_where_its_state_is_kept() {
     near(paths[1].kept.iter().sum::<f64>(), 1.0);
 }
 
-/// S2 cannot keep state any more and S3, behind it, cannot either, but S4 could: who knows the whole path keeps the state
-/// of S3's calls at S1 alone.
+/// S2 cannot keep state any more and S3, behind it, cannot either, but S4 could: who knows the whole path keeps the
+/// state of S3's calls at S1 alone.
 #[test]
 fn to_know_the_whole_path_can_carry_more() {
     let nodes = vec![
@@ -183,7 +183,8 @@ fn authentication_is_shared_out_with_state() {
     let node = |name: &str| Node { authenticating: Some(3000.0), ..server(name) };
     let topology = in_series(vec![node("S1"), node("S2")]).authenticated();
     let plan = solve(&topology).unwrap();
-    // A call costs two forwardings, state and authentication once: 2 / (2/5700 + (1/4700 - 1/5700) + (1/3000 - 1/5700)).
+    // A call costs two forwardings, state and authentication once: 2 / (2/5700 + (1/4700 - 1/5700) + (1/3000 -
+    // 1/5700)).
     let cost = 2.0 / 5700.0 + (1.0 / 4700.0 - 1.0 / 5700.0) + (1.0 / 3000.0 - 1.0 / 5700.0);
     near(plan.load, 2.0 / cost);
     near(plan.nodes.iter().map(|node| node.authenticated).sum::<f64>(), plan.load);

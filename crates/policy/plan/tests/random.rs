@@ -44,8 +44,9 @@ fn calls(topology: &Topology, paths: &[(Vec<usize>, f64)]) -> Vec<f64> {
     calls
 }
 
-/// Where nodes know whole paths, state is a transport of goods from paths to nodes, and by the marriage theorem a load
-/// can be carried if the nodes of each set of paths have room for that set. Each set bounds the load by a formula.
+/// Where nodes know whole paths, state is a transport of goods from paths to nodes, and by the marriage theorem a
+/// load can be carried if the nodes of each set of paths have room for that set. Each set bounds the load by a
+/// formula.
 fn by_marriage(topology: &Topology) -> f64 {
     let paths = topology.paths().expect("few paths");
     let calls = calls(topology, &paths);

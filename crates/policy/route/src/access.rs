@@ -16,8 +16,8 @@ pub enum Refusal {
     Silence,
 }
 
-/// Networks that are let in or kept out. Of those that hold an address, the smallest decides; an address in none is let in
-/// unless some networks are let in by name.
+/// Networks that are let in or kept out. Of those that hold an address, the smallest decides; an address in none is
+/// let in unless some networks are let in by name.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Access {
     /// True for what is let in.

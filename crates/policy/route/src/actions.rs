@@ -1,10 +1,11 @@
-//! What a rule does to a request before it goes on: its Request-URI and header fields that no other part of a proxy owns.
+//! What a rule does to a request before it goes on: its Request-URI and header fields that no other part of a proxy
+//! owns.
 
 use crate::tel::{TelUri, write_user_text};
 use wire::{Edits, Message, SipUri};
 
-/// Header fields that rules must not touch: what forwarding itself edits, what tells transactions and dialogs apart, and
-/// what says how to read a body (RFC 3261 §16.6: a proxy does not change that).
+/// Header fields that rules must not touch: what forwarding itself edits, what tells transactions and dialogs apart,
+/// and what says how to read a body (RFC 3261 §16.6: a proxy does not change that).
 const PROTECTED: [&str; 17] = [
     "Via",
     "Route",
@@ -60,7 +61,8 @@ pub struct Actions {
 }
 
 impl Actions {
-    /// The user loses this prefix if it begins with it, compared with escapes decoded. Of several, the first that fits.
+    /// The user loses this prefix if it begins with it, compared with escapes decoded. Of several, the first that
+    /// fits.
     ///
     /// # Errors
     /// What is expected.
@@ -175,9 +177,9 @@ impl Actions {
         user + self.host.as_ref().map_or(0, String::len) + added + of_tel
     }
 
-    /// The Request-URI `uri` after it was edited, appended to `out`; false, and nothing is appended, where it stays as it
-    /// is, which one of another scheme than `sip`, `sips` and `tel` always does. A `tel` URI becomes a SIP URI (RFC 3261
-    /// §19.1.6) of the host that is set, or else of `here`: the host and port of ours that it came to.
+    /// The Request-URI `uri` after it was edited, appended to `out`; false, and nothing is appended, where it stays
+    /// as it is, which one of another scheme than `sip`, `sips` and `tel` always does. A `tel` URI becomes a SIP URI
+    /// (RFC 3261 §19.1.6) of the host that is set, or else of `here`: the host and port of ours that it came to.
     pub fn uri(&self, uri: &[u8], here: &str, out: &mut Vec<u8>) -> bool {
         if self.user == UserEdit::default() && self.host.is_none() {
             return false;

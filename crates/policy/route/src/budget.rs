@@ -15,8 +15,8 @@ pub struct BudgetSettings {
 }
 
 impl Default for BudgetSettings {
-    /// A tenth of the first attempts in 10 s, and 100 more: an overload grows by a tenth at most where there are many calls,
-    /// and where there are few, all of them may be tried again.
+    /// A tenth of the first attempts in 10 s, and 100 more: an overload grows by a tenth at most where there are many
+    /// calls, and where there are few, all of them may be tried again.
     fn default() -> Self {
         Self { ratio: 0.1, least: 100, window: Duration::from_secs(10) }
     }
@@ -31,8 +31,8 @@ impl BudgetSettings {
     }
 }
 
-/// Parts of a window. What is older than the window is forgotten a part at a time, so the window is that much shorter now
-/// and then.
+/// Parts of a window. What is older than the window is forgotten a part at a time, so the window is that much shorter
+/// now and then.
 const PARTS: usize = 10;
 
 #[derive(Clone, Copy, Default, Debug)]
@@ -157,8 +157,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes when: in no window are there more retries than its first attempts allow, and one that is allowed is
-        /// never refused. The windows are those of whole parts, which the budget sees.
+        /// Whatever comes when: in no window are there more retries than its first attempts allow, and one that is
+        /// allowed is never refused. The windows are those of whole parts, which the budget sees.
         #[test]
         fn retries_are_a_share_of_first_attempts(
             steps in prop::collection::vec((0..3_000_u64, any::<bool>(), 1..20_u8), 1..200),

@@ -15,8 +15,8 @@ pub enum Reason {
 
 /// All of them, each with its index.
 ///
-/// Rules are compared in pairs, condition by condition: that several rules together take all of another is not found, nor what
-/// expressions have in common. So not everything is told, but what is told is so.
+/// Rules are compared in pairs, condition by condition: that several rules together take all of another is not found,
+/// nor what expressions have in common. So not everything is told, but what is told is so.
 pub(crate) fn unreachable(rules: &[Rule]) -> Vec<(usize, Reason)> {
     let reason = |(index, rule): (usize, &Rule)| {
         if contradicts(&rule.conditions) {

@@ -5,8 +5,8 @@ use crate::BudgetSettings;
 /// What may make a target try its next pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// No member of the pool takes calls, and nothing is sent to it; or the network says that a member cannot be reached, which
-    /// has had nothing of it.
+    /// No member of the pool takes calls, and nothing is sent to it; or the network says that a member cannot be
+    /// reached, which has had nothing of it.
     NoneAlive,
     /// Each member has as many calls as it may have, or the pool as many sessions: nothing is sent to it.
     Full,
@@ -20,7 +20,8 @@ impl Outcome {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::NoneAlive, Self::Full, Self::Unavailable, Self::Timeout];
 
-    /// Whether a member had work with the attempt that failed: what is tried after it is a retry, which needs a budget.
+    /// Whether a member had work with the attempt that failed: what is tried after it is a retry, which needs a
+    /// budget.
     pub fn was_sent(self) -> bool {
         matches!(self, Self::Unavailable | Self::Timeout)
     }

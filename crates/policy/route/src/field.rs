@@ -26,8 +26,9 @@ pub enum Part {
 pub enum Field {
     /// A part of a URI.
     Uri(Place, Part),
-    /// The values of a header field, by its long name; the compact form is found too. A condition holds when it holds for
-    /// one of them. Each line is one value, lists as they stand, and letters are the same in either case (RFC 3261 §7.3.1).
+    /// The values of a header field, by its long name; the compact form is found too. A condition holds when it holds
+    /// for one of them. Each line is one value, lists as they stand, and letters are the same in either case (RFC
+    /// 3261 §7.3.1).
     Header(String),
 }
 

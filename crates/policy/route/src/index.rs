@@ -4,15 +4,15 @@ use core::cmp::Ordering;
 
 /// Texts with the rules that ask for them.
 ///
-/// Sorted, so that a prefix stands before whatever begins with it. Each text knows the longest other one that it begins
-/// with. All prefixes of a text are then the last one that does not stand behind it, if that is one, and those that this one
-/// begins with: a search by halves and a few steps. Suffixes are prefixes read from the end.
+/// Sorted, so that a prefix stands before whatever begins with it. Each text knows the longest other one that it
+/// begins with. All prefixes of a text are then the last one that does not stand behind it, if that is one, and those
+/// that this one begins with: a search by halves and a few steps. Suffixes are prefixes read from the end.
 #[derive(Clone, Debug)]
 pub(crate) struct TextIndex {
     from_end: bool,
     any_case: bool,
-    /// What all texts begin with, as far as reading order goes: compared once, and the heads are of what is behind it. Ends
-    /// of host names have much in common.
+    /// What all texts begin with, as far as reading order goes: compared once, and the heads are of what is behind
+    /// it. Ends of host names have much in common.
     common: Box<[u8]>,
     entries: Vec<Entry>,
 }

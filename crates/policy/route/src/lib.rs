@@ -2,11 +2,12 @@
 //!
 //! Pure: no sockets, no clock, no randomness. What a request says comes in as a [`Query`], time as an argument.
 //!
-//! - [`Table`] holds [`Rule`]s in order; the first whose [`Conditions`] hold wins. Its cost grows with the rules that a
-//!   request has something in common with, not with all.
-//! - A rule's [`Actions`] say what is done to the request, its [`Target`] where it goes: to [`Pools`] with priority and
-//!   weight, where its Request-URI leads, or back with an [`Answer`].
-//! - [`Failover`] says when a target's next pool is tried, and a [`Budget`] keeps retries a share of what is tried first.
+//! - [`Table`] holds [`Rule`]s in order; the first whose [`Conditions`] hold wins. Its cost grows with the rules that
+//!   a request has something in common with, not with all.
+//! - A rule's [`Actions`] say what is done to the request, its [`Target`] where it goes: to [`Pools`] with priority
+//!   and weight, where its Request-URI leads, or back with an [`Answer`].
+//! - [`Failover`] says when a target's next pool is tried, and a [`Budget`] keeps retries a share of what is tried
+//!   first.
 //! - [`Access`] says who may use a listener or a rule; [`RateLimits`] how much each source may begin.
 #![forbid(unsafe_code)]
 

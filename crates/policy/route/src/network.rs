@@ -77,8 +77,8 @@ impl Network {
 impl FromStr for Network {
     type Err = String;
 
-    /// From `10.0.0.0/8`, `2001:db8::/32`, or an address alone. Bits behind the length have to be 0, since whoever sets
-    /// them means another network than is written. The error says what is expected.
+    /// From `10.0.0.0/8`, `2001:db8::/32`, or an address alone. Bits behind the length have to be 0, since whoever
+    /// sets them means another network than is written. The error says what is expected.
     fn from_str(text: &str) -> Result<Self, String> {
         let expected =
             || "expected a network or an address, such as \"10.0.0.0/8\", \"2001:db8::/32\" or \"10.0.0.1\"";

@@ -8,13 +8,14 @@ pub enum Forward {
     /// As a stateless proxy does (RFC 3261 §16.11): UAC and UAS retransmit lost messages.
     #[default]
     Stateless,
-    /// As a transaction-stateful proxy does (RFC 3261 §16): 100 at once, repeats, CANCEL, and another member where one fails.
+    /// As a transaction-stateful proxy does (RFC 3261 §16): 100 at once, repeats, CANCEL, and another member where
+    /// one fails.
     Transaction,
-    /// As a transaction-stateful proxy, which keeps the state of the dialogs as well: what becomes of each call is known, and
-    /// written down; only to next hops.
+    /// As a transaction-stateful proxy, which keeps the state of the dialogs as well: what becomes of each call is
+    /// known, and written down; only to next hops.
     Dialog,
-    /// With a transaction for some requests and without for the others, so that one proxy of a chain keeps the transactions of
-    /// each call; only to next hops.
+    /// With a transaction for some requests and without for the others, so that one proxy of a chain keeps the
+    /// transactions of each call; only to next hops.
     Distributed,
 }
 
@@ -57,7 +58,8 @@ pub enum Spread {
     Found,
     /// To one; its calls are counted.
     Counted,
-    /// To all at once (RFC 3261 §16.6): a ring group. Until somebody accepts, a call is nobody's, so that none is counted.
+    /// To all at once (RFC 3261 §16.6): a ring group. Until somebody accepts, a call is nobody's, so that none is
+    /// counted.
     Parallel {
         /// How long the hops of one pool ring before those of the next one do.
         ring_time: Duration,
@@ -89,10 +91,11 @@ pub enum Service {
         /// Whether this process stays on the way of dialogs. Where it does not, it sees no call end.
         record_route: bool,
     },
-    /// Next hops get requests with a transaction each, and the state of each call is kept, from its INVITE to its BYE.
+    /// Next hops get requests with a transaction each, and the state of each call is kept, from its INVITE to its
+    /// BYE.
     Calls(Spread),
-    /// Next hops, found again by their policy, get requests with a transaction or without: one proxy of a chain keeps the
-    /// transactions of each call.
+    /// Next hops, found again by their policy, get requests with a transaction or without: one proxy of a chain keeps
+    /// the transactions of each call.
     Distribute {
         /// Whether this process stays on the way of dialogs that it keeps no transactions of.
         record_route: bool,
@@ -107,12 +110,12 @@ impl Service {
     /// Next hops, each found again by its policy, with a transaction for each request.
     pub const HOPS: Self = Self::Proxy { spread: Spread::Found, record_route: true };
 
-    /// The service that these keys of a pool ask for together. Whether calls are counted, follows from policy and members:
-    /// [`found_again`](Self::found_again).
+    /// The service that these keys of a pool ask for together. Whether calls are counted, follows from policy and
+    /// members: [`found_again`](Self::found_again).
     ///
     /// # Errors
-    /// When they do not go together: only next hops (`dialogs` by Route) are forked to, kept calls of, and passed by without
-    /// Record-Route, and only with transactions a request forks.
+    /// When they do not go together: only next hops (`dialogs` by Route) are forked to, kept calls of, and passed by
+    /// without Record-Route, and only with transactions a request forks.
     pub fn of(
         (forward, dialogs): (Forward, Dialogs),
         (fork, ring_time): (Fork, Duration),
@@ -210,7 +213,8 @@ impl Service {
         }
     }
 
-    /// Whether this process stays on the way of dialogs (RFC 3261 §16.6 step 4). What goes to members always comes back here.
+    /// Whether this process stays on the way of dialogs (RFC 3261 §16.6 step 4). What goes to members always comes
+    /// back here.
     pub fn records_route(self) -> bool {
         match self {
             Self::Balance | Self::BalanceTransactions | Self::Calls(_) => true,

@@ -69,7 +69,8 @@ fn user_text(user: &[u8]) -> Cow<'_, [u8]> {
     if user.contains(&b'%') { wire::unescape(user).collect::<Vec<_>>().into() } else { user.into() }
 }
 
-/// A name without its final dot, an IPv4 address as it is, an IPv6 address as it is usually written, without brackets.
+/// A name without its final dot, an IPv4 address as it is, an IPv6 address as it is usually written, without
+/// brackets.
 fn host_text<'m>(uri: &'m [u8], parsed: &SipUri<'m>) -> Cow<'m, [u8]> {
     match parsed.host {
         Host::Name(name) => name.strip_suffix(b".").unwrap_or(name).into(),

@@ -50,17 +50,17 @@ const ROWS: usize = 2;
 
 /// Token buckets of sources that are told apart by a keyed hash.
 ///
-/// A source has a bucket in each row and takes from all of them; it is refused when all are empty. Others may share one
-/// of its buckets, and hardly all (a count-min sketch: Cormode and Muthukrishnan, An improved data stream summary, 2005).
-/// So:
+/// A source has a bucket in each row and takes from all of them; it is refused when all are empty. Others may share
+/// one of its buckets, and hardly all (a count-min sketch: Cormode and Muthukrishnan, An improved data stream
+/// summary, 2005). So:
 ///
 /// - Memory is fixed, 512 KiB for each of the two limits, however many sources there are, or seem to be.
 /// - Nothing is ever forgotten to make room for something else. Whatever an attacker sends, from however many forged
-///   addresses, none of its sources gets more than its limit: each of a source's buckets has lost at least what the source
-///   took.
+///   addresses, none of its sources gets more than its limit: each of a source's buckets has lost at least what the
+///   source took.
 /// - What a flood costs others is bounded: a bucket loses what the sources that meet there take. A flood from random
-///   addresses has to bring more than the rate of one source for each of the buckets of a row, 32,768 times that rate,
-///   before others feel it. Which sources meet is not to be known, since the key is secret.
+///   addresses has to bring more than the rate of one source for each of the buckets of a row, 32,768 times that
+///   rate, before others feel it. Which sources meet is not to be known, since the key is secret.
 #[derive(Clone, Debug)]
 struct Sources {
     limit: SourceLimit,
@@ -92,8 +92,8 @@ impl Sources {
     }
 
     fn take(&mut self, now: Instant, at: [usize; ROWS]) {
-        // An empty one owes no more than this request: it is never fuller than if the source had it for itself, and whoever
-        // else meets there need not make up for more.
+        // An empty one owes no more than this request: it is never fuller than if the source had it for itself, and
+        // whoever else meets there need not make up for more.
         for (row, at) in self.rows.iter_mut().zip(at) {
             row[at].take_one(now, self.limit.rate);
         }
@@ -152,8 +152,8 @@ impl RateLimits {
         self.address.is_none() && self.network.is_none()
     }
 
-    /// Whether a new request from this address passes; it counts if so. What is refused does not, so a source that sends
-    /// more than its limit still has its limit.
+    /// Whether a new request from this address passes; it counts if so. What is refused does not, so a source that
+    /// sends more than its limit still has its limit.
     ///
     /// # Errors
     /// What the sender hears.
@@ -289,8 +289,8 @@ mod tests {
     }
 
     proptest! {
-        /// With so few buckets that everybody meets somebody: no source gets more than a bucket of its own would give it, nor
-        /// does a network. With one source alone, it gets all of that.
+        /// With so few buckets that everybody meets somebody: no source gets more than a bucket of its own would give
+        /// it, nor does a network. With one source alone, it gets all of that.
         #[test]
         fn nobody_gets_more_than_the_limit_and_who_is_alone_gets_it(
             steps in prop::collection::vec((0..400_u64, 0..12_u8, any::<bool>(), 1..8_usize), 1..150),

@@ -17,11 +17,11 @@ const WORK_MAX: usize = 4 * SIZE_MAX;
 /// The most beginnings by which an expression is looked up.
 const BEGINNINGS_MAX: usize = 64;
 
-/// An expression in the syntax of Rust's `regex` over bytes: no back references and no look-around. Found anywhere in a
-/// text unless `^` and `$` say where.
+/// An expression in the syntax of Rust's `regex` over bytes: no back references and no look-around. Found anywhere in
+/// a text unless `^` and `$` say where.
 ///
-/// Compiled to a table of states, once, when the configuration is read: a search takes one step for each byte, whatever
-/// the sender of the text chose, and needs neither memory nor a lock.
+/// Compiled to a table of states, once, when the configuration is read: a search takes one step for each byte,
+/// whatever the sender of the text chose, and needs neither memory nor a lock.
 #[derive(Clone)]
 pub struct Regex {
     source: Arc<str>,

@@ -26,8 +26,8 @@ pub struct Rule {
 /// Who sends a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Origin {
-    /// Whoever is no member of a pool. A rule that says nothing is for them alone: otherwise a rule for all requests would
-    /// send the calls of members back to their pool.
+    /// Whoever is no member of a pool. A rule that says nothing is for them alone: otherwise a rule for all requests
+    /// would send the calls of members back to their pool.
     #[default]
     Outside,
     /// A member of a pool.
@@ -49,7 +49,8 @@ impl Origin {
 /// A method that a rule names.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum MethodName {
-    /// One that is known by name. ACK and CANCEL count as INVITE, since they go where it went; a rule does not name them.
+    /// One that is known by name. ACK and CANCEL count as INVITE, since they go where it went; a rule does not name
+    /// them.
     Known(Method),
     /// Another, as it is written: methods are case-sensitive (RFC 3261 §7.1).
     Other(String),
@@ -66,7 +67,8 @@ impl MethodName {
     }
 }
 
-/// What has to hold of a request: all of these, and of several values of one any. A list without values asks for nothing.
+/// What has to hold of a request: all of these, and of several values of one any. A list without values asks for
+/// nothing.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Conditions {
     /// Its method.
@@ -75,8 +77,8 @@ pub struct Conditions {
     pub origin: Origin,
     /// Where it comes from.
     pub sources: Vec<Network>,
-    /// The listener that it came to, by the address that it is bound to; a wildcard is each address of its family with its
-    /// port.
+    /// The listener that it came to, by the address that it is bound to; a wildcard is each address of its family
+    /// with its port.
     pub listeners: Vec<SocketAddr>,
     /// What carried it.
     pub transports: Vec<Transport>,
@@ -85,8 +87,8 @@ pub struct Conditions {
 }
 
 impl Conditions {
-    /// In the one form in which a table compares them: hosts without a final dot or brackets, addresses as they are usually
-    /// written.
+    /// In the one form in which a table compares them: hosts without a final dot or brackets, addresses as they are
+    /// usually written.
     pub(crate) fn normalised(mut self) -> Self {
         self.texts.retain(|(_, patterns)| !patterns.is_empty());
         for (field, patterns) in &mut self.texts {
@@ -107,7 +109,8 @@ impl Conditions {
     }
 }
 
-/// Whether the listener that is bound to `at` is the one that a rule names, or one of those that it names by a wildcard.
+/// Whether the listener that is bound to `at` is the one that a rule names, or one of those that it names by a
+/// wildcard.
 pub(crate) fn is_listener(named: SocketAddr, at: SocketAddr) -> bool {
     named == at || named.ip().is_unspecified() && named.port() == at.port() && named.is_ipv4() == at.is_ipv4()
 }

@@ -3,8 +3,8 @@
 use crate::Actions;
 use wire::{Message, SipUri};
 
-/// One thing that a rule does to a request, with what it changes. `before` and `after` are the Request-URI, or the values of a
-/// header field; both are `None` where this request is left as it is.
+/// One thing that a rule does to a request, with what it changes. `before` and `after` are the Request-URI, or the
+/// values of a header field; both are `None` where this request is left as it is.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Step {
     /// In the words of the configuration.
@@ -16,7 +16,8 @@ pub struct Step {
 }
 
 impl Actions {
-    /// What is done to this request, in the order in which it is done. `uri` is its Request-URI, `here` as for [`Actions::uri`].
+    /// What is done to this request, in the order in which it is done. `uri` is its Request-URI, `here` as for
+    /// [`Actions::uri`].
     pub fn steps(&self, message: &Message<'_>, uri: &[u8], here: &str) -> Vec<Step> {
         let mut steps = self.uri_steps(uri, here);
         steps.extend(self.header_steps(message));

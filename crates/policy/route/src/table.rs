@@ -16,9 +16,9 @@ use wire::Method;
 /// Rules in order, of which the first that matches a request wins.
 ///
 /// Each rule waits at one of its conditions, the one that is likely to hold least often: in an index of exact texts,
-/// prefixes and suffixes of one text of a request, or of source networks. A request is looked up in the indexes, and only the
-/// rules found there are compared with it, and those that have no such condition. So the cost grows with the rules that
-/// a request has something in common with, not with all.
+/// prefixes and suffixes of one text of a request, or of source networks. A request is looked up in the indexes, and
+/// only the rules found there are compared with it, and those that have no such condition. So the cost grows with the
+/// rules that a request has something in common with, not with all.
 #[derive(Clone)]
 pub struct Table {
     rules: Vec<Rule>,

@@ -47,9 +47,9 @@ impl Pools {
 
     /// The pools in the order in which they are tried for a call.
     ///
-    /// By priority; within one by weight, drawn from the call's key and the place in the list alone (weighted rendezvous, as the
-    /// policy `hash` has it). So a request that is sent again, or comes to another thread or process, goes the same way,
-    /// whatever number the pool has there, and a change of one weight moves few calls.
+    /// By priority; within one by weight, drawn from the call's key and the place in the list alone (weighted
+    /// rendezvous, as the policy `hash` has it). So a request that is sent again, or comes to another thread or
+    /// process, goes the same way, whatever number the pool has there, and a change of one weight moves few calls.
     pub fn order(&self, call: u128) -> impl Iterator<Item = u16> + use<> {
         let drawn = |place: u16, choice: &Choice| -choice.weight / draw(call, place).ln();
         let places = (0..).zip(&self.choices);
@@ -109,15 +109,16 @@ pub struct Answer {
 impl Answer {
     /// The longest reason phrase, in bytes.
     pub const REASON_MAX: usize = 60;
-    /// The most bytes of all Contacts: an answer must not be much longer than what is answered, whose source may be forged.
+    /// The most bytes of all Contacts: an answer must not be much longer than what is answered, whose source may be
+    /// forged.
     pub const CONTACTS_MAX: usize = 256;
 
-    /// An answer with this status and reason phrase; without a phrase, that of RFC 3261 §21. `contacts` are the URIs of a
-    /// redirection, in the order of preference.
+    /// An answer with this status and reason phrase; without a phrase, that of RFC 3261 §21. `contacts` are the URIs
+    /// of a redirection, in the order of preference.
     ///
     /// # Errors
-    /// What is expected: a failure or a redirection, text on one line, URIs with a 3xx only, and with a 300 to 302 at least
-    /// one.
+    /// What is expected: a failure or a redirection, text on one line, URIs with a 3xx only, and with a 300 to 302 at
+    /// least one.
     pub fn new(status: u16, reason: Option<&str>, contacts: &[&str]) -> Result<Self, String> {
         if !(300..700).contains(&status) {
             return Err("expected a status from 300 to 699".to_owned());

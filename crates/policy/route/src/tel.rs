@@ -29,8 +29,8 @@ impl<'u> TelUri<'u> {
         number.map(|byte| byte.to_ascii_lowercase()).collect()
     }
 
-    /// Writes the parameters as they stand in the user of a SIP URI: by name, `isub` and `postd` first, and in lower case where case
-    /// means nothing, so that equal `tel` URIs become equal SIP URIs.
+    /// Writes the parameters as they stand in the user of a SIP URI: by name, `isub` and `postd` first, and in lower
+    /// case where case means nothing, so that equal `tel` URIs become equal SIP URIs.
     pub(crate) fn write_params(&self, out: &mut Vec<u8>) {
         let param = |param: &'u [u8]| {
             let end = param.iter().position(|&byte| byte == b'=').unwrap_or(param.len());
@@ -53,7 +53,8 @@ impl<'u> TelUri<'u> {
     }
 }
 
-/// Writes text into the user of a SIP URI; what may not stand there (RFC 3261 §25.1, `user`) as an escape. Escapes stay.
+/// Writes text into the user of a SIP URI; what may not stand there (RFC 3261 §25.1, `user`) as an escape. Escapes
+/// stay.
 pub(crate) fn write_user_text(text: &[u8], out: &mut Vec<u8>) {
     for &byte in text {
         if byte.is_ascii_alphanumeric() || b"-_.!~*'()&=+$,;?/%".contains(&byte) {

@@ -61,8 +61,8 @@ proptest! {
     }
 }
 
-/// The random tables and requests meet often enough to show anything: most requests match a rule, few the first one, and
-/// rules that never win are common.
+/// The random tables and requests meet often enough to show anything: most requests match a rule, few the first one,
+/// and rules that never win are common.
 #[test]
 fn the_random_tables_are_worth_looking_at() {
     use proptest::strategy::ValueTree;

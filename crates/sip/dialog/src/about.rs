@@ -2,8 +2,8 @@
 
 use std::net::SocketAddr;
 
-/// Longest URI or name that is kept; what is longer is cut off. Addresses of people are far shorter, and a stranger must not fill
-/// the memory with them.
+/// Longest URI or name that is kept; what is longer is cut off. Addresses of people are far shorter, and a stranger
+/// must not fill the memory with them.
 const LONGEST: usize = 256;
 
 /// Who calls whom, as the INVITE has it; in one piece of memory.
@@ -17,8 +17,8 @@ pub struct About {
 }
 
 impl About {
-    /// Call-ID, tag of the caller, URI in From, URI in To, Request-URI as it came, and the names of the rule and of the pool
-    /// that it goes by; a name that there is none of is empty.
+    /// Call-ID, tag of the caller, URI in From, URI in To, Request-URI as it came, and the names of the rule and of
+    /// the pool that it goes by; a name that there is none of is empty.
     pub fn new(texts: [&[u8]; 7], source: Option<SocketAddr>) -> Self {
         let [call_id, tag, rest @ ..] = texts;
         let [from, to, uri, rule, pool] = rest.map(|text| &text[..text.len().min(LONGEST)]);

@@ -7,14 +7,15 @@ use base::Instant;
 use core::time::Duration;
 use std::net::SocketAddr;
 
-/// How long what has ended is remembered, and a BYE may go without an answer: as long as its repetitions may come (64*T1,
-/// RFC 3261 §17.1.2.2).
+/// How long what has ended is remembered, and a BYE may go without an answer: as long as its repetitions may come
+/// (64*T1, RFC 3261 §17.1.2.2).
 pub(crate) const LATE: Duration = Duration::from_secs(32);
 
 /// Most dialogs of a call: as many as its INVITE can have branches, here and beyond.
 const MOST_DIALOGS: usize = 60;
 
-/// Shortest session that is watched (RFC 4028 §4, §5: Min-SE is not below): who says less would have a call end that goes on.
+/// Shortest session that is watched (RFC 4028 §4, §5: Min-SE is not below): who says less would have a call end that
+/// goes on.
 pub(crate) const SHORTEST_SESSION: Duration = Duration::from_secs(90);
 
 /// Who has done something.
@@ -54,9 +55,10 @@ impl Side {
 
 /// Where a dialog stands.
 ///
-/// A dialog ends for good by a BYE that reached its target and was accepted. Whatever else speaks for its end (a BYE that was
-/// refused, that got no answer or that may have gone to somebody else, a session that was not refreshed) may be made up by a party
-/// that talks on and wants a shorter record. Then the dialog is watched: its record is written, but not as the final one.
+/// A dialog ends for good by a BYE that reached its target and was accepted. Whatever else speaks for its end (a BYE
+/// that was refused, that got no answer or that may have gone to somebody else, a session that was not refreshed) may
+/// be made up by a party that talks on and wants a shorter record. Then the dialog is watched: its record is written,
+/// but not as the final one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Phase {
     /// A provisional response with a tag has come (RFC 3261 §12.1).
@@ -76,7 +78,8 @@ pub(crate) enum Phase {
     },
     /// It seems to be over: this end is written. Later traffic reopens it.
     Watched(End),
-    /// It was watched until the time limit of calls, when both sides were sent a BYE. A side that accepts it still had the call.
+    /// It was watched until the time limit of calls, when both sides were sent a BYE. A side that accepts it still
+    /// had the call.
     Tested {
         /// The end that is written.
         end: End,

@@ -232,9 +232,9 @@ impl Calls {
         self.set_timer(at);
     }
 
-    /// [12.1-1] A 2xx to the INVITE goes back from `peer`; by these `ways` requests go to caller and callee. [8.2-5] Each has a
-    /// session of its own; `session` is how long it lasts. `invited` is the INVITE, unless that has had a final response before;
-    /// `ends` is asked for where calls have a time limit.
+    /// [12.1-1] A 2xx to the INVITE goes back from `peer`; by these `ways` requests go to caller and callee. [8.2-5]
+    /// Each has a session of its own; `session` is how long it lasts. `invited` is the INVITE, unless that has had a
+    /// final response before; `ends` is asked for where calls have a time limit.
     pub fn accepted(
         &mut self,
         now: Instant,
@@ -275,7 +275,8 @@ impl Calls {
         self.set_timer(at);
     }
 
-    /// A failure goes back as the final response to a pass of the INVITE; `peer`: where it came from, if not from here.
+    /// A failure goes back as the final response to a pass of the INVITE; `peer`: where it came from, if not from
+    /// here.
     pub fn failed(
         &mut self,
         now: Instant,
@@ -375,8 +376,8 @@ impl Calls {
         call
     }
 
-    /// Sets the timer of a call for what is next. One that would ring early stays: it looks again then, and most calls hear of
-    /// something before.
+    /// Sets the timer of a call for what is next. One that would ring early stays: it looks again then, and most
+    /// calls hear of something before.
     fn set_timer(&mut self, at: u32) {
         self.count(at);
         let call = &mut self.table[at];

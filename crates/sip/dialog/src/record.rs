@@ -83,7 +83,8 @@ pub struct CallRecord {
     pub accepted: Option<Accepted>,
     /// Who answered or refused it: the next hop that the response came from. `None` where this proxy did.
     pub peer: Option<SocketAddr>,
-    /// When it ended; of [`RecordEvent::Answered`] when it was answered, of [`Cause::Reopened`] when it was heard to go on.
+    /// When it ended; of [`RecordEvent::Answered`] when it was answered, of [`Cause::Reopened`] when it was heard to
+    /// go on.
     pub ended: Instant,
     /// The final response to its INVITE; 200 where that was before a restart.
     pub status: u16,
@@ -95,8 +96,8 @@ pub struct CallRecord {
     pub cause: Option<Cause>,
     /// What the Reason of the BYE, the CANCEL or the refusal says (RFC 3326), if there is one; cut off.
     pub reason: Box<[u8]>,
-    /// Whether no other record of this call is to follow. An end that is not proved is written at once, but not as final: the
-    /// call is watched, and what comes of that is written later.
+    /// Whether no other record of this call is to follow. An end that is not proved is written at once, but not as
+    /// final: the call is watched, and what comes of that is written later.
     pub is_final: bool,
 }
 

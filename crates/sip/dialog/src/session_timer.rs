@@ -8,8 +8,8 @@ pub const LEAST: u32 = 90;
 /// What a proxy asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SessionTimer {
-    /// The session interval that is asked for where the caller asks for none or for a longer one, in seconds; `None`: none is
-    /// asked for, and what the two sides agree upon is watched.
+    /// The session interval that is asked for where the caller asks for none or for a longer one, in seconds; `None`:
+    /// none is asked for, and what the two sides agree upon is watched.
     pub expires: Option<u32>,
     /// The least interval, in seconds; at least [`LEAST`].
     pub least: u32,
@@ -176,8 +176,8 @@ mod tests {
     }
 
     proptest! {
-        /// [8.1-4] [8.1-5] [8.1-7] [8.1-8] §8.1, whatever is asked: Min-SE is never lowered nor touched where `timer` is supported, and what goes on is
-        /// never below it; no interval that is large enough is increased.
+        /// [8.1-4] [8.1-5] [8.1-7] [8.1-8] §8.1, whatever is asked: Min-SE is never lowered nor touched where `timer`
+        /// is supported, and what goes on is never below it; no interval that is large enough is increased.
         #[test]
         fn the_rules_hold_for_all(
             supports: bool,

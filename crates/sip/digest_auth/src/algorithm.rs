@@ -11,8 +11,8 @@ pub enum Algorithm {
     Md5,
     /// SHA-256 (FIPS 180-4).
     Sha256,
-    /// SHA-512/256 (FIPS 180-4). The example of RFC 7616 §3.9.2 shows the first half of SHA-512 instead, which is another
-    /// function; its section 3.2 names this one.
+    /// SHA-512/256 (FIPS 180-4). The example of RFC 7616 §3.9.2 shows the first half of SHA-512 instead, which is
+    /// another function; its section 3.2 names this one.
     Sha512_256,
 }
 
@@ -67,8 +67,8 @@ fn join<D: Digest>(algorithm: Algorithm, parts: &[&[u8]]) -> Hash {
     Hash { algorithm, bytes }
 }
 
-/// A result of an algorithm. Not comparable but in constant time, and never printed: of a password it is as good as the
-/// password.
+/// A result of an algorithm. Not comparable but in constant time, and never printed: of a password it is as good as
+/// the password.
 #[derive(Clone, Copy)]
 pub struct Hash {
     algorithm: Algorithm,
@@ -77,8 +77,8 @@ pub struct Hash {
 }
 
 impl Hash {
-    /// From hexadecimal digits, of which there have to be exactly as many as the algorithm gives. Digits in capitals are
-    /// taken too; RFC 8760 §2.2 has senders write small ones.
+    /// From hexadecimal digits, of which there have to be exactly as many as the algorithm gives. Digits in capitals
+    /// are taken too; RFC 8760 §2.2 has senders write small ones.
     pub fn from_hex(algorithm: Algorithm, digits: &[u8]) -> Option<Self> {
         if digits.len() != 2 * algorithm.bytes() {
             return None;

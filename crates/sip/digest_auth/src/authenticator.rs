@@ -48,8 +48,8 @@ pub struct Settings {
     pub realm: Box<[u8]>,
     /// What is offered.
     pub offer: Offer,
-    /// Take responses without `qop`, as clients of RFC 2069 send them. Each such response costs a challenge, since only
-    /// a count would tell a replay.
+    /// Take responses without `qop`, as clients of RFC 2069 send them. Each such response costs a challenge, since
+    /// only a count would tell a replay.
     pub without_qop: bool,
     /// What the `uri` of credentials has to be.
     pub uri: UriRule,
@@ -81,7 +81,8 @@ pub struct Request<'a> {
 pub enum Examined {
     /// [22.1-3] [22.1-4] ACK and CANCEL are never challenged; they are taken as their INVITE was.
     Exempt,
-    /// Look the user up, then [`Authenticator::settle`], or [`Authenticator::withdraw`] when that fails: one of them, once.
+    /// Look the user up, then [`Authenticator::settle`], or [`Authenticator::withdraw`] when that fails: one of them,
+    /// once.
     Claim(Claim),
     /// Answer this.
     Refused(Refusal),
@@ -118,8 +119,9 @@ pub enum Verdict {
     Replayed,
     /// No such user, or not the user's password: challenge again, without `stale`.
     Wrong,
-    /// The secret at hand does not serve the algorithm that the client chose: challenge again. An error of the settings,
-    /// which offer more than the secrets serve. Counts as wrong, else who is never banned would be known as a user.
+    /// The secret at hand does not serve the algorithm that the client chose: challenge again. An error of the
+    /// settings, which offer more than the secrets serve. Counts as wrong, else who is never banned would be known as
+    /// a user.
     Unusable,
 }
 
@@ -165,8 +167,8 @@ impl Authenticator {
 
     /// Looks at the credentials of a request: `values` are those of all fields of [`Role::credentials_header`].
     ///
-    /// [22.3-3] Those for other realms are another server's, and what cannot be read may be: both are passed over. [22-1]
-    /// [22.4-1] [2.6-1] So is every scheme but Digest, Basic among them.
+    /// [22.3-3] Those for other realms are another server's, and what cannot be read may be: both are passed over.
+    /// [22-1] [22.4-1] [2.6-1] So is every scheme but Digest, Basic among them.
     pub fn examine<'v>(
         &mut self,
         now: Instant,
@@ -256,8 +258,8 @@ impl Authenticator {
         self.bans.withdrawn(claim.attempt);
     }
 
-    /// [22.2-1] [22.3-1] [2.3-1] [2.3-2] The values of [`Role::challenge_header`], one field each and in this order: each with
-    /// another algorithm, the most preferred first. All have one nonce.
+    /// [22.2-1] [22.3-1] [2.3-1] [2.3-2] The values of [`Role::challenge_header`], one field each and in this order:
+    /// each with another algorithm, the most preferred first. All have one nonce.
     pub fn challenges(&mut self, date: UnixTime, source: IpAddr, stale: bool) -> Vec<Vec<u8>> {
         let nonce = self.nonces.issue(date, source);
         let settings = &self.settings;

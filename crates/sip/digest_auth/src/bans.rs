@@ -15,8 +15,8 @@ pub struct Limit {
     pub failures: u32,
     /// After how long one more is allowed; whole seconds, at least one, at most 18 hours.
     pub every: Duration,
-    /// Look-ups under way at once; at least 1. So many guesses can be made before the first is known to be wrong. All of
-    /// them count, and are made up for before the next one.
+    /// Look-ups under way at once; at least 1. So many guesses can be made before the first is known to be wrong. All
+    /// of them count, and are made up for before the next one.
     pub at_once: u32,
 }
 
@@ -39,8 +39,8 @@ impl Limit {
 /// How many wrong answers are allowed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BanSettings {
-    /// For a user at a source where the user has not answered right before. It is used up first: a client that repeats a
-    /// wrong password costs its neighbours behind the same source no more than this.
+    /// For a user at a source where the user has not answered right before. It is used up first: a client that
+    /// repeats a wrong password costs its neighbours behind the same source no more than this.
     pub pair: Limit,
     /// For a source: an IPv4 address, or the 64 bits of an IPv6 network that a host chooses its address from.
     pub source: Limit,
@@ -53,9 +53,10 @@ pub struct BanSettings {
 }
 
 impl Default for BanSettings {
-    /// Ten wrong answers about a user at a source and one more each minute; five times as many of a source, behind whose
-    /// address there may be many, and five times that of an IPv6 network; twenty about a user and one more each half minute;
-    /// twenty at a known place and one more every ten seconds. Look-ups at once: a hundred of a source, ten about a user.
+    /// Ten wrong answers about a user at a source and one more each minute; five times as many of a source, behind
+    /// whose address there may be many, and five times that of an IPv6 network; twenty about a user and one more each
+    /// half minute; twenty at a known place and one more every ten seconds. Look-ups at once: a hundred of a source,
+    /// ten about a user.
     fn default() -> Self {
         let limit = |failures, secs, at_once| Limit { failures, every: Duration::from_secs(secs), at_once };
         Self {
@@ -69,8 +70,8 @@ impl Default for BanSettings {
 }
 
 impl BanSettings {
-    /// What one of `shards` shards has, which tell each other of wrong answers (`Bans::hear`): all of the wrong answers,
-    /// and its share of the look-ups at once, at least one.
+    /// What one of `shards` shards has, which tell each other of wrong answers (`Bans::hear`): all of the wrong
+    /// answers, and its share of the look-ups at once, at least one.
     #[must_use]
     pub fn share(self, shards: usize) -> Self {
         let shards = u32::try_from(shards.max(1)).unwrap_or(u32::MAX);
@@ -87,8 +88,8 @@ impl BanSettings {
 
 /// Buckets of a kind: 512 KiB.
 const BUCKETS: usize = 1 << 16;
-/// Pairs of user and source of which at least so many are known that were used last; at most twice as many are kept, about
-/// 20 bytes each.
+/// Pairs of user and source of which at least so many are known that were used last; at most twice as many are kept,
+/// about 20 bytes each.
 const KNOWN: usize = 1 << 16;
 
 /// Look-ups of bindings for a source that is out of tries ([`Bans::may_ask`]).
@@ -119,32 +120,35 @@ impl Place {
 
 /// Who may still try.
 ///
-/// A claim is looked at when the pair of source and user, the source and the user all have a wrong answer left; or when the
-/// user has answered right at this source before, and this known pair has one left. Only a wrong answer takes one, and only
-/// once it is known to be wrong: look-ups under way have a limit of their own, beyond which a client is told to come back. So:
+/// A claim is looked at when the pair of source and user, the source and the user all have a wrong answer left; or
+/// when the user has answered right at this source before, and this known pair has one left. Only a wrong answer
+/// takes one, and only once it is known to be wrong: look-ups under way have a limit of their own, beyond which a
+/// client is told to come back. So:
 ///
-/// - Nobody is locked out for ever: a limit is a token bucket, which fills by itself. Claims that are not looked at take
-///   nothing, so a guesser cannot keep a bucket empty but by guesses that are looked at, one each time that it gains one
-///   in the long run.
+/// - Nobody is locked out for ever: a limit is a token bucket, which fills by itself. Claims that are not looked at
+///   take nothing, so a guesser cannot keep a bucket empty but by guesses that are looked at, one each time that it
+///   gains one in the long run.
 /// - Who has registered from a place keeps on from there, whatever others do to the user's name from elsewhere, and
 ///   whatever others behind the same address do to other names. A guesser behind the same address who tries this very
 ///   user takes from the same pair. Who comes from a new place while the name is under attack competes with the
 ///   guesser for one try each `every`. What a restart has forgotten, the user's live bindings tell (`Bans::learn`).
-/// - From sources that are not known for a user, however many, a guesser has `user.failures` wrong answers about that user and one
-///   more each `user.every`: by default 20, and 2,880 a day. At a source that is known for the user, such as an address that they
-///   share, a guesser has those of the known pair as well: by default 20, and 8,640 a day, at each such source.
-/// - Tries that are looked up at the same time may exceed a limit, by `at_once` at most; all of them count, so the next try is due
-///   later. The shards of a process tell each other of wrong answers and of new pairs ([`Judgement`]), so these numbers are those of
-///   a process. Several processes count apart, and a restart begins with full buckets.
-/// - Clients behind a trusted proxy are told apart by the address that it saw ([`Place`]). Where it does not say, its address
-///   has no limit of its own: each pair and each user have theirs. A binding through the proxy makes its user known to nobody
-///   behind it in particular: tries through it count for their pair and source as those of strangers do, and together for the
-///   user at that proxy, so that guesses elsewhere do not lock the user out.
-/// - Where a nonce is good at its source only ([`Nonces`](crate::Nonces)), sources cannot be forged: who forges an address
-///   bans nobody.
-/// - Memory is fixed: 5 MiB, and what is known. Buckets are found by a keyed hash; two who meet in one share it, which costs
-///   the wrong answers of both. Nobody can know whom they meet. Known pairs are entered by right answers and live bindings
-///   only, so strangers push none out, and have buckets of their own.
+/// - From sources that are not known for a user, however many, a guesser has `user.failures` wrong answers about that
+///   user and one more each `user.every`: by default 20, and 2,880 a day. At a source that is known for the user,
+///   such as an address that they share, a guesser has those of the known pair as well: by default 20, and 8,640 a
+///   day, at each such source.
+/// - Tries that are looked up at the same time may exceed a limit, by `at_once` at most; all of them count, so the
+///   next try is due later. The shards of a process tell each other of wrong answers and of new pairs
+///   ([`Judgement`]), so these numbers are those of a process. Several processes count apart, and a restart begins
+///   with full buckets.
+/// - Clients behind a trusted proxy are told apart by the address that it saw ([`Place`]). Where it does not say, its
+///   address has no limit of its own: each pair and each user have theirs. A binding through the proxy makes its user
+///   known to nobody behind it in particular: tries through it count for their pair and source as those of strangers
+///   do, and together for the user at that proxy, so that guesses elsewhere do not lock the user out.
+/// - Where a nonce is good at its source only ([`Nonces`](crate::Nonces)), sources cannot be forged: who forges an
+///   address bans nobody.
+/// - Memory is fixed: 5 MiB, and what is known. Buckets are found by a keyed hash; two who meet in one share it,
+///   which costs the wrong answers of both. Nobody can know whom they meet. Known pairs are entered by right answers
+///   and live bindings only, so strangers push none out, and have buckets of their own.
 #[derive(Clone, Debug)]
 pub struct Bans {
     settings: BanSettings,
@@ -204,8 +208,8 @@ pub(crate) struct Try {
     user: u64,
 }
 
-/// What the other shards of a process have to know of a claim that was judged (`Bans::hear`): the answer was wrong, or it
-/// was right for the first time at that place. They have the same key.
+/// What the other shards of a process have to know of a claim that was judged (`Bans::hear`): the answer was wrong,
+/// or it was right for the first time at that place. They have the same key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Judgement {
     attempt: Try,
@@ -258,7 +262,8 @@ impl Bans {
         self.hash(2, &prefix(address, 8), user)
     }
 
-    /// Whether the bindings of a user may be looked up for a client that is out of tries: a flood of them costs few look-ups.
+    /// Whether the bindings of a user may be looked up for a client that is out of tries: a flood of them costs few
+    /// look-ups.
     pub(crate) fn may_ask(&mut self, now: Instant, place: Place) -> bool {
         let source = self.hash(0, &prefix(place.edge.unwrap_or(place.address), 8), b"");
         let bucket = self.asked.of(source);
@@ -269,7 +274,8 @@ impl Bans {
         may
     }
 
-    /// The user is known to be at this address, or behind it if it is that of a trusted proxy: a live binding says so.
+    /// The user is known to be at this address, or behind it if it is that of a trusted proxy: a live binding says
+    /// so.
     pub(crate) fn learn(&mut self, address: IpAddr, user: &[u8]) {
         let pair = self.pair(address, user);
         self.known.insert(pair, ());
@@ -301,7 +307,8 @@ impl Bans {
         by_client.into_iter().chain([by_user]).flatten()
     }
 
-    /// `what` comes first and says whether there is a place, which has 16 bytes: no two of different kinds are the same input.
+    /// `what` comes first and says whether there is a place, which has 16 bytes: no two of different kinds are the
+    /// same input.
     fn hash(&self, what: u8, place: &[u8], user: &[u8]) -> u64 {
         let mut hasher = SipHasher13::new_with_keys(self.key[0], self.key[1]);
         hasher.write_u8(what);
@@ -471,7 +478,8 @@ mod tests {
         assert_eq!(tries, 20, "from a known place, too, guesses are counted");
     }
 
-    /// Strangers, however many, push out nothing: what is known stays, and buckets are never emptied for want of room.
+    /// Strangers, however many, push out nothing: what is known stays, and buckets are never emptied for want of
+    /// room.
     #[test]
     fn a_flood_of_failures_makes_nobody_unknown() {
         let mut bans = Bans::with_room(BanSettings::default(), [5, 6], 1 << 12, 100);
@@ -579,8 +587,8 @@ mod tests {
         }
     }
 
-    /// A user has registered through an edge, and a restart has forgotten from where: who guesses through it has no more tries than
-    /// elsewhere, and does not lock the user out.
+    /// A user has registered through an edge, and a restart has forgotten from where: who guesses through it has no
+    /// more tries than elsewhere, and does not lock the user out.
     #[test]
     fn guesses_through_the_edge_of_a_user_are_limited() {
         let behind = |n| Place { address: ip(n), edge: Some(ip(1)) };
@@ -599,7 +607,8 @@ mod tests {
         assert_eq!(tries, 10 + 60, "a client in an hour: ten, and one a minute");
         let attempt = bans.attempt(at(3_600), behind(3), b"alice").expect("nobody has guessed there");
         bans.succeeded(attempt);
-        // Many clients behind the edge together, and those elsewhere: as many as there are about a user, and at a known place.
+        // Many clients behind the edge together, and those elsewhere: as many as there are about a user, and at a
+        // known place.
         let mut all = self::bans();
         all.learn(ip(1), b"alice");
         let tries: usize = (0..1_000).map(|client| guess(&mut all, 0, 100 + client, 1)).sum();

@@ -4,21 +4,22 @@ use crate::bans::Try;
 use crate::{Algorithm, Hash, Nonce, Secret};
 use wire::{Credentials, Host, Scheme, SipUri, unescape};
 
-/// Longest user name and client nonce that are taken, in bytes. Both are chosen by strangers, and kept while a database
-/// is asked.
+/// Longest user name and client nonce that are taken, in bytes. Both are chosen by strangers, and kept while a
+/// database is asked.
 const TEXT_MAX: usize = 256;
 
 /// What the `uri` of the credentials has to be (RFC 3261 §22.4 (6), RFC 8760 §2.6 (6)).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum UriRule {
-    /// The same target as the Request-URI: scheme, user, host and port are the same, no port being that of the scheme;
-    /// parameters may differ, since elements on the way add and remove them. Right where requests come from their clients or through elements that leave the
-    /// Request-URI alone.
+    /// The same target as the Request-URI: scheme, user, host and port are the same, no port being that of the
+    /// scheme; parameters may differ, since elements on the way add and remove them. Right where requests come from
+    /// their clients or through elements that leave the Request-URI alone.
     #[default]
     SameTarget,
-    /// That, or any target at one of these hosts (small letters, without port), for elements that get requests with another
-    /// Request-URI than their clients wrote, and for clients that write there whom they talk to. Credentials for one of these hosts are then good for a request to another; a nonce count is
-    /// good for one request all the same.
+    /// That, or any target at one of these hosts (small letters, without port), for elements that get requests with
+    /// another Request-URI than their clients wrote, and for clients that write there whom they talk to. Credentials
+    /// for one of these hosts are then good for a request to another; a nonce count is good for one request all the
+    /// same.
     Hosts(Vec<Box<[u8]>>),
 }
 
@@ -63,8 +64,8 @@ pub struct Needs<'c> {
     pub algorithm: Algorithm,
 }
 
-/// Credentials whose form, nonce and URI are right; only the secret is missing to know whether they are genuine. Holds a
-/// copy of what is needed from the request, at most some hundred bytes.
+/// Credentials whose form, nonce and URI are right; only the secret is missing to know whether they are genuine.
+/// Holds a copy of what is needed from the request, at most some hundred bytes.
 #[derive(Clone, Debug)]
 pub struct Claim {
     pub(crate) user: Box<[u8]>,
@@ -98,8 +99,8 @@ impl<'c> Form<'c> {
         without_qop: bool,
     ) -> Option<Self> {
         let name = credentials.algorithm.as_ref().map(wire::AuthText::raw);
-        // An algorithm that was not offered is refused, whatever the secret: else who strips the better challenges on the
-        // way would have a client answer by a weaker one.
+        // An algorithm that was not offered is refused, whatever the secret: else who strips the better challenges on
+        // the way would have a client answer by a weaker one.
         let algorithm = Algorithm::of(name).filter(|algorithm| offered.contains(algorithm))?;
         let user = credentials.username.text();
         // A hashed user name is not offered (RFC 7616 §3.4.4), so no client may send one.
@@ -161,8 +162,9 @@ impl Claim {
         Needs { user: &self.user, realm: &self.realm, algorithm: self.algorithm }
     }
 
-    /// Whether the response is the one that this secret gives; `None` when the secret does not serve the algorithm. Without
-    /// a secret it is not. Both hashes are made in any case, so that the time does not tell what is known of the user.
+    /// Whether the response is the one that this secret gives; `None` when the secret does not serve the algorithm.
+    /// Without a secret it is not. Both hashes are made in any case, so that the time does not tell what is known of
+    /// the user.
     pub(crate) fn holds(&self, secret: Option<&Secret>) -> Option<bool> {
         let password: &[u8] = if let Some(Secret::Clear(password)) = secret { password } else { b"" };
         // RFC 7616 §3.4.2. Hidden from the compiler, which could leave out what is not used further on.

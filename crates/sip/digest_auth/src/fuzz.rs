@@ -1,5 +1,5 @@
-//! What must hold for any header and any sequence of them, as a function that fuzzers and property tests call: it panics
-//! when it does not.
+//! What must hold for any header and any sequence of them, as a function that fuzzers and property tests call: it
+//! panics when it does not.
 
 use crate::{
     Algorithm, Authenticator, BanSettings, Bans, Examined, NonceKey, NonceScope, NonceSettings, Nonces,

@@ -37,7 +37,8 @@ impl From<NonceKey> for NonceKeys {
 /// Where a nonce is good.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum NonceScope {
-    /// At the address that it was sent to. Right where clients reach this server directly, or always by the same proxy.
+    /// At the address that it was sent to. Right where clients reach this server directly, or always by the same
+    /// proxy.
     #[default]
     Source,
     /// At any address. For servers behind several proxies, which see the proxy's address in place of the client's: a
@@ -76,8 +77,8 @@ pub struct Nonce {
 pub enum NonceState {
     /// Made here, for this source, not long ago.
     Fresh(Nonce),
-    /// Made with one of our keys, but too old, for another source, or by another issuer. A new one with `stale=true` is all
-    /// that the client needs.
+    /// Made with one of our keys, but too old, for another source, or by another issuer. A new one with `stale=true`
+    /// is all that the client needs.
     Stale,
     /// Nobody with one of our keys made it.
     Unknown,
@@ -85,20 +86,20 @@ pub enum NonceState {
 
 /// Makes and judges nonces.
 ///
-/// A nonce says who made it, with which number and when, has a keyed hash of the address that it was sent to, and bears a
-/// MAC of all this (SipHash-2-4 with 128 bits). From this follows:
+/// A nonce says who made it, with which number and when, has a keyed hash of the address that it was sent to, and
+/// bears a MAC of all this (SipHash-2-4 with 128 bits). From this follows:
 ///
 /// - A challenge costs no memory, so strangers can ask for as many as they like.
-/// - Who answers a nonce has received it, but for [`NonceScope::Anywhere`]: a sender who forges source addresses never has
-///   a fresh one, and what [`Bans`](crate::Bans) counts against an address was sent from there. The address is that of
-///   the last hop, which may be a proxy.
+/// - Who answers a nonce has received it, but for [`NonceScope::Anywhere`]: a sender who forges source addresses
+///   never has a fresh one, and what [`Bans`](crate::Bans) counts against an address was sent from there. The address
+///   is that of the last hop, which may be a proxy.
 /// - A nonce does not depend on realm and method; a client can use it until it is too old.
 /// - Only the issuer takes it for fresh, since only the issuer knows which counts it has seen
 ///   ([`Replays`](crate::Replays)). With another issuer (another shard, another proxy, the same after a restart), a
 ///   client pays one more round trip. With the same keys that goes without asking its user for the password.
 ///
-/// Issuer numbers are chosen at random at each start, one for each shard of each process. If two had the same, each could
-/// be made to take what was sent to the other.
+/// Issuer numbers are chosen at random at each start, one for each shard of each process. If two had the same, each
+/// could be made to take what was sent to the other.
 #[derive(Clone)]
 pub struct Nonces {
     keys: NonceKeys,
@@ -176,7 +177,8 @@ impl Nonces {
     }
 }
 
-/// SipHash-2-4 with 128 bits. What it is used for tells the lengths of the two inputs apart, and the hash covers the length.
+/// SipHash-2-4 with 128 bits. What it is used for tells the lengths of the two inputs apart, and the hash covers the
+/// length.
 fn mac(key: &NonceKey, input: &[u8]) -> [u8; TAG] {
     let mut hasher = SipHasher24::new_with_key(&key.key);
     hasher.write(input);

@@ -19,12 +19,13 @@ struct Seen {
 
 /// Refuses every count of a nonce that was seen before (RFC 7616 §3.4: the same count twice is a replay).
 ///
-/// A count that is lower than the highest and was not seen is taken, since UDP may turn two requests round, unless it is 64
-/// or more lower; then it counts as seen.
+/// A count that is lower than the highest and was not seen is taken, since UDP may turn two requests round, unless it
+/// is 64 or more lower; then it counts as seen.
 ///
-/// Memory is bounded. Only counts whose digest was right are entered, so strangers take no room. When there is none left,
-/// the nonce with the lowest number goes, the oldest, and with it every nonce of a lower number is refused from then on
-/// unless it is in the table: what is forgotten can never be used again. Its client gets a new nonce with `stale=true`.
+/// Memory is bounded. Only counts whose digest was right are entered, so strangers take no room. When there is none
+/// left, the nonce with the lowest number goes, the oldest, and with it every nonce of a lower number is refused from
+/// then on unless it is in the table: what is forgotten can never be used again. Its client gets a new nonce with
+/// `stale=true`.
 #[derive(Clone, Debug)]
 pub struct Replays {
     /// By the number of the nonce.
@@ -49,7 +50,8 @@ impl Replays {
         }
     }
 
-    /// Uses a count; false when that was done before. `lifetime` is that of nonces: what is too old for them is forgotten.
+    /// Uses a count; false when that was done before. `lifetime` is that of nonces: what is too old for them is
+    /// forgotten.
     pub fn record(&mut self, date: UnixTime, lifetime: Duration, nonce: Nonce, count: u32) -> bool {
         if !self.may_use(nonce, count) {
             return false;
@@ -138,8 +140,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes in whatever order: no count passes twice, memory is bounded, and with room enough what is new and not
-        /// far behind passes.
+        /// Whatever comes in whatever order: no count passes twice, memory is bounded, and with room enough what is
+        /// new and not far behind passes.
         #[test]
         fn no_count_passes_twice(
             steps in prop::collection::vec((0..6_u64, 1..100_u32), 1..300),

@@ -2,8 +2,8 @@
 
 use crate::Hash;
 
-/// What a user's claim is judged by. Answer exactly for the user name that was asked for, to the letter: a database that
-/// finds `alice` for `ALICE` would make two users of one.
+/// What a user's claim is judged by. Answer exactly for the user name that was asked for, to the letter: a database
+/// that finds `alice` for `ALICE` would make two users of one.
 #[derive(Clone)]
 pub enum Secret {
     /// The password itself; serves every algorithm.

@@ -30,8 +30,8 @@ fn the_example_of_rfc_7616() {
     }
 }
 
-/// Made with Python's hashlib: `hashlib.new(NAME, b"alice:example.com:open sesame")` with md5, sha256 and `sha512_256` is
-/// the first, of `b"REGISTER:sip:example.com"` the second hash; the digest is that of
+/// Made with Python's hashlib: `hashlib.new(NAME, b"alice:example.com:open sesame")` with md5, sha256 and
+/// `sha512_256` is the first, of `b"REGISTER:sip:example.com"` the second hash; the digest is that of
 /// `f"{first}:abcdef0123:00000002:0a4f113b:auth:{second}"`.
 #[test]
 fn digests_of_hashlib() {

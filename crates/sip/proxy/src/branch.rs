@@ -112,8 +112,8 @@ impl Branch {
         }
     }
 
-    /// §16.7 step 2: a provisional response other than 100 restarts Timer C. 100 is only for the next hop (§16.7 step 3,
-    /// note; §17.1.1.1).
+    /// §16.7 step 2: a provisional response other than 100 restarts Timer C. 100 is only for the next hop (§16.7 step
+    /// 3, note; §17.1.1.1).
     fn provisional(&mut self, status: u16) -> BranchActions {
         let first = !core::mem::replace(&mut self.provisional, true);
         let mut actions = BranchActions::new();
@@ -142,8 +142,8 @@ impl Branch {
         }
     }
 
-    /// §16.9: a next hop that can't be reached counts as one that answered 503. First the alternates are tried (RFC 3263
-    /// §4.3).
+    /// §16.9: a next hop that can't be reached counts as one that answered 503. First the alternates are tried (RFC
+    /// 3263 §4.3).
     fn unavailable(&mut self) -> BranchActions {
         if self.alternate && !self.cancelled {
             self.provisional = false;
@@ -152,9 +152,9 @@ impl Branch {
         self.fail(BranchAction::Failure(503))
     }
 
-    /// RFC 3263 §4.3: a next hop that does not answer at all has failed as one that answers 503 has.
-    /// §16.8: an INVITE without an answer counts as answered 408. RFC 4320 §4.2: a 408 to any other request would come
-    /// too late to be of use, and must not be sent.
+    /// RFC 3263 §4.3: a next hop that does not answer at all has failed as one that answers 503 has. §16.8: an INVITE
+    /// without an answer counts as answered 408. RFC 4320 §4.2: a 408 to any other request would come too late to be
+    /// of use, and must not be sent.
     fn timeout(&mut self) -> BranchActions {
         match (self.invite, self.alternate && !self.cancelled) {
             (true, true) => {
@@ -177,8 +177,8 @@ impl Branch {
         list([BranchAction::Cancel])
     }
 
-    /// §16.10. Timer C has nothing left to do: the client transaction limits what is cancelled. §9.2: on requests other
-    /// than INVITE it has no effect.
+    /// §16.10. Timer C has nothing left to do: the client transaction limits what is cancelled. §9.2: on requests
+    /// other than INVITE it has no effect.
     fn cancel(&mut self) -> BranchActions {
         let first = self.invite && !core::mem::replace(&mut self.cancelled, true);
         match (first, self.provisional) {

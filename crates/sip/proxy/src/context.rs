@@ -144,8 +144,8 @@ impl Context {
         actions
     }
 
-    /// §16.7 step 5: every 2xx to an INVITE goes back at once; of those to another request one does. Step 10: the other
-    /// branches are cancelled.
+    /// §16.7 step 5: every 2xx to an INVITE goes back at once; of those to another request one does. Step 10: the
+    /// other branches are cancelled.
     fn success(&mut self, actions: &mut ContextActions) {
         let is_first = !core::mem::replace(&mut self.finished, true);
         self.closed = true;
@@ -157,8 +157,8 @@ impl Context {
         }
     }
 
-    /// §16.7 step 6: the best of the responses is kept; step 7: with the challenges of all. A 6xx ends the search (step 5),
-    /// and waits for the answers to the CANCELs: one of them may be a 2xx.
+    /// §16.7 step 6: the best of the responses is kept; step 7: with the challenges of all. A 6xx ends the search
+    /// (step 5), and waits for the answers to the CANCELs: one of them may be a 2xx.
     fn failure(&mut self, status: u16, actions: &mut ContextActions) {
         if self.best == 0 || rank(status) < rank(self.best) {
             self.best = status;
@@ -212,8 +212,8 @@ impl Context {
     }
 }
 
-/// The lower, the better (§16.7 step 6): a 6xx, else the lowest class; in 4xx what tells how to ask again, and last what tells
-/// of nothing but that a branch was given up; in 5xx a 503 last, which could not go back as it is.
+/// The lower, the better (§16.7 step 6): a 6xx, else the lowest class; in 4xx what tells how to ask again, and last
+/// what tells of nothing but that a branch was given up; in 5xx a 503 last, which could not go back as it is.
 fn rank(status: u16) -> (u16, u8) {
     let class = if status >= 600 { 0 } else { status / 100 };
     let within = match status {

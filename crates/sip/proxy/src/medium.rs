@@ -27,8 +27,8 @@ pub struct NewBranch {
     pub breadth: u8,
 }
 
-/// What messages are made of: bytes, or small typed values. And who knows how to treat them, by their types: the proxy calls
-/// them several times for each message.
+/// What messages are made of: bytes, or small typed values. And who knows how to treat them, by their types: the
+/// proxy calls them several times for each message.
 pub trait Form: Sized {
     /// A message on its way out: what is sent, and where to.
     type Message: KeptMessage;
@@ -46,7 +46,8 @@ pub trait Form: Sized {
 
 /// How messages are read, made and edited.
 pub trait Medium<F: Form> {
-    /// The call of a request, kept as long as a repetition of the request may come ([`Proxy::calls`](crate::Proxy::calls)).
+    /// The call of a request, kept as long as a repetition of the request may come
+    /// ([`Proxy::calls`](crate::Proxy::calls)).
     fn call(&self, request: &F::Request) -> F::Call;
 
     /// What carries a request to a hop.
@@ -59,9 +60,9 @@ pub trait Medium<F: Form> {
     }
 
     /// The request as it is forwarded (§16.6): own Route taken off, Max-Forwards, Record-Route where a dialog may
-    /// begin, a Via whose branch is made of the serial number. And the key of its client
-    /// transaction. An ACK and what is forwarded without a transaction gets a branch that depends on the request alone
-    /// (§16.11): `branch` is `None` then.
+    /// begin, a Via whose branch is made of the serial number. And the key of its client transaction. An ACK and what
+    /// is forwarded without a transaction gets a branch that depends on the request alone (§16.11): `branch` is
+    /// `None` then.
     fn forward(
         &mut self,
         request: &F::Request,
@@ -69,23 +70,23 @@ pub trait Medium<F: Form> {
         branch: Option<NewBranch>,
     ) -> (F::Message, TransactionKey);
 
-    /// A response of the next hop as it goes back (§16.7 steps 3, 8 and 9): our Via popped, to where the next Via leads.
-    /// `None` when there is none. `request` is what it answers, until that has its final response.
+    /// A response of the next hop as it goes back (§16.7 steps 3, 8 and 9): our Via popped, to where the next Via
+    /// leads. `None` when there is none. `request` is what it answers, until that has its final response.
     fn relay(
         &mut self,
         request: Option<&mut F::Request>,
         response: &<F::Message as KeptMessage>::Response<'_>,
     ) -> Option<F::Message>;
 
-    /// Adds the challenges of a response, its WWW-Authenticate and Proxy-Authenticate, to another one that is to go back
-    /// (§16.7 step 7).
+    /// Adds the challenges of a response, its WWW-Authenticate and Proxy-Authenticate, to another one that is to go
+    /// back (§16.7 step 7).
     fn add_challenges(&mut self, best: &mut F::Message, response: &<F::Message as KeptMessage>::Response<'_>);
 
     /// An answer of ours (§8.2.6); `None` if the request gets none, whatever happens to it.
     fn respond(&mut self, request: &F::Request, status: u16) -> Option<F::Message>;
 
-    /// The request gets its final response now, which is no 2xx: one of a next hop that was kept for it, unless it is of ours
-    /// (`is_own`). A 2xx is heard of by [`relay`](Self::relay).
+    /// The request gets its final response now, which is no 2xx: one of a next hop that was kept for it, unless it is
+    /// of ours (`is_own`). A 2xx is heard of by [`relay`](Self::relay).
     fn concluded(&mut self, request: &F::Request, status: u16, is_own: bool) {
         let _ = (request, status, is_own);
     }
@@ -102,9 +103,9 @@ pub trait Medium<F: Form> {
 
 /// Where requests go.
 pub trait Router<F: Form> {
-    /// How many targets the next group of a request has, which are tried in parallel (RFC 3261 §16.6); groups are counted from
-    /// zero, and `most` branches may still begin. The first group has a target; of a later one without any, the next is asked
-    /// for.
+    /// How many targets the next group of a request has, which are tried in parallel (RFC 3261 §16.6); groups are
+    /// counted from zero, and `most` branches may still begin. The first group has a target; of a later one without
+    /// any, the next is asked for.
     fn next_group(&mut self, request: &mut F::Request, group: u8, most: u8) -> u8 {
         let _ = (request, most);
         u8::from(group == 0)
@@ -122,41 +123,42 @@ pub trait Router<F: Form> {
         None
     }
 
-    /// How long the first next hop may leave an INVITE quite unanswered before a second one, that of [`next_hop`](Self::next_hop)
-    /// for another branch, gets it as well; where there is none then, it is asked for again, less and less often. Without end if that
-    /// is not said. Of a request whose targets are one group of one.
+    /// How long the first next hop may leave an INVITE quite unanswered before a second one, that of
+    /// [`next_hop`](Self::next_hop) for another branch, gets it as well; where there is none then, it is asked for
+    /// again, less and less often. Without end if that is not said. Of a request whose targets are one group of one.
     fn patience(&self, request: &F::Request) -> Option<Duration> {
         let _ = request;
         None
     }
 
-    /// Of two next hops that have got an INVITE, the second since the first was silent, this one has answered first, or has sent the
-    /// first 2xx: it has the request, and the other is cancelled; this one as well if it `is_cancelled`.
+    /// Of two next hops that have got an INVITE, the second since the first was silent, this one has answered first,
+    /// or has sent the first 2xx: it has the request, and the other is cancelled; this one as well if it
+    /// `is_cancelled`.
     fn won(&mut self, request: &mut F::Request, attempt: Attempt, is_cancelled: bool) {
         let _ = (request, attempt, is_cancelled);
     }
 
-    /// The next hop of a try (RFC 3261 §16.4 to §16.6): by the Route of the request, else by its target. Asked for the
-    /// targets of a group in turn.
+    /// The next hop of a try (RFC 3261 §16.4 to §16.6): by the Route of the request, else by its target. Asked for
+    /// the targets of a group in turn.
     ///
     /// # Errors
-    /// The refusal, if the request is to go nowhere. Only the first one of all refuses the request; another target is left
-    /// out.
+    /// The refusal, if the request is to go nowhere. Only the first one of all refuses the request; another target is
+    /// left out.
     fn next_hop(&mut self, request: &mut F::Request, attempt: Attempt) -> Result<F::Hop, ProxyRefusal>;
 
     /// Whether there would be another hop after this one, in the same branch.
     fn has_alternate(&self, request: &F::Request, attempt: Attempt) -> bool;
 
-    /// How often the request is sent again at most, if less often than its timers would have it: for a next hop of which
-    /// nobody knows whether it wants to hear of us.
+    /// How often the request is sent again at most, if less often than its timers would have it: for a next hop of
+    /// which nobody knows whether it wants to hear of us.
     fn most_repeats(&self, request: &F::Request) -> Option<u8> {
         let _ = request;
         None
     }
 
     /// The next hop of this attempt has given its first response other than 100, or never will give one: told once an
-    /// attempt with that event, and `last` unless another attempt of its branch is to follow. Senders that limit what is
-    /// under way count by it. Branches that are left when the request has its final response are not told of.
+    /// attempt with that event, and `last` unless another attempt of its branch is to follow. Senders that limit what
+    /// is under way count by it. Branches that are left when the request has its final response are not told of.
     fn settled(&mut self, request: &mut F::Request, attempt: Attempt, event: ProxyEvent, last: bool) {
         let _ = (request, attempt, event, last);
     }

@@ -57,9 +57,10 @@ pub struct Arrived {
 /// - Traffic: [`request`](Self::request), or [`absorb`](Self::absorb) and [`take`](Self::take) where a look at the
 ///   request comes between; [`response`](Self::response), with [`decide`](Self::decide) before a look at it,
 ///   [`refuse`](Self::refuse), [`answer_with`](Self::answer_with).
-/// - Time: [`deadline`](Self::deadline), [`expire`](Self::expire); or [`due`](Self::due) and [`fire`](Self::fire) where
-///   timers have to wait for a processor, with [`clear_away`](Self::clear_away) for those that nobody notices.
-/// - Limits: [`limit_memory`](Self::limit_memory), [`memory`](Self::memory), [`limit_branches`](Self::limit_branches).
+/// - Time: [`deadline`](Self::deadline), [`expire`](Self::expire); or [`due`](Self::due) and [`fire`](Self::fire)
+///   where timers have to wait for a processor, with [`clear_away`](Self::clear_away) for those that nobody notices.
+/// - Limits: [`limit_memory`](Self::limit_memory), [`memory`](Self::memory),
+///   [`limit_branches`](Self::limit_branches).
 /// - Looking: [`counters`](Self::counters), [`ledger`](Self::ledger), [`transactions`](Self::transactions),
 ///   [`in_progress`](Self::in_progress), [`unanswered`](Self::unanswered).
 pub struct Proxy<F: Form> {
@@ -221,8 +222,8 @@ impl<F: Form> Proxy<F> {
         }
     }
 
-    /// Sends a request of our own, whose answer nobody waits for; `make` is told the number of its branch. It is sent again
-    /// at most so often.
+    /// Sends a request of our own, whose answer nobody waits for; `make` is told the number of its branch. It is sent
+    /// again at most so often.
     pub fn originate(
         &mut self,
         (transport, most_repeats): (TransportKind, u8),
@@ -250,8 +251,8 @@ impl<F: Form> Proxy<F> {
         }
     }
 
-    /// §16.10: the CANCEL is answered, and what it is about is cancelled if it is an INVITE (§9.2: on others it has no
-    /// effect). Without a context it goes on as it is.
+    /// §16.10: the CANCEL is answered, and what it is about is cancelled if it is an INVITE (§9.2: on others it has
+    /// no effect). Without a context it goes on as it is.
     fn cancel(&mut self, arrived: &Arrived, request: &mut F::Request, step: &mut ProxyStep<'_, F>) {
         let found = |key| self.layer.find(&key).or_else(|| self.layer.find_other_method(&key));
         let Some(server) = arrived.cancels.and_then(found) else {
@@ -309,8 +310,8 @@ impl<F: Form> Proxy<F> {
         self.layer.user(id).filter(|_| has_failed).and_then(|&leg| self.table.of_client(id, leg))
     }
 
-    /// §16.7 steps 5 and 9: a 2xx to an INVITE goes back after a failure, too. The server transaction takes none then, so
-    /// it goes without one.
+    /// §16.7 steps 5 and 9: a 2xx to an INVITE goes back after a failure, too. The server transaction takes none
+    /// then, so it goes without one.
     fn relay_late(
         &mut self,
         response: &<F::Message as KeptMessage>::Response<'_>,
@@ -337,7 +338,8 @@ impl<F: Form> Proxy<F> {
         Some((self.layer.message(id)?, place.and_then(|place| self.table[place.at].request.as_ref())))
     }
 
-    /// Runs the timers that are due, a bounded number of them; [`deadline`](Self::deadline) tells whether some are left.
+    /// Runs the timers that are due, a bounded number of them; [`deadline`](Self::deadline) tells whether some are
+    /// left.
     pub fn expire(&mut self, step: &mut ProxyStep<'_, F>) {
         for _ in 0..transaction::EXPIRE_MAX {
             let Some(timer) = self.due(step.now) else { return };
@@ -430,7 +432,8 @@ impl<F: Form> Proxy<F> {
         true
     }
 
-    /// RFC 4320 §4.1: a request other than INVITE that is still unanswered when its client has slowed down gets a 100.
+    /// RFC 4320 §4.1: a request other than INVITE that is still unanswered when its client has slowed down gets
+    /// a 100.
     fn late(&mut self, at: u32, server: Id, step: &mut ProxyStep<'_, F>) {
         let Some(entry) = self.table.of_server(at, server) else { return };
         let Some(request) = entry.request.as_ref() else { return };
@@ -465,15 +468,15 @@ impl<F: Form> Proxy<F> {
     }
 
     /// A message that would make [`memory`](Self::memory) more than this is sent, but not kept to be sent again; a
-    /// CANCEL has no transaction then, a request that failed no second next hop, and one that forks no further branch. To be
-    /// said before each step, as [`Layer::limit_memory`].
+    /// CANCEL has no transaction then, a request that failed no second next hop, and one that forks no further
+    /// branch. To be said before each step, as [`Layer::limit_memory`].
     pub fn limit_memory(&mut self, most: usize) {
         self.most_memory = most;
         self.layer.limit_memory(most.saturating_sub(self.table.memory()));
     }
 
-    /// How many branches a request may have: of a group with more targets the rest is left out, and no group follows. Between 1
-    /// and 15.
+    /// How many branches a request may have: of a group with more targets the rest is left out, and no group follows.
+    /// Between 1 and 15.
     pub fn limit_branches(&mut self, most: u8) {
         self.most_branches = most.clamp(1, MOST);
     }

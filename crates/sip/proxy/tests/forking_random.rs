@@ -1,4 +1,5 @@
-//! Whatever happens in whatever order to requests that fork: the rules of RFC 3261 §16.7 and RFC 5393 §5.3.3, seen from outside.
+//! Whatever happens in whatever order to requests that fork: the rules of RFC 3261 §16.7 and RFC 5393 §5.3.3, seen
+//! from outside.
 mod common;
 
 use common::{Bed, Msg, Reply, STATELESS};

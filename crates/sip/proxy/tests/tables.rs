@@ -1,5 +1,5 @@
-//! What a branch and a response context do as tables, compared with those in the repository: a change of behaviour is a diff to
-//! read.
+//! What a branch and a response context do as tables, compared with those in the repository: a change of behaviour is
+//! a diff to read.
 
 use proxy::{Branch, Context, ContextAction, ContextEvent, ProxyEvent};
 use std::fmt::{Debug, Write};
@@ -197,8 +197,8 @@ fn best(one: u16, other: u16) -> Vec<ContextAction> {
     context.on(ContextEvent::Failure(other)).into_iter().collect()
 }
 
-/// RFC 3261 §16.7 step 6, each combination: a 6xx, else the lowest class; in 4xx what tells how to ask again. A 503 goes back as
-/// a 500, and only where nothing else came.
+/// RFC 3261 §16.7 step 6, each combination: a 6xx, else the lowest class; in 4xx what tells how to ask again. A 503
+/// goes back as a 500, and only where nothing else came.
 #[test]
 fn the_best_response_of_each_combination() {
     const FROM_BEST: [&[u16]; 8] = [

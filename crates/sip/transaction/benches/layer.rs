@@ -1,7 +1,7 @@
 //! What a transaction costs from beginning to end: created, answered, expired, with 100,000 of them alive.
 //!
-//! `cargo bench -p transaction` prints transactions a second; messages are those of a simulation, or packets of
-//! 400 bytes as they are kept live. Allocations are counted: a live transaction has one for each message that it keeps.
+//! `cargo bench -p transaction` prints transactions a second; messages are those of a simulation, or packets of 400
+//! bytes as they are kept live. Allocations are counted: a live transaction has one for each message that it keeps.
 
 use base::{Flow, Instant};
 use core::time::Duration;

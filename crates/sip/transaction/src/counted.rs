@@ -9,8 +9,8 @@ const NONE: u32 = u32::MAX;
 /// The places of transactions whose keys count up: a list from the lowest number that lives to the highest.
 ///
 /// Numbers are entered at its end, and freed near its front, since most transactions live equally long: neighbours
-/// share a line of the cache, nothing is hashed and nothing is ever moved. A number costs four bytes as long as a lower
-/// one lives, so they are to be dense.
+/// share a line of the cache, nothing is hashed and nothing is ever moved. A number costs four bytes as long as a
+/// lower one lives, so they are to be dense.
 #[derive(Default, Debug)]
 pub(crate) struct Counted {
     first: u64,

@@ -19,8 +19,8 @@ pub trait KeptMessage: Sized {
     /// Of a response: its To tag. Asked only for responses to RFC 2543 peers.
     fn to_tag(&self) -> Tag;
 
-    /// Of a final response to INVITE: how often timer G may repeat it, where its user wants fewer repetitions than RFC 3261 §17.2.1
-    /// has.
+    /// Of a final response to INVITE: how often timer G may repeat it, where its user wants fewer repetitions than
+    /// RFC 3261 §17.2.1 has.
     fn repeats(&self) -> u8 {
         UNLIMITED_REPEATS
     }

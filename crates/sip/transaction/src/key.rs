@@ -28,8 +28,8 @@ impl TransactionKey {
     pub fn from_numbers(side: Side, branch: u64, method: Method) -> Self {
         let high = (side as u64) << 8 | method as u64;
         // The low half is all that the table looks at, so both halves go into it; it is a permutation of them. Eight
-        // branches in sequence, which are entered, used and forgotten together, stay side by side in the table, and so in
-        // the cache; its upper bits tell them apart.
+        // branches in sequence, which are entered, used and forgotten together, stay side by side in the table, and
+        // so in the cache; its upper bits tell them apart.
         let numbers = branch ^ high << 48;
         let (eight, one) = (numbers >> 3, numbers & 7);
         let mixed = (eight ^ eight >> 31).wrapping_mul(0xbf58_476d_1ce4_e5b9) & (u64::MAX >> 3);
@@ -39,7 +39,8 @@ impl TransactionKey {
     }
 
     /// The key of a transaction with a number of its own among those that its layer has at a time, whatever their
-    /// method. The layer finds it quickest where numbers count up and have few gaps, of which each costs it four bytes.
+    /// method. The layer finds it quickest where numbers count up and have few gaps, of which each costs it four
+    /// bytes.
     pub fn counted(number: u64, method: Method) -> Self {
         Self(COUNTED | u128::from(method as u8) << 64 | u128::from(number))
     }
@@ -144,8 +145,8 @@ impl Keys {
         self.request_as(request, if is_ack { Method::Invite } else { method }, is_ack)
     }
 
-    /// The key of the INVITE that a CANCEL is about: matched as if it were that INVITE ([9.2-1]). Requests of other methods
-    /// cannot be cancelled; [`Layer::find_other_method`](crate::Layer::find_other_method) finds them.
+    /// The key of the INVITE that a CANCEL is about: matched as if it were that INVITE ([9.2-1]). Requests of other
+    /// methods cannot be cancelled; [`Layer::find_other_method`](crate::Layer::find_other_method) finds them.
     pub fn cancelled(&self, cancel: &Message<'_>) -> ServerKey {
         self.request_as(cancel, Method::Invite, false)
     }
@@ -162,8 +163,8 @@ impl Keys {
             put_sent_by(&mut hasher, via);
             Tag::NONE
         } else {
-            // [17.2.3-4] An RFC 2543 peer: Request-URI, From tag, Call-ID, CSeq and topmost Via match, [17.2.3-5] for an
-            // ACK the CSeq's number only. The To tag is compared by the layer.
+            // [17.2.3-4] An RFC 2543 peer: Request-URI, From tag, Call-ID, CSeq and topmost Via match, [17.2.3-5] for
+            // an ACK the CSeq's number only. The To tag is compared by the layer.
             put_exact(&mut hasher, request.uri().unwrap_or_default());
             put(&mut hasher, request.from_tag().unwrap_or_default());
             put_exact(&mut hasher, request.call_id());

@@ -11,7 +11,8 @@ use crate::store::{Entry, Id, Messages, NEVER, Store};
 use crate::timers::Timers;
 use base::{Instant, Ledger, Operation};
 
-/// How many timers one call of [`Layer::expire`] or [`Layer::clear_away`] runs: at some 200 ns each, well under a millisecond.
+/// How many timers one call of [`Layer::expire`] or [`Layer::clear_away`] runs: at some 200 ns each, well under a
+/// millisecond.
 pub const EXPIRE_MAX: usize = 1024;
 
 /// All transactions of an element.
@@ -21,8 +22,8 @@ pub const EXPIRE_MAX: usize = 1024;
 /// - Server: [`received`](Self::received) matches what comes in, [`accept`](Self::accept) begins one,
 ///   [`respond`](Self::respond) answers, [`find`](Self::find) finds what a CANCEL is about.
 /// - Both: [`transport_error`](Self::transport_error); [`expire`](Self::expire) at [`deadline`](Self::deadline), or
-///   [`clear_away`](Self::clear_away) before each message and the rest at [`noticed_deadline`](Self::noticed_deadline);
-///   [`forget`](Self::forget), [`limit_memory`](Self::limit_memory).
+///   [`clear_away`](Self::clear_away) before each message and the rest at
+///   [`noticed_deadline`](Self::noticed_deadline); [`forget`](Self::forget), [`limit_memory`](Self::limit_memory).
 /// - Looking in: [`user`](Self::user), [`user_mut`](Self::user_mut), [`message`](Self::message),
 ///   [`machine`](Self::machine), [`iter`](Self::iter), [`len`](Self::len), [`memory`](Self::memory),
 ///   [`timers_set`](Self::timers_set), [`ledger`](Self::ledger).
@@ -38,7 +39,8 @@ pub struct Layer<T, M> {
 /// A transaction to begin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct New<K, T> {
-    /// What its messages will be known by: a [`TransactionKey`] on the client's side, a [`ServerKey`] on the server's.
+    /// What its messages will be known by: a [`TransactionKey`] on the client's side, a [`ServerKey`] on the
+    /// server's.
     pub key: K,
     /// Of its request.
     pub kind: TransactionKind,
@@ -85,8 +87,9 @@ impl<T, M: KeptMessage> Layer<T, M> {
         Some(id)
     }
 
-    /// The message that this transaction has just sent first is repeated `most` times at most, which its timers may have
-    /// more often: RFC 3261 §17.1.1.2 and §17.1.2.2 say when a request SHOULD be, for a next hop that is known to want it.
+    /// The message that this transaction has just sent first is repeated `most` times at most, which its timers may
+    /// have more often: RFC 3261 §17.1.1.2 and §17.1.2.2 say when a request SHOULD be, for a next hop that is known
+    /// to want it.
     pub fn limit_repeats(&mut self, id: Id, most: u8) {
         let Some(entry) = self.store.get_mut(id) else { return };
         match most {
@@ -123,16 +126,16 @@ impl<T, M: KeptMessage> Layer<T, M> {
 
     /// The user wants to cancel an INVITE. Whether the CANCEL may be sent now, as a request of its own.
     ///
-    /// [9.1-5] Not before a provisional response: the user asks again when one comes. [9.1-6] Not after a final one. When
-    /// it may, [9.1-7] the INVITE has 64*T1 to be answered, then it is given up.
+    /// [9.1-5] Not before a provisional response: the user asks again when one comes. [9.1-6] Not after a final one.
+    /// When it may, [9.1-7] the INVITE has 64*T1 to be answered, then it is given up.
     pub fn cancel(&mut self, now: Instant, id: Id, out: &mut impl Effects<T, M>) -> bool {
         let Some(before) = self.machine(id) else { return false };
         self.feed(now, id, TransactionEvent::Cancel, Sending::First, out);
         self.machine(id) != Some(before)
     }
 
-    /// Takes a request of the network. `None`: it is no repetition, and no ACK to a failure; the user decides whether to
-    /// [`accept`](Self::accept) it.
+    /// Takes a request of the network. `None`: it is no repetition, and no ACK to a failure; the user decides whether
+    /// to [`accept`](Self::accept) it.
     ///
     /// [18.2.1-1] What matches goes to its transaction, what does not goes to the user.
     pub fn received(&mut self, now: Instant, key: &ServerKey, out: &mut impl Effects<T, M>) -> Option<Id> {
@@ -201,8 +204,8 @@ impl<T, M: KeptMessage> Layer<T, M> {
         self.store.find(key)
     }
 
-    /// The transaction of a request that differs from that of this key by its method alone: what a CANCEL is about that is
-    /// about no INVITE. Keys made from numbers have none.
+    /// The transaction of a request that differs from that of this key by its method alone: what a CANCEL is about
+    /// that is about no INVITE. Keys made from numbers have none.
     pub fn find_other_method(&self, key: &ServerKey) -> Option<Id> {
         self.store.find_other_method(key)
     }
@@ -212,7 +215,8 @@ impl<T, M: KeptMessage> Layer<T, M> {
         self.feed(now, id, TransactionEvent::TransportError, Sending::First, out);
     }
 
-    /// Runs the timers that are due, at most [`EXPIRE_MAX`] of them; [`deadline`](Self::deadline) tells whether some are left.
+    /// Runs the timers that are due, at most [`EXPIRE_MAX`] of them; [`deadline`](Self::deadline) tells whether some
+    /// are left.
     pub fn expire(&mut self, now: Instant, out: &mut impl Effects<T, M>) {
         for _ in 0..EXPIRE_MAX {
             let Some(due) = self.due(now) else { return };
@@ -247,9 +251,9 @@ impl<T, M: KeptMessage> Layer<T, M> {
         self.feed(now, id, TransactionEvent::Timer(timer), Sending::Timer(timer), out);
     }
 
-    /// Ends the transactions whose timers D and I to M are due: they have done their duty, so nobody notices. When that
-    /// happens makes no difference, as long as it is before the layer is asked about the next message. `ended` gets what
-    /// [`Effects::ended`] would. At most [`EXPIRE_MAX`] of them; returns whether some are left.
+    /// Ends the transactions whose timers D and I to M are due: they have done their duty, so nobody notices. When
+    /// that happens makes no difference, as long as it is before the layer is asked about the next message. `ended`
+    /// gets what [`Effects::ended`] would. At most [`EXPIRE_MAX`] of them; returns whether some are left.
     #[inline]
     #[must_use]
     pub fn clear_away(&mut self, now: Instant, ended: impl FnMut(Id, T)) -> bool {
@@ -348,8 +352,8 @@ impl<T, M: KeptMessage> Layer<T, M> {
         self.store.memory()
     }
 
-    /// A message that would make [`memory`](Self::memory) more than this is sent, but not kept to be sent again. To be said
-    /// before each step: what is kept beside the messages is taken off now.
+    /// A message that would make [`memory`](Self::memory) more than this is sent, but not kept to be sent again. To
+    /// be said before each step: what is kept beside the messages is taken off now.
     pub fn limit_memory(&mut self, most: usize) {
         self.store.limit_memory(most);
     }
@@ -390,8 +394,8 @@ impl<T, M: KeptMessage> Layer<T, M> {
         })
     }
 
-    /// Does what the step that is decided on asks for: send, tell, set timers, end. What is sent is the caller's, who says
-    /// whether it has been sent before. `None` when the transaction is over.
+    /// Does what the step that is decided on asks for: send, tell, set timers, end. What is sent is the caller's, who
+    /// says whether it has been sent before. `None` when the transaction is over.
     #[inline]
     fn carry_out<E: Effects<T, M>>(
         &mut self,

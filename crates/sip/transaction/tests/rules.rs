@@ -1,5 +1,5 @@
-//! `docs/rfc/3261-17.md` against the marks in code and tests: every rule has both, every mark has its rule, and the page
-//! names the places where they are. `UPDATE_DOCS=1` writes those anew.
+//! `docs/rfc/3261-17.md` against the marks in code and tests: every rule has both, every mark has its rule, and the
+//! page names the places where they are. `UPDATE_DOCS=1` writes those anew.
 
 use std::path::{Path, PathBuf};
 use testkit::rules::{Places, compare, folder_of};

@@ -78,7 +78,8 @@ pub struct ResponseBuilder<'o> {
 
 impl<'o> ResponseBuilder<'o> {
     /// Starts with the status line and what every response copies from its request (RFC 3261 §8.2.6.2): Vias, the
-    /// topmost one marked with the `source` of the request (RFC 3261 §18.2.1, RFC 3581 §4), From, To, Call-ID and CSeq.
+    /// topmost one marked with the `source` of the request (RFC 3261 §18.2.1, RFC 3581 §4), From, To, Call-ID and
+    /// CSeq.
     ///
     /// `to_tag` is added to a To without tag, except in a 100. Works on a request with a fault, too: what is there
     /// is copied, in its first occurrence.

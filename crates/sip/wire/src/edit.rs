@@ -31,8 +31,8 @@ struct RouteEdits {
     appended: Option<Span>,
 }
 
-/// Edits to one message, without the message: whoever has its bytes already keeps the edited message in no more memory than
-/// the edits take.
+/// Edits to one message, without the message: whoever has its bytes already keeps the edited message in no more
+/// memory than the edits take.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Patch {
     replacements: Vec<Replacement>,
@@ -98,7 +98,8 @@ impl Edits {
         self.routes = RouteEdits::default();
     }
 
-    /// Adds a Via on top (RFC 3261 §16.6 step 8); `via` is the value, such as `SIP/2.0/UDP 192.0.2.1;branch=z9hG4bK1`.
+    /// Adds a Via on top (RFC 3261 §16.6 step 8); `via` is the value, such as
+    /// `SIP/2.0/UDP 192.0.2.1;branch=z9hG4bK1`.
     pub fn push_via(&mut self, m: &Message<'_>, via: &[u8]) {
         self.insert_line(m.fields.via_line.start, "Via: ", via);
     }
@@ -112,8 +113,8 @@ impl Edits {
         self.splice(span, Span::default(), false);
     }
 
-    /// Adds a Record-Route value on top (RFC 3261 §16.6 step 4); `value` is a whole one, such as `<sip:192.0.2.1;lr>`.
-    /// Of several, the last one pushed is topmost.
+    /// Adds a Record-Route value on top (RFC 3261 §16.6 step 4); `value` is a whole one, such as
+    /// `<sip:192.0.2.1;lr>`. Of several, the last one pushed is topmost.
     pub fn push_record_route(&mut self, m: &Message<'_>, value: &[u8]) {
         let existing = m.fields.record_route;
         let at = if existing.lines > 0 { existing.first } else { m.fields.via_line.start };
@@ -132,8 +133,8 @@ impl Edits {
         self.splice_routes(m);
     }
 
-    /// Adds a Route value behind all others, for a strict router behind us (RFC 3261 §16.6 step 6); `value` is a whole
-    /// one, such as `<sip:bob@192.0.2.4>`. Once a message.
+    /// Adds a Route value behind all others, for a strict router behind us (RFC 3261 §16.6 step 6); `value` is a
+    /// whole one, such as `<sip:bob@192.0.2.4>`. Once a message.
     pub fn append_route(&mut self, m: &Message<'_>, value: &[u8]) {
         self.routes.appended = Some(self.store(&[value]));
         self.splice_routes(m);

@@ -110,8 +110,8 @@ fn registration(m: &Message<'_>) {
 fn answer(m: &Message<'_>, source: SocketAddr) {
     let mut out = Vec::new();
     write_response(m, source, 499, "Fuzzed", "own", &[("Server", "x\r\ny")], &mut out);
-    // Status line, mark of the topmost Via, tag, long names for short ones, Server, Content-Length: nothing else is added,
-    // however many lines there are. No byte becomes several.
+    // Status line, mark of the topmost Via, tag, long names for short ones, Server, Content-Length: nothing else is
+    // added, however many lines there are. No byte becomes several.
     let added = 20 + 28 + 8 + 14 + 14 + 21;
     assert!(out.len() <= m.bytes().len() + added, "{} bytes for {}", out.len(), m.bytes().len());
     let allowed = [

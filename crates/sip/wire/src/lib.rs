@@ -1,16 +1,17 @@
 //! SIP on the wire: bytes to messages and back, without state and without policy.
 //!
-//! [`scan`] reads a datagram once, lazily: it notes where the header fields stand that forwarding needs, judges those, and
-//! passes over the rest. [`Edits`] collects changes as splices and renders them in one copy. [`write_response`] and
-//! [`build`] write messages of our own. Nothing here opens a socket, reads a clock or keeps a thought between calls.
+//! [`scan`] reads a datagram once, lazily: it notes where the header fields stand that forwarding needs, judges
+//! those, and passes over the rest. [`Edits`] collects changes as splices and renders them in one copy.
+//! [`write_response`] and [`build`] write messages of our own. Nothing here opens a socket, reads a clock or keeps a
+//! thought between calls.
 //!
 //! # Leniency
-//! Accepted as RFC 3261 §7 and §25 have it: compact and case-insensitive names, white space before the colon, folds, comma
-//! lists, quoted strings, escapes. Beyond the grammar: `_` in host names, `#` in user parts, unquoted display names
-//! in other alphabets, any opaque parameter value, two tags that are equal. Refused although some accept it: line ends other
-//! than CRLF, and repeated single-value fields; two elements that read these differently would see different messages. In a
-//! response, which nobody could be asked to send again, repeated fields pass that say the same, and From and To whatever
-//! is wrong with them.
+//! Accepted as RFC 3261 §7 and §25 have it: compact and case-insensitive names, white space before the colon, folds,
+//! comma lists, quoted strings, escapes. Beyond the grammar: `_` in host names, `#` in user parts, unquoted display
+//! names in other alphabets, any opaque parameter value, two tags that are equal. Refused although some accept it:
+//! line ends other than CRLF, and repeated single-value fields; two elements that read these differently would see
+//! different messages. In a response, which nobody could be asked to send again, repeated fields pass that say the
+//! same, and From and To whatever is wrong with them.
 
 #![forbid(unsafe_code)]
 

@@ -43,7 +43,8 @@ pub(crate) struct Fields {
 ///
 /// - Always there: [`bytes`](Self::bytes), [`start`](Self::start), [`top_via`](Self::top_via).
 /// - To be looked at first: [`fault`](Self::fault). With a fault, what could not be read is empty or absent.
-/// - Noted by the scan: [`call_id`](Self::call_id), [`cseq`](Self::cseq), the tags, [`max_forwards`](Self::max_forwards).
+/// - Noted by the scan: [`call_id`](Self::call_id), [`cseq`](Self::cseq), the tags,
+///   [`max_forwards`](Self::max_forwards).
 /// - Read on demand: [`second_via`](Self::second_via), [`vias`](Self::vias), [`routes`](Self::routes),
 ///   [`header`](Self::header) and the rest.
 #[derive(Clone)]
@@ -192,8 +193,8 @@ impl<'a> Message<'a> {
         self.fields.record_route.lines > 0
     }
 
-    /// The URI of the first Contact value; `None` when there is none, or none that can be read. What follows the URI is
-    /// not looked at.
+    /// The URI of the first Contact value; `None` when there is none, or none that can be read. What follows the URI
+    /// is not looked at.
     pub fn contact(&self) -> Option<&'a [u8]> {
         name_addr::uri(self.bytes, self.fields.contact?)
     }
@@ -225,8 +226,8 @@ impl<'a> Message<'a> {
         Lines::new(bytes, self.header).map(move |line| (line.name.of(bytes), line.trimmed(bytes).of(bytes)))
     }
 
-    /// The same of the header fields whose names begin with a byte that `is_wanted` takes, which costs less: the others are
-    /// only passed.
+    /// The same of the header fields whose names begin with a byte that `is_wanted` takes, which costs less: the
+    /// others are only passed.
     pub fn fields_beginning(
         &self,
         is_wanted: impl Fn(u8) -> bool,

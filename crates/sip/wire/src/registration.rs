@@ -32,8 +32,8 @@ impl<'a> Message<'a> {
             .filter(|tag| !tag.is_empty())
     }
 
-    /// The values of the comma lists called `name`, each read by `read` from the value of its line. A field without any
-    /// text holds no value.
+    /// The values of the comma lists called `name`, each read by `read` from the value of its line. A field without
+    /// any text holds no value.
     fn values<T, E, R>(
         &self,
         name: &'static str,

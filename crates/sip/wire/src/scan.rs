@@ -195,8 +195,9 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    /// A response goes back by its Vias: who reads its From and To is the client, so whatever is wrong with them is left to
-    /// that (RFC 3261 §16.3 step 1, which §16.7 has no reason to be stricter than). The first one counts here.
+    /// A response goes back by its Vias: who reads its From and To is the client, so whatever is wrong with them is
+    /// left to that (RFC 3261 §16.3 step 1, which §16.7 has no reason to be stricter than). The first one counts
+    /// here.
     fn party(&mut self, line: &Line, from: bool) {
         let value = line.trimmed(self.bytes);
         let tag = name_addr::tag(self.bytes, value);
@@ -270,8 +271,9 @@ impl Scanner<'_> {
         }
     }
 
-    /// One more of a field of which there is to be one. In a request it is refused even if both agree, and whoever wrote it
-    /// hears of that. A response that were dropped for it would be missed: it passes if it can be read in one way only.
+    /// One more of a field of which there is to be one. In a request it is refused even if both agree, and whoever
+    /// wrote it hears of that. A response that were dropped for it would be missed: it passes if it can be read in
+    /// one way only.
     fn repeats(&mut self, same: bool, twice: &'static str) {
         if self.is_request || !same {
             self.fail(Fault::bad(twice));

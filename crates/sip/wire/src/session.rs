@@ -10,7 +10,8 @@ fn seconds(value: &[u8]) -> Option<(u32, Span)> {
 }
 
 impl<'a> Message<'a> {
-    /// Seconds of Session-Expires, and the bytes that they stand in; `None` when there is none, or no number of 32 bits.
+    /// Seconds of Session-Expires, and the bytes that they stand in; `None` when there is none, or no number of 32
+    /// bits.
     pub fn session_expires(&self) -> Option<(u32, &'a [u8])> {
         let value = self.header("Session-Expires")?;
         seconds(value).map(|(seconds, digits)| (seconds, digits.of(value)))

@@ -9,10 +9,11 @@ use crate::Span;
 use crate::header::via::{Rport, Via};
 use crate::text;
 
-/// Where a response goes whose topmost Via is `via`, once our own has been removed: RFC 3261 §18.2.2 with RFC 3581 §4.
+/// Where a response goes whose topmost Via is `via`, once our own has been removed: RFC 3261 §18.2.2 with RFC 3581
+/// §4.
 ///
-/// `maddr` comes first, then `received` with `rport`, then the sent-by. `None` when that is a name, for which the caller
-/// would have to ask the DNS, or an address that no response may be sent to: unspecified, multicast, the IPv4
+/// `maddr` comes first, then `received` with `rport`, then the sent-by. `None` when that is a name, for which the
+/// caller would have to ask the DNS, or an address that no response may be sent to: unspecified, multicast, the IPv4
 /// broadcast address (RFC 4475 §3.3.10).
 pub fn response_target(via: &Via<'_>) -> Option<SocketAddr> {
     let port = via.sent_by_port();

@@ -3,8 +3,8 @@
 use crate::host::Host;
 use crate::uri::{SipUri, unescape};
 
-/// Parameters that make URIs differ when only one of them has it (RFC 3261 §19.1.4); `transport` is of this kind by the
-/// section's examples.
+/// Parameters that make URIs differ when only one of them has it (RFC 3261 §19.1.4); `transport` is of this kind by
+/// the section's examples.
 const NEVER_IGNORED: [&str; 5] = ["user", "ttl", "method", "maddr", "transport"];
 
 /// Whether two URIs are the same. URIs of other schemes than `sip` and `sips` are when their text is.
@@ -57,8 +57,8 @@ fn agrees(one: &SipUri<'_>, other: &SipUri<'_>) -> bool {
     })
 }
 
-/// The text with escapes decoded, but for those of reserved characters, which stand for something else than the character
-/// itself (RFC 2396 §2.2): they are above all bytes.
+/// The text with escapes decoded, but for those of reserved characters, which stand for something else than the
+/// character itself (RFC 2396 §2.2): they are above all bytes.
 fn normal(text: &[u8]) -> impl Iterator<Item = u16> {
     let mut rest = text;
     std::iter::from_fn(move || {

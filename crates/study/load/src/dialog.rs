@@ -3,8 +3,8 @@
 use std::net::{IpAddr, SocketAddr};
 use wire::{Host, Message, NameAddr, SipUri};
 
-/// What a party keeps of a dialog: the parts of its requests that the INVITE and the 2xx decided. One allocation, some
-/// 300 bytes.
+/// What a party keeps of a dialog: the parts of its requests that the INVITE and the 2xx decided. One allocation,
+/// some 300 bytes.
 #[derive(Debug)]
 pub(crate) struct Dialog {
     /// Where its requests are sent.
@@ -22,9 +22,9 @@ pub(crate) fn contact<'a>(message: &Message<'a>) -> Option<&'a [u8]> {
 }
 
 impl Dialog {
-    /// The caller's, by the 2xx (RFC 3261 §12.1.2). `uri` stands in for a Contact that cannot be used, and `fallback` is
-    /// where requests go when the URI to be asked is a name: resolving is not an agent's business. Where `fallback` is an
-    /// `outbound` proxy, it is also where they go without a route.
+    /// The caller's, by the 2xx (RFC 3261 §12.1.2). `uri` stands in for a Contact that cannot be used, and `fallback`
+    /// is where requests go when the URI to be asked is a name: resolving is not an agent's business. Where
+    /// `fallback` is an `outbound` proxy, it is also where they go without a route.
     pub(crate) fn of_caller(response: &Message<'_>, uri: &str, fallback: SocketAddr, outbound: bool) -> Self {
         // The route set is the Record-Route in reverse order.
         let mut routes: Vec<_> = response.record_routes().map(|route| route.uri).collect();
@@ -36,8 +36,8 @@ impl Dialog {
         if is_outbound { Self { next_hop: fallback, ..dialog } } else { dialog }
     }
 
-    /// The callee's, by any message that has the INVITE's From and Record-Route, and by the INVITE's Contact (RFC 3261
-    /// §12.1.1).
+    /// The callee's, by any message that has the INVITE's From and Record-Route, and by the INVITE's Contact (RFC
+    /// 3261 §12.1.1).
     pub(crate) fn of_callee(message: &Message<'_>, target: &[u8], fallback: SocketAddr) -> Self {
         let routes = message.record_routes().map(|route| route.uri).collect();
         Self::new(target, routes, message.from(), message.from_tag(), fallback)

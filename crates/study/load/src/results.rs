@@ -104,8 +104,8 @@ pub struct CallResults {
     pub retransmissions_sent: u64,
     /// Responses that carry another Server name than earlier ones of their call.
     pub wrong_server: u64,
-    /// 2xx responses of a second party to the same INVITE, or to one whose call is over; each was acknowledged and hung up
-    /// at once.
+    /// 2xx responses of a second party to the same INVITE, or to one whose call is over; each was acknowledged and
+    /// hung up at once.
     pub forks_hung_up: u64,
     /// Datagrams that are no SIP, or belong to no call that is known (any more).
     pub stray_datagrams: u64,

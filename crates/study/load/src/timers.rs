@@ -1,7 +1,7 @@
 //! The agents' transactions: the machines of `transaction`, each with timers of its own.
 //!
-//! Not its `Layer`, which keeps a table of keys and the messages that may be sent again: an agent finds its call by what
-//! its own branches and tags say, and can write each of its messages anew.
+//! Not its `Layer`, which keeps a table of keys and the messages that may be sent again: an agent finds its call by
+//! what its own branches and tags say, and can write each of its messages anew.
 use base::Instant;
 use core::time::Duration;
 use transaction::{

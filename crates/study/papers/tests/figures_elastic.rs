@@ -1,5 +1,5 @@
-//! The figures about servers in a cloud of runs of seconds, compared with those in the repository: a change of behaviour is a diff
-//! to read.
+//! The figures about servers in a cloud of runs of seconds, compared with those in the repository: a change of
+//! behaviour is a diff to read.
 
 mod tables;
 

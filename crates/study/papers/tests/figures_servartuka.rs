@@ -1,5 +1,5 @@
-//! The SERvartuka paper's figures of runs of seconds, compared with those in the repository: a change of behaviour is a diff to
-//! read.
+//! The SERvartuka paper's figures of runs of seconds, compared with those in the repository: a change of behaviour is
+//! a diff to read.
 
 mod tables;
 

@@ -1,4 +1,5 @@
-//! The figures about policies of runs of seconds, compared with those in the repository: a change of behaviour is a diff to read.
+//! The figures about policies of runs of seconds, compared with those in the repository: a change of behaviour is a
+//! diff to read.
 
 mod tables;
 

@@ -1,5 +1,5 @@
-//! What each statement of the papers comes to is asserted: `verdicts.txt` has the verdict of every one, as short runs with
-//! seed 1 give it. A verdict that changes is a change of what we say, to be made there by hand.
+//! What each statement of the papers comes to is asserted: `verdicts.txt` has the verdict of every one, as short runs
+//! with seed 1 give it. A verdict that changes is a change of what we say, to be made there by hand.
 //!
 //! - Always: docs/figures.md says the same, of all figures, and figures whose short runs take seconds are run.
 //! - In the nightly step: all are run (`--ignored`).

@@ -1,5 +1,5 @@
-//! The event queue against the standard heap on the hold model: pop the next event, push one an exponential time later,
-//! at a constant number pending. `cargo bench -p sim` prints the time of a pair.
+//! The event queue against the standard heap on the hold model: pop the next event, push one an exponential time
+//! later, at a constant number pending. `cargo bench -p sim` prints the time of a pair.
 
 use base::{Instant, Rng};
 use core::cmp::Reverse;

@@ -1,9 +1,9 @@
 //! What every simulated model stands on: events in order of time, processors with their queues, links with their
 //! faults, and a digest of everything that happened.
 //!
-//! Nothing here knows SIP. A model owns an [`EventQueue`] with an event type of its own, pops the next event, hands it
-//! to the part that it concerns, and schedules what follows. Parts ([`Cpu`], [`SimNetwork`]) return instants rather than
-//! schedule, so they fit any event type.
+//! Nothing here knows SIP. A model owns an [`EventQueue`] with an event type of its own, pops the next event, hands
+//! it to the part that it concerns, and schedules what follows. Parts ([`Cpu`], [`SimNetwork`]) return instants
+//! rather than schedule, so they fit any event type.
 
 mod buffer;
 mod cpu;

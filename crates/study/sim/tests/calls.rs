@@ -68,8 +68,8 @@ fn a_link_to_the_servers_carries_their_answers_too() {
     assert!(added.abs_diff(Duration::from_millis(100)) < Duration::from_millis(5), "{added:?}");
 }
 
-/// A callee that nobody acknowledges hangs up after 64*T1 (RFC 3261 §13.3.1.4). What answers its BYE goes to its server and
-/// takes time there, as any response does.
+/// A callee that nobody acknowledges hangs up after 64*T1 (RFC 3261 §13.3.1.4). What answers its BYE goes to its
+/// server and takes time there, as any response does.
 #[test]
 fn answers_to_what_a_callee_asks_are_work_for_its_server() {
     let group = |name: &str, role| Group { role, ..Group::proxies(name, 1, 160.0) };
@@ -84,8 +84,8 @@ fn answers_to_what_a_callee_asks_are_work_for_its_server() {
     (stream.path, stream.answer) = (vec![0, 1], Duration::from_secs(2));
     stream.holding = RandomTime::Fixed(Duration::from_secs(1));
     stream.load.push(load::RateStep { at: Duration::from_secs(10), rate: 0.0, ramp: false });
-    // Callers hear and say nothing from the middle of that on, and have given up when it ends: what the server has to do
-    // then is for the BYEs of its callees.
+    // Callers hear and say nothing from the middle of that on, and have given up when it ends: what the server has to
+    // do then is for the BYEs of its callees.
     let (since, heals) = (Duration::from_secs(5), Duration::from_mins(1));
     scenario.links.push(LinkFaults {
         from: None,

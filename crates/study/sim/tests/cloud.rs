@@ -36,7 +36,8 @@ fn plan(rate: f64) -> CloudPlan {
     }
 }
 
-/// Messages of fixed length at a processor that is half busy: the mean wait is that of M/D/1, and a call is six messages.
+/// Messages of fixed length at a processor that is half busy: the mean wait is that of M/D/1, and a call is six
+/// messages.
 #[test]
 fn latency_is_that_of_a_queue() {
     let mut plan = plan(50.0);
@@ -63,7 +64,8 @@ fn servers_get_what_they_announce() {
     assert!(results.latency.percentile(99.0) < Duration::from_millis(30));
 }
 
-/// A server that stands still for a second loses the calls that it has in hand to the other one: each once, and none of all is lost.
+/// A server that stands still for a second loses the calls that it has in hand to the other one: each once, and none
+/// of all is lost.
 #[test]
 fn a_call_leaves_a_server_that_stalls() {
     let mut still = plan(40.0);
@@ -106,9 +108,9 @@ fn neighbours_slow_a_server_and_the_queue_goes_round_it() {
     assert!(even.seconds[10].p95 < Some(Duration::from_millis(20)));
 }
 
-/// A neighbour leaves one of two servers a twentieth of its processor for 12 s. Credit alone goes on giving the server half of the calls;
-/// a bound on what is unanswered gives it fewer. By least work and with the bound the queue does as well as TLWL, with the neighbour and
-/// without.
+/// A neighbour leaves one of two servers a twentieth of its processor for 12 s. Credit alone goes on giving the
+/// server half of the calls; a bound on what is unanswered gives it fewer. By least work and with the bound the queue
+/// does as well as TLWL, with the neighbour and without.
 #[test]
 fn a_queue_bounded_by_what_is_unanswered_does_not_lose_to_tlwl() {
     let mut plan = plan(40.0);

@@ -19,16 +19,16 @@ const CALM: f64 = 0.55;
 /// Seconds before the overload, and of it.
 const BEFORE: u32 = 5;
 const OVERLOAD: u32 = 20;
-/// Seconds after it until calls count. What an overload leaves behind lives on as long as its transactions do: 32 s at
-/// each of five hosts in a row, and three times as long where each of them tries two alternates after the first.
+/// Seconds after it until calls count. What an overload leaves behind lives on as long as its transactions do: 32 s
+/// at each of five hosts in a row, and three times as long where each of them tries two alternates after the first.
 const AFTER: u32 = 5 * 32 + 20;
 const AFTER_WITH_ALTERNATES: u32 = 3 * AFTER;
 /// Seconds that count.
 const COUNT: u32 = 60;
 /// Networks that are tried. One more takes a second or two.
 const NETWORKS: u64 = 32;
-/// Part of what is completed without an overload that has to be completed after one: a fifth of the 660 calls that the
-/// smallest of these networks is offered in the time that counts would be five standard deviations.
+/// Part of what is completed without an overload that has to be completed after one: a fifth of the 660 calls that
+/// the smallest of these networks is offered in the time that counts would be five standard deviations.
 const ENOUGH: f64 = 0.9;
 
 /// Feedback, with the law of the server itself that goes with it.
@@ -57,7 +57,8 @@ fn network(rng: &mut Rng) -> (Vec<Group>, Vec<Stream>) {
     (groups, streams)
 }
 
-/// Gives every group its law: mostly the same, or each one of its own, so that neighbours do not understand each other.
+/// Gives every group its law: mostly the same, or each one of its own, so that neighbours do not understand each
+/// other.
 fn control(groups: &mut [Group], rng: &mut Rng) {
     let law = LAWS[rng.random_range(0..LAWS.len())];
     let is_mixed = rng.random_ratio(1, 4);

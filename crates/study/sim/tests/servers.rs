@@ -1,5 +1,5 @@
-//! Hosts that answer calls: what comes again, what they fail, and who of several that are level gets a call; and what proxies
-//! before them drop and refuse.
+//! Hosts that answer calls: what comes again, what they fail, and who of several that are level gets a call; and what
+//! proxies before them drop and refuse.
 
 use base::Instant;
 use sim::model::{RunResults, run};
@@ -57,9 +57,9 @@ fn a_lost_answer_is_sent_again_without_waiting() {
     assert!(busy(&results, 1) < 0.1 * calls * 1.01, "{} for {calls} calls", busy(&results, 1));
 }
 
-/// CJSQ holds as many calls at each server, so that one which fails a share f of its calls gets 1 / (1 - f) times as many:
-/// of ten servers, 0.3 / 0.7 of 9 + 1 / 0.7 are refused, 4.1 %. One that fails every third call in a row of numbers
-/// as evenly spread as they can be refuses 3.8 %, since after each that fails the next one is its too.
+/// CJSQ holds as many calls at each server, so that one which fails a share f of its calls gets 1 / (1 - f) times as
+/// many: of ten servers, 0.3 / 0.7 of 9 + 1 / 0.7 are refused, 4.1 %. One that fails every third call in a row of
+/// numbers as evenly spread as they can be refuses 3.8 %, since after each that fails the next one is its too.
 #[test]
 fn which_calls_a_server_fails_is_drawn_for_each_alone() {
     let fault = "holding = \"exp:6s\"\n[[fault]]\nhost = \"app\"\nat = \"0s\"\nfailing = 0.3\n";
@@ -90,7 +90,8 @@ fn servers_that_are_level_take_turns_or_are_drawn() {
     assert!((0.6..32.0).contains(&spread(&random)), "{random:?}");
 }
 
-/// A proxy of 40 calls a second that is offered more than it carries by this transport; `edge` and `more` are further text.
+/// A proxy of 40 calls a second that is offered more than it carries by this transport; `edge` and `more` are further
+/// text.
 fn overloaded(transport: &str, rate: u32, edge: &str, more: &str) -> RunResults {
     scenario(&format!(
         "[run]\nduration = \"300s\"\nwarm_up = \"100s\"\n\
@@ -99,8 +100,8 @@ fn overloaded(transport: &str, rate: u32, edge: &str, more: &str) -> RunResults 
     ))
 }
 
-/// Overload paper, section V-D: a server that reads on processes "responses, ACK and BYE requests" and only discards new
-/// INVITEs.
+/// Overload paper, section V-D: a server that reads on processes "responses, ACK and BYE requests" and only discards
+/// new INVITEs.
 #[test]
 fn of_what_comes_by_tcp_a_full_buffer_may_drop_new_calls_alone() {
     let [any, new] = ["any", "new-calls"].map(|of| overloaded("tcp", 80, &format!("discard = \"{of}\""), ""));
@@ -113,8 +114,8 @@ fn of_what_comes_by_tcp_a_full_buffer_may_drop_new_calls_alone() {
     assert_eq!(any.trace, new.trace);
 }
 
-/// Section VI-A: stateless rejection "avoids that state needs to be looked up". Where answers take longer than T1 every INVITE comes
-/// twice, and the second one can be rejected although the first was taken.
+/// Section VI-A: stateless rejection "avoids that state needs to be looked up". Where answers take longer than T1
+/// every INVITE comes twice, and the second one can be rejected although the first was taken.
 #[test]
 fn without_a_look_up_a_call_that_was_taken_can_be_refused_as_well() {
     let far = "[[link]]\nbetween = [\"agents\", \"edge\"]\ndelay = \"300ms\"\n";

@@ -9,7 +9,8 @@ use sim::model::{NetworkState, RunResults, StateKeeping, run_sharing};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// The paper's server at a twentieth of its speed, calls a second without state and with it (SERvartuka, section 2.2).
+/// The paper's server at a twentieth of its speed, calls a second without state and with it (SERvartuka, section
+/// 2.2).
 const STATELESS: f64 = 5700.0 / 20.0;
 const STATEFUL: f64 = 4700.0 / 20.0;
 /// What one to four of them carry in series, from the linear program (docs/plan.md).

@@ -1,4 +1,5 @@
-//! Digest authentication, the client's side, and an observer's (RFC 3261 §22, RFC 7616): who knows the password has the response.
+//! Digest authentication, the client's side, and an observer's (RFC 3261 §22, RFC 7616): who knows the password has
+//! the response.
 
 use crate::plan::{DOMAIN, password};
 use digest_auth::Algorithm;
@@ -74,7 +75,8 @@ pub(crate) fn prover(request: &Message<'_>) -> Option<Vec<u8>> {
     request.headers(field).find_map(proves)
 }
 
-/// Stands between a caller, which knows nothing of passwords, and its proxy: what is challenged is sent again with credentials.
+/// Stands between a caller, which knows nothing of passwords, and its proxy: what is challenged is sent again with
+/// credentials.
 pub(crate) struct Chaperon {
     name: Vec<u8>,
     secret: Vec<u8>,

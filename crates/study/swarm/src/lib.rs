@@ -5,13 +5,13 @@
 //! - [`fuzz`]: bytes are a list of operations on one shard. Fuzzers and property tests choose them.
 //! - [`draw()`] and [`run()`]: whole nodes on real bytes in virtual time, in a network with faults. A seed chooses.
 //!
-//! In both, [`BalancerWatch`] and [`ProxyWatch`] check every datagram of a process against the rules in [`ProcessRule`].
-//! A run of whole nodes has more to check: [`RunRule`].
+//! In both, [`BalancerWatch`] and [`ProxyWatch`] check every datagram of a process against the rules in
+//! [`ProcessRule`]. A run of whole nodes has more to check: [`RunRule`].
 //!
 //! Hosts run what the server runs: [`node::Shard`] and [`control::Control`] as one balancer's process,
-//! [`node::Shard`] as a stateful proxy's, [`load::Caller`] and [`load::Answerer`] as the parties of the calls. Between
-//! them are [`sim::engine`]'s links. A [`Plan`] says who there is, who sends calls to whom, and what goes wrong; it is
-//! drawn from a seed ([`draw()`]) or made from a scenario ([`scenario`]).
+//! [`node::Shard`] as a stateful proxy's, [`load::Caller`] and [`load::Answerer`] as the parties of the calls.
+//! Between them are [`sim::engine`]'s links. A [`Plan`] says who there is, who sends calls to whom, and what goes
+//! wrong; it is drawn from a seed ([`draw()`]) or made from a scenario ([`scenario`]).
 //!
 //! A run has two phases, as a plan is laid out: one with faults, in which no rule of safety may be broken, and
 //! one without, in which calls must succeed besides. Then the traffic ends, and nothing may be left of it.

@@ -71,8 +71,8 @@ fn what_a_hash_gave_to_a_dead_server_goes_elsewhere() {
     agree(&scenario("hash", "2s", "app.2", "50s"), 0.005, 0.97..=0.999);
 }
 
-/// Near saturation answers wait for about T1 (RFC 3261 §17.1.1.1), INVITEs come again, and what a server does with those
-/// decides what it carries.
+/// Near saturation answers wait for about T1 (RFC 3261 §17.1.1.1), INVITEs come again, and what a server does with
+/// those decides what it carries.
 #[test]
 fn servers_that_callers_repeat_at_answer_as_soon_as_on_bytes() {
     for policy in ["round-robin", "cjsq", "tlwl"] {

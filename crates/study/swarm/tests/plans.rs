@@ -132,8 +132,8 @@ fn links_and_faults_of_a_scenario_happen_on_bytes() {
 
 #[test]
 fn the_papers_topologies_have_their_hosts_on_bytes() {
-    // Sites, answerers and callers: a group that calls take several ways on from is there once for each, a stream of calls
-    // has a caller at each host that they enter by.
+    // Sites, answerers and callers: a group that calls take several ways on from is there once for each, a stream of
+    // calls has a caller at each host that they enter by.
     let expected = [
         ("overload-7", 1, 1, 1),
         ("overload-8", 20, 6, 10),

@@ -19,7 +19,8 @@ pub fn body(message: &[u8]) -> &[u8] {
     message.windows(4).position(|bytes| bytes == b"\r\n\r\n").map_or(&[], |at| &message[at + 4..])
 }
 
-/// All values of a header field, line by line in order; long and compact names, any case. Folded lines are not joined.
+/// All values of a header field, line by line in order; long and compact names, any case. Folded lines are not
+/// joined.
 pub fn header(message: &[u8], name: &str) -> Vec<String> {
     let compact = match name {
         "Via" => "v",

@@ -58,8 +58,8 @@ impl TestRequest {
         }
     }
 
-    /// A request of the caller at `at` within the dialog that a 2xx has begun, by its Contact and its Record-Route (RFC 3261
-    /// §12.2.1.1).
+    /// A request of the caller at `at` within the dialog that a 2xx has begun, by its Contact and its Record-Route
+    /// (RFC 3261 §12.2.1.1).
     ///
     /// # Panics
     /// When a header field is missing in the response.

@@ -45,8 +45,8 @@ impl TestResponse {
         self.write(request, str::to_owned)
     }
 
-    /// The same to a request that came from `source`, with which the topmost Via is marked (RFC 3261 §18.2.1, RFC 3581
-    /// §4).
+    /// The same to a request that came from `source`, with which the topmost Via is marked (RFC 3261 §18.2.1, RFC
+    /// 3581 §4).
     pub fn bytes_from(&self, request: &[u8], source: SocketAddr) -> Vec<u8> {
         self.write(request, |via| marked(via, source))
     }

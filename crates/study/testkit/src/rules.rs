@@ -1,5 +1,5 @@
-//! Pages of rules (`docs/rfc/`) against the marks in code and tests: every rule has both, every mark has its rule, and the
-//! page names the places where they are.
+//! Pages of rules (`docs/rfc/`) against the marks in code and tests: every rule has both, every mark has its rule,
+//! and the page names the places where they are.
 //!
 //! A rule has a section and a number of our own; its mark is both in brackets, with a hyphen between, in a comment.
 
@@ -11,7 +11,8 @@ const UPDATE: &str = "UPDATE_DOCS";
 /// Rule to the places that bear its mark.
 type Marks = BTreeMap<String, BTreeSet<String>>;
 
-/// Where the marks of a page are looked for: folders of crates (`node/src`), each with what its files are called by in the page.
+/// Where the marks of a page are looked for: folders of crates (`node/src`), each with what its files are called by
+/// in the page.
 #[derive(Clone, Copy, Debug)]
 pub struct Places<'a> {
     /// Folders of code.
@@ -20,8 +21,8 @@ pub struct Places<'a> {
     pub tests: &'a [(&'a str, &'a str)],
 }
 
-/// Compares pages of `docs/rfc/` with the marks of their rules. `UPDATE_DOCS=1` writes the places into the pages. Gives
-/// the number of rules.
+/// Compares pages of `docs/rfc/` with the marks of their rules. `UPDATE_DOCS=1` writes the places into the pages.
+/// Gives the number of rules.
 ///
 /// # Panics
 /// When a rule has no mark in code or tests, a mark in these places has no rule in any page, or a page is old.
@@ -126,8 +127,8 @@ fn rule(row: &str) -> Option<&str> {
     (cells.len() == 4 && is_mark(rule)).then_some(rule)
 }
 
-/// The marks in the comments of `folder`, by file, or by test where `functions` is set: those in the function, and those
-/// in the comment above it.
+/// The marks in the comments of `folder`, by file, or by test where `functions` is set: those in the function, and
+/// those in the comment above it.
 fn collect(folder: &Path, prefix: &str, functions: bool, found: &mut Marks) {
     for file in sources(folder) {
         let name = file.strip_prefix(folder).expect("below it").to_string_lossy().into_owned();

@@ -36,7 +36,8 @@ pub(crate) struct Arguments {
     /// Method of the request made up [default: INVITE, or BYE for a call in progress: with --call-id and --tag].
     #[arg(long, conflicts_with = "file", value_parser = word)]
     method: Option<String>,
-    /// From tag of the request made up: a call is known by its Call-ID and the tag of who began it [default: of a new call].
+    /// From tag of the request made up: a call is known by its Call-ID and the tag of who began it [default: of a new
+    /// call].
     #[arg(long, conflicts_with = "file", value_parser = word)]
     tag: Option<String>,
     /// Where the request comes from [default: 127.0.0.1:5060].

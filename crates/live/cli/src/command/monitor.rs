@@ -24,7 +24,8 @@ pub(crate) struct Arguments {
     /// The interface whose packets are looked at, or `any`.
     #[arg(long, default_value = "any", value_name = "NAME")]
     interface: String,
-    /// An address at which the server takes requests; by default all at which a server of this host listens at `--port`.
+    /// An address at which the server takes requests; by default all at which a server of this host listens at
+    /// `--port`.
     #[arg(long, value_name = "IP:PORT", value_parser = server_address)]
     server: Vec<SocketAddr>,
     /// The port of the server, where its addresses are not named.
@@ -39,15 +40,16 @@ pub(crate) struct Arguments {
     /// Takes HEP version 3 over UDP at this address instead of packets; that needs no capability.
     #[arg(long, value_name = "IP:PORT", value_parser = address::socket, requires = "server", conflicts_with = "write")]
     hep: Option<SocketAddr>,
-    /// From which message to which: `invite` (an INVITE, until it goes on), `provisional` (an INVITE, to its first answer),
-    /// `final` or `final:METHOD` (a request, to its final answer), `header:NAME` (an INVITE, until one with the same value of
-    /// this header field leaves), `time` (an INVITE, until the next one leaves).
+    /// From which message to which: `invite` (an INVITE, until it goes on), `provisional` (an INVITE, to its first
+    /// answer), `final` or `final:METHOD` (a request, to its final answer), `header:NAME` (an INVITE, until one with
+    /// the same value of this header field leaves), `time` (an INVITE, until the next one leaves).
     #[arg(long, default_value_t = Pairing::Invite, value_name = "WAY")]
     pair: Pairing,
     /// How long a window lasts.
     #[arg(long, default_value = "1s", value_name = "TIME", value_parser = window)]
     window: Duration,
-    /// How long a request waits before it counts as unanswered: 32s unless set, 3m for `final` with INVITEs, 1s for `time`.
+    /// How long a request waits before it counts as unanswered: 32s unless set, 3m for `final` with INVITEs, 1s for
+    /// `time`.
     #[arg(long, value_name = "TIME", value_parser = duration)]
     timeout: Option<Duration>,
     /// Requests that are remembered at a time; each takes up to 64 bytes.

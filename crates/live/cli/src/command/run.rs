@@ -21,10 +21,11 @@ pub(crate) struct Arguments {
     /// As of the commands that ask a server.
     #[arg(long, value_name = "FILE", hide = true)]
     config: Option<PathBuf>,
-    /// Stay the main process of a systemd service, with the server as a child: `systemctl restart` is a takeover then.
+    /// Stay the main process of a systemd service, with the server as a child: `systemctl restart` is a takeover
+    /// then.
     ///
-    /// SIGHUP, SIGTERM and SIGINT are handed on; SIGUSR2 starts a successor. SIGUSR1 ends this process alone: the server
-    /// goes on until another one takes over.
+    /// SIGHUP, SIGTERM and SIGINT are handed on; SIGUSR2 starts a successor. SIGUSR1 ends this process alone: the
+    /// server goes on until another one takes over.
     #[arg(long)]
     service: bool,
 }
@@ -58,7 +59,8 @@ pub(crate) fn configuration(file: &Path) -> Result<Config> {
 }
 
 async fn serve(config: Config, path: PathBuf) -> Result<()> {
-    // With a handler, a log that has reached a limit of file sizes is an error of the write and not the end of the process.
+    // With a handler, a log that has reached a limit of file sizes is an error of the write and not the end of the
+    // process.
     drop(signal(SignalKind::from_raw(Signal::XFSZ.as_raw())).context("cannot listen for signals")?);
     // From now on, or a signal that comes while the server starts ends the process by default, SIGHUP too.
     let mut commands = Commands::listen()?;

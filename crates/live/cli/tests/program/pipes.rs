@@ -1,5 +1,5 @@
-//! A reader that goes away, a disk that is full: commands end without a panic, and their exit codes are those of other
-//! tools.
+//! A reader that goes away, a disk that is full: commands end without a panic, and their exit codes are those of
+//! other tools.
 
 use crate::running::{Running, Server, folder, free, sarabande};
 use std::fs::{self, File};

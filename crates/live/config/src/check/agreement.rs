@@ -1,4 +1,5 @@
-//! What several pools have to agree on: a session belongs to the process, and a request out of nowhere to no pool at all.
+//! What several pools have to agree on: a session belongs to the process, and a request out of nowhere to no pool at
+//! all.
 
 use crate::kind::Kind;
 use crate::raw::RawPool;
@@ -8,8 +9,8 @@ use crate::structure::join;
 use crate::typed::{PoolConfig, PoolOrigin};
 use balance::PolicyKind;
 
-/// Reports keys that two pools have with different values, where there is one value for all of them. `raw` finds a pool of
-/// the file by its name.
+/// Reports keys that two pools have with different values, where there is one value for all of them. `raw` finds a
+/// pool of the file by its name.
 pub(super) fn check<'r>(
     pools: &[PoolConfig],
     raw: impl Fn(&str) -> Option<&'r RawPool>,

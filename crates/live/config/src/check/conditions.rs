@@ -115,7 +115,8 @@ fn headers(
     }
 }
 
-/// Adds what a key asks of a text. `exact` gives the text that a value outside of a table stands for, or none for any.
+/// Adds what a key asks of a text. `exact` gives the text that a value outside of a table stands for, or none for
+/// any.
 fn texts_of<K: Kind>(
     path: &str,
     field: &Field,

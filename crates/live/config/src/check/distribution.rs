@@ -10,7 +10,8 @@ use node::Distribution;
 use route::{Dialogs, Forward, Network};
 use std::net::SocketAddr;
 
-/// With whom the state of calls is shared out, if with anybody; nobody does so alone. `None` as well where something is wrong.
+/// With whom the state of calls is shared out, if with anybody; nobody does so alone. `None` as well where something
+/// is wrong.
 pub(super) fn check(raw: &RawConfig, pools: &[PoolConfig], report: &mut Report<'_>) -> Option<Distribution> {
     let sharer = pools.iter().find(|pool| pool.forward == Forward::Distributed);
     let Some(table) = &raw.distribution else {
@@ -48,8 +49,8 @@ pub(super) fn check(raw: &RawConfig, pools: &[PoolConfig], report: &mut Report<'
     Some(Distribution { neighbours, settings })
 }
 
-/// Who gets calls without transactions from one that invites its neighbours to leave them without has to keep them, or pass them
-/// on to somebody who does.
+/// Who gets calls without transactions from one that invites its neighbours to leave them without has to keep them,
+/// or pass them on to somebody who does.
 fn tell_unkept(pools: &[PoolConfig], neighbours: &[Network], report: &mut Report<'_>) {
     let stateless = |pool: &&PoolConfig| (pool.forward, pool.dialogs) == (Forward::Stateless, Dialogs::Route);
     for pool in pools.iter().filter(stateless) {

@@ -60,7 +60,8 @@ pub(super) fn serves(udp: &[UdpListener], address: SocketAddr) -> bool {
     udp.iter().any(|listener| listener.bind.is_ipv4() == address.is_ipv4())
 }
 
-/// Whether `address` is one of the listeners'. A loopback address is certainly one of those that a wildcard stands for.
+/// Whether `address` is one of the listeners'. A loopback address is certainly one of those that a wildcard stands
+/// for.
 pub(super) fn is_own(udp: &[UdpListener], address: SocketAddr) -> bool {
     udp.iter().any(|listener| {
         let wildcard = listener.bind.ip().is_unspecified() && address.ip().is_loopback();

@@ -21,7 +21,8 @@ use route::{Dialogs, Fork, Forward};
 use std::time::Duration;
 use wire::Method;
 
-/// Methods of RFC 3261 and its extensions: those that can have a weight of their own. Not ACK, which is no transaction.
+/// Methods of RFC 3261 and its extensions: those that can have a weight of their own. Not ACK, which is no
+/// transaction.
 const METHODS: [&str; 13] = [
     "INVITE",
     "BYE",
@@ -61,8 +62,8 @@ pub(super) fn check(
     Some(pool)
 }
 
-/// A pool of next hops: found by a hash of the Call-ID, left alone while they answer. With transactions and Record-Route where
-/// the key of its own does not say otherwise.
+/// A pool of next hops: found by a hash of the Call-ID, left alone while they answer. With transactions and
+/// Record-Route where the key of its own does not say otherwise.
 pub(super) fn of_hops(
     name: &str,
     origin: PoolOrigin,
@@ -149,7 +150,8 @@ fn pool(
     })
 }
 
-/// Whether this process stays on the way of dialogs. Where it does not, it sees no call end, so that calls are not counted.
+/// Whether this process stays on the way of dialogs. Where it does not, it sees no call end, so that calls are not
+/// counted.
 fn record_route(
     raw: &RawPool,
     (forward, dialogs): (Option<Forward>, Option<Dialogs>),
@@ -182,8 +184,8 @@ fn record_route(
     Some(record_route)
 }
 
-/// Whether the pool forks, which only transactions make possible, and only where nothing is counted of calls: until somebody
-/// accepts, a call is nobody's.
+/// Whether the pool forks, which only transactions make possible, and only where nothing is counted of calls: until
+/// somebody accepts, a call is nobody's.
 fn fork(
     raw: &RawPool,
     (forward, dialogs): (Option<Forward>, Option<Dialogs>),
@@ -231,8 +233,8 @@ pub(crate) fn policy(
     Some((kind, invite.map_or(weights, Weights::invite)))
 }
 
-/// RFC 3261 §7.1: methods are case-sensitive tokens. Those that no table knows are all alike to the balancer, so that a weight
-/// for one of them would be a weight for every other one.
+/// RFC 3261 §7.1: methods are case-sensitive tokens. Those that no table knows are all alike to the balancer, so that
+/// a weight for one of them would be a weight for every other one.
 fn check_method(pool: &str, method: &str, report: &mut Report<'_>) {
     if METHODS.contains(&method) {
         return;

@@ -19,8 +19,8 @@ const MOST: usize = 64;
 /// The pool that its next hops are.
 pub(super) const POOL: &str = "proxy";
 
-/// The next hops, if there are any, and the settings of all that is forwarded with transactions. `needs_hops`: there is
-/// nothing else that requests could go to.
+/// The next hops, if there are any, and the settings of all that is forwarded with transactions. `needs_hops`: there
+/// is nothing else that requests could go to.
 pub(super) fn check(
     raw: Option<&RawProxy>,
     needs_hops: bool,

@@ -157,7 +157,8 @@ fn store(setting: &Setting<Place>, directory: &Path, report: &mut Report<'_>) ->
     }
 }
 
-/// Credentials are good for one request: a repetition has to meet the transaction of the first, not to be asked again.
+/// Credentials are good for one request: a repetition has to meet the transaction of the first, not to be asked
+/// again.
 pub(super) fn tell_unkept(rules: &[Rule], registrar: &RegistrarConfig, report: &mut Report<'_>) {
     let is_asked = |rule: &Rule| rule.authenticate && rule.target == Target::Location;
     if registrar.home.forward == Forward::Stateless && rules.iter().any(is_asked) {

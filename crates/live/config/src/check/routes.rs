@@ -132,7 +132,8 @@ fn asked(
     Some(flag)
 }
 
-/// Credentials are good for one request: a repetition has to meet the transaction of the first, not to be asked again.
+/// Credentials are good for one request: a repetition has to meet the transaction of the first, not to be asked
+/// again.
 fn tell_unkept(path: &str, target: Option<&Target>, pools: &[PoolConfig], report: &mut Report<'_>) {
     let Some(Target::Pools(chosen)) = target else { return };
     let named = chosen.choices.iter().filter_map(|choice| pools.get(usize::from(choice.pool)));

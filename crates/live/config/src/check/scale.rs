@@ -60,7 +60,8 @@ fn servers_most(driver: Option<&DriverConfig>, members: &[MemberSettings]) -> Op
     }
 }
 
-/// How many servers there are to choose from. Those of a `StatefulSet` are started in turn, and of a Deployment each is like another.
+/// How many servers there are to choose from. Those of a `StatefulSet` are started in turn, and of a Deployment each
+/// is like another.
 fn choices(driver: Option<&DriverConfig>, members: &[MemberSettings]) -> Option<u32> {
     match driver? {
         DriverConfig::Command { .. } | DriverConfig::Local { .. } => u32::try_from(members.len()).ok(),

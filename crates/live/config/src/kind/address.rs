@@ -179,8 +179,8 @@ pub(super) fn unreachable(ip: IpAddr) -> Option<&'static str> {
     }
 }
 
-/// The address and port that an IPv6 address most likely means whose last group looks like a port, or is one too many:
-/// the brackets are missing. With them, no text is taken for an address that was not meant.
+/// The address and port that an IPv6 address most likely means whose last group looks like a port, or is one too
+/// many: the brackets are missing. With them, no text is taken for an address that was not meant.
 pub fn ipv6_without_brackets(text: &str) -> Option<SocketAddr> {
     let (host, port) = text.rsplit_once(':')?;
     let is_port = matches!(port.len(), 4 | 5) && port.bytes().all(|byte| byte.is_ascii_digit());

@@ -1,4 +1,5 @@
-//! A host that balances: what the scenario says of it, and what that is to its sessions, their health and their probes.
+//! A host that balances: what the scenario says of it, and what that is to its sessions, their health and their
+//! probes.
 
 use balance::{HealthSettings, OutlierSettings, PolicyKind, Weights};
 use control::ProbeSettings;
@@ -19,8 +20,8 @@ pub struct BalancerSettings {
     pub outlier: bool,
 }
 
-/// Which of several servers gets a call that are level for a policy of least load (`cjsq`, `tjsq`, `tlwl`). The TLWL paper
-/// does not say.
+/// Which of several servers gets a call that are level for a policy of least load (`cjsq`, `tjsq`, `tlwl`). The TLWL
+/// paper does not say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Ties {
     /// They take turns, as in the server.

@@ -63,8 +63,8 @@ pub fn parse(text: &str, file: &str) -> Result<Scenario, Errors> {
     checked(text, file, None)
 }
 
-/// The same with one value in place of that in the text, or added to it. `key` is written as [`Problem::key`] is, such
-/// as `calls.main.rate` or `link[0].loss`.
+/// The same with one value in place of that in the text, or added to it. `key` is written as [`Problem::key`] is,
+/// such as `calls.main.rate` or `link[0].loss`.
 ///
 /// [`Problem::key`]: crate::Problem::key
 ///

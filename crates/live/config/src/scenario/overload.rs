@@ -23,8 +23,8 @@ pub struct Overload {
     pub buffer_rejections: bool,
     /// Whether a rejection leaves a transaction behind.
     pub stateful: bool,
-    /// Whether an INVITE that comes again is told from a new one before it can be rejected; only a stateless rejection
-    /// can do without (Overload paper, section VI-A).
+    /// Whether an INVITE that comes again is told from a new one before it can be rejected; only a stateless
+    /// rejection can do without (Overload paper, section VI-A).
     pub look_up: bool,
     /// Whether a request that got 503 is tried at an alternate host.
     pub retry: bool,

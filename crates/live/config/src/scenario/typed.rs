@@ -58,8 +58,8 @@ impl Default for RunSettings {
     }
 }
 
-/// `[costs]`: service times on the base server, whose capacity is [`Costs::base_capacity`]. A host of another capacity
-/// scales all of them.
+/// `[costs]`: service times on the base server, whose capacity is [`Costs::base_capacity`]. A host of another
+/// capacity scales all of them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Costs {
     /// Calls a second that the base server carries (Overload paper, section V-A: about 160).
@@ -78,8 +78,9 @@ pub struct Costs {
     pub reject_ack: Duration,
     /// An INVITE at a server that answers calls, in units of a BYE ([`Costs::server_request`]).
     pub invite_work: f64,
-    /// A request that comes again at a server that answers calls, as a share of the work of the first, 0 to 1. At 0 the
-    /// server absorbs it on arrival, as `load::Answerer` does: it waits for nothing and takes no room in the buffer.
+    /// A request that comes again at a server that answers calls, as a share of the work of the first, 0 to 1. At 0
+    /// the server absorbs it on arrival, as `load::Answerer` does: it waits for nothing and takes no room in the
+    /// buffer.
     pub repeat_work: f64,
     /// How service times spread around these means.
     pub service: Service,
@@ -106,8 +107,8 @@ impl Default for Costs {
 }
 
 impl Costs {
-    /// Any request but INVITE and ACK, and a response, at a base server that answers calls: an INVITE and a BYE take it so
-    /// long that it carries [`Costs::base_capacity`].
+    /// Any request but INVITE and ACK, and a response, at a base server that answers calls: an INVITE and a BYE take
+    /// it so long that it carries [`Costs::base_capacity`].
     pub fn server_request(&self) -> Duration {
         Duration::from_secs_f64(1.0 / self.base_capacity / (self.invite_work + 1.0))
     }

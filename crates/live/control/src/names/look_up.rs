@@ -21,8 +21,9 @@ pub enum Question {
     },
     /// The SRV records of a name.
     Services(String),
-    /// Where a name takes requests over this transport: SRV records come first, and A and AAAA records, with its default
-    /// port, count only where there is no SRV record (RFC 3263 §4.2). NAPTR (§4.1) would choose among transports.
+    /// Where a name takes requests over this transport: SRV records come first, and A and AAAA records, with its
+    /// default port, count only where there is no SRV record (RFC 3263 §4.2). NAPTR (§4.1) would choose among
+    /// transports.
     Sip {
         /// What the requests go over.
         transport: Transport,
@@ -99,8 +100,8 @@ type Answer = Result<Vec<Record>, String>;
 
 /// A look-up that takes longer has failed, or those parts of it that do.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Hosts of one name that are asked for at a time: one that is silent must not hold up the others, and whoever has a zone
-/// must not make us ask a thousand questions at once.
+/// Hosts of one name that are asked for at a time: one that is silent must not hold up the others, and whoever has a
+/// zone must not make us ask a thousand questions at once.
 const HOSTS_AT_A_TIME: usize = 16;
 
 /// What SRV records are called of servers that take SIP over a transport (RFC 3263 §4.2).
@@ -136,8 +137,8 @@ struct HostLookUp {
 
 /// A question on its way through the DNS.
 ///
-/// Every [query](Self::drain_queries) is to be [answered](Self::answered), if only with an error when its time is over. When none
-/// is left, there is an [outcome](Self::outcome).
+/// Every [query](Self::drain_queries) is to be [answered](Self::answered), if only with an error when its time is
+/// over. When none is left, there is an [outcome](Self::outcome).
 #[derive(Clone, Debug)]
 pub struct LookUp {
     question: Question,
@@ -158,8 +159,8 @@ pub struct LookUp {
 }
 
 impl LookUp {
-    /// Begins to look for addresses of the families that are `of_use`, IPv4 and IPv6: servers that fail for a family which
-    /// is of no use are no concern.
+    /// Begins to look for addresses of the families that are `of_use`, IPv4 and IPv6: servers that fail for a family
+    /// which is of no use are no concern.
     pub fn new(now: Instant, question: Question, of_use: [bool; 2], search: SearchList) -> Self {
         let mut look_up = Self {
             question,
@@ -196,8 +197,9 @@ impl LookUp {
         self.queries.drain(..)
     }
 
-    /// What the name stands for, when that is known. Addresses that were not to be had are a [`FoundAddresses::failure`], and
-    /// be it all of them; an error if it cannot be said which hosts the name stands for.
+    /// What the name stands for, when that is known. Addresses that were not to be had are a
+    /// [`FoundAddresses::failure`], and be it all of them; an error if it cannot be said which hosts the name stands
+    /// for.
     pub fn outcome(&self) -> Option<&Result<FoundAddresses, String>> {
         self.outcome.as_ref()
     }
@@ -265,15 +267,16 @@ impl LookUp {
         }
     }
 
-    /// The end of a host's time, with so much less patience that those who wait have their turn, too, should nobody answer.
+    /// The end of a host's time, with so much less patience that those who wait have their turn, too, should nobody
+    /// answer.
     fn hurried(&self, now: Instant) -> Instant {
         let rounds = 1 + self.waiting.len() / HOSTS_AT_A_TIME;
         now + self.deadline.saturating_since(now) / rounds as u32
     }
 
-    /// Asks for a host under the next name that it may mean. A name stands for all its addresses, not for those of the
-    /// family that answers first. A family is not asked for if an earlier domain failed to say what it has: what the name is
-    /// in a later one may be another host.
+    /// Asks for a host under the next name that it may mean. A name stands for all its addresses, not for those of
+    /// the family that answers first. A family is not asked for if an earlier domain failed to say what it has: what
+    /// the name is in a later one may be another host.
     fn ask_host(&mut self, host: &str) {
         loop {
             let Some(it) = self.under_way.get_mut(host) else { return };
@@ -339,8 +342,8 @@ impl LookUp {
     }
 }
 
-/// The targets of the most preferred priority, each with its weight relative to their mean (RFC 2782): the weights of a
-/// name share out the capacity that the configuration gives.
+/// The targets of the most preferred priority, each with its weight relative to their mean (RFC 2782): the weights of
+/// a name share out the capacity that the configuration gives.
 fn preferred(mut services: Vec<ServiceRecord>) -> Vec<Target> {
     let best = services.iter().map(|service| service.priority).min();
     services.retain(|service| Some(service.priority) == best);

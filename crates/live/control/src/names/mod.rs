@@ -1,5 +1,5 @@
-//! Members by name: A and AAAA records, or SRV (RFC 2782), asked again and again. What was found stays until it is said to
-//! be gone: a look-up that fails, or the part of one that does, takes nothing away.
+//! Members by name: A and AAAA records, or SRV (RFC 2782), asked again and again. What was found stays until it is
+//! said to be gone: a look-up that fails, or the part of one that does, takes nothing away.
 
 mod found;
 mod look_up;
@@ -31,8 +31,8 @@ pub struct ResolvedMember {
     pub pools: Vec<PoolId>,
 }
 
-/// A name that is being asked for. The number tells this question from those about the same name that nobody waits for any
-/// more, since another resolver is asked by now.
+/// A name that is being asked for. The number tells this question from those about the same name that nobody waits
+/// for any more, since another resolver is asked by now.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AskedName {
     name: Address,
@@ -74,9 +74,10 @@ pub struct MemberName {
 
 /// What is known of each name among the members, and which are being asked for.
 ///
-/// - Asking: [`ask`](Self::ask), [`ask_again`](Self::ask_again), [`learn`](Self::learn), [`start_over`](Self::start_over),
-///   [`keep_only`](Self::keep_only).
-/// - Reading: [`resolved`](Self::resolved), [`addresses`](Self::addresses), [`awaits`](Self::awaits), [`view`](Self::view).
+/// - Asking: [`ask`](Self::ask), [`ask_again`](Self::ask_again), [`learn`](Self::learn),
+///   [`start_over`](Self::start_over), [`keep_only`](Self::keep_only).
+/// - Reading: [`resolved`](Self::resolved), [`addresses`](Self::addresses), [`awaits`](Self::awaits),
+///   [`view`](Self::view).
 #[derive(Debug, Default)]
 pub struct Names {
     /// The last good answer; a part that failed since has the addresses of before.
@@ -123,8 +124,8 @@ impl Names {
         self.under_way.retain(|name, _| is_named(name));
     }
 
-    /// Another resolver is asked from now on: what the former one did not find it may find, and answers of the former one
-    /// do not count any more.
+    /// Another resolver is asked from now on: what the former one did not find it may find, and answers of the former
+    /// one do not count any more.
     pub fn start_over(&mut self) {
         self.failed.clear();
         self.under_way.clear();

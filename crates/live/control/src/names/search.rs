@@ -18,7 +18,8 @@ impl Default for SearchList {
     }
 }
 
-/// Longest name (RFC 1035 §3.1), with its final dot: 255 octets with a length before each label and the root's after all.
+/// Longest name (RFC 1035 §3.1), with its final dot: 255 octets with a length before each label and the root's after
+/// all.
 const LONGEST: usize = 254;
 
 impl SearchList {

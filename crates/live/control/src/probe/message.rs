@@ -1,7 +1,8 @@
 //! Probes as bytes.
 //!
-//! What decides about a node has to come from it. Each probe has a Call-ID and a branch that nobody can guess, another one
-//! for each node and number; an answer counts from the node's own host only; and an ICMP error only with the probe in it.
+//! What decides about a node has to come from it. Each probe has a Call-ID and a branch that nobody can guess,
+//! another one for each node and number; an answer counts from the node's own host only; and an ICMP error only with
+//! the probe in it.
 
 use super::Probe;
 use base::{Flow, Outbox};
@@ -42,8 +43,8 @@ impl ProbeMessages {
         Some(ProbeAnswer { mark: mark_of(message.call_id())?, status, pause: Pause::asked_by(&message) })
     }
 
-    /// Recognises the probe that this is the answer to, which came from there. Where another host has answered, which does not
-    /// count, `elsewhere` is the address of the node that was asked.
+    /// Recognises the probe that this is the answer to, which came from there. Where another host has answered, which
+    /// does not count, `elsewhere` is the address of the node that was asked.
     pub(crate) fn answered_by(
         &self,
         answer: ProbeAnswer,
@@ -61,7 +62,8 @@ impl ProbeMessages {
         }
     }
 
-    /// Recognises the probe to this address that an ICMP error quotes. Whoever has not seen it cannot know its branch.
+    /// Recognises the probe to this address that an ICMP error quotes. Whoever has not seen it cannot know its
+    /// branch.
     pub(crate) fn quoted_by(&self, address: SocketAddr, quoted: &[u8]) -> impl Fn(&Probe<Flow>) -> bool {
         let marks = self.marks;
         move |probe| probe.address.peer == address && contains(quoted, branch(marks.of(probe)).as_bytes())

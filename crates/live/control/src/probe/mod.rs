@@ -1,5 +1,5 @@
-//! Asks nodes with OPTIONS whether they are alive (RFC 3261 §11): when whom, what a probe looks like as bytes, and what
-//! follows from the answer.
+//! Asks nodes with OPTIONS whether they are alive (RFC 3261 §11): when whom, what a probe looks like as bytes, and
+//! what follows from the answer.
 
 mod message;
 mod schedule;
@@ -16,14 +16,15 @@ use node::Pause;
 /// When nodes are asked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ProbeSettings {
-    /// Whether nodes are asked at the interval. If not, only on suspicion ([`ProbeSchedule::hurry`]), and then until they
-    /// answer or are [cleared](ProbeSchedule::clear).
+    /// Whether nodes are asked at the interval. If not, only on suspicion ([`ProbeSchedule::hurry`]), and then until
+    /// they answer or are [cleared](ProbeSchedule::clear).
     pub periodic: bool,
     /// Time between two probes of a node.
     pub interval: Duration,
     /// A probe without an answer for this long has failed.
     pub timeout: Duration,
-    /// An unanswered probe is sent again after this, doubling (T1, RFC 3261 §17.1.2.2): one lost datagram is no death.
+    /// An unanswered probe is sent again after this, doubling (T1, RFC 3261 §17.1.2.2): one lost datagram is no
+    /// death.
     pub t1: Duration,
 }
 

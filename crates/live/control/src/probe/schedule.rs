@@ -23,14 +23,14 @@ struct Target<A> {
     open: Option<OpenProbe>,
 }
 
-/// Shortest time between two probes of a node, whatever the suspicion: whoever forges ICMP errors must not make us send
-/// a probe for each. As short as the shortest interval that the configuration may set.
+/// Shortest time between two probes of a node, whatever the suspicion: whoever forges ICMP errors must not make us
+/// send a probe for each. As short as the shortest interval that the configuration may set.
 const HURRY_GAP: Duration = Duration::from_millis(100);
 /// For nodes that are asked on suspicion only.
 const NEVER: Instant = Instant::from_nanos(u64::MAX);
 
-/// When each node is asked: at an interval, and at once on suspicion. What an address and a probe look like is the user's:
-/// bytes live, a typed message in the simulator's model.
+/// When each node is asked: at an interval, and at once on suspicion. What an address and a probe look like is the
+/// user's: bytes live, a typed message in the simulator's model.
 ///
 /// - Setting up: [`set_targets`](Self::set_targets).
 /// - Running: [`answered`](Self::answered), [`unreachable`](Self::unreachable), [`carry_out`](Self::carry_out),
@@ -48,7 +48,8 @@ impl<A> Default for ProbeSchedule<A> {
 }
 
 impl<A: Copy + Eq> ProbeSchedule<A> {
-    /// Sets who is asked, and how. Those that are asked already go on; new ones are asked soon, spread over an interval.
+    /// Sets who is asked, and how. Those that are asked already go on; new ones are asked soon, spread over an
+    /// interval.
     pub fn set_targets(&mut self, now: Instant, targets: &[(Slot, A, ProbeSettings)]) {
         let count = targets.len() as u32;
         let mut before = core::mem::take(&mut self.targets);
@@ -82,8 +83,8 @@ impl<A: Copy + Eq> ProbeSchedule<A> {
         }
     }
 
-    /// Asks this node now, or a tenth of a second after the last time: the traffic says that something may be wrong. A
-    /// probe that is under way is sent again then.
+    /// Asks this node now, or a tenth of a second after the last time: the traffic says that something may be wrong.
+    /// A probe that is under way is sent again then.
     pub fn hurry(&mut self, now: Instant, slot: Slot) {
         let Some(target) = self.targets.iter_mut().find(|target| target.probe.slot == slot) else { return };
         let earliest = target.asked.map_or(now, |asked| asked + HURRY_GAP).max(now);
@@ -114,7 +115,8 @@ impl<A: Copy + Eq> ProbeSchedule<A> {
         Some(ProbeOutcome { slot: target.probe.slot, result: ProbeResult::Status(status), pause })
     }
 
-    /// The network reported (ICMP) that the probe that `is_it` recognises did not arrive. `None` if it is not under way.
+    /// The network reported (ICMP) that the probe that `is_it` recognises did not arrive. `None` if it is not under
+    /// way.
     pub fn unreachable(&mut self, is_it: impl Fn(&Probe<A>) -> bool) -> Option<ProbeOutcome> {
         let mut open = self.targets.iter_mut().filter(|target| target.open.is_some());
         let target = open.find(|target| is_it(&target.probe))?;

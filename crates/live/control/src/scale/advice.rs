@@ -1,5 +1,5 @@
-//! How many servers there should be, where somebody else starts and stops them: the same scaler, with servers that are only
-//! thought of and take as long to start as is expected.
+//! How many servers there should be, where somebody else starts and stops them: the same scaler, with servers that
+//! are only thought of and take as long to start as is expected.
 
 use super::fleet::News;
 use super::outlook::Outlook;

@@ -1,14 +1,14 @@
-//! Carries out what the scaler of a pool decides: which server is which member, what has been asked of the driver, and what of
-//! that has come true. Whoever uses it asks drivers and drains members.
+//! Carries out what the scaler of a pool decides: which server is which member, what has been asked of the driver,
+//! and what of that has come true. Whoever uses it asks drivers and drains members.
 //!
-//! - A member that is no ready server is drained; one that becomes ready is not any more. A drain of an operator's stays until
-//!   he takes it back, whatever becomes of the server, and its capacity does not count meanwhile.
+//! - A member that is no ready server is drained; one that becomes ready is not any more. A drain of an operator's
+//!   stays until he takes it back, whatever becomes of the server, and its capacity does not count meanwhile.
 //! - A server is stopped only if it is drained and has neither calls nor transactions.
 //! - Nothing is done before it is known what runs.
-//! - A start is asked for whatever the list says: the list may be from before the server ended, or name a machine that runs while
-//!   the server in it does not.
-//! - A list may have gaps: a server that answers stays, whether the driver lists it or not. Only what the driver knows to be
-//!   ending is lost although it answers.
+//! - A start is asked for whatever the list says: the list may be from before the server ended, or name a machine
+//!   that runs while the server in it does not.
+//! - A list may have gaps: a server that answers stays, whether the driver lists it or not. Only what the driver
+//!   knows to be ending is lost although it answers.
 
 use super::driver::{Listing, Running, Server, Word};
 use super::outlook::Outlook;
@@ -98,8 +98,8 @@ pub struct Fleet {
 }
 
 impl Fleet {
-    /// Nothing is known of the servers. `detection`: after so long it is known whether a member answers; `None` where nobody asks
-    /// regularly.
+    /// Nothing is known of the servers. `detection`: after so long it is known whether a member answers; `None` where
+    /// nobody asks regularly.
     pub fn new(
         now: Instant,
         settings: ScaleSettings,
@@ -124,8 +124,8 @@ impl Fleet {
         self.listed = Some((at, listing));
     }
 
-    /// The driver cannot say what runs. Unless it has said so before, those run that answer probes, where members are asked
-    /// regularly.
+    /// The driver cannot say what runs. Unless it has said so before, those run that answer probes, where members are
+    /// asked regularly.
     pub fn on_list_failed(&mut self, at: Instant) {
         if self.listed.is_none() && self.detection.is_some() {
             self.listed = Some((at, Running::Unknown.into()));
@@ -217,7 +217,8 @@ impl Fleet {
         }
     }
 
-    /// Servers that answer and that the driver does not list. Each is asked whether it is there, and told of if that lasts.
+    /// Servers that answer and that the driver does not list. Each is asked whether it is there, and told of if that
+    /// lasts.
     fn see_unlisted(&mut self, view: &PoolView, out: &mut Vec<Order>) {
         let lasting = self.detection.unwrap_or(LASTING);
         let mut before = core::mem::take(&mut self.unlisted);
@@ -241,7 +242,8 @@ impl Fleet {
         }
     }
 
-    /// What the driver says of a server; `None`: it does not know, or has not been asked since something was asked of it.
+    /// What the driver says of a server; `None`: it does not know, or has not been asked since something was asked of
+    /// it.
     fn word(&self, id: ServerId, view: &PoolView) -> Option<Word> {
         let (at, listing) = self.listed.as_ref()?;
         let is_news = self.asked.get(&id).is_none_or(|asked| !asked.is_open && *at > asked.unlisted_until);
@@ -254,8 +256,8 @@ impl Fleet {
         self.server_list.members(id, view).iter().any(|member| member.is_up)
     }
 
-    /// Whether a server that nobody here has started takes calls. At the beginning an answer is enough, whatever the driver says;
-    /// later one that the driver does not list may have been stopped, and answer to its end.
+    /// Whether a server that nobody here has started takes calls. At the beginning an answer is enough, whatever the
+    /// driver says; later one that the driver does not list may have been stopped, and answer to its end.
     fn is_found(&self, id: ServerId, view: &PoolView) -> bool {
         match self.word(id, view) {
             Some(Word::Ends) => false,
@@ -275,8 +277,8 @@ impl Fleet {
         is_open && self.is_up(id, view)
     }
 
-    /// Whether a server takes calls: it runs, and its member has answered since something was asked of it. A member that is up as
-    /// it was before may be what has just been stopped: it is known after a while.
+    /// Whether a server takes calls: it runs, and its member has answered since something was asked of it. A member
+    /// that is up as it was before may be what has just been stopped: it is known after a while.
     fn is_ready(&self, id: ServerId, view: &PoolView) -> bool {
         let (asked, word) = (self.asked.get(&id), self.word(id, view));
         if asked.is_some_and(|asked| asked.is_open) || word == Some(Word::Ends) {

@@ -1,6 +1,6 @@
-//! What is decided about the servers of a pool that are started and stopped as calls come and go. [`elastic::scale`] says how many
-//! there should be; here it is held against what the pool and a driver show. Whoever uses it asks the driver, drains members, and
-//! tells people. `docs/elastic.md` describes it for users.
+//! What is decided about the servers of a pool that are started and stopped as calls come and go. [`elastic::scale`]
+//! says how many there should be; here it is held against what the pool and a driver show. Whoever uses it asks the
+//! driver, drains members, and tells people. `docs/elastic.md` describes it for users.
 //!
 //! - [`PoolView`]: what a pool is like at one moment,
 //! - [`Listing`]: what a driver says, and [`Server`]: what it is told,

@@ -19,7 +19,8 @@ pub enum ListNews {
 /// One pool and its driver.
 ///
 /// - Running: [`look`](Self::look) every few seconds.
-/// - What the driver has answered: [`on_started`](Self::on_started), [`on_stopped`](Self::on_stopped), [`on_listed`](Self::on_listed).
+/// - What the driver has answered: [`on_started`](Self::on_started), [`on_stopped`](Self::on_stopped),
+///   [`on_listed`](Self::on_listed).
 /// - Looking on: [`fleet`](Self::fleet), [`trouble`](Self::trouble).
 pub struct Reconciler {
     fleet: Fleet,

@@ -1,5 +1,5 @@
-//! A pool as it might be: servers that take their time to start, calls that take theirs to end, a driver that may fail. What the
-//! fleet orders is carried out here, and checked.
+//! A pool as it might be: servers that take their time to start, calls that take theirs to end, a driver that may
+//! fail. What the fleet orders is carried out here, and checked.
 
 use super::advice::Advice;
 use super::driver::{Listing, Running, Server};
@@ -367,7 +367,8 @@ fn where_the_driver_cannot_say_what_runs_probes_do() {
     assert!(!fleet.knows(world.now + Duration::from_mins(5)));
 }
 
-/// One that hangs runs for the driver: it is started in vain, given up, stopped once it has no calls, and started again.
+/// One that hangs runs for the driver: it is started in vain, given up, stopped once it has no calls, and started
+/// again.
 #[test]
 fn a_server_that_hangs_is_stopped_and_started() {
     let mut world = World::new(1, true);

@@ -3,8 +3,8 @@
 use base::Instant;
 use core::time::Duration;
 
-/// How often a driver is asked what runs, and how long it is left alone after a first failure; twice as long after each further
-/// one, up to the most.
+/// How often a driver is asked what runs, and how long it is left alone after a first failure; twice as long after
+/// each further one, up to the most.
 const LIST_EVERY: Duration = Duration::from_secs(5);
 const BACK_OFF: Duration = Duration::from_secs(2);
 const BACK_OFF_MAX: Duration = Duration::from_mins(1);

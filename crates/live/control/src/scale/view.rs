@@ -13,7 +13,8 @@ use std::net::SocketAddr;
 pub struct PoolView {
     /// The moment.
     pub now: Instant,
-    /// New requests so far: those that members were given, and those that found nobody who takes them, or no room in the queue.
+    /// New requests so far: those that members were given, and those that found nobody who takes them, or no room in
+    /// the queue.
     pub arrivals: u64,
     /// Its members; not those that left.
     pub members: Vec<MemberLoad>,
@@ -52,8 +53,8 @@ pub struct MemberWork {
 }
 
 impl PoolView {
-    /// The pool of this number, whose members are among these. All shards together have this work in each, and this queue, if
-    /// there is one; so many new requests found nobody who takes them.
+    /// The pool of this number, whose members are among these. All shards together have this work in each, and this
+    /// queue, if there is one; so many new requests found nobody who takes them.
     pub fn of(
         now: Instant,
         pool: PoolId,

@@ -102,8 +102,8 @@ fn what_is_lost_and_what_is_no_sip_is_counted() {
     assert!(counts.all().any(|(name, _, count)| (name, count) == ("dropped", 7)));
 }
 
-/// What a monitor makes of 150 calls a second, each of which takes 2 ms, in 40 s. It looks every 5 ms, reads so many messages
-/// at most each time, and is stopped for so long after 10 s. Windows of HEP end `by_clock` alone.
+/// What a monitor makes of 150 calls a second, each of which takes 2 ms, in 40 s. It looks every 5 ms, reads so many
+/// messages at most each time, and is stopped for so long after 10 s. Windows of HEP end `by_clock` alone.
 fn stopped_for(stopped: u64, most: usize, by_clock: bool) -> Vec<Report> {
     const LAST: u64 = 40_000;
     let mut monitor = Monitor { is_by_clock: by_clock, ..monitor() };

@@ -7,8 +7,8 @@ use core::net::IpAddr;
 use core::time::Duration;
 use etherparse::{IpFragOffset, IpNumber, defrag::IpDefragBuf};
 
-/// How long a datagram may lack a part: a monitor beside the server sees the parts right after each other. RFC 8200 has a minute
-/// for the receiver, which would only keep more of what never becomes whole.
+/// How long a datagram may lack a part: a monitor beside the server sees the parts right after each other. RFC 8200
+/// has a minute for the receiver, which would only keep more of what never becomes whole.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Incomplete datagrams at a time.
 const MOST: usize = 1024;

@@ -85,8 +85,9 @@ impl Framing {
     }
 }
 
-/// Octets of the body behind this header; 0 if it does not say. `None` where nobody can say where the message ends. In the
-/// header that number becomes 0, as it is handed on without its body: one that lacks its body is no message to the scan.
+/// Octets of the body behind this header; 0 if it does not say. `None` where nobody can say where the message ends.
+/// In the header that number becomes 0, as it is handed on without its body: one that lacks its body is no message to
+/// the scan.
 fn take_content_length(header: &mut [u8]) -> Option<u64> {
     let mut length = None;
     for line in header.split_mut(|&b| b == b'\n') {

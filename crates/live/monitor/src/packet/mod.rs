@@ -168,8 +168,8 @@ pub fn ip_packet(kind: u16, bytes: &[u8]) -> Option<&[u8]> {
     None
 }
 
-/// The fragment header among the extension headers of IPv6 (RFC 8200 §4), of which the first is of this kind. The iterator of
-/// `etherparse` 0.21 reads beyond the end of headers that do not fit.
+/// The fragment header among the extension headers of IPv6 (RFC 8200 §4), of which the first is of this kind. The
+/// iterator of `etherparse` 0.21 reads beyond the end of headers that do not fit.
 fn fragment_header(first: Option<IpNumber>, headers: &[u8]) -> Option<Ipv6FragmentHeader> {
     let (mut kind, mut rest) = (first?, headers);
     while let [next, length, ..] = rest {

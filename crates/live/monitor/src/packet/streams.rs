@@ -1,7 +1,7 @@
 //! TCP streams put together from segments that were seen on their way (RFC 9293 §3.4), in bounded memory.
 //!
-//! Nothing here acknowledges anything, so a segment that the capture has missed never comes: after a while, or once too much
-//! waits behind the gap, the stream goes on behind it.
+//! Nothing here acknowledges anything, so a segment that the capture has missed never comes: after a while, or once
+//! too much waits behind the gap, the stream goes on behind it.
 
 use super::bounded::Bounded;
 use super::framing::Framing;
@@ -19,7 +19,8 @@ const MOST: usize = 65_536;
 const MOST_BYTES: usize = 32 << 20;
 /// Segments of one direction that may wait for what is missing before them.
 const WAITING_MAX: usize = 64;
-/// How long they wait: a segment that was lost on the way is sent again in a round trip or two, else after 1 s (RFC 6298 §2).
+/// How long they wait: a segment that was lost on the way is sent again in a round trip or two, else after 1 s (RFC
+/// 6298 §2).
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A direction of a connection: from, to.

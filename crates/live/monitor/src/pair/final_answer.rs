@@ -1,5 +1,5 @@
-//! From any request that comes in to its final answer (RFC 3261 §17). For an INVITE that is the time until somebody picks up
-//! or refuses, so a method is better named, such as OPTIONS or REGISTER. ACK has no answer.
+//! From any request that comes in to its final answer (RFC 3261 §17). For an INVITE that is the time until somebody
+//! picks up or refuses, so a method is better named, such as OPTIONS or REGISTER. ACK has no answer.
 
 use super::{Keys, Sighting};
 use crate::captured::Side;

@@ -1,6 +1,6 @@
-//! From an INVITE that comes in to the INVITE that goes out with the same value of a header field: for a B2BUA, which writes Via
-//! and CSeq anew, and most often Call-ID, too. Which field it hands on is a matter of its configuration: `X-Call-ID`,
-//! `Session-ID` (RFC 7989), a charging vector. `Call-ID` is right for a proxy that hides Vias alone.
+//! From an INVITE that comes in to the INVITE that goes out with the same value of a header field: for a B2BUA, which
+//! writes Via and CSeq anew, and most often Call-ID, too. Which field it hands on is a matter of its configuration:
+//! `X-Call-ID`, `Session-ID` (RFC 7989), a charging vector. `Call-ID` is right for a proxy that hides Vias alone.
 //!
 //! INVITEs within dialogs carry the same value once more, and are left out.
 

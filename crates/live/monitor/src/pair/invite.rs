@@ -1,4 +1,5 @@
-//! From an INVITE that comes in to the INVITE that goes out: what a proxy takes to pass it on (the paper's way, section IV-A).
+//! From an INVITE that comes in to the INVITE that goes out: what a proxy takes to pass it on (the paper's way,
+//! section IV-A).
 //!
 //! The paper pairs by Call-ID. Here the outgoing INVITE has to carry the Via of the one that came in right below the
 //! server's own, with the same Call-ID and CSeq. So

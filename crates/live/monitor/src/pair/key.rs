@@ -19,8 +19,8 @@ impl Keys {
         hasher.finish()
     }
 
-    /// Of the transaction that a Via begins: Call-ID, CSeq, and who sent the request with which branch. The method is that of the
-    /// CSeq, so a CANCEL has another key than its INVITE, a response the key of its request.
+    /// Of the transaction that a Via begins: Call-ID, CSeq, and who sent the request with which branch. The method is
+    /// that of the CSeq, so a CANCEL has another key than its INVITE, a response the key of its request.
     ///
     /// What a server adds to the Via of its client (`received`, `rport`) is not part of it.
     pub(super) fn transaction(self, message: &Message<'_>, via: &Via<'_>) -> u64 {

@@ -20,9 +20,10 @@ use table::{Answer, Gone, Table};
 use time::InOrder;
 use wire::Message;
 
-/// How much later than the final response the INVITE may be seen to leave where copies are out of order. A process of the server sends
-/// the INVITE, is interrupted, and makes its copy when another one has passed the response back: the times in the copies are those
-/// of the copying, so sorting does not help. Kamailio with two processes on two processors: 11 calls in 100, by milliseconds.
+/// How much later than the final response the INVITE may be seen to leave where copies are out of order. A process of
+/// the server sends the INVITE, is interrupted, and makes its copy when another one has passed the response back: the
+/// times in the copies are those of the copying, so sorting does not help. Kamailio with two processes on two
+/// processors: 11 calls in 100, by milliseconds.
 const OUT_OF_ORDER: Duration = Duration::from_millis(100);
 /// Refusals that may be in doubt at a time: those of a flood of 40,000 a second.
 const IN_DOUBT_MAX: usize = 4096;
@@ -44,8 +45,8 @@ pub enum Pairing {
 }
 
 impl Pairing {
-    /// How long a request may wait for its answer, where nothing else is said: Timer B and F, for INVITEs that ring Timer C
-    /// (RFC 3261 §16.6); in order of time, a second, so that a loss is forgotten soon.
+    /// How long a request may wait for its answer, where nothing else is said: Timer B and F, for INVITEs that ring
+    /// Timer C (RFC 3261 §16.6); in order of time, a second, so that a loss is forgotten soon.
     pub fn timeout(&self) -> Duration {
         match self {
             Self::Final(method) if method.as_deref().is_none_or(|method| method == "INVITE") => {
@@ -138,7 +139,8 @@ pub(crate) struct Pairs {
     in_order: Option<InOrder>,
     /// Messages are copies that the server makes, in an order that is not quite that of the messages.
     has_copies: bool,
-    /// Requests that got a final answer before they were seen to leave, each with the time at which it counts as refused.
+    /// Requests that got a final answer before they were seen to leave, each with the time at which it counts as
+    /// refused.
     in_doubt: VecDeque<(Instant, u64)>,
 }
 
@@ -239,8 +241,8 @@ impl Pairs {
         seen
     }
 
-    /// Whether a request that has a final answer may be seen to leave all the same. By the order of time alone the next INVITE that
-    /// leaves would be taken for it.
+    /// Whether a request that has a final answer may be seen to leave all the same. By the order of time alone the
+    /// next INVITE that leaves would be taken for it.
     fn doubts(&self, key: u64) -> bool {
         self.has_copies && self.pairing != Pairing::Time && self.table.is_open(key)
     }

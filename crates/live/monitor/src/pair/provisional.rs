@@ -1,5 +1,5 @@
-//! From an INVITE that comes in to its first answer, which for most servers is 100 (Trying): what it takes to look at a
-//! request. A server that sends no provisional response is measured to its final one.
+//! From an INVITE that comes in to its first answer, which for most servers is 100 (Trying): what it takes to look at
+//! a request. A server that sends no provisional response is measured to its final one.
 
 use super::{Keys, Sighting};
 use crate::captured::Side;

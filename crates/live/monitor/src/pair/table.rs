@@ -25,8 +25,8 @@ pub(super) enum Answer {
     Unknown,
 }
 
-/// Requests by key, in the order in which they came, for a limited time and in limited number. They stay after their answer,
-/// so that a repetition is not taken for a new one.
+/// Requests by key, in the order in which they came, for a limited time and in limited number. They stay after their
+/// answer, so that a repetition is not taken for a new one.
 #[derive(Debug)]
 pub(super) struct Table {
     requests: VecDeque<Request>,

@@ -1,6 +1,6 @@
-//! From an INVITE that comes in to the next one that goes out with a Call-ID of its own, first come, first served: for a B2BUA that
-//! hands nothing on. An estimate: the mean is right where each request that comes in leaves once; single latencies are
-//! exchanged where requests overtake each other.
+//! From an INVITE that comes in to the next one that goes out with a Call-ID of its own, first come, first served:
+//! for a B2BUA that hands nothing on. An estimate: the mean is right where each request that comes in leaves once;
+//! single latencies are exchanged where requests overtake each other.
 //!
 //! One request that is never passed on would shift all that follow by one, for good. So
 //!
@@ -15,7 +15,8 @@ use base::Instant;
 use core::time::Duration;
 use wire::{Message, Method};
 
-/// What goes out is remembered as long as what comes in, so that repetitions and branches are not taken for new calls.
+/// What goes out is remembered as long as what comes in, so that repetitions and branches are not taken for new
+/// calls.
 #[derive(Debug)]
 pub(super) struct InOrder {
     sent: Table,
@@ -26,8 +27,8 @@ pub(super) struct InOrder {
     fewest: usize,
 }
 
-/// The key of what comes in is its transaction, that of what goes out is Call-ID and CSeq: branches of a fork have these in
-/// common.
+/// The key of what comes in is its transaction, that of what goes out is Call-ID and CSeq: branches of a fork have
+/// these in common.
 pub(super) fn sighting(keys: Keys, message: &Message<'_>, side: Side) -> Option<Sighting> {
     if message.cseq().method != Method::Invite {
         return None;

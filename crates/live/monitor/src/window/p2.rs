@@ -1,7 +1,8 @@
 //! The P² algorithm: a quantile of observations of which none is kept.
 //!
 //! R. Jain and I. Chlamtac, "The P² Algorithm for Dynamic Calculation of Quantiles and Histograms Without Storing
-//! Observations", Communications of the ACM 28(10), 1985, pages 1076 to 1085, box 1. The letters are those of the paper.
+//! Observations", Communications of the ACM 28(10), 1985, pages 1076 to 1085, box 1. The letters are those of the
+//! paper.
 
 /// The markers: the minimum, the quantile, the maximum, and one half-way to each of the two.
 const MARKERS: usize = 5;
@@ -180,8 +181,8 @@ mod tests {
             prop_assert_eq!(Some(estimator.q[4] as u32), values.iter().max().copied());
         }
 
-        /// Of independent observations whose distribution is skewed to either side, over two decades. Over eight decades it
-        /// is off by up to a sixth of all observations.
+        /// Of independent observations whose distribution is skewed to either side, over two decades. Over eight
+        /// decades it is off by up to a sixth of all observations.
         #[test]
         fn it_is_near_the_exact_quantile(seed in any::<u64>(), power in -1..4_i32, p in 0.3..0.7_f64) {
             use base::Rng;

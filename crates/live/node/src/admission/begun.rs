@@ -1,5 +1,5 @@
-//! Which requests have begun something here of late: a source is charged for each once, not for its retransmissions, nor for the
-//! same request once more with credentials.
+//! Which requests have begun something here of late: a source is charged for each once, not for its retransmissions,
+//! nor for the same request once more with credentials.
 
 use crate::token::Tokens;
 use balance::{CallKey, Request};
@@ -16,7 +16,8 @@ pub(crate) enum Begins {
     Nothing,
     /// Nothing: it is the retransmission of a request that was charged and forwarded, and has no final answer.
     Again,
-    /// Nothing: it follows a challenge (401, 407) or a 422 to a request that was charged, of the same method and to the same Request-URI.
+    /// Nothing: it follows a challenge (401, 407) or a 422 to a request that was charged, of the same method and to
+    /// the same Request-URI.
     Follows(Asker),
     /// Something: its source is charged.
     New,
@@ -32,8 +33,8 @@ pub(crate) enum Asker {
 }
 
 impl Begins {
-    /// Whether a request has been to no server yet: it takes its turn in a queue. One that a server has asked for is served by
-    /// that server.
+    /// Whether a request has been to no server yet: it takes its turn in a queue. One that a server has asked for is
+    /// served by that server.
     pub(crate) fn is_unserved(self) -> bool {
         matches!(self, Self::New | Self::Follows(Asker::Here))
     }
@@ -100,20 +101,21 @@ fn asks(tokens: &Tokens, message: &Message<'_>) -> u64 {
     hasher.finish()
 }
 
-/// A call is a Call-ID and the tag of its caller. Some clients change their tag between a REGISTER and the same one with
-/// credentials.
+/// A call is a Call-ID and the tag of its caller. Some clients change their tag between a REGISTER and the same one
+/// with credentials.
 fn call(key: CallKey, method: Method, from: u64) -> CallKey {
     key.begun_by(if method == Method::Invite { from } else { 0 })
 }
 
-/// How often a client may send a request again: an INVITE six times (RFC 3261 §17.1.1.2), another one ten times (§17.1.2.2).
+/// How often a client may send a request again: an INVITE six times (RFC 3261 §17.1.1.2), another one ten times
+/// (§17.1.2.2).
 const COPIES: u8 = 10;
 
 /// For how long (64*T1, RFC 3261 §17.1.1.2).
 pub(super) const LATEST: Duration = Duration::from_secs(32);
 
-/// Requests that may follow one that was charged: one with credentials for this proxy, and one with those for the server behind it as
-/// well. Where that server answers 422, too (RFC 4028 §7.3), the third one is charged.
+/// Requests that may follow one that was charged: one with credentials for this proxy, and one with those for the
+/// server behind it as well. Where that server answers 422, too (RFC 4028 §7.3), the third one is charged.
 const FOLLOWERS: u8 = 2;
 
 /// Requests and calls of a shard that are remembered, in each of two generations: of 32 s at 2,000 a second.
@@ -141,9 +143,9 @@ struct Last {
     asked_by: Option<Asker>,
 }
 
-/// Which requests have begun something of late, in bounded memory. A request that is forgotten is charged when it comes again, so no
-/// sender gains by pushing entries out. An entry is of a request that was charged, or of one that followed it for nothing: there are
-/// at most [`FOLLOWERS`] of these for each that was charged.
+/// Which requests have begun something of late, in bounded memory. A request that is forgotten is charged when it
+/// comes again, so no sender gains by pushing entries out. An entry is of a request that was charged, or of one that
+/// followed it for nothing: there are at most [`FOLLOWERS`] of these for each that was charged.
 #[derive(Debug)]
 pub(crate) struct Begun {
     passed: Recent<u64, Passed>,
@@ -178,8 +180,8 @@ impl Begun {
         let is_copy = |passed: &Passed| {
             passed.copies > 0 && passed.asks == keys.asks && now.saturating_since(passed.since) < LATEST
         };
-        // The same request with credentials, or with a longer session (RFC 3261 §22.2, RFC 4028 §7.3): who could ask for anything else
-        // would have that for nothing.
+        // The same request with credentials, or with a longer session (RFC 3261 §22.2, RFC 4028 §7.3): who could ask
+        // for anything else would have that for nothing.
         let is_same = |last: &Last| keys.asks == last.asks && keys.cseq > last.cseq;
         let follows = |last: &Last| last.asked_by.filter(|_| last.followers > 0 && is_same(last));
         if self.passed.get(&keys.request).is_some_and(is_copy) {
@@ -211,8 +213,8 @@ impl Begun {
         self.passed.insert(keys.request, passed);
     }
 
-    /// A response from behind goes back. After the final one a client sends no more copies, but for those of which an answer was
-    /// lost: they are charged.
+    /// A response from behind goes back. After the final one a client sends no more copies, but for those of which an
+    /// answer was lost: they are charged.
     pub(crate) fn heard(&mut self, tokens: &Tokens, response: &Message<'_>) {
         let status = response.status().unwrap_or_default();
         if status >= 200

@@ -1,8 +1,9 @@
 //! The gate: may a request begin something here?
 //!
-//! It is asked once a request. Access lists come first ([`lets_in`]): they look at the source alone. The rest is asked when it is known
-//! where the request goes ([`Step::admit`](crate::step::Step::admit)): is the process about to stop, have the transactions room, has the
-//! source begun all that it may? A request that may go on gets a [`Ticket`], and keeps it through all waits.
+//! It is asked once a request. Access lists come first ([`lets_in`]): they look at the source alone. The rest is
+//! asked when it is known where the request goes ([`Step::admit`](crate::step::Step::admit)): is the process about to
+//! stop, have the transactions room, has the source begun all that it may? A request that may go on gets a
+//! [`Ticket`], and keeps it through all waits.
 
 mod begun;
 mod ticket;
@@ -19,8 +20,8 @@ pub(crate) use ticket::Ticket;
 pub use ticket::TicketCounts;
 use wire::{Message, Method};
 
-/// Whether the access list of its listener lets a source send requests. It is not asked of members, nor within a dialog whose token
-/// holds.
+/// Whether the access list of its listener lets a source send requests. It is not asked of members, nor within a
+/// dialog whose token holds.
 pub(crate) fn lets_in(access: &[Access], flow: Flow) -> Result<(), Rejection> {
     match access.get(usize::from(flow.listener)) {
         Some(access) if !access.admits(flow.peer.ip()) => Err(Refuser::Listener(flow.listener).into()),
@@ -58,8 +59,9 @@ impl Gate {
         self.rates.configure(rates);
     }
 
-    /// What a request begins whose responses go to `target`. Sources are charged where `[access.rate]` says so, and where a pool has a
-    /// queue (`has_queues`); elsewhere no copies are remembered, and the session store tells what is new.
+    /// What a request begins whose responses go to `target`. Sources are charged where `[access.rate]` says so, and
+    /// where a pool has a queue (`has_queues`); elsewhere no copies are remembered, and the session store tells what
+    /// is new.
     pub(crate) fn charge(
         &mut self,
         now: Instant,
@@ -92,7 +94,8 @@ impl Gate {
 
     /// Charges a source for what its request begins, before anything is done for the request.
     ///
-    /// A ticket is for what is new: none is given to what is part of something, nor to the repetition of what had one.
+    /// A ticket is for what is new: none is given to what is part of something, nor to the repetition of what had
+    /// one.
     pub(crate) fn admit(
         &mut self,
         now: Instant,

@@ -12,8 +12,8 @@ enum Ending {
     Lost,
 }
 
-/// What the gate gives to a request that begins something, like a lease: it is not `Clone`, and it ends once. To end it takes it.
-/// A ticket that is dropped without a word counts as lost.
+/// What the gate gives to a request that begins something, like a lease: it is not `Clone`, and it ends once. To end
+/// it takes it. A ticket that is dropped without a word counts as lost.
 #[derive(Debug)]
 pub(crate) struct Ticket {
     counts: Arc<[AtomicU64; 4]>,
@@ -31,7 +31,8 @@ impl Ticket {
         self.ending = Ending::Refused;
     }
 
-    /// The request went on without a transaction: nobody here waits for its response, but the lease of its session, if it has one.
+    /// The request went on without a transaction: nobody here waits for its response, but the lease of its session,
+    /// if it has one.
     pub(crate) fn pass(mut self) {
         self.ending = Ending::Passed;
     }

@@ -57,7 +57,8 @@ impl Home {
         Ok(Stage::Done)
     }
 
-    /// 401 or 407. Where all challenges together are too long for a stranger, the last goes alone, which every client knows.
+    /// 401 or 407. Where all challenges together are too long for a stranger, the last goes alone, which every client
+    /// knows.
     fn challenge(
         &mut self,
         step: &mut Step<'_>,

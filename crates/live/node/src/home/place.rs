@@ -16,14 +16,16 @@ use wire::{Message, NameAddr, Rport, request_source_target};
 
 /// The client of a request that came by this flow, and its place.
 ///
-/// A trusted proxy says in the Via below its own where the request came from (RFC 3261 §18.2.1: it adds `received` wherever
-/// the sent-by is not that address). If that is a trusted proxy as well, the next Via is asked, and so on. A request that such
-/// a proxy sends of its own accord, or whose Via names a host alone, says nothing: the clients there cannot be told apart.
+/// A trusted proxy says in the Via below its own where the request came from (RFC 3261 §18.2.1: it adds `received`
+/// wherever the sent-by is not that address). If that is a trusted proxy as well, the next Via is asked, and so on. A
+/// request that such a proxy sends of its own accord, or whose Via names a host alone, says nothing: the clients
+/// there cannot be told apart.
 pub(super) fn client(flow: Flow, message: &Message<'_>, trusted: &[Network]) -> (SocketAddr, Place) {
     let edge = flow.peer.ip().to_canonical();
     let is_trusted = |ip| trusted.iter().any(|network| network.contains(ip));
     if !is_trusted(edge) {
-        // Where its answers go, nonces too: who has answered one is there. `maddr` may name another address (§18.2.2).
+        // Where its answers go, nonces too: who has answered one is there. `maddr` may name another address
+        // (§18.2.2).
         let to = request_source_target(message.top_via(), flow.peer).unwrap_or(flow.peer);
         return (flow.peer, to.ip().to_canonical().into());
     }
@@ -41,8 +43,8 @@ pub(super) fn client(flow: Flow, message: &Message<'_>, trusted: &[Network]) -> 
     unknown
 }
 
-/// From where a live binding says that its user registers: the client's address, if the REGISTER came from there, or came through
-/// the proxy in front of it for a contact there; else that proxy, which tells less.
+/// From where a live binding says that its user registers: the client's address, if the REGISTER came from there, or
+/// came through the proxy in front of it for a contact there; else that proxy, which tells less.
 fn home_of(record: &Record, date: UnixTime, place: Place) -> Option<IpAddr> {
     let live = record.bindings().into_iter().filter(|binding| binding.is_live(date));
     let live: Vec<_> = live.map(|binding| (binding.origin(), binding.contact_address())).collect();
@@ -57,8 +59,8 @@ fn home_of(record: &Record, date: UnixTime, place: Place) -> Option<IpAddr> {
 }
 
 impl Home {
-    /// A user has no try left at the place of this request. The user's bindings may say that the user is at home there: what
-    /// was known of users is lost with the process, and what is in the store is not.
+    /// A user has no try left at the place of this request. The user's bindings may say that the user is at home
+    /// there: what was known of users is lost with the process, and what is in the store is not.
     pub(super) fn ask_for_home(
         &mut self,
         step: &mut Step<'_>,
@@ -92,7 +94,8 @@ impl Home {
         }
     }
 
-    /// Takes what another shard of this process has found out about passwords ([`ShardEvent::Judged`](crate::ShardEvent::Judged)).
+    /// Takes what another shard of this process has found out about passwords
+    /// ([`ShardEvent::Judged`](crate::ShardEvent::Judged)).
     pub(crate) fn hear(&mut self, judgement: Judgement) {
         if let Some(authenticator) = &mut self.authenticator {
             authenticator.hear(judgement);

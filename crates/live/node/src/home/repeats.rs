@@ -1,5 +1,5 @@
-//! Answers of our own that a repeated request gets again (RFC 3261 §17.2.2): where a request may be taken but once, as a
-//! REGISTER by its CSeq and credentials by their count.
+//! Answers of our own that a repeated request gets again (RFC 3261 §17.2.2): where a request may be taken but once,
+//! as a REGISTER by its CSeq and credentials by their count.
 
 use base::{Flow, Instant};
 use core::time::Duration;

@@ -66,8 +66,8 @@ pub(crate) const STORE_SILENT: Refused =
     Refused { retry_after: Some(10), ..refused(503, "Store Does Not Answer") };
 
 impl Home {
-    /// The services with these settings, for one of `shards`. What is `kept` of them before a change goes on: requests that
-    /// wait, answers, nonces and bans.
+    /// The services with these settings, for one of `shards`. What is `kept` of them before a change goes on:
+    /// requests that wait, answers, nonces and bans.
     pub(crate) fn set_up(
         kept: Option<Self>,
         settings: &HomeSettings,
@@ -185,8 +185,8 @@ impl Home {
         }
     }
 
-    /// What is a repetition of a request that waits, or that was answered here, goes no further; nor does the CANCEL of one
-    /// that waits.
+    /// What is a repetition of a request that waits, or that was answered here, goes no further; nor does the CANCEL
+    /// of one that waits.
     pub(crate) fn is_repeated(&mut self, step: &mut Step<'_>, flow: Flow, message: &Message<'_>) -> bool {
         match message.method() {
             Some(Method::Ack) => false,

@@ -103,9 +103,9 @@ impl Measured {
         }
     }
 
-    /// A call has moved to another member, since this one, which got it at `sent`, has answered nothing to it. If the call before has moved as well, and
-    /// nothing was answered in between, the member is slow, and has carried neither. One call alone says nothing: it may be one that the
-    /// member never answers.
+    /// A call has moved to another member, since this one, which got it at `sent`, has answered nothing to it. If the
+    /// call before has moved as well, and nothing was answered in between, the member is slow, and has carried
+    /// neither. One call alone says nothing: it may be one that the member never answers.
     pub(super) fn moved(&mut self, now: Instant, slot: Slot, (sent, call): (Instant, CallKey)) {
         let Some(member) = self.members.get_mut(&slot).filter(|member| member.unanswered > 0) else { return };
         member.unanswered -= 1;
@@ -207,7 +207,8 @@ mod tests {
         assert!(measured.capacities(at(60_000)).is_empty());
     }
 
-    /// A call that has moved away was not answered in time, and a member that all have moved away from has carried none.
+    /// A call that has moved away was not answered in time, and a member that all have moved away from has carried
+    /// none.
     #[test]
     fn what_has_moved_is_slow() {
         let at = Instant::from_millis;

@@ -41,7 +41,8 @@ pub struct QueueSetup {
 pub enum CapacitySource {
     /// The configuration: the most.
     Fixed,
-    /// A monitor beside it, by way of [`ShardInput::Capacity`](crate::ShardInput::Capacity). While that is silent, its response times as well.
+    /// A monitor beside it, by way of [`ShardInput::Capacity`](crate::ShardInput::Capacity). While that is silent,
+    /// its response times as well.
     Announced,
     /// Its response times, as they are seen here.
     Responses,

@@ -230,8 +230,8 @@ mod tests {
     }
 
     proptest! {
-        /// However often the wall clock is set, and with restarts in between: what was made by the clock in force before
-        /// it was set for the last time is good after it.
+        /// However often the wall clock is set, and with restarts in between: what was made by the clock in force
+        /// before it was set for the last time is good after it.
         #[test]
         fn what_was_made_just_before_is_good_just_after(
             steps in proptest::collection::vec((1..100_000_i64, -100_000_000..100_000_000_i64, any::<bool>()), 1..20)

@@ -115,8 +115,8 @@ impl Tokens {
         unix.checked_next_multiple_of(step).unwrap_or(u32::MAX)
     }
 
-    /// Appends the initiator's token for a response in which the peer's token `text` came back; `false` if that was not
-    /// made for this dialog. A response that is repeated gets the same token.
+    /// Appends the initiator's token for a response in which the peer's token `text` came back; `false` if that was
+    /// not made for this dialog. A response that is repeated gets the same token.
     pub(crate) fn write_answer(
         &self,
         element: TokenOwner,
@@ -136,8 +136,8 @@ impl Tokens {
         true
     }
 
-    /// Reads the token of a request back; `None` when it is not ours, not of this dialog, altered, or too old. A request
-    /// without To tag is in no dialog.
+    /// Reads the token of a request back; `None` when it is not ours, not of this dialog, altered, or too old. A
+    /// request without To tag is in no dialog.
     pub(crate) fn read_route(
         &self,
         element: TokenOwner,
@@ -343,7 +343,8 @@ mod tests {
             ours.is_home(&held, &HERE) && !ours.is_home(&held, &THERE),
             "both say where the initiator was"
         );
-        // A pool's nodes leave the peer's token where it is; the initiator cannot use it for more than to name the node.
+        // A pool's nodes leave the peer's token where it is; the initiator cannot use it for more than to name the
+        // node.
         let held = read(&ours, &peers, &request("c", "a", "b"), NOW).expect("by the initiator");
         assert!(held.by_initiator && !held.is_senders());
         for (call, from, to) in

@@ -4,9 +4,9 @@
 //! - [`branch`]: in our Via; names the node and the way back of a transaction.
 //! - [`clock`]: the time that they carry.
 //!
-//! Both are authenticated by `SipHash` with keys derived from one secret, and bound to the dialog or the transaction: a
-//! token from another one, from another site or with a bit changed is not ours. They are written in base 32, lower case, since
-//! branches and URI parameters compare case-insensitively (RFC 3261 §7.3.1, §19.1.4).
+//! Both are authenticated by `SipHash` with keys derived from one secret, and bound to the dialog or the transaction:
+//! a token from another one, from another site or with a bit changed is not ours. They are written in base 32, lower
+//! case, since branches and URI parameters compare case-insensitively (RFC 3261 §7.3.1, §19.1.4).
 
 pub(crate) mod branch;
 pub(crate) mod clock;

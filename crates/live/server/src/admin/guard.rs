@@ -1,5 +1,5 @@
-//! Keeps out strangers, who have no token, and web pages. A browser on the operator's machine reaches loopback, so any
-//! page that it shows could send requests here: it cannot read the answers, but a POST would be obeyed.
+//! Keeps out strangers, who have no token, and web pages. A browser on the operator's machine reaches loopback, so
+//! any page that it shows could send requests here: it cannot read the answers, but a POST would be obeyed.
 
 use super::token;
 use axum::Extension;

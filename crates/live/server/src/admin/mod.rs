@@ -1,7 +1,7 @@
 //! The admin interface: HTTP with a JSON API and metrics for Prometheus. `docs/admin.md` describes it for users.
 //!
-//! It listens on loopback unless told otherwise, and asks for a token where other machines reach it. It refuses what a
-//! web page in an operator's browser might send. All it knows and does goes through a [`Handle`].
+//! It listens on loopback unless told otherwise, and asks for a token where other machines reach it. It refuses what
+//! a web page in an operator's browser might send. All it knows and does goes through a [`Handle`].
 //!
 //! - `api`: what each path answers,
 //! - `guard`: what keeps strangers and web pages out,
@@ -64,8 +64,8 @@ impl Interface {
     }
 }
 
-/// Answers requests by these routes until it is dropped, without a token: for what nobody has to be kept from. Web pages of
-/// other sites are refused all the same.
+/// Answers requests by these routes until it is dropped, without a token: for what nobody has to be kept from. Web
+/// pages of other sites are refused all the same.
 pub(crate) async fn serve_open(listener: TcpListener, routes: axum::Router) {
     let guard = axum::middleware::from_fn_with_state(None::<Arc<Bearer>>, guard::check);
     serve::serve(Arc::new(listener), routes.layer(guard), Limits::default()).await;

@@ -1,5 +1,5 @@
-//! The description of the admin interface for programs, `docs/openapi.json`: the shapes of its JSON come from the types
-//! that are answered, the rest from the table here. Tests hold it against a running server.
+//! The description of the admin interface for programs, `docs/openapi.json`: the shapes of its JSON come from the
+//! types that are answered, the rest from the table here. Tests hold it against a running server.
 
 use super::tests::{Site, keys, request};
 use crate::figures::{

@@ -827,7 +827,8 @@ async fn the_documentation_names_every_metric_label_and_key() {
     assert!(missing.is_empty(), "{missing:?}");
 }
 
-/// What runs is known by probes alone. That is said everywhere, and calls go on; nobody is warned of a server that is off.
+/// What runs is known by probes alone. That is said everywhere, and calls go on; nobody is warned of a server that is
+/// off.
 #[tokio::test]
 async fn a_driver_that_fails_is_shown_and_calls_go_on() {
     let site = Site::scaled().await;

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 
 const EXTENSION: &str = "admin-token";
 
-/// Where the token is kept that was made for the configuration at `path`: `sarabande.toml` has `sarabande.admin-token`.
+/// Where the token is kept that was made for the configuration at `path`: `sarabande.toml` has
+/// `sarabande.admin-token`.
 fn file_beside(path: &Path) -> PathBuf {
     state::place(path, EXTENSION)
 }
@@ -18,8 +19,8 @@ pub fn is_private(address: SocketAddr) -> bool {
     address.ip().to_canonical().is_loopback()
 }
 
-/// What a request has to show; `None`: nothing. Where the configuration names no token but needs one, it is made once and
-/// kept in a file that only its owner reads.
+/// What a request has to show; `None`: nothing. Where the configuration names no token but needs one, it is made once
+/// and kept in a file that only its owner reads.
 ///
 /// # Errors
 /// When it cannot be kept: then nobody could know it.

@@ -12,9 +12,10 @@ const CREDIT_MAX: Duration = Duration::from_millis(20);
 /// By how much the lateness that is believed goes down with each sleep that was less late: one in so many.
 const DECAY: u32 = 16;
 
-/// Plans sleeps that end as much too early as this machine wakes a thread too late, half a millisecond where a virtual
-/// processor was given up meanwhile; the rest is waited for awake. Who is awake takes a processor from others, so no
-/// more than an eighth of the time is spent so: what is due more often than that is met as sleep allows.
+/// Plans sleeps that end as much too early as this machine wakes a thread too late, half a millisecond where a
+/// virtual processor was given up meanwhile; the rest is waited for awake. Who is awake takes a processor from
+/// others, so no more than an eighth of the time is spent so: what is due more often than that is met as sleep
+/// allows.
 #[derive(Clone, Debug)]
 pub(super) struct Waking {
     /// How late a sleep ends; goes up at once, and down slowly.

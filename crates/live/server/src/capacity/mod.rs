@@ -1,8 +1,9 @@
-//! Updates of capacity: what `sarabande monitor` beside a server sends ([`sender`]), and what the balancer in front takes
-//! (`listener`), and whose monitors it hears nothing of (`silence`). `elastic::update` has the protocol, `docs/elastic.md` describes it for users.
+//! Updates of capacity: what `sarabande monitor` beside a server sends ([`sender`]), and what the balancer in front
+//! takes (`listener`), and whose monitors it hears nothing of (`silence`). `elastic::update` has the protocol,
+//! `docs/elastic.md` describes it for users.
 //!
-//! Whatever was accepted comes to the control task as an `Offer`, one by one, and is answered by it: it alone knows the
-//! members, and which connection of several is the newest.
+//! Whatever was accepted comes to the control task as an `Offer`, one by one, and is answered by it: it alone knows
+//! the members, and which connection of several is the newest.
 
 mod connection;
 mod counts;

@@ -1,5 +1,5 @@
-//! Tells balancers every second what a server can take, each its part ([`Division`]), on a thread of its own: whatever becomes of
-//! them, of their names or of the terminal, the measuring does not wait.
+//! Tells balancers every second what a server can take, each its part ([`Division`]), on a thread of its own:
+//! whatever becomes of them, of their names or of the terminal, the measuring does not wait.
 
 use elastic::update::{Division, Key, Lines, Refusal, SendError, Sender, Server};
 use std::io;

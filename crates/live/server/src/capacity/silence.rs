@@ -1,5 +1,5 @@
-//! Members whose capacity a monitor should announce, and none does. Told outside is what changes; what is so at the moment is to
-//! be seen at any time.
+//! Members whose capacity a monitor should announce, and none does. Told outside is what changes; what is so at the
+//! moment is to be seen at any time.
 
 use base::Instant;
 use std::collections::BTreeMap;
@@ -42,8 +42,8 @@ struct Awaited {
 pub(crate) struct Monitors(BTreeMap<SocketAddr, Awaited>);
 
 impl Monitors {
-    /// Waits for the monitors of these members, of each from the moment on when it is first among them. `heard` is when the last
-    /// update of one came, and holds for `validity`.
+    /// Waits for the monitors of these members, of each from the moment on when it is first among them. `heard` is
+    /// when the last update of one came, and holds for `validity`.
     pub(crate) fn look(
         &mut self,
         now: Instant,

@@ -37,8 +37,8 @@ impl Capture {
         Ok(Self { socket, batch: PacketBatch::new() })
     }
 
-    /// Passes on a batch of packets that wait; says whether there were any. An interface that goes down is no error: it may
-    /// come back.
+    /// Passes on a batch of packets that wait; says whether there were any. An interface that goes down is no error:
+    /// it may come back.
     pub(crate) fn read(&mut self, packet: impl FnMut(Packet<'_>)) -> io::Result<bool> {
         match self.batch.receive(&self.socket) {
             Ok(0) => Ok(false),

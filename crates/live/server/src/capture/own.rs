@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use std::io;
 use std::net::SocketAddr;
 
-/// Where a socket of this host takes requests at this port, over UDP or TCP; one for all addresses of the host is at each of
-/// them. Of the network namespace that this process is in, which containers of one pod have in common.
+/// Where a socket of this host takes requests at this port, over UDP or TCP; one for all addresses of the host is at
+/// each of them. Of the network namespace that this process is in, which containers of one pod have in common.
 ///
 /// # Errors
 /// Where the system does not tell.

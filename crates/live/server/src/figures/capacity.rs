@@ -18,8 +18,8 @@ figures! {
         /// Updates that were accepted.
         accepted_total: u64 = report.counts.accepted
             => [counter "sarabande_capacity_updates_total" "Updates of capacity that were accepted."],
-        /// Connections that were closed by this side, by the reason: the update that was refused, or else `not_admitted`, `crowded`,
-        /// `silent`.
+        /// Connections that were closed by this side, by the reason: the update that was refused, or else
+        /// `not_admitted`, `crowded`, `silent`.
         closed_total: BTreeMap<String, u64> =
             report.counts.closed.iter().map(|(why, count)| ((*why).to_owned(), *count)).collect() => [
             counter "sarabande_capacity_closed_total" (reason)

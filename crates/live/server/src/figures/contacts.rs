@@ -27,7 +27,8 @@ figures! {
         q: f64 = f64::from(binding.q) / 1000.0,
         /// Until it expires.
         expires_seconds: u64 = binding.remaining_secs(now),
-        /// Where requests for it go in place of its URI: where it registered from; `null`: to its URI, or along its path.
+        /// Where requests for it go in place of its URI: where it registered from; `null`: to its URI, or along its
+        /// path.
         source: Option<SocketAddr> = binding.source.map(|source| source.peer),
         /// The Path that its registration came with (RFC 3327); `null` for none.
         path: Option<String> = (!binding.path.is_empty()).then(|| text(&binding.path)),

@@ -15,8 +15,8 @@ figures! {
     ExplanationView as "Explanation" {
         /// The member that the request would go to; `null` when to none.
         member: Option<SocketAddr>,
-        /// `policy`, `queue`, `session`, `token` or `moved`; or what would happen instead: `waits` (in the queue of its pool),
-        /// `full` (no room in that), `located`, `outside`, `search`, `rejected`, `dropped`, `unavailable`.
+        /// `policy`, `queue`, `session`, `token` or `moved`; or what would happen instead: `waits` (in the queue of
+        /// its pool), `full` (no room in that), `located`, `outside`, `search`, `rejected`, `dropped`, `unavailable`.
         why: String,
         /// The user to whose contacts it would go (`located`), as USER@DOMAIN; `null` otherwise.
         user: Option<String>,

@@ -49,7 +49,8 @@ figures! {
         address: SocketAddr = member.address,
         /// Names of the pools that it is in, in their order; of a former member those that are still there.
         pools: Vec<String> = view.named(&member.pools),
-        /// `up`, `slow-start`, `ejected`, `paused`, `full`, `draining`, `off` (down by the will of its scaler), `down` or `removed`.
+        /// `up`, `slow-start`, `ejected`, `paused`, `full`, `draining`, `off` (down by the will of its scaler),
+        /// `down` or `removed`.
         state: String = state(member, view.now, load).to_owned() => [
             gauge "sarabande_member_state" (state) "1 for the state that the member is in."
             |member| BTreeMap::from(STATES.map(|state| (state, u8::from(member.state == state))))
@@ -70,7 +71,8 @@ figures! {
         /// Whether it is drained, by an operator or by the scaler of its pool.
         draining: bool = member.node.draining
             => [gauge "sarabande_member_draining" "Whether it is drained, by an operator or a scaler."],
-        /// Whether the scaler of its pool drains it: it is no server that is to take calls. An operator cannot take that back.
+        /// Whether the scaler of its pool drains it: it is no server that is to take calls. An operator cannot take
+        /// that back.
         drained_by_scaler: bool = member.drains.scaler,
         /// Until the pause that it asked for (503) ends; 0 for none.
         paused_seconds: f64 = member.node.paused_until.saturating_since(view.now).as_secs_f64(),

@@ -1,4 +1,5 @@
-//! A part of the tree of figures, declared once: its JSON, where its figures come from, and which of them are metrics.
+//! A part of the tree of figures, declared once: its JSON, where its figures come from, and which of them are
+//! metrics.
 
 use super::text::{Family, Labels, Page};
 use hdrhistogram::Histogram;
@@ -19,10 +20,10 @@ use std::fmt::Display;
 /// ```
 ///
 /// - `as` names the part in docs/openapi.json.
-/// - `from` and the values make its `new`; without them it is built by hand. `of TYPE` in place of all gives metrics to a type that
-///   stands elsewhere and is in no JSON.
-/// - `=> [KIND NAME (LABEL = "VALUE") HELP |part| VALUE]` makes a metric of the field, or of another value. A label without a value
-///   is the key of a map. Without HELP it continues the family of the metric before.
+/// - `from` and the values make its `new`; without them it is built by hand. `of TYPE` in place of all gives metrics
+///   to a type that stands elsewhere and is in no JSON.
+/// - `=> [KIND NAME (LABEL = "VALUE") HELP |part| VALUE]` makes a metric of the field, or of another value. A label
+///   without a value is the key of a map. Without HELP it continues the family of the metric before.
 macro_rules! figures {
     (
         $(#[$meta:meta])*

@@ -101,7 +101,8 @@ figures! {
         ],
         /// Calls that are answered and go on.
         answered: usize = calls.answered => [gauge "sarabande_calls" (state = "answered")],
-        /// Calls that are over as far as somebody has said: they are watched, and what is heard of them yet reopens them.
+        /// Calls that are over as far as somebody has said: they are watched, and what is heard of them yet reopens
+        /// them.
         watched: usize = calls.watched => [gauge "sarabande_calls" (state = "watched")],
         /// Bytes of memory that calls take, those included that have just ended.
         memory_bytes: usize = calls.memory => [gauge "sarabande_calls_memory_bytes" "Memory that they take."],

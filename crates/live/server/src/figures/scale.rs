@@ -37,7 +37,8 @@ figures! {
         most: usize,
         /// Every server that may be, in the order in which they are used; none where nobody starts and stops any.
         servers: Vec<ScaledServer>,
-        /// Whether most servers announce much less than they use to: a cause that they share, which more servers do not cure.
+        /// Whether most servers announce much less than they use to: a cause that they share, which more servers do
+        /// not cure.
         cluster_latency: bool => [
             gauge "sarabande_scale_cluster_latency" "1 while most servers carry less than they use to."
         ],
@@ -109,7 +110,8 @@ figures! {
         name: String,
         /// Where it is; `null` where its name stands for no address yet.
         address: Option<SocketAddr>,
-        /// `off`, `starting`, `ready`, `draining`, `stopping` or `gone`, which is one that was just stopped, failed or lost.
+        /// `off`, `starting`, `ready`, `draining`, `stopping` or `gone`, which is one that was just stopped, failed
+        /// or lost.
         state: String,
         /// Since it is in this state; 0 for `off`.
         since_seconds: f64,

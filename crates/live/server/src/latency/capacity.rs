@@ -28,9 +28,10 @@ impl CapacityEstimate {
         Self { settings, estimator: None, has_measured: false }
     }
 
-    /// Takes the next window, and says what the server can take in calls a second. Requests that nothing was measured of show that
-    /// the server stands still, but only if something was measured before: otherwise it may be one that passes no INVITEs on, or
-    /// whose outgoing messages are not seen here. A late window raises nothing: the calls of several seconds may be in it.
+    /// Takes the next window, and says what the server can take in calls a second. Requests that nothing was measured
+    /// of show that the server stands still, but only if something was measured before: otherwise it may be one that
+    /// passes no INVITEs on, or whose outgoing messages are not seen here. A late window raises nothing: the calls of
+    /// several seconds may be in it.
     pub fn take(&mut self, report: &Report) -> f64 {
         let now = report.window.end;
         let estimator =
@@ -47,8 +48,8 @@ impl CapacityEstimate {
     }
 }
 
-/// A window as the laws see it. What the server answers itself, with 407 or 404, is no call that it was slow with: it has no latency,
-/// and a window of nothing else says nothing.
+/// A window as the laws see it. What the server answers itself, with 407 or 404, is no call that it was slow with: it
+/// has no latency, and a window of nothing else says nothing.
 fn seen(report: &Report, start: Instant) -> Window {
     let seconds = report.window.end.saturating_since(start).as_secs_f64();
     let goodput = if seconds > 0.0 { report.window.count as f64 / seconds } else { 0.0 };

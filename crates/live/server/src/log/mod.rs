@@ -1,5 +1,5 @@
-//! The log on standard error. It never stops the process: a disk that is full and a reader that is gone or stands still
-//! cost lines, which are counted, and said in a line when writing works again.
+//! The log on standard error. It never stops the process: a disk that is full and a reader that is gone or stands
+//! still cost lines, which are counted, and said in a line when writing works again.
 //!
 //! - `queue`: lines go through a bounded queue to a thread that writes them,
 //! - `limit`: at most so many lines a second of one kind.
@@ -54,7 +54,8 @@ pub fn start(settings: &Log) -> io::Result<()> {
         LogFormat::Text => log.with(lines).with(filter).with(limit.clone()).init(),
         LogFormat::Json => log.with(lines.json()).with(filter).with(limit.clone()).init(),
     }
-    // The usual hook waits for standard error, perhaps for ever, and a thread that waits there is never reported dead.
+    // The usual hook waits for standard error, perhaps for ever, and a thread that waits there is never reported
+    // dead.
     std::panic::set_hook(Box::new(|panic| tracing::error!("{panic}\n{}", Backtrace::capture())));
     Ok(())
 }

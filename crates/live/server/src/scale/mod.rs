@@ -46,7 +46,8 @@ impl Drop for Scaled {
 }
 
 impl Scaling {
-    /// Scales what the configuration says, from now on. What is as before goes on; of what is not it is found out anew what runs.
+    /// Scales what the configuration says, from now on. What is as before goes on; of what is not it is found out
+    /// anew what runs.
     pub(crate) fn renew(&mut self, config: &Config, clock: Clock, handle: &Handle) {
         let mut before = std::mem::take(&mut self.pools);
         for pool in &config.pools {

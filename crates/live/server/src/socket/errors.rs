@@ -19,10 +19,11 @@ const QUOTED: usize = 1024;
 
 /// Takes the error queue of `socket` down, at most [`BATCH`] entries a call, and passes on for each the address that
 /// the failed datagram was sent to, the error (`ConnectionRefused` for a closed port, `HostUnreachable`,
-/// `NetworkUnreachable`, and others) and as much of the datagram's beginning as came back. Returns how many; [`BATCH`]: there may be more.
+/// `NetworkUnreachable`, and others) and as much of the datagram's beginning as came back. Returns how many;
+/// [`BATCH`]: there may be more.
 ///
-/// Have it called on `POLLERR`, which stays up as long as the queue is not empty. Anyone who can guess a port pair can
-/// forge such a report, so it is a hint to probe the destination, no proof that it is gone.
+/// Have it called on `POLLERR`, which stays up as long as the queue is not empty. Anyone who can guess a port pair
+/// can forge such a report, so it is a hint to probe the destination, no proof that it is gone.
 pub fn read_errors(
     socket: &UdpSocket,
     mut report: impl FnMut(SocketAddr, io::Error, &[u8]),
@@ -36,8 +37,8 @@ pub fn read_errors(
         header.msg_control = (&raw mut control).cast();
         header.msg_controllen = size_of::<Control>();
         let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
-        // SAFETY: `header` points to `slot`, to `quoted` and to `control`, all alive and not otherwise borrowed, with the sizes
-        // they have.
+        // SAFETY: `header` points to `slot`, to `quoted` and to `control`, all alive and not otherwise borrowed, with
+        // the sizes they have.
         let received = unsafe { libc::recvmsg(socket.raw(), &raw mut header, flags) };
         if received < 0 {
             let error = io::Error::last_os_error();

@@ -1,8 +1,8 @@
 //! Packets as they pass the interfaces of this host: a packet socket (`packet(7)`), read by the batch.
 //!
-//! The kernel takes the link layer off (`SOCK_DGRAM`), so that one filter and one reader serve interfaces of all kinds, and
-//! stamps each packet with the time at which it passed. `CAP_NET_RAW` is all that this needs: the interfaces are not made
-//! promiscuous, as only what this host sends and receives is looked at.
+//! The kernel takes the link layer off (`SOCK_DGRAM`), so that one filter and one reader serve interfaces of all
+//! kinds, and stamps each packet with the time at which it passed. `CAP_NET_RAW` is all that this needs: the
+//! interfaces are not made promiscuous, as only what this host sends and receives is looked at.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -23,7 +23,8 @@ pub struct PacketSocket {
 }
 
 impl PacketSocket {
-    /// Takes what the filter lets pass of the interface of this name, or of all, into a buffer of about so many octets.
+    /// Takes what the filter lets pass of the interface of this name, or of all, into a buffer of about so many
+    /// octets.
     ///
     /// # Errors
     /// `PermissionDenied` without `CAP_NET_RAW`; `NotFound` where there is no such interface.
@@ -54,8 +55,8 @@ impl PacketSocket {
             sll_halen: 0,
             sll_addr: [0; 8],
         };
-        // SAFETY: the descriptor is open, and the kernel reads no more than the size of the address, which outlives the
-        // call.
+        // SAFETY: the descriptor is open, and the kernel reads no more than the size of the address, which outlives
+        // the call.
         let result = unsafe {
             libc::bind(
                 self.socket.as_raw_fd(),
@@ -72,8 +73,8 @@ impl PacketSocket {
         let mut counters = [0_u32; 2];
         let mut length = size_of_val(&counters) as socklen_t;
         let into = counters.as_mut_ptr().cast::<c_void>();
-        // SAFETY: the descriptor is open as long as `self`, and the kernel writes at most `length` octets, the size of the
-        // array, in which any octets are a value.
+        // SAFETY: the descriptor is open as long as `self`, and the kernel writes at most `length` octets, the size
+        // of the array, in which any octets are a value.
         let result = unsafe {
             libc::getsockopt(
                 self.socket.as_raw_fd(),
@@ -149,9 +150,9 @@ impl PacketBatch {
         }
         self.count = 0;
         loop {
-            // SAFETY: each of the `BATCH` headers points to the name, the control and the vector of a slot of its own, and the
-            // vector to `ROOM` octets of `arena` that no other shares; all of it lives, unmoved, as long as `self`,
-            // which is borrowed mutably.
+            // SAFETY: each of the `BATCH` headers points to the name, the control and the vector of a slot of its
+            // own, and the vector to `ROOM` octets of `arena` that no other shares; all of it lives, unmoved, as long
+            // as `self`, which is borrowed mutably.
             let received = unsafe {
                 libc::recvmmsg(
                     socket.socket.as_raw_fd(),

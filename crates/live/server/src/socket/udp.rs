@@ -56,7 +56,8 @@ impl UdpSocket {
 
     /// Octets of room for datagrams not yet received, as the kernel has granted them.
     pub fn receive_buffer(&self) -> io::Result<usize> {
-        // socket(7): the kernel doubles the size that was asked for, to have room for its bookkeeping, and reports the double.
+        // socket(7): the kernel doubles the size that was asked for, to have room for its bookkeeping, and reports
+        // the double.
         self.socket.recv_buffer_size().map(|octets| octets / 2)
     }
 

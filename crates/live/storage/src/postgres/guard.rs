@@ -1,7 +1,8 @@
-//! A stream to PostgreSQL that ends when the server asks for the password in clear text: whoever reads along, or passes for the
-//! server, would have it. The client library would answer.
+//! A stream to PostgreSQL that ends when the server asks for the password in clear text: whoever reads along, or
+//! passes for the server, would have it. The client library would answer.
 //!
-//! The library lets nobody look at what it reads, but for an implementation of TLS. This one sends everything as it is.
+//! The library lets nobody look at what it reads, but for an implementation of TLS. This one sends everything as it
+//! is.
 
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
@@ -38,8 +39,8 @@ pub(super) struct Guarded<S> {
     start: Start,
 }
 
-/// What the server sends until the client is logged in: messages of a type, a length that counts itself, and a body, which of
-/// `R`, an authentication request, begins with its kind.
+/// What the server sends until the client is logged in: messages of a type, a length that counts itself, and a body,
+/// which of `R`, an authentication request, begins with its kind.
 #[derive(Default)]
 struct Start {
     /// Of the message in hand: type, length, kind.

@@ -41,7 +41,8 @@ pub(crate) fn config(url: &str, what: &str) -> Result<Config, SettingsError> {
     Ok(config)
 }
 
-/// The URL without `require_auth=password`, and whether it was there: libpq's parameter, which the parser does not know.
+/// The URL without `require_auth=password`, and whether it was there: libpq's parameter, which the parser does not
+/// know.
 fn without_require_auth(url: &str) -> (String, bool) {
     const ALLOWED: &str = "require_auth=password";
     let Some((head, query)) = url.split_once('?') else { return (url.to_owned(), false) };
@@ -77,8 +78,8 @@ pub(crate) fn text(error: &Error) -> String {
     }
 }
 
-/// Whether a value is to blame (class 22 of SQLSTATE, data exception), such as a character that the database's encoding does not
-/// have. The connection is as good as before.
+/// Whether a value is to blame (class 22 of SQLSTATE, data exception), such as a character that the database's
+/// encoding does not have. The connection is as good as before.
 pub(crate) fn is_of_value(error: &Error) -> bool {
     is_of_class(error, "22")
 }

@@ -42,8 +42,8 @@ const UPGRADE: &str = "ALTER TABLE call_records ADD COLUMN IF NOT EXISTS revisio
 const STATE: &str = "SELECT to_regclass('call_records') IS NULL, NOT EXISTS (SELECT FROM pg_attribute \
     WHERE attrelid = to_regclass('call_records') AND attname = 'revision' AND NOT attisdropped)";
 
-/// One record or more, as an array; each `id` and `event` once. A later revision takes the place of an earlier one: its end counts,
-/// and what it does not know (of a call from before a restart) stays as it was.
+/// One record or more, as an array; each `id` and `event` once. A later revision takes the place of an earlier one:
+/// its end counts, and what it does not know (of a call from before a restart) stays as it was.
 const INSERT: &str = "INSERT INTO call_records AS old SELECT * FROM \
     json_populate_recordset(null::call_records, $1::text::json) \
     ON CONFLICT (id, event) DO UPDATE SET \

@@ -7,16 +7,17 @@ use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// How long the lock of the file is waited for. Another process holds it for a few system calls; one that is stopped meanwhile
-/// must not stop us.
+/// How long the lock of the file is waited for. Another process holds it for a few system calls; one that is stopped
+/// meanwhile must not stop us.
 const PATIENCE: Duration = Duration::from_millis(20);
 
 /// How often the lock is tried in that time.
 const ATTEMPTS: u32 = 20;
 
-/// A file of records. When it has grown to a size it becomes `FILE.1`, what that was becomes `FILE.2`, and so on up to a number
-/// of them. Two processes may add to the same file, as while one takes over from the other: each locks it while it writes, so
-/// that a line that the disk had no room for can be taken back, and one that somebody has left half written is ended first.
+/// A file of records. When it has grown to a size it becomes `FILE.1`, what that was becomes `FILE.2`, and so on up
+/// to a number of them. Two processes may add to the same file, as while one takes over from the other: each locks it
+/// while it writes, so that a line that the disk had no room for can be taken back, and one that somebody has left
+/// half written is ended first.
 pub struct RecordFile {
     path: PathBuf,
     lines: Lines,
@@ -27,7 +28,8 @@ pub struct RecordFile {
 }
 
 impl RecordFile {
-    /// Opens the file, or makes it. It is rotated before it would grow larger than so many bytes; so many files are `kept` beside.
+    /// Opens the file, or makes it. It is rotated before it would grow larger than so many bytes; so many files are
+    /// `kept` beside.
     ///
     /// # Errors
     /// What the system says.
@@ -38,12 +40,14 @@ impl RecordFile {
     /// Adds whole lines; those that are there leave `lines`.
     ///
     /// # Errors
-    /// What the system says, or that another process keeps the file locked; what is left in `lines` is to be given again.
+    /// What the system says, or that another process keeps the file locked; what is left in `lines` is to be given
+    /// again.
     pub fn add(&mut self, lines: &mut Vec<u8>) -> io::Result<()> {
         let locked = self.lock();
         self.is_locked_out = locked.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);
         locked?;
-        // More than a file holds has waited for room, and is tried again and again: only a full file is put aside for it.
+        // More than a file holds has waited for room, and is tried again and again: only a full file is put aside for
+        // it.
         let (size, more) = (self.lines.size, lines.len() as u64);
         let room_for = if more > self.largest { 1 } else { more };
         if size > 0 && size + room_for > self.largest {
@@ -56,7 +60,8 @@ impl RecordFile {
         outcome
     }
 
-    /// Locks the file at the path, and looks at how it ends. Where the file system knows no locks, it is as good as locked.
+    /// Locks the file at the path, and looks at how it ends. Where the file system knows no locks, it is as good as
+    /// locked.
     fn lock(&mut self) -> io::Result<()> {
         let attempts = if self.is_locked_out { 1 } else { ATTEMPTS };
         for attempt in 0..attempts {
@@ -205,7 +210,8 @@ mod tests {
         assert_eq!((file.is_locked_out, fs::read(&path).expect("there")), (false, b"line\n".to_vec()));
     }
 
-    /// As while one process takes over from another: whoever rotates, all lines are there once, but for those that go.
+    /// As while one process takes over from another: whoever rotates, all lines are there once, but for those that
+    /// go.
     #[test]
     fn two_processes_lose_no_line() {
         let directory = crate::records::scratch("records-two");

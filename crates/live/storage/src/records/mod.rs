@@ -1,8 +1,8 @@
 //! Where call detail records go: lines of JSON in a file that is rotated, or a PostgreSQL database.
 //!
-//! Both are written before the end of a call is acknowledged, by one `write` to a file: what the kernel has taken survives the
-//! process, whatever kills it. The database is fed from such files by a thread of its own, so that a database that is slow or gone
-//! holds up nobody; a record that comes there twice is taken once, by its `id`.
+//! Both are written before the end of a call is acknowledged, by one `write` to a file: what the kernel has taken
+//! survives the process, whatever kills it. The database is fed from such files by a thread of its own, so that a
+//! database that is slow or gone holds up nobody; a record that comes there twice is taken once, by its `id`.
 
 mod database;
 mod file;

@@ -1,5 +1,5 @@
-//! Files in a directory, in which records wait for the database. Each process writes one of its own, which it has locked; those
-//! of processes that have ended are anybody's.
+//! Files in a directory, in which records wait for the database. Each process writes one of its own, which it has
+//! locked; those of processes that have ended are anybody's.
 
 use super::Lines;
 use std::fs::{self, File, OpenOptions, TryLockError};

@@ -11,15 +11,15 @@ use std::time::Instant;
 /// Asks that are sent at once. They share the round trip; more would make those that came first wait for the last.
 const BATCH_MAX: usize = 128;
 
-/// How long a record stays beyond its last binding. The server's clock ends it, the proxies' clocks say when it is over:
-/// theirs may differ by this. Who reads passes over what has expired, so it costs memory and nothing else.
+/// How long a record stays beyond its last binding. The server's clock ends it, the proxies' clocks say when it is
+/// over: theirs may differ by this. Who reads passes over what has expired, so it costs memory and nothing else.
 const CLOCKS_DIFFER_MAX: Duration = Duration::from_hours(1);
 
 /// Compare and set. The server runs a script as a whole, so nobody comes in between. A record is never empty, so the
 /// empty text stands for no record.
 ///
-/// `KEYS[1]`: the key; `ARGV[1]`: the expected record; `ARGV[2]`: the new one; `ARGV[3]`: when the server drops it, in
-/// milliseconds since 1970. Gives 1 when it is done, 0 when another record is there.
+/// `KEYS[1]`: the key; `ARGV[1]`: the expected record; `ARGV[2]`: the new one; `ARGV[3]`: when the server drops it,
+/// in milliseconds since 1970. Gives 1 when it is done, 0 when another record is there.
 const REPLACE: &str = "\
 if (redis.call('GET', KEYS[1]) or '') ~= ARGV[1] then return 0 end
 if ARGV[2] ~= '' then redis.call('SET', KEYS[1], ARGV[2], 'PXAT', ARGV[3])
@@ -153,8 +153,8 @@ impl Link {
     }
 }
 
-/// Whether a server that answers this is not the one that can serve now: it has become a replica, or loads its data. After a
-/// new connection it may be another one, behind the same name.
+/// Whether a server that answers this is not the one that can serve now: it has become a replica, or loads its data.
+/// After a new connection it may be another one, behind the same name.
 fn is_elsewhere(error: &RedisError) -> bool {
     ["READONLY", "LOADING", "MASTERDOWN"].iter().any(|code| has_code(error, code))
 }
@@ -181,8 +181,8 @@ impl Server for Link {
         Ok(connection)
     }
 
-    /// Replaces nothing by nothing at a key that no address-of-record has. So a server that is still loading, or a user
-    /// who may not run scripts, is found here and not by a registration.
+    /// Replaces nothing by nothing at a key that no address-of-record has. So a server that is still loading, or a
+    /// user who may not run scripts, is found here and not by a registration.
     fn check(&self, connection: &mut Connection) -> Result<(), String> {
         let mut script = cmd("EVAL");
         script.arg(REPLACE).arg(1).arg(&self.prefix[..]).arg("").arg("").arg(1);

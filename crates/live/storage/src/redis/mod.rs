@@ -25,7 +25,8 @@ pub struct RedisSettings {
 }
 
 impl RedisSettings {
-    /// The server at this URL: prefix `sarabande:aor:`, half a second, after which SIP clients repeat a request over UDP.
+    /// The server at this URL: prefix `sarabande:aor:`, half a second, after which SIP clients repeat a request over
+    /// UDP.
     pub fn new(url: &str) -> Self {
         Self { url: url.to_owned(), prefix: "sarabande:aor:".to_owned(), timeout: Duration::from_millis(500) }
     }
@@ -49,23 +50,24 @@ impl core::fmt::Debug for RedisSettings {
     }
 }
 
-/// Who is told the answer; called on the store's own thread, or by [`Redis::submit`] itself, so it must neither wait nor
-/// panic.
+/// Who is told the answer; called on the store's own thread, or by [`Redis::submit`] itself, so it must neither wait
+/// nor panic.
 pub type OnReply = Box<dyn FnOnce(Reply) + Send>;
 
-/// A handle to the store; all clones share one connection. The last one that is dropped ends it, once what waits has been
-/// answered.
+/// A handle to the store; all clones share one connection. The last one that is dropped ends it, once what waits has
+/// been answered.
 ///
 /// Each record is the string of one key, and each ask one round trip: reads as `GET`, replacements as a script that
-/// compares and sets. Nothing is kept here, so a proxy sees at once what another has stored. Asks are sent in the order
-/// in which they come, many at once.
+/// compares and sets. Nothing is kept here, so a proxy sees at once what another has stored. Asks are sent in the
+/// order in which they come, many at once.
 ///
-/// While the server is gone, each ask is answered at once with [`StoreError::Unavailable`]. An ask that was under way when
-/// it went waits for twice [`RedisSettings::timeout`] at most. Nothing is known of such a replacement: it is not repeated, since
-/// one that was done would then be in conflict with itself. The connection is made anew until it stands.
+/// While the server is gone, each ask is answered at once with [`StoreError::Unavailable`]. An ask that was under way
+/// when it went waits for twice [`RedisSettings::timeout`] at most. Nothing is known of such a replacement: it is not
+/// repeated, since one that was done would then be in conflict with itself. The connection is made anew until it
+/// stands.
 ///
-/// What was acknowledged is as durable as the server keeps it (`appendfsync`), and as its replicas have it when one of
-/// them takes over: `docs/registrar.md`.
+/// What was acknowledged is as durable as the server keeps it (`appendfsync`), and as its replicas have it when one
+/// of them takes over: `docs/registrar.md`.
 #[derive(Clone)]
 pub struct Redis {
     remote: Remote<Link>,

@@ -1,5 +1,6 @@
-//! A connection to a Redis server that bounds what the server can do to this process: the bytes of an answer, and the time of
-//! all that is sent and read until it. Of the client library it uses commands, their errors, and the parser of replies.
+//! A connection to a Redis server that bounds what the server can do to this process: the bytes of an answer, and the
+//! time of all that is sent and read until it. Of the client library it uses commands, their errors, and the parser
+//! of replies.
 
 use ::redis::{Cmd, ConnectionAddr, ConnectionInfo, Parser, RedisError, RedisResult, Value, cmd};
 use core::time::Duration;
@@ -8,8 +9,8 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
 use std::time::Instant;
 
-/// Most bytes of an answer. A record is some of 64 KiB, as the REGISTER that it came from; what is much longer is no record, and is not
-/// read to its end.
+/// Most bytes of an answer. A record is some of 64 KiB, as the REGISTER that it came from; what is much longer is no
+/// record, and is not read to its end.
 const ANSWER_MAX: usize = 1 << 20;
 
 #[derive(Debug)]
@@ -89,7 +90,8 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Connects, logs in and chooses the database, all of it within `timeout`; only a name server is waited for longer.
+    /// Connects, logs in and chooses the database, all of it within `timeout`; only a name server is waited for
+    /// longer.
     pub(super) fn open(info: &ConnectionInfo, timeout: Duration) -> RedisResult<Self> {
         let until = Instant::now() + timeout;
         let stream = Stream::connect(info.addr(), timeout)?;

@@ -5,8 +5,8 @@ use core::time::Duration;
 /// The first rest: a server that is started anew is back soon.
 const FIRST: Duration = Duration::from_millis(50);
 
-/// The longest rest. An attempt costs the server a connection and us a time-out on a thread that has nothing else to do, so
-/// often is cheap, and how long we are away after the server is back depends on it.
+/// The longest rest. An attempt costs the server a connection and us a time-out on a thread that has nothing else to
+/// do, so often is cheap, and how long we are away after the server is back depends on it.
 const LONGEST: Duration = Duration::from_secs(2);
 
 /// Rests that double from one failure to the next.

@@ -3,12 +3,12 @@
 //! One machine for every server, so that all fail in the same way:
 //!
 //! - What is asked waits in a queue of bounded length for a bounded time, and is answered once, by a callback.
-//! - While no connection stands, and an attempt at one has failed, all that waits and all that comes is refused at once
-//!   with the reason. Nobody waits for a dead server longer than its time-out.
+//! - While no connection stands, and an attempt at one has failed, all that waits and all that comes is refused at
+//!   once with the reason. Nobody waits for a dead server longer than its time-out.
 //! - Each thread has one connection, so there are as many of them as threads. After a failure it rests, longer each
 //!   time ([`Backoff`]), and tries again until the last handle is gone.
-//! - A connection that nobody uses is checked each second: the status is true without traffic, and who comes first after a
-//!   restart of the server does not find a dead connection.
+//! - A connection that nobody uses is checked each second: the status is true without traffic, and who comes first
+//!   after a restart of the server does not find a dead connection.
 
 mod backoff;
 mod shared;
@@ -32,8 +32,8 @@ pub(crate) trait Server: Send + Sync + 'static {
     /// Jobs that are taken at once.
     const BATCH_MAX: usize;
 
-    /// How long a job may wait to be taken; it is refused then. A server that is too slow would else make everybody wait for
-    /// the whole queue.
+    /// How long a job may wait to be taken; it is refused then. A server that is too slow would else make everybody
+    /// wait for the whole queue.
     fn patience(&self) -> Duration;
 
     /// Connects, and finds out whether the server can be used. Has to end within a bounded time.
@@ -64,8 +64,8 @@ pub(crate) struct Remote<S: Server> {
 }
 
 impl<S: Server> Remote<S> {
-    /// Starts so many threads. Does not wait for their connections: what is asked meanwhile waits for the first one, or for
-    /// the first failure.
+    /// Starts so many threads. Does not wait for their connections: what is asked meanwhile waits for the first one,
+    /// or for the first failure.
     pub(crate) fn start(server: S, threads: usize, queue_max: usize) -> Result<Self, SettingsError> {
         let remote = Self { shared: Arc::new(Shared::new(server, queue_max)) };
         for _ in 0..threads {

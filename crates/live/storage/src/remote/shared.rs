@@ -161,8 +161,8 @@ impl<S: Server> Shared<S> {
         state.down = None;
     }
 
-    /// An attempt to connect has failed, or, when it `was_connected`, a connection is lost. Without any other one all that
-    /// waits is refused.
+    /// An attempt to connect has failed, or, when it `was_connected`, a connection is lost. Without any other one all
+    /// that waits is refused.
     pub(super) fn lost(&self, was_connected: bool, why: &str) {
         let mut state = self.state();
         state.remove_connection(was_connected);

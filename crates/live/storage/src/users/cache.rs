@@ -27,8 +27,8 @@ pub(crate) enum Answer<V> {
     Absent,
 }
 
-/// A bounded cache of answers. Users and names that nobody has are kept apart: strangers can invent names without end, and
-/// must not push out users.
+/// A bounded cache of answers. Users and names that nobody has are kept apart: strangers can invent names without
+/// end, and must not push out users.
 pub(crate) struct Cache<K, V> {
     lifetimes: Lifetimes,
     known: Generations<K, V>,
@@ -79,8 +79,8 @@ impl<K: Eq + Hash + Clone, V: Clone> Cache<K, V> {
     }
 }
 
-/// Entries in two generations: what is used moves to the young one, and when that is full, it becomes the old one, whose
-/// rest is forgotten. So what is used often stays, at a constant cost for each step.
+/// Entries in two generations: what is used moves to the young one, and when that is full, it becomes the old one,
+/// whose rest is forgotten. So what is used often stays, at a constant cost for each step.
 struct Generations<K, V> {
     /// Entries of each generation.
     half: usize,

@@ -77,8 +77,8 @@ enum Failure {
 }
 
 impl Failure {
-    /// Whether the value is to blame that was asked for (class 22 of SQLSTATE, data exception), such as a character that the
-    /// database's encoding does not have. No row has it, and the connection is as good as before.
+    /// Whether the value is to blame that was asked for (class 22 of SQLSTATE, data exception), such as a character
+    /// that the database's encoding does not have. No row has it, and the connection is as good as before.
     fn is_of_value(&self) -> bool {
         let Self::Error(error) = self else { return false };
         postgres::is_of_value(error)

@@ -14,9 +14,9 @@ use std::path::{Path, PathBuf};
 /// bob:example.com:37593d991414f52c30246c60c7798431
 /// ```
 ///
-/// Without an algorithm it is MD5, as Apache's `htdigest` writes it. A realm may have colons, a user name may not: the text
-/// that is hashed has a colon behind it (RFC 7616 §3.4.2). A user has a line for each algorithm that is to be offered.
-/// Empty lines, and lines that begin with `#`, say nothing.
+/// Without an algorithm it is MD5, as Apache's `htdigest` writes it. A realm may have colons, a user name may not:
+/// the text that is hashed has a colon behind it (RFC 7616 §3.4.2). A user has a line for each algorithm that is to
+/// be offered. Empty lines, and lines that begin with `#`, say nothing.
 #[derive(Clone, Debug, Default)]
 pub struct UserFile {
     users: BTreeMap<Name, Vec<Kept>>,
@@ -80,8 +80,8 @@ impl UserFile {
         Ok(())
     }
 
-    /// What a claim is judged by; `None` for a user who is not in the file. A hash of another algorithm is better than
-    /// none: then the answer says that the settings are wrong, and not the password.
+    /// What a claim is judged by; `None` for a user who is not in the file. A hash of another algorithm is better
+    /// than none: then the answer says that the settings are wrong, and not the password.
     pub fn secret(&self, needs: Needs<'_>) -> Option<Secret> {
         let kept = self.users.get(&Name { user: needs.user.into(), realm: needs.realm.into() })?;
         let fits = kept.iter().find(|kept| kept.hash.algorithm() == needs.algorithm);

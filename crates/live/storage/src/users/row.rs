@@ -35,8 +35,8 @@ impl Default for SubscriberColumns {
 }
 
 impl SubscriberColumns {
-    /// The query for one user: `$1` is the user name, `$2` the domain if there is such a column. Gives five texts: user name,
-    /// domain, password, ha1, ha1b. Two rows are enough to know that the user is not unique.
+    /// The query for one user: `$1` is the user name, `$2` the domain if there is such a column. Gives five texts:
+    /// user name, domain, password, ha1, ha1b. Two rows are enough to know that the user is not unique.
     pub(crate) fn query(&self) -> String {
         let text = |name: &Option<String>| match name {
             Some(name) => format!("{}::text", quote(name)),

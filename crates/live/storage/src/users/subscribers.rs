@@ -29,8 +29,8 @@ pub struct SubscriberSettings {
     pub timeout: Duration,
     /// Users that are kept; as many names again that nobody has.
     pub cache_entries: usize,
-    /// For how long a user is answered for without asking: so long does it take until a new password is good and an old
-    /// one is not.
+    /// For how long a user is answered for without asking: so long does it take until a new password is good and an
+    /// old one is not.
     pub cache_lifetime: Duration,
     /// The same for a name that nobody has.
     pub absent_lifetime: Duration,
@@ -39,8 +39,8 @@ pub struct SubscriberSettings {
 }
 
 impl SubscriberSettings {
-    /// The database at this URL: Kamailio's columns, SHA-256, 4 connections, a second to wait, 100,000 users for a minute
-    /// and unknown names for 10 seconds, an hour without the database.
+    /// The database at this URL: Kamailio's columns, SHA-256, 4 connections, a second to wait, 100,000 users for a
+    /// minute and unknown names for 10 seconds, an hour without the database.
     pub fn new(url: &str) -> Self {
         Self {
             url: url.to_owned(),
@@ -87,13 +87,13 @@ impl core::error::Error for LookUpError {}
 /// [`Subscribers::ask`] itself, so it must neither wait nor panic.
 pub type OnSecret = Box<dyn FnOnce(Result<Option<Secret>, LookUpError>) + Send>;
 
-/// A handle to the users of a database; all clones share connections and cache. The last one that is dropped ends both, once
-/// what waits has been answered.
+/// A handle to the users of a database; all clones share connections and cache. The last one that is dropped ends
+/// both, once what waits has been answered.
 ///
-/// What the database has answered is kept for a while, that a user exists as well as that nobody has this name. While the
-/// database is gone, users who are kept are answered for, long-lived entries too; everybody else is answered
-/// at once with an error. A look-up that was under way when it went waits for twice [`SubscriberSettings::timeout`] at most.
-/// The connections are made anew until they stand.
+/// What the database has answered is kept for a while, that a user exists as well as that nobody has this name. While
+/// the database is gone, users who are kept are answered for, long-lived entries too; everybody else is answered at
+/// once with an error. A look-up that was under way when it went waits for twice [`SubscriberSettings::timeout`] at
+/// most. The connections are made anew until they stand.
 ///
 /// Users are told apart to the letter, also where the database takes `alice` for `ALICE`.
 #[derive(Clone)]

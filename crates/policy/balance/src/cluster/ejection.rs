@@ -7,8 +7,8 @@ use crate::{Node, PoolId, Slot};
 use base::Instant;
 use core::time::Duration;
 
-/// An ejection that begins so soon after the last one, beside the length of that, is one in a row: a member that comes back
-/// slowly takes some time to fail again.
+/// An ejection that begins so soon after the last one, beside the length of that, is one in a row: a member that
+/// comes back slowly takes some time to fail again.
 const IN_A_ROW: Duration = Duration::from_mins(1);
 
 impl Cluster {

@@ -1,8 +1,8 @@
 //! The health of the nodes: what probes, the traffic and the operator say, and what follows.
 //!
-//! An answer is life, whatever was asked: a probe or a request. Silence is death after a few probes without an answer,
-//! unless the node answered requests meanwhile: then it ignores OPTIONS, and only requests that go unanswered are a sign.
-//! A closed port (ICMP in answer to a probe) is death at once.
+//! An answer is life, whatever was asked: a probe or a request. Silence is death after a few probes without an
+//! answer, unless the node answered requests meanwhile: then it ignores OPTIONS, and only requests that go unanswered
+//! are a sign. A closed port (ICMP in answer to a probe) is death at once.
 
 use super::Cluster;
 use super::news::{HealthCause, HealthEffect, HealthNews};
@@ -16,19 +16,20 @@ const DEATHS_MOST: u16 = 1 << 14;
 /// How long a datagram of a process that is gone may still be under way.
 const LATE: Duration = Duration::from_secs(1);
 
-/// How long the other members of a pool of which none was alive count as perhaps back, once the first is: long enough for
-/// a probe that is sent at once, and for its repetition after T1 (RFC 3261 §17.1.2.2, half a second), to be answered.
+/// How long the other members of a pool of which none was alive count as perhaps back, once the first is: long enough
+/// for a probe that is sent at once, and for its repetition after T1 (RFC 3261 §17.1.2.2, half a second), to be
+/// answered.
 const EXPECTED: Duration = Duration::from_secs(1);
 
-/// So many probes in a row that a node answers after it refused them end the rest that it asked for: one that is busy and refuses
-/// part of what comes lets one through now and then.
+/// So many probes in a row that a node answers after it refused them end the rest that it asked for: one that is busy
+/// and refuses part of what comes lets one through now and then.
 const RETURNED: u32 = 2;
 
 /// From one probe to the next of a node that rests and is not probed regularly.
 const REST_GAP: Duration = Duration::from_secs(1);
 
-/// So many calls in a row of which a node knows nothing, after it came back, are all of them. Some calls end while it is
-/// away, and it says the same of these.
+/// So many calls in a row of which a node knows nothing, after it came back, are all of them. Some calls end while it
+/// is away, and it says the same of these.
 const LOST_CALLS: u8 = 4;
 
 /// Fewer than this make no row.
@@ -51,8 +52,8 @@ impl Cluster {
         }
     }
 
-    /// The outcome of one probe: `fall` failures in a row make a node dead, `rise` answers bring it back. Where probes are
-    /// not regular, one answer does: the node is not asked again.
+    /// The outcome of one probe: `fall` failures in a row make a node dead, `rise` answers bring it back. Where
+    /// probes are not regular, one answer does: the node is not asked again.
     pub fn probed(&mut self, now: Instant, slot: Slot, alive: bool) {
         if alive {
             self.probe_answered(now, slot);
@@ -62,8 +63,9 @@ impl Cluster {
         self.probed_at_rest(now, slot, alive);
     }
 
-    /// A probe was answered 503: new calls go elsewhere until then. Where probes are regular that is a failed one as well,
-    /// and the pause holds also when the node is dead and back in between. `asked`: it named the time (Retry-After).
+    /// A probe was answered 503: new calls go elsewhere until then. Where probes are regular that is a failed one as
+    /// well, and the pause holds also when the node is dead and back in between. `asked`: it named the time
+    /// (Retry-After).
     pub fn refused(&mut self, now: Instant, slot: Slot, until: Instant, asked: bool) {
         if !self.settings(slot).regular {
             self.probe_answered(now, slot);
@@ -77,9 +79,9 @@ impl Cluster {
         self.probed_at_rest(now, slot, false);
     }
 
-    /// A probe of a node that asked for a rest. A process that is stopped names the time until its end, and another one may be
-    /// there long before: it answers what the first refused. A node that answered every probe in its rest refuses calls and not
-    /// probes, so its answers say nothing.
+    /// A probe of a node that asked for a rest. A process that is stopped names the time until its end, and another
+    /// one may be there long before: it answers what the first refused. A node that answered every probe in its rest
+    /// refuses calls and not probes, so its answers say nothing.
     fn probed_at_rest(&mut self, now: Instant, slot: Slot, takes: bool) {
         if now >= self.nodes[slot.index()].asked_until {
             return;
@@ -95,7 +97,8 @@ impl Cluster {
         }
     }
 
-    /// A rest begins that the node asked for, if it does not rest so already: a probe tells whether it refuses these as well.
+    /// A rest begins that the node asked for, if it does not rest so already: a probe tells whether it refuses these
+    /// as well.
     pub(super) fn begin_rest(&mut self, now: Instant, slot: Slot) {
         if now >= self.nodes[slot.index()].asked_until {
             self.watches[slot.index()].returns = None;
@@ -114,8 +117,8 @@ impl Cluster {
         }
     }
 
-    /// The network reported an error about a request to the node. That is no proof (an ICMP error is easily forged), but a
-    /// probe is quick to tell.
+    /// The network reported an error about a request to the node. That is no proof (an ICMP error is easily forged),
+    /// but a probe is quick to tell.
     pub fn suspect(&mut self, now: Instant, slot: Slot) {
         if !self.settings(slot).regular {
             self.doubt(slot);
@@ -123,7 +126,8 @@ impl Cluster {
         self.ask(now, slot);
     }
 
-    /// The process that this one has taken over from held the node for dead. A probe asks at once whether it still is.
+    /// The process that this one has taken over from held the node for dead. A probe asks at once whether it still
+    /// is.
     pub fn was_dead(&mut self, now: Instant, slot: Slot) {
         self.doubt(slot);
         if self.nodes[slot.index()].is_up() {
@@ -132,7 +136,8 @@ impl Cluster {
         self.ask(now, slot);
     }
 
-    /// Where nobody is asked regularly, one that was dead when it left may come back alive, and nothing else would ask it.
+    /// Where nobody is asked regularly, one that was dead when it left may come back alive, and nothing else would
+    /// ask it.
     pub(super) fn suspect_the_dead(&mut self, now: Instant) {
         for slot in self.slots() {
             let node = &self.nodes[slot.index()];
@@ -225,7 +230,8 @@ impl Cluster {
         // Where probes are not regular the one under way is given up.
         (watch.heard, watch.unanswered) = (regular, 0);
         if watch.refuses {
-            // It is there, which nobody doubts. It does not want calls, and only the answer to a probe says otherwise.
+            // It is there, which nobody doubts. It does not want calls, and only the answer to a probe says
+            // otherwise.
             return;
         }
         if !regular || node.answers_probes == Some(false) {
@@ -362,9 +368,9 @@ impl Cluster {
         }
     }
 
-    /// The first member of a pool is back of which none was alive. What kept them away has often ended for all of them (a
-    /// network, a restart), so all are asked at once. Until they have had time to answer, those that were only silent get
-    /// their share of new calls, as slowly as the first: all of them on one member would be a flood.
+    /// The first member of a pool is back of which none was alive. What kept them away has often ended for all of
+    /// them (a network, a restart), so all are asked at once. Until they have had time to answer, those that were
+    /// only silent get their share of new calls, as slowly as the first: all of them on one member would be a flood.
     fn expect_the_others(&mut self, now: Instant, pool: PoolId) {
         for slot in self.slots() {
             let ramp = self.settings(slot).slow_start;

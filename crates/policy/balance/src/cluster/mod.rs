@@ -22,8 +22,8 @@ pub struct ClusterMember {
     pub capacity: f64,
     /// Most calls at a time; 0 for no limit.
     pub max_calls: u32,
-    /// The pool by whose settings its health is judged, and with whose other members it is compared: the first that names
-    /// it.
+    /// The pool by whose settings its health is judged, and with whose other members it is compared: the first that
+    /// names it.
     pub pool: PoolId,
 }
 
@@ -204,8 +204,8 @@ impl Cluster {
         Some(Slot(slot))
     }
 
-    /// The node answered a call with 503: it pauses until then. `asked`: it named the time (Retry-After). Late answers of
-    /// the dead are not heard.
+    /// The node answered a call with 503: it pauses until then. `asked`: it named the time (Retry-After). Late
+    /// answers of the dead are not heard.
     pub fn pause(&mut self, now: Instant, slot: Slot, until: Instant, asked: bool) {
         if self.nodes[slot.index()].is_up() {
             self.rest(now, slot, until, asked);

@@ -11,8 +11,8 @@ pub(super) struct Watch {
     pub(super) heard: bool,
     /// Whether it has answered the last probe with 503: then answers to requests do not show that it takes calls.
     pub(super) refuses: bool,
-    /// Requests of calls from before its last return that it answered with 481, and no other one. `None` once it is known
-    /// whether it has kept its calls.
+    /// Requests of calls from before its last return that it answered with 481, and no other one. `None` once it is
+    /// known whether it has kept its calls.
     pub(super) unknown: Option<u8>,
     /// Probes that failed since the last one was answered although requests were answered meanwhile.
     pub(super) ignored: u32,
@@ -24,7 +24,7 @@ pub(super) struct Watch {
     pub(super) last_tally: OutcomeTally,
     /// How often it was ejected in a row.
     pub(super) ejections: u32,
-    /// In the present rest that it asked for: whether a probe was refused or went unanswered, and how many were answered since, in
-    /// a row.
+    /// In the present rest that it asked for: whether a probe was refused or went unanswered, and how many were
+    /// answered since, in a row.
     pub(super) returns: Option<u32>,
 }

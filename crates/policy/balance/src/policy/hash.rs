@@ -7,8 +7,9 @@ use crate::{CallKey, NodeId, Slot};
 /// and its own identity, and the highest wins. When a node leaves, only its calls move; when one joins, it takes
 /// its share from all others equally.
 ///
-/// Source: Thaler and Ravishankar, Using name-based mappings to increase hit rates, 1998; weights by `-capacity / ln(u)`, the logarithmic method.
-/// The same call goes to the same node on every shard, after a restart, and on a peer balancer.
+/// Source: Thaler and Ravishankar, Using name-based mappings to increase hit rates, 1998; weights by
+/// `-capacity / ln(u)`, the logarithmic method. The same call goes to the same node on every shard, after a restart,
+/// and on a peer balancer.
 #[derive(Clone, Copy, Debug)]
 pub struct Hash;
 

@@ -124,8 +124,8 @@ impl SessionStore {
         self.take_call(at, None);
     }
 
-    /// What a final response (or a time-out, as 408) to a request with such a method and in such a dialog means for the
-    /// session.
+    /// What a final response (or a time-out, as 408) to a request with such a method and in such a dialog means for
+    /// the session.
     pub(super) fn advance(&mut self, now: Instant, at: u32, (method, dialog): (Method, u32), status: u16) {
         let state = self.table.get(at).state;
         let success = status < 300;
@@ -152,7 +152,8 @@ impl SessionStore {
                 self.set_state(now, at, SessionState::Confirmed);
             }
             (_, SessionState::Plain) => {
-                // Only a token told of the call that it ends. There was one, so nothing that comes of it late is a new one.
+                // Only a token told of the call that it ends. There was one, so nothing that comes of it late is a
+                // new one.
                 self.table.get_mut(at).proven |= method == Method::Bye && !challenged;
                 if self.table.get(at).first == NONE {
                     self.finish(now, at);

@@ -33,8 +33,8 @@ impl SessionStore {
         done
     }
 
-    /// Ends the answered calls whose leases have ended since their nodes have lost them: nobody may be left who would send a BYE.
-    /// Looks at so many sessions, from this one on; returns at how many.
+    /// Ends the answered calls whose leases have ended since their nodes have lost them: nobody may be left who would
+    /// send a BYE. Looks at so many sessions, from this one on; returns at how many.
     pub(super) fn end_lost(&mut self, now: Instant, at: u32, most: usize) -> usize {
         let is_lost = |session: &Session| {
             session.has_dialogs()

@@ -1,9 +1,9 @@
 //! Additive decrease: algorithm 1 of the SERvartuka paper (section 3).
 //!
-//! While utilisation is at or above `U_high`, the limit of calls with state, `Csf_reduced`, falls by `deltaC` in each period,
-//! on paths that are not throttled. The paper has one limit for a node; here there is one for each path, and `deltaC` is
-//! split by the calls that they have, so that one path is the paper's case. Line 2 computes the utilisation that a
-//! number of calls would cause; here it is the one measured.
+//! While utilisation is at or above `U_high`, the limit of calls with state, `Csf_reduced`, falls by `deltaC` in each
+//! period, on paths that are not throttled. The paper has one limit for a node; here there is one for each path, and
+//! `deltaC` is split by the calls that they have, so that one path is the paper's case. Line 2 computes the
+//! utilisation that a number of calls would cause; here it is the one measured.
 //!
 //! The paper does not say how the limit grows again. Here it is forgotten below `U_low`, where throttling ends, too.
 

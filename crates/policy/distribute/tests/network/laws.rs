@@ -161,9 +161,9 @@ fn a_wrong_cost_of_state_is_borne() {
     }
 }
 
-/// State and authentication, each with a distributor of its own, on one processor a node: within 5 % of the program for
-/// both, where nodes are alike. Where they are not, the program gives state to the one that is better at it than at
-/// authentication; levelling knows nothing of that.
+/// State and authentication, each with a distributor of its own, on one processor a node: within 5 % of the program
+/// for both, where nodes are alike. Where they are not, the program gives state to the one that is better at it than
+/// at authentication; levelling knows nothing of that.
 #[test]
 fn two_functions_share_the_nodes() {
     const AUTHENTICATING: f64 = 500.0;

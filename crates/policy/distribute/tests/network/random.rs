@@ -7,7 +7,8 @@ use plan::{Link, Node, Routing, Topology, Visit, solve};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// Periods after which whatever a node believed is no longer believed: notices have expired, and what was told on is old.
+/// Periods after which whatever a node believed is no longer believed: notices have expired, and what was told on is
+/// old.
 const FORGOTTEN: usize = (1.0 / AGE) as usize + 5;
 
 /// What happens in a period of a random run.
@@ -102,8 +103,8 @@ fn send_again(network: &mut Network, path: usize, key: u64, keeper: usize) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Whatever neighbours say or lose, and whoever forgets what: each call's state is at one node of its path, and where
-    /// nobody has forgotten, a copy of the call finds it there.
+    /// Whatever neighbours say or lose, and whoever forgets what: each call's state is at one node of its path, and
+    /// where nobody has forgotten, a copy of the call finds it there.
     #[test]
     fn state_is_kept_exactly_once(paths in paths(), settings in settings(), steps in steps()) {
         let mut network = network(paths, settings);
@@ -184,8 +185,8 @@ proptest! {
         }
     }
 
-    /// Room that has gone is not believed in for ever, also where calls go round in a ring: when all are full, all entries
-    /// hear of it.
+    /// Room that has gone is not believed in for ever, also where calls go round in a ring: when all are full, all
+    /// entries hear of it.
     #[test]
     fn there_is_no_phantom_room(paths in paths(), settings in settings(), before in 0.0..0.85_f64) {
         let mut network = network(paths, settings);
@@ -203,7 +204,8 @@ proptest! {
         }
     }
 
-    /// As long as a node on the path of an entry's calls has room, its clients are not throttled; real work, real load.
+    /// As long as a node on the path of an entry's calls has room, its clients are not throttled; real work, real
+    /// load.
     #[test]
     fn nobody_is_throttled_while_a_node_of_the_path_has_room(
         paths in paths(),
@@ -229,8 +231,8 @@ proptest! {
         }
     }
 
-    /// What the linear program carries, less 5 %, is carried but for chance, wherever calls fork and join. The program knows
-    /// all costs; nodes are unlike, and are told the same cost of state.
+    /// What the linear program carries, less 5 %, is carried but for chance, wherever calls fork and join. The
+    /// program knows all costs; nodes are unlike, and are told the same cost of state.
     #[test]
     fn levelling_is_near_the_optimum_of_any_network(topology in topologies()) {
         let load = solve(&topology).expect("a plan").load * 0.95;

@@ -6,12 +6,13 @@ use core::time::Duration;
 /// The decay of a capacity whose updates stay out.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SilenceSettings {
-    /// How long an update holds: 3.5 s. They come every second (Cloud paper, section V-A), so three in a row may be lost.
+    /// How long an update holds: 3.5 s. They come every second (Cloud paper, section V-A), so three in a row may be
+    /// lost.
     pub validity: Duration,
     /// After that, the part above the safe share halves in this time: 5 s.
     pub half_life: Duration,
-    /// Part of the last capacity that a silent server keeps: 0.2. Not zero: the updates may be lost, not the server, and the
-    /// calls that it still gets are what shows which of the two.
+    /// Part of the last capacity that a silent server keeps: 0.2. Not zero: the updates may be lost, not the server,
+    /// and the calls that it still gets are what shows which of the two.
     pub safe_share: f64,
 }
 

@@ -64,8 +64,8 @@ impl Estimator {
         self.is_learned
     }
 
-    /// Tells of a window that has ended, and returns the capacity. A window without samples leaves the capacity as it is: with no
-    /// calls there is nothing to learn.
+    /// Tells of a window that has ended, and returns the capacity. A window without samples leaves the capacity as it
+    /// is: with no calls there is nothing to learn.
     pub fn on_window(&mut self, now: Instant, window: &Window) -> f64 {
         let since = now - self.heard;
         self.heard = self.heard.max(now);

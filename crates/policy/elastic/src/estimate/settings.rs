@@ -22,7 +22,8 @@ pub struct Settings {
     pub threshold: Duration,
     /// Never more than this, from a stress test of the server (section V-A): 500, the paper's peak load.
     pub maximum: f64,
-    /// Never less, so that a server is tried again: 1. Ours; the paper's law falls towards zero where load is not the cause.
+    /// Never less, so that a server is tried again: 1. Ours; the paper's law falls towards zero where load is not the
+    /// cause.
     pub minimum: f64,
     /// The first capacity, as part of `maximum`: 0.5. Ours, the paper says nothing.
     pub start: f64,
@@ -55,15 +56,16 @@ impl Default for Settings {
 pub struct SmaceSettings {
     /// Factor of the goodput when latency is above the threshold: 0.9 (sections IV-B and VI-C).
     pub reduced: f64,
-    /// Whether goodput counts there up to the capacity alone: yes. Ours. The paper takes it as it is, and where a server carries more than its
-    /// capacity, of calls that come past the queue, 90 % of that would be a rise.
+    /// Whether goodput counts there up to the capacity alone: yes. Ours. The paper takes it as it is, and where a
+    /// server carries more than its capacity, of calls that come past the queue, 90 % of that would be a rise.
     pub goodput_bounded: bool,
     /// The least time between two changes: 10 s (section VI-C).
     pub hold: Duration,
     /// Growth in the conservative mode: 10 calls/s a minute (section IV-B).
     pub conservative_per_minute: f64,
-    /// So many changes in a row above the threshold, with less than the maximum, are the period "where latency is high even when
-    /// the load is below the maximum" that begins the conservative mode: 2. Ours, the paper gives no number.
+    /// So many changes in a row above the threshold, with less than the maximum, are the period "where latency is
+    /// high even when the load is below the maximum" that begins the conservative mode: 2. Ours, the paper gives no
+    /// number.
     pub conservative_after: u32,
     /// So long without latency above the threshold ends it: 60 s. Ours.
     pub calm: Duration,
@@ -95,21 +97,22 @@ pub struct ProvenSettings {
     pub cut_most: f64,
     /// The most that a cut leaves: 0.95.
     pub cut_least: f64,
-    /// Cuts do not go below this part of what has been proven: 0.2. Latency that stays high there has another cause than load.
+    /// Cuts do not go below this part of what has been proven: 0.2. Latency that stays high there has another cause
+    /// than load.
     pub floor: f64,
     /// Capacity grows as long as latency is below this part of the threshold: 0.9, so that noise stays below it, too.
     pub goal: f64,
     /// The capacity counts as tried when goodput is at least this part of it: 0.8.
     pub used: f64,
-    /// The same on the way back to what has been proven: 0.3. A server that others help gets no more than its share of the calls,
-    /// and would never show that it is well again.
+    /// The same on the way back to what has been proven: 0.3. A server that others help gets no more than its share
+    /// of the calls, and would never show that it is well again.
     pub used_again: f64,
     /// Part of the way back to the proven rate in a second: 0.3.
     pub recover: f64,
     /// Growth beyond it in a second with all of the threshold to spare: 0.05.
     pub probe: f64,
-    /// Growth that ends in a cut sooner than this after the last cut is half as fast from then on: 30 s. So long without one, and
-    /// it is as fast as ever.
+    /// Growth that ends in a cut sooner than this after the last cut is half as fast from then on: 30 s. So long
+    /// without one, and it is as fast as ever.
     pub calm: Duration,
     /// How often growth is made half as fast at most: 4 times.
     pub failures_max: u32,

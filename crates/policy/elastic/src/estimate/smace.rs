@@ -6,9 +6,9 @@
 //! - else: `capacity <- capacity * sqrt(1 + (T - L) / T)`, or in the conservative mode `capacity + 10` a minute.
 //!
 //! What the paper leaves open, and what is done: goodput counts up to the capacity alone
-//! ([`SmaceSettings::goodput_bounded`](super::SmaceSettings::goodput_bounded)); `load_current` is the capacity that is announced, not what has come, so
-//! capacity grows to the maximum when nobody calls; a window without samples changes nothing; the conservative mode begins
-//! with the second reduction in a row and ends after a calm minute.
+//! ([`SmaceSettings::goodput_bounded`](super::SmaceSettings::goodput_bounded)); `load_current` is the capacity that
+//! is announced, not what has come, so capacity grows to the maximum when nobody calls; a window without samples
+//! changes nothing; the conservative mode begins with the second reduction in a row and ends after a calm minute.
 
 use super::estimator::relative;
 use super::{Settings, Window};

@@ -74,10 +74,10 @@ pub struct QueueCounts {
 ///   [`set_loads`](Self::set_loads), [`answers`](Self::answers), [`remove_member`](Self::remove_member).
 /// - After a delivery: [`answered`](Self::answered), [`taken_back`](Self::taken_back), [`other`](Self::other),
 ///   [`moved`](Self::moved).
-/// - Running: [`tick`](Self::tick) at [`deadline`](Self::deadline), which is O(1). Any operation may have effects: they are put
-///   into the caller's vector, in order.
-/// - Looking on: [`would_pull`](Self::would_pull), [`counts`](Self::counts), [`len`](Self::len), [`total_capacity`](Self::total_capacity),
-///   [`members`](Self::members).
+/// - Running: [`tick`](Self::tick) at [`deadline`](Self::deadline), which is O(1). Any operation may have effects:
+///   they are put into the caller's vector, in order.
+/// - Looking on: [`would_pull`](Self::would_pull), [`counts`](Self::counts), [`len`](Self::len),
+///   [`total_capacity`](Self::total_capacity), [`members`](Self::members).
 ///
 /// A step takes time as the number of members and as the logarithm of the number that waits.
 #[derive(Debug)]
@@ -170,7 +170,8 @@ impl<K: Ord + Clone, T, M: Ord + Copy> FrontQueue<K, T, M> {
         Offer::Waiting
     }
 
-    /// The caller has cancelled the call, which is to be answered 487, or is gone: the call is given back and not delivered.
+    /// The caller has cancelled the call, which is to be answered 487, or is gone: the call is given back and not
+    /// delivered.
     pub fn remove(&mut self, key: &K) -> Option<T> {
         let entry = self.waiting.remove(key)?;
         self.counts.removed += 1;
@@ -183,8 +184,8 @@ impl<K: Ord + Clone, T, M: Ord + Copy> FrontQueue<K, T, M> {
         self.on_change(now, out);
     }
 
-    /// What a member can take by somebody else's estimate, in calls a second: it holds while updates of the member stay out, if it
-    /// is more than what is left of the last one.
+    /// What a member can take by somebody else's estimate, in calls a second: it holds while updates of the member
+    /// stay out, if it is more than what is left of the last one.
     pub fn estimate(&mut self, now: Instant, member: M, capacity: f64, out: &mut Vec<Effect<K, T, M>>) {
         self.members.estimate(now, member, capacity, &self.settings);
         self.on_change(now, out);
@@ -207,18 +208,19 @@ impl<K: Ord + Clone, T, M: Ord + Copy> FrontQueue<K, T, M> {
         self.members.has(member)
     }
 
-    /// Who may get a call that this member has left unanswered for as long as [`Moves::after`](super::Moves::after) says: another one
-    /// that has room at this moment, if nobody waits who was first.
+    /// Who may get a call that this member has left unanswered for as long as [`Moves::after`](super::Moves::after)
+    /// says: another one that has room at this moment, if nobody waits who was first.
     pub fn other(&mut self, now: Instant, member: M) -> Option<M> {
         self.settings.moves.filter(|_| self.waiting.len() == 0)?;
         self.members.accrue(now, &self.settings);
         self.members.choose(now, Some(member), &self.settings)
     }
 
-    /// A call that the first member got at `sent` has moved on to the [other](Self::other) member. The first member may stand still: it
-    /// gets no call for a while ([`Moves::hold`](super::Moves::hold)); with a [threshold](QueueSettings::threshold) it gets one call at a
-    /// time, and none for a while only when the next one moves as well. If it has answered calls meanwhile that came later, it does
-    /// not stand still: this call was lost, or the member never answers it. Returns whether the member may stand still.
+    /// A call that the first member got at `sent` has moved on to the [other](Self::other) member. The first member
+    /// may stand still: it gets no call for a while ([`Moves::hold`](super::Moves::hold)); with a
+    /// [threshold](QueueSettings::threshold) it gets one call at a time, and none for a while only when the next one
+    /// moves as well. If it has answered calls meanwhile that came later, it does not stand still: this call was
+    /// lost, or the member never answers it. Returns whether the member may stand still.
     pub fn moved(&mut self, now: Instant, (first, sent): (M, Instant), other: M) -> bool {
         let Some(moves) = self.settings.moves else { return false };
         let has_stalled = !self.members.has_passed(first, sent, &self.settings);
@@ -236,8 +238,9 @@ impl<K: Ord + Clone, T, M: Ord + Copy> FrontQueue<K, T, M> {
         self.has_changed(now);
     }
 
-    /// A call that a member got at `sent` is another's after all, who was faster, or was never sent, or nobody will hear of its answer.
-    /// It counts no more as unanswered; returns whether it did. [`tick`](Self::tick) is to follow.
+    /// A call that a member got at `sent` is another's after all, who was faster, or was never sent, or nobody will
+    /// hear of its answer. It counts no more as unanswered; returns whether it did. [`tick`](Self::tick) is to
+    /// follow.
     pub fn taken_back(&mut self, now: Instant, member: M, sent: Instant) -> bool {
         self.has_changed(now);
         self.members.taken_back(member, sent)

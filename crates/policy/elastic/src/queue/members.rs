@@ -99,9 +99,9 @@ impl<M: Ord + Copy> Members<M> {
         self.all.remove(&member);
     }
 
-    /// A call has moved away from a member that left it unanswered. With [`QueueSettings::threshold`] the member gets one call at a time
-    /// from then on, as one that answers nothing: it may be that it never answers this call alone. If it was so before, or without a
-    /// threshold, it gets no call before `until`. Any answer ends both.
+    /// A call has moved away from a member that left it unanswered. With [`QueueSettings::threshold`] the member gets
+    /// one call at a time from then on, as one that answers nothing: it may be that it never answers this call alone.
+    /// If it was so before, or without a threshold, it gets no call before `until`. Any answer ends both.
     pub(super) fn stall(&mut self, member: M, until: Instant, settings: &QueueSettings) {
         if let Some(member) = self.all.get_mut(&member)
             && (member.unanswered.falls_silent() || settings.threshold.is_none())
@@ -168,8 +168,8 @@ impl<M: Ord + Copy> Members<M> {
         candidates.min_by(|one, other| order(value(one.1), value(other.1))).map(|(name, _)| *name)
     }
 
-    /// A member gets a call, and has credit for one less. One that had stalled, and has answered nothing since, gets no other one for
-    /// as long again: where it swallows calls each would have to move.
+    /// A member gets a call, and has credit for one less. One that had stalled, and has answered nothing since, gets
+    /// no other one for as long again: where it swallows calls each would have to move.
     pub(super) fn charge(&mut self, now: Instant, member: M, settings: &QueueSettings) {
         self.turn += 1;
         if let Some(member) = self.all.get_mut(&member) {
@@ -184,8 +184,8 @@ impl<M: Ord + Copy> Members<M> {
         }
     }
 
-    /// When a member that has no room for a call will have some, if it answers nothing until then. One whose load is too high waits for
-    /// its caller.
+    /// When a member that has no room for a call will have some, if it answers nothing until then. One whose load is
+    /// too high waits for its caller.
     pub(super) fn next_credit(&self, now: Instant, settings: &QueueSettings) -> Option<Instant> {
         let next = |member: &Member| {
             let capacity = member.capacity(now, settings);
@@ -226,8 +226,8 @@ impl<M: Ord + Copy> Members<M> {
 }
 
 impl Member {
-    /// What it counts for. While its updates stay out nobody knows whether the server is slow or only they are lost: what is left of
-    /// the last one is too little for a server that does well, so an estimate holds that allows more.
+    /// What it counts for. While its updates stay out nobody knows whether the server is slow or only they are lost:
+    /// what is left of the last one is too little for a server that does well, so an estimate holds that allows more.
     fn capacity(&self, now: Instant, settings: &QueueSettings) -> f64 {
         let held = self.announced.capacity(now, &settings.silence);
         if self.announced.is_silent(now, &settings.silence) { held.max(self.estimated) } else { held }

@@ -1,20 +1,22 @@
 //! The front-end queue: servers pull, new calls wait (Cloud paper, sections IV-C and V-B, listing 1).
 //!
-//! A [`FrontQueue`] holds the items of new calls (`T`: the INVITE, or a reference to it) by call key (`K`: Call-ID and From tag)
-//! until a member (`M`) has capacity left. Members are ordered by `M`: index packing fills the first one first.
+//! A [`FrontQueue`] holds the items of new calls (`T`: the INVITE, or a reference to it) by call key (`K`: Call-ID
+//! and From tag) until a member (`M`) has capacity left. Members are ordered by `M`: index packing fills the first
+//! one first.
 //!
-//! It is the paper's second thread. The first one, the {Call-ID, server} mapping, is the session table of the caller: what
-//! belongs to a session never comes here, and whoever delivers an item enters the session before the next message is read, so
-//! that repetitions find it.
+//! It is the paper's second thread. The first one, the {Call-ID, server} mapping, is the session table of the caller:
+//! what belongs to a session never comes here, and whoever delivers an item enters the session before the next
+//! message is read, so that repetitions find it.
 //!
-//! Waiting is bounded by length and by time. Nothing waits past its bound: by then the caller's client has sent the INVITE
-//! again, or will soon, and the next copy is a call as good as this one.
+//! Waiting is bounded by length and by time. Nothing waits past its bound: by then the caller's client has sent the
+//! INVITE again, or will soon, and the next copy is a call as good as this one.
 //!
-//! A member has no more calls unanswered than its capacity times the threshold ([`QueueSettings::threshold`]): what comes beyond that
-//! waits here, where another member may pull it.
+//! A member has no more calls unanswered than its capacity times the threshold ([`QueueSettings::threshold`]): what
+//! comes beyond that waits here, where another member may pull it.
 //!
-//! Late binding goes on after the delivery: a member that leaves a call quite unanswered was not ready for it, and with [`Moves`]
-//! another one that has room gets the call. Whose it is in the end, and that it moves once, is the caller's affair.
+//! Late binding goes on after the delivery: a member that leaves a call quite unanswered was not ready for it, and
+//! with [`Moves`] another one that has room gets the call. Whose it is in the end, and that it moves once, is the
+//! caller's affair.
 
 mod credit;
 mod front;

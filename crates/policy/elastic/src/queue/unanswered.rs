@@ -32,7 +32,8 @@ use base::Instant;
 use core::time::Duration;
 use std::collections::VecDeque;
 
-/// The first wait of a member at its bound for a probe: longer than a usual pause of a scheduler or a collector of garbage.
+/// The first wait of a member at its bound for a probe: longer than a usual pause of a scheduler or a collector of
+/// garbage.
 const PROBE_FIRST: Duration = Duration::from_millis(100);
 /// The longest wait between two probes. A probe may cost its caller a retransmission.
 const PROBE_LONGEST: Duration = Duration::from_secs(4);
@@ -58,7 +59,8 @@ pub(super) struct Unanswered {
     left: Option<Instant>,
     /// When the only call was sent that the member has had since, if there was one.
     alone: Option<Instant>,
-    /// Whether the member has shown that it may stand still, and has answered nothing since: it gets one call at a time.
+    /// Whether the member has shown that it may stand still, and has answered nothing since: it gets one call at a
+    /// time.
     is_silent: bool,
     /// Probes in a row.
     probes: u32,
@@ -70,7 +72,8 @@ impl Unanswered {
         self.sent.len()
     }
 
-    /// How many calls the member may have before it gets no other one: 2 at least, or 1 while it answers nothing or is measured.
+    /// How many calls the member may have before it gets no other one: 2 at least, or 1 while it answers nothing or
+    /// is measured.
     pub(super) fn bound(&self, now: Instant, capacity: f64, threshold: Duration) -> f64 {
         if self.is_silent || self.base.is_due {
             return 1.0;

@@ -1,10 +1,12 @@
 //! Latency of the whole cluster (section IV-D: "the problem, then, is not with the latency-support system").
 //!
-//! When most servers announce much less than they use to, the cause is one that they share: a database, the network. More
-//! servers would ask the same database. So what they usually carry counts until they are well again, and it is said.
+//! When most servers announce much less than they use to, the cause is one that they share: a database, the network.
+//! More servers would ask the same database. So what they usually carry counts until they are well again, and it is
+//! said.
 //!
-//! What is usual is learned from what servers announce. What is only expected of one that has announced nothing yet, or that
-//! nobody hears of any more, is no measure: it would be taken for a fall as soon as the server announces less.
+//! What is usual is learned from what servers announce. What is only expected of one that has announced nothing yet,
+//! or that nobody hears of any more, is no measure: it would be taken for a fall as soon as the server announces
+//! less.
 
 use super::ClusterSettings;
 use base::Instant;

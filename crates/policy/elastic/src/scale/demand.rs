@@ -48,7 +48,8 @@ impl Demand {
         self.fast
     }
 
-    /// The rate after `ahead`, if it goes on rising as it does; never below the rate now, nor above `most` times that.
+    /// The rate after `ahead`, if it goes on rising as it does; never below the rate now, nor above `most` times
+    /// that.
     pub(super) fn ahead(&self, ahead: Duration, smoothing: Duration, most: f64) -> f64 {
         let over = smoothing.as_secs_f64().max(f64::MIN_POSITIVE);
         // An average over `over` of a Poisson stream has this deviation.

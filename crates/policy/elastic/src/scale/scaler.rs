@@ -16,11 +16,11 @@ const NOTHING: f64 = 1e-3;
 pub struct ServerLoad {
     /// Which one.
     pub id: ServerId,
-    /// What it counts for in front, calls a second; `None` while it gets no new calls, be it since it drains, be it by an
-    /// operator's will. That says nothing of what it carries.
+    /// What it counts for in front, calls a second; `None` while it gets no new calls, be it since it drains, be it
+    /// by an operator's will. That says nothing of what it carries.
     pub capacity: Option<f64>,
-    /// Whether the server has announced or shown that capacity. If not, it stands for one that is not known, and says nothing of
-    /// what the server usually carries.
+    /// Whether the server has announced or shown that capacity. If not, it stands for one that is not known, and says
+    /// nothing of what the server usually carries.
     pub is_announced: bool,
     /// Calls and transactions in it.
     pub calls: u64,
@@ -48,8 +48,8 @@ pub enum Decision {
     Stop(ServerId),
     /// It did not come up in time: stop it, and say so. Another one is tried.
     GiveUp(ServerId),
-    /// Most servers announce much less than they use to: a cause that they share, which more servers do not cure. Only what
-    /// they usually carry counts now. `false`: it is over.
+    /// Most servers announce much less than they use to: a cause that they share, which more servers do not cure.
+    /// Only what they usually carry counts now. `false`: it is over.
     ClusterLatency(bool),
     /// More servers are needed than there may be, so many; `None`: no longer.
     Limit(Option<usize>),
@@ -59,8 +59,8 @@ pub enum Decision {
 ///
 /// - Running: [`step`](Self::step) every few seconds.
 /// - What became of decisions: [`on_started`](Self::on_started), [`on_start_failed`](Self::on_start_failed),
-///   [`on_stopped`](Self::on_stopped); and of servers: [`adopt`](Self::adopt), [`on_lost`](Self::on_lost). Those that say nothing
-///   new (a late start, a second stop) do nothing.
+///   [`on_stopped`](Self::on_stopped); and of servers: [`adopt`](Self::adopt), [`on_lost`](Self::on_lost). Those that
+///   say nothing new (a late start, a second stop) do nothing.
 /// - Looking on: [`rows`](Self::rows), [`rate`](Self::rate), [`next_start`](Self::next_start).
 #[derive(Debug, Clone)]
 pub struct Scaler {
@@ -214,7 +214,8 @@ impl Scaler {
         }
     }
 
-    /// How many servers carry a rate up to this part of their capacity, the first ones first, and the spare ones on top.
+    /// How many servers carry a rate up to this part of their capacity, the first ones first, and the spare ones on
+    /// top.
     fn servers_for(&self, rate: f64, part: f64) -> usize {
         let goal = rate / part.max(f64::MIN_POSITIVE);
         let (mut count, mut total) = (0, 0.0);
@@ -251,7 +252,8 @@ impl Scaler {
         self.servers_for(forecast.map_or(trend, |forecast| trend.max(forecast)), settings.high)
     }
 
-    /// Takes back servers that drain, then starts new ones. None is started while one drains, so the limit holds for both together.
+    /// Takes back servers that drain, then starts new ones. None is started while one drains, so the limit holds for
+    /// both together.
     fn add(&mut self, now: Instant, count: usize, out: &mut Vec<Decision>) {
         let count = count.min(self.settings.changes_most);
         let draining: Vec<_> = self.servers.of(ServerState::Draining).map(|(id, _)| id).take(count).collect();

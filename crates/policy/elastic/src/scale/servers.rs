@@ -114,7 +114,8 @@ impl Servers {
         })
     }
 
-    /// Enters a server under a free number: the first of those whose start has failed least often, if there are `choices`.
+    /// Enters a server under a free number: the first of those whose start has failed least often, if there are
+    /// `choices`.
     pub(super) fn start(&mut self, now: Instant, expected: f64, choices: Option<u32>) -> ServerId {
         let is_free = |id: &ServerId| self.all.get(id).is_none_or(|server| server.state == ServerState::Gone);
         let failures = |id: &ServerId| self.failures.get(id).copied().unwrap_or_default();

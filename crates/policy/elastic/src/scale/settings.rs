@@ -51,8 +51,8 @@ pub struct ScaleSettings {
     pub least: usize,
     /// Never more that start, are ready or drain: 10. One that is being stopped does not count any more.
     pub most: usize,
-    /// So many servers there are to choose from, and they are not the same: one that did not come up is tried again when the others
-    /// were. `None`, the default: the first free number is always as good as any.
+    /// So many servers there are to choose from, and they are not the same: one that did not come up is tried again
+    /// when the others were. `None`, the default: the first free number is always as good as any.
     pub choices: Option<u32>,
     /// Servers ready beyond those that are needed: 1, the paper's n + 1.
     pub spare: usize,
@@ -64,14 +64,15 @@ pub struct ScaleSettings {
     pub low: f64,
     /// Arrivals are smoothed over this: 10 s.
     pub smoothing: Duration,
-    /// A rise is followed as far ahead as a server takes to start, up to so many times the rate: 1.3; 1 for not at all.
+    /// A rise is followed as far ahead as a server takes to start, up to so many times the rate: 1.3; 1 for not at
+    /// all.
     pub trend_most: f64,
     /// The others must have been enough for so long: 5 min.
     pub calm: Duration,
     /// Time between two servers that are drained: 1 min.
     pub drain_gap: Duration,
-    /// A drained server is stopped when it had no calls for so long: 3 min; "a timeout of few minutes when all transaction states
-    /// within the server expires".
+    /// A drained server is stopped when it had no calls for so long: 3 min; "a timeout of few minutes when all
+    /// transaction states within the server expires".
     pub idle: Duration,
     /// A stop that is not confirmed is asked for again after so long: 1 min.
     pub stop_again: Duration,

@@ -49,7 +49,8 @@ impl<B> Default for Division<B> {
 }
 
 impl<B: Ord + Copy> Division<B> {
-    /// A balancer has sent so many calls up to now. A count that is less than before is that of one that was restarted.
+    /// A balancer has sent so many calls up to now. A count that is less than before is that of one that was
+    /// restarted.
     pub fn heard(&mut self, now: Instant, balancer: B, sent: u64) {
         let Some(known) = self.balancers.get_mut(&balancer) else {
             self.balancers.insert(balancer, Balancer { heard: now, sent, need: 0.0 });

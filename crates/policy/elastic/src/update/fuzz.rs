@@ -1,5 +1,5 @@
-//! What must hold whatever somebody on the way does with connections, as a function that fuzzers and property tests call: it
-//! panics when it does not.
+//! What must hold whatever somebody on the way does with connections, as a function that fuzzers and property tests
+//! call: it panics when it does not.
 
 use super::{Announcements, Key, Lines, Receiver, Refusal, Sender, Server, Update};
 use base::Instant;

@@ -1,5 +1,5 @@
-//! The laws side by side: how much of what could be carried is carried, how often latency is above the threshold, how soon
-//! capacity is back after contention, and how far it goes up or down without a reason.
+//! The laws side by side: how much of what could be carried is carried, how often latency is above the threshold, how
+//! soon capacity is back after contention, and how far it goes up or down without a reason.
 
 use super::model::{Outcome, Second, Server};
 use core::fmt::Write as _;

@@ -49,8 +49,8 @@ proptest! {
         }
     }
 
-    /// A cut cuts, whatever has passed meanwhile: above the threshold capacity never grows, and `smace` leaves 90 % of it at most where it
-    /// may change it, `proven` 95 % unless that is below its floor.
+    /// A cut cuts, whatever has passed meanwhile: above the threshold capacity never grows, and `smace` leaves 90 %
+    /// of it at most where it may change it, `proven` 95 % unless that is below its floor.
     #[test]
     fn above_the_threshold_capacity_falls(law in law(), windows in windows(), beyond in 0.0..20.0_f64) {
         let settings = Settings { law, ..Settings::default() };
@@ -85,8 +85,8 @@ proptest! {
         prop_assert!(after <= most.max(settings.minimum) + 1e-9, "{before} {after} {floor}");
     }
 
-    /// Whoever counts may have been stopped, and find the calls of many seconds in one window: such a window raises nothing, and what is
-    /// raised later is no more than without it.
+    /// Whoever counts may have been stopped, and find the calls of many seconds in one window: such a window raises
+    /// nothing, and what is raised later is no more than without it.
     #[test]
     fn a_late_window_raises_nothing(law in law(), windows in windows(), late in prop::collection::vec(any::<bool>(), 80)) {
         let settings = Settings { law, ..Settings::default() };
@@ -107,7 +107,8 @@ proptest! {
         }
     }
 
-    /// What was never tried is not announced: without a window that has used it, capacity does not grow beyond what was carried.
+    /// What was never tried is not announced: without a window that has used it, capacity does not grow beyond what
+    /// was carried.
     #[test]
     fn proven_does_not_grow_on_little_demand(windows in windows()) {
         let mut now = Instant::ZERO;
@@ -122,7 +123,8 @@ proptest! {
         }
     }
 
-    /// Where others help, a server gets only its share of the calls, and comes back to what it has carried all the same.
+    /// Where others help, a server gets only its share of the calls, and comes back to what it has carried all the
+    /// same.
     #[test]
     fn proven_comes_back_on_a_share(share in 0.31..0.8_f64, slow in 2..40_u64) {
         let mut now = Instant::ZERO;
@@ -211,8 +213,8 @@ fn smace_follows_the_paper() {
     is(window(10, 100, 162.0), 500.0);
 }
 
-/// Ten minutes at twenty times the threshold, with more calls than the capacity, which somebody else sends: it falls, and does not stay or
-/// rise.
+/// Ten minutes at twenty times the threshold, with more calls than the capacity, which somebody else sends: it falls,
+/// and does not stay or rise.
 #[test]
 fn calls_past_the_queue_do_not_keep_a_capacity_up() {
     for (law, most) in [(Law::Proven, 60.0), (Law::Smace, 10.0)] {

@@ -88,7 +88,8 @@ struct Account {
     is_late: bool,
     /// Whether it has answered nothing since it got a call beyond its bound, or left a call to another one.
     is_probed: bool,
-    /// Whether it may be probed: it has answered nothing since it got a call after it had been quiet with another one.
+    /// Whether it may be probed: it has answered nothing since it got a call after it had been quiet with another
+    /// one.
     may_be_probed: bool,
 }
 
@@ -120,8 +121,9 @@ impl Account {
 }
 
 impl Account {
-    /// More calls than these, for a member of this capacity, are never with it: those that it can take within the threshold and the
-    /// longest time in which it ever answered a call that was there alone, or the threshold once more.
+    /// More calls than these, for a member of this capacity, are never with it: those that it can take within the
+    /// threshold and the longest time in which it ever answered a call that was there alone, or the threshold once
+    /// more.
     fn most(&self, capacity: f64, threshold: Duration) -> f64 {
         let alone = self.alone_longest.unwrap_or_default().min(BASE_MOST).max(threshold);
         (capacity * (threshold + alone).as_secs_f64()).max(2.0)

@@ -1,4 +1,5 @@
-//! Members under more calls than they can take, or further away than they were: what they have unanswered, minute after minute.
+//! Members under more calls than they can take, or further away than they were: what they have unanswered, minute
+//! after minute.
 
 use base::Instant;
 use core::time::Duration;
@@ -36,8 +37,8 @@ impl World {
         Self { queues, way, service, free: Instant::ZERO, answers: VecDeque::new(), next: 0 }
     }
 
-    /// One call is offered each millisecond from one time on and until another. Returns how many the server got, and the most that it
-    /// had at once.
+    /// One call is offered each millisecond from one time on and until another. Returns how many the server got, and
+    /// the most that it had at once.
     fn run(&mut self, millis: core::ops::Range<u64>) -> (usize, usize) {
         let (mut delivered, mut most) = (0, 0);
         for now in millis.map(Instant::from_millis) {
@@ -70,9 +71,9 @@ impl World {
     }
 }
 
-/// More than this a server of 500 calls/s is not to have: what it would take at the announced capacity within the threshold, and again as
-/// many for the time of a call that is there alone, which is less than the threshold. A thread may find some calls of each other one
-/// when it measures that.
+/// More than this a server of 500 calls/s is not to have: what it would take at the announced capacity within the
+/// threshold, and again as many for the time of a call that is there alone, which is less than the threshold. A
+/// thread may find some calls of each other one when it measures that.
 fn bound(threads: usize) -> usize {
     (CAPACITY * (2 * THRESHOLD).as_secs_f64()) as usize + 6 * threads
 }

@@ -52,7 +52,8 @@ fn a_member_has_no_more_unanswered_than_it_takes_in_the_threshold() {
         let mut given = offer(&mut queue, at(1_000), 0..30);
         given.sort_unstable();
         assert_eq!(given, [[0; 5], [1; 5]].concat(), "{choice:?}");
-        // An answer makes room for one, and the millisecond that it took for one more: the way there and back is no work.
+        // An answer makes room for one, and the millisecond that it took for one more: the way there and back is no
+        // work.
         let mut out = Vec::new();
         queue.answered(at(1_001), 1, at(1_000));
         queue.tick(at(1_001), &mut out);
@@ -62,7 +63,8 @@ fn a_member_has_no_more_unanswered_than_it_takes_in_the_threshold() {
     }
 }
 
-/// It gets what its bound allows, then one call at a time, less and less often, and its due again with its first answer.
+/// It gets what its bound allows, then one call at a time, less and less often, and its due again with its first
+/// answer.
 #[test]
 fn a_frozen_member_gets_one_call_at_a_time() {
     for choice in ORDERS {
@@ -172,8 +174,8 @@ fn a_member_that_swallows_a_call_does_not_stand_still() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
-    /// Where members answer in time and capacity is not scarce, a call goes where TLWL sends it: to the least work by capacity, and of
-    /// several to the one whose turn it is.
+    /// Where members answer in time and capacity is not scarce, a call goes where TLWL sends it: to the least work by
+    /// capacity, and of several to the one whose turn it is.
     #[test]
     fn without_contention_the_queue_is_tlwl(
         works in prop::collection::vec(prop::collection::vec(0..6_u32, 4), 1..60),

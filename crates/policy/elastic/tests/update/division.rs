@@ -1,4 +1,5 @@
-//! Several balancers that hear one monitor: together they send the server no more than it can take, and each what it needs.
+//! Several balancers that hear one monitor: together they send the server no more than it can take, and each what it
+//! needs.
 
 use base::Instant;
 use core::time::Duration;
@@ -39,8 +40,8 @@ impl World {
         Self { balancers, division: Division::default(), millis: 0, next: 0 }
     }
 
-    /// So many seconds pass, in which each balancer that is up is told its part once a second, one after the other. Returns the calls a
-    /// second that the server got of each.
+    /// So many seconds pass, in which each balancer that is up is told its part once a second, one after the other.
+    /// Returns the calls a second that the server got of each.
     fn run(&mut self, seconds: u64) -> Vec<f64> {
         let before: Vec<_> = self.balancers.iter().map(|balancer| balancer.sent).collect();
         for _ in 0..seconds * 1_000 {
@@ -144,8 +145,8 @@ fn a_lost_balancer_counts_for_some_seconds() {
 }
 
 proptest! {
-    /// Whatever balancers say that they have sent: the parts of those that send are the capacity together at most, and each of them has
-    /// an equal part at least, or what it needs.
+    /// Whatever balancers say that they have sent: the parts of those that send are the capacity together at most,
+    /// and each of them has an equal part at least, or what it needs.
     #[test]
     fn parts_are_the_capacity_together(
         said in prop::collection::vec((0..4_usize, 0..200_u64, 1..3_000_u64), 1..60),

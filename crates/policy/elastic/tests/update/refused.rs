@@ -1,4 +1,5 @@
-//! What somebody tries who has seen every line of every connection, but not the key. `elastic::update::fuzz` tries more.
+//! What somebody tries who has seen every line of every connection, but not the key. `elastic::update::fuzz` tries
+//! more.
 
 use base::Instant;
 use elastic::estimate::SilenceSettings;

@@ -47,12 +47,12 @@ impl Default for EndToEndSettings {
     }
 }
 
-/// What a server knows of each target: the f of each downstream neighbour through which it is reached, by what it knows
-/// that neighbour by.
+/// What a server knows of each target: the f of each downstream neighbour through which it is reached, by what it
+/// knows that neighbour by.
 ///
 /// A value for a path of `k` hops is made from reports for `k - 1` hops and from the server's own f, one for no hops
-/// from the own f alone. So every value comes from what servers measured of themselves, at most `k` reports ago: it can
-/// neither hold itself up nor hold itself down, whatever the topology.
+/// from the own f alone. So every value comes from what servers measured of themselves, at most `k` reports ago: it
+/// can neither hold itself up nor hold itself down, whatever the topology.
 #[derive(Clone, Debug)]
 pub struct Targets<N> {
     settings: EndToEndSettings,

@@ -14,23 +14,24 @@ use base::{Instant, Rng};
 use core::time::Duration;
 use downstream::Downstream;
 
-/// Which requests a host takes, and what it tells its neighbours: the local law, both sides of feedback and the pauses
-/// that neighbours ask for, as [`OverloadSettings`] says. `N` is what the host knows a neighbour by.
+/// Which requests a host takes, and what it tells its neighbours: the local law, both sides of feedback and the
+/// pauses that neighbours ask for, as [`OverloadSettings`] says. `N` is what the host knows a neighbour by.
 ///
-/// The host keeps the queue, if it has one, and writes and reads SIP. It tells the guard, in the order of a request's way:
+/// The host keeps the queue, if it has one, and writes and reads SIP. It tells the guard, in the order of a request's
+/// way:
 /// - what comes: [`on_request`](Self::on_request), or [`on_response`](Self::on_response) with the [`Notice`] in it;
-/// - what waits: [`on_enqueue`](Self::on_enqueue), [`on_dequeue`](Self::on_dequeue), or where messages wait in the buffer
-///   of a socket [`on_waited`](Self::on_waited);
+/// - what waits: [`on_enqueue`](Self::on_enqueue), [`on_dequeue`](Self::on_dequeue), or where messages wait in the
+///   buffer of a socket [`on_waited`](Self::on_waited);
 /// - what it works on: [`on_turn`](Self::on_turn), [`on_served`](Self::on_served);
 /// - what became of a new request: [`on_lost`](Self::on_lost) before it was sent on, [`on_settled`](Self::on_settled)
 ///   once for each next hop after that;
 /// - the time: [`tick`](Self::tick) at [`deadline`](Self::deadline).
 ///
-/// It asks [`is_open`](Self::is_open) where it chooses a next hop, [`may_send`](Self::may_send) before it tries another
-/// one, and [`notice`](Self::notice) for what goes into a response.
+/// It asks [`is_open`](Self::is_open) where it chooses a next hop, [`may_send`](Self::may_send) before it tries
+/// another one, and [`notice`](Self::notice) for what goes into a response.
 ///
-/// Each new request that is taken counts as under way from its neighbour and to its next hop until it is lost or settled:
-/// one that is never reported takes room in a window for ever.
+/// Each new request that is taken counts as under way from its neighbour and to its next hop until it is lost or
+/// settled: one that is never reported takes room in a window for ever.
 #[derive(Debug)]
 pub struct Guard<N> {
     settings: OverloadSettings,
@@ -54,7 +55,8 @@ pub struct Guard<N> {
 }
 
 impl<N: Ord + Copy> Guard<N> {
-    /// For a host of so many workers (threads, processors) that take about `mean` for a message until that is measured.
+    /// For a host of so many workers (threads, processors) that take about `mean` for a message until that is
+    /// measured.
     pub fn new(now: Instant, settings: OverloadSettings, workers: u32, mean: Duration, rng: Rng) -> Self {
         let (local, receiver) = (settings.controller(), settings.receiver());
         let meter = |period: Option<Duration>| Some(Utilisation::new(now, period?, workers));
@@ -256,8 +258,9 @@ impl<N: Ord + Copy> Guard<N> {
         self.local.on_queue(queue);
     }
 
-    /// The message at hand waited so long in the buffer of a socket, where the host cannot count. Then as much waits there
-    /// now, besides what is in the host's own queue, and is worked off in that time unless other messages say more.
+    /// The message at hand waited so long in the buffer of a socket, where the host cannot count. Then as much waits
+    /// there now, besides what is in the host's own queue, and is worked off in that time unless other messages say
+    /// more.
     pub fn on_waited(&mut self, now: Instant, waited: Duration) {
         self.read_by = now + waited;
     }
@@ -273,8 +276,8 @@ impl<N: Ord + Copy> Guard<N> {
         }
     }
 
-    /// A new request that was taken does not go on after all: it was lost on the way to the processor, or turned out to be
-    /// a copy.
+    /// A new request that was taken does not go on after all: it was lost on the way to the processor, or turned out
+    /// to be a copy.
     pub fn on_lost(&mut self, now: Instant, from: Option<N>, to: Option<N>) {
         // Who decides late has not counted it as sent yet.
         if self.settings.reject_at == RejectAt::Arrival {
@@ -311,8 +314,8 @@ impl<N: Ord + Copy> Guard<N> {
         meters.into_iter().flatten().map(Utilisation::deadline).min()
     }
 
-    /// The laws whose period is over take in how busy the host was. `busy`: how long its workers have been busy in all
-    /// since the guard was made.
+    /// The laws whose period is over take in how busy the host was. `busy`: how long its workers have been busy in
+    /// all since the guard was made.
     pub fn tick(&mut self, now: Instant, busy: Duration) {
         if self.deadline().is_none_or(|at| now < at) {
             return;
@@ -334,7 +337,8 @@ impl<N: Ord + Copy> Guard<N> {
         self.receiver.is_some() || self.targets.is_some()
     }
 
-    /// What a response to an upstream neighbour is to tell. `path`: of the request that it answers, if calls go that way.
+    /// What a response to an upstream neighbour is to tell. `path`: of the request that it answers, if calls go that
+    /// way.
     pub fn notice(&mut self, now: Instant, path: Option<DownstreamPath>) -> Option<Notice> {
         if let Some(receiver) = &self.receiver {
             return Some(Notice::Hop(receiver.feedback()));

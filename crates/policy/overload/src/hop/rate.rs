@@ -60,8 +60,8 @@ impl Activity {
 ///
 /// `C <- average of (served / busy time)`, `R = C * (1 + (target - wait) / horizon)`, between a tenth of C and 1.2 C.
 ///
-/// While the server is busy C follows what it takes, so C acts as the integral and the wait as the proportional part of
-/// a controller: at rest `R = C` and the wait is the target, whatever a call costs.
+/// While the server is busy C follows what it takes, so C acts as the integral and the wait as the proportional part
+/// of a controller: at rest `R = C` and the wait is the target, whatever a call costs.
 #[derive(Clone, Debug)]
 pub(super) struct Rate {
     settings: RateLawSettings,

@@ -5,8 +5,8 @@ use core::time::Duration;
 
 /// When a server that refuses what its window would let in is asked again.
 ///
-/// A window is clocked by confirmations, and bounds the load because each tells of work that is done (RFC 6357 §9.3). A
-/// refusal tells of none, and comes at once: were it to free its place, a window of one would send as fast as the
+/// A window is clocked by confirmations, and bounds the load because each tells of work that is done (RFC 6357 §9.3).
+/// A refusal tells of none, and comes at once: were it to free its place, a window of one would send as fast as the
 /// server can refuse. Refusing then takes all of its time, its queue never empties, and it refuses the more. So a
 /// refusal closes the window for a while, twice as long each time until something is taken.
 #[derive(Clone, Debug, Default)]

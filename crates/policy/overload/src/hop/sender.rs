@@ -16,9 +16,9 @@ pub struct SenderSettings {
 
 /// A client's side of hop-by-hop feedback, one for each downstream neighbour.
 ///
-/// The host asks [`judge`](Self::judge) before it forwards, tells what became of it ([`on_settled`](Self::on_settled)),
-/// that the neighbour answers at all ([`on_response`](Self::on_response)), and hands over the feedback of each response
-/// ([`on_feedback`](Self::on_feedback)).
+/// The host asks [`judge`](Self::judge) before it forwards, tells what became of it
+/// ([`on_settled`](Self::on_settled)), that the neighbour answers at all ([`on_response`](Self::on_response)), and
+/// hands over the feedback of each response ([`on_feedback`](Self::on_feedback)).
 #[derive(Clone, Debug)]
 pub struct Sender {
     scope: Scope,

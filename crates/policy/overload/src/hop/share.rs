@@ -1,8 +1,8 @@
 //! How a server divides its capacity among its upstream neighbours.
 
-/// The share of each neighbour in `total`, max-min fair: who wants less than the share gets what it wants, and the rest
-/// is split evenly among the others. Never below an even split, so that nobody is held down by what others were sending
-/// a moment ago.
+/// The share of each neighbour in `total`, max-min fair: who wants less than the share gets what it wants, and the
+/// rest is split evenly among the others. Never below an even split, so that nobody is held down by what others were
+/// sending a moment ago.
 ///
 /// The true demand of a neighbour that is being limited cannot be seen, so one that uses most of the share that is
 /// in force (`before`) counts as wanting more.

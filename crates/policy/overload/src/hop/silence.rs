@@ -32,8 +32,8 @@ impl Silence {
         (self.timeouts, self.probes) = (0, 0);
     }
 
-    /// Whether there is nothing to know of the server: it answers, or nobody has sent it a request for so long that one
-    /// more time-out (64*T1) would be over.
+    /// Whether there is nothing to know of the server: it answers, or nobody has sent it a request for so long that
+    /// one more time-out (64*T1) would be over.
     pub(super) fn is_at_rest(&self, now: Instant) -> bool {
         self.timeouts == 0 || now >= self.probe_at + T1 * 64
     }

@@ -28,8 +28,9 @@ impl Utilisation {
         self.start + self.period
     }
 
-    /// The occupancy of the period that is over by `now`; `None` while none is. `busy` is the time that the workers have
-    /// been busy in all. Call it at [`deadline`](Self::deadline): if it is called later, the period was that much longer.
+    /// The occupancy of the period that is over by `now`; `None` while none is. `busy` is the time that the workers
+    /// have been busy in all. Call it at [`deadline`](Self::deadline): if it is called later, the period was that
+    /// much longer.
     pub fn poll(&mut self, now: Instant, busy: Duration) -> Option<f64> {
         if now < self.deadline() {
             return None;

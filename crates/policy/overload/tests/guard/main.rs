@@ -1,4 +1,5 @@
-//! What a host's guard takes and refuses: each of its controllers alone, and all of them under any sequence of inputs.
+//! What a host's guard takes and refuses: each of its controllers alone, and all of them under any sequence of
+//! inputs.
 
 mod random;
 

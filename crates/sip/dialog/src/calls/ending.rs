@@ -6,7 +6,8 @@ use crate::record::{Cause, RecordEvent};
 use base::Instant;
 
 impl Calls {
-    /// Time has passed: ends what is to end, a bounded number of calls; [`deadline`](Self::deadline) tells whether some are left.
+    /// Time has passed: ends what is to end, a bounded number of calls; [`deadline`](Self::deadline) tells whether
+    /// some are left.
     pub fn expire(&mut self, now: Instant) {
         const MOST: usize = 64;
         for _ in 0..MOST {

@@ -69,8 +69,8 @@ fn step() -> impl Strategy<Value = (u64, Step)> {
 }
 
 proptest! {
-    /// Each dialog that is answered has one final record, no other has, none is left for ever, and what is counted is what is
-    /// there.
+    /// Each dialog that is answered has one final record, no other has, none is left for ever, and what is counted is
+    /// what is there.
     #[test]
     fn each_answered_dialog_has_one_final_record(steps in prop::collection::vec(step(), 0..120)) {
         let settings = CallSettings {

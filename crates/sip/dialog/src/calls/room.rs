@@ -1,11 +1,11 @@
-//! How many calls there may be: those that go on, and beside them those that are watched, and those that have ended and are
-//! remembered.
+//! How many calls there may be: those that go on, and beside them those that are watched, and those that have ended
+//! and are remembered.
 
 use super::Calls;
 use crate::call::{Call, Phase, Standing};
 
-/// Calls that have ended of which so many are remembered at least, until nothing more of them may come: 32 s (64*T1) at 1,000 a
-/// second, some 32 MB.
+/// Calls that have ended of which so many are remembered at least, until nothing more of them may come: 32 s (64*T1)
+/// at 1,000 a second, some 32 MB.
 pub(super) const ENDED: usize = 32_768;
 
 /// Of as many calls as may go on, the part that may be watched beside them: then the oldest ends for good.
@@ -17,8 +17,8 @@ impl Calls {
         self.open < self.settings.most || self.find(call).is_some_and(|at| self.table[at].goes_on())
     }
 
-    /// Counts a call as what it is now. One that is watched and goes on after all is counted again, though there may be no room:
-    /// it is there. Of those that have ended, as many are remembered as may go on, at least [`ENDED`].
+    /// Counts a call as what it is now. One that is watched and goes on after all is counted again, though there may
+    /// be no room: it is there. Of those that have ended, as many are remembered as may go on, at least [`ENDED`].
     pub(super) fn count(&mut self, at: u32) {
         let call = &mut self.table[at];
         let (standing, key) = (call.stands(), call.key);
@@ -35,8 +35,8 @@ impl Calls {
         }
     }
 
-    /// Forgets the call that ended first, unless it goes on again or has ended once more since: calls of one Call-ID and caller's
-    /// tag have one key.
+    /// Forgets the call that ended first, unless it goes on again or has ended once more since: calls of one Call-ID
+    /// and caller's tag have one key.
     fn forget_oldest(&mut self) {
         let Some((key, ending)) = self.ended.pop_front() else { return };
         let is_it = |call: &Call| call.ending == ending && call.stands() == Standing::Over;

@@ -83,8 +83,9 @@ impl Calls {
         bye
     }
 
-    /// [15.1.1-1] The final response to a BYE goes back. With a 2xx to one that went to its target the dialog is over. A
-    /// challenge does not end it: the BYE comes again. After any other answer it is watched, for the two sides may talk on.
+    /// [15.1.1-1] The final response to a BYE goes back. With a 2xx to one that went to its target the dialog is
+    /// over. A challenge does not end it: the BYE comes again. After any other answer it is watched, for the two
+    /// sides may talk on.
     pub fn bye_answered(&mut self, now: Instant, key: DialogKey, status: u16, bye: ForwardedBye) {
         let Some(at) = self.find(key.call) else { return };
         let Some(dialog) = self.table[at].dialog(key.tag) else { return };
@@ -121,9 +122,10 @@ impl Calls {
         self.bound_watched();
     }
 
-    /// [8.2-4] A 2xx to a request that refreshes the session goes back: it lasts so long from now. `contacts` are those
-    /// of caller and callee, with their hashes as in [`DialogPath`](crate::DialogPath), where they are told: [12.2.2-1] requests go there from
-    /// now on, if this one of `by` went to its target. Whoever else has answered it says nothing about the callee.
+    /// [8.2-4] A 2xx to a request that refreshes the session goes back: it lasts so long from now. `contacts` are
+    /// those of caller and callee, with their hashes as in [`DialogPath`](crate::DialogPath), where they are told:
+    /// [12.2.2-1] requests go there from now on, if this one of `by` went to its target. Whoever else has answered it
+    /// says nothing about the callee.
     pub fn refreshed(
         &mut self,
         now: Instant,

@@ -1,5 +1,5 @@
-//! How a request begins: its targets group by group (RFC 3261 §16.6), and the part of Max-Breadth that each gets (RFC 5393
-//! §5.3.3).
+//! How a request begins: its targets group by group (RFC 3261 §16.6), and the part of Max-Breadth that each gets (RFC
+//! 5393 §5.3.3).
 
 use super::{Arrived, Proxy, kind_of};
 use crate::branch::Branch;
@@ -23,8 +23,8 @@ struct Group {
 }
 
 impl Group {
-    /// What a target gets of Max-Breadth (RFC 5393 §5.3.3: as the proxy likes). The next group gets as much as a target, or has to
-    /// wait for a final response.
+    /// What a target gets of Max-Breadth (RFC 5393 §5.3.3: as the proxy likes). The next group gets as much as a
+    /// target, or has to wait for a final response.
     fn share(self, target: u8) -> u8 {
         if self.is_followed {
             return (self.breadth / (self.targets + 1)).max(1);
@@ -34,7 +34,8 @@ impl Group {
 }
 
 impl<F: Form> Proxy<F> {
-    /// §16.2 to §16.6: a new request gets its server transaction, its response context and its first group of branches.
+    /// §16.2 to §16.6: a new request gets its server transaction, its response context and its first group of
+    /// branches.
     pub(super) fn begin(&mut self, arrived: &Arrived, mut request: F::Request, step: &mut ProxyStep<'_, F>) {
         let invite = arrived.method == Method::Invite;
         let new = Self::server(arrived, Leg::Alone);
@@ -128,7 +129,8 @@ impl<F: Form> Proxy<F> {
         true
     }
 
-    /// Sets the time of the group that has just begun, if another one is to follow, or a second next hop to get the request.
+    /// Sets the time of the group that has just begun, if another one is to follow, or a second next hop to get the
+    /// request.
     fn watch_group(&mut self, at: u32, step: &mut ProxyStep<'_, F>) {
         let entry = &mut self.table[at];
         let request = entry.request.as_ref().expect("it is kept until it is answered");

@@ -1,5 +1,5 @@
-//! What comes of a request: events go to its branches, what these say goes to its response context, and what that says is done
-//! (RFC 3261 §16.7 to §16.10).
+//! What comes of a request: events go to its branches, what these say goes to its response context, and what that
+//! says is done (RFC 3261 §16.7 to §16.10).
 
 use super::Proxy;
 use crate::branch::{BranchAction, ProxyEvent};
@@ -123,7 +123,8 @@ impl<F: Form> Proxy<F> {
         self.counters.relayed += 1;
         self.ledger.charge(Operation::Forward);
         let class = StatusClass::of(status);
-        // §16.7 step 5: a 2xx that comes after the server transaction has ended, or has a failure, goes back all the same.
+        // §16.7 step 5: a 2xx that comes after the server transaction has ended, or has a failure, goes back all the
+        // same.
         if class == StatusClass::Success && !self.takes_success(server) {
             return step.sink.send(&message, Sending::First);
         }
@@ -137,8 +138,8 @@ impl<F: Form> Proxy<F> {
         !matches!(machine, None | Some(Machine::ServerInvite(Completed | Confirmed)))
     }
 
-    /// §16.7 step 4: the best final response so far is kept as it will go back. Of a 503 only that there was one. Nor is more
-    /// kept where no memory is left: then we answer with its status.
+    /// §16.7 step 4: the best final response so far is kept as it will go back. Of a 503 only that there was one. Nor
+    /// is more kept where no memory is left: then we answer with its status.
     fn keep(&mut self, at: u32, response: InHand<'_, '_, F>, is_last: bool, step: &mut ProxyStep<'_, F>) {
         let has_memory = is_last || self.has_memory();
         let response = response.filter(|&(status, _)| status != 503 && has_memory);

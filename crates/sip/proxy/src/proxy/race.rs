@@ -1,11 +1,12 @@
-//! A second next hop for an INVITE that the first one leaves quite unanswered ([`Router::patience`]): whoever answers first has it.
+//! A second next hop for an INVITE that the first one leaves quite unanswered ([`Router::patience`]): whoever answers
+//! first has it.
 //!
-//! What is known as a hedged request. The first one may have lost it, stand still, or be about to answer: nobody can tell, and it
-//! cannot be cancelled, since a CANCEL has to wait for a provisional response (RFC 3261 §9.1). So both have it until one of them
-//! answers anything but 503. From then on the other is cancelled as the rest of a fork is: at once or with its first provisional response. What it
-//! says of failures goes nowhere, and nobody waits for it. A 2xx of it that crosses the CANCEL goes back as every 2xx does (§16.7
-//! step 5): if it is the first one, the request is its own after all, and if not the caller hangs up one of the two dialogs
-//! (§13.2.2.4).
+//! What is known as a hedged request. The first one may have lost it, stand still, or be about to answer: nobody can
+//! tell, and it cannot be cancelled, since a CANCEL has to wait for a provisional response (RFC 3261 §9.1). So both
+//! have it until one of them answers anything but 503. From then on the other is cancelled as the rest of a fork is:
+//! at once or with its first provisional response. What it says of failures goes nowhere, and nobody waits for it. A
+//! 2xx of it that crosses the CANCEL goes back as every 2xx does (§16.7 step 5): if it is the first one, the request
+//! is its own after all, and if not the caller hangs up one of the two dialogs (§13.2.2.4).
 
 use super::Proxy;
 use crate::context::ContextEvent;
@@ -16,8 +17,8 @@ use transaction::TransactionKey;
 /// The only answer that decides nothing: it speaks of the next hop and not of the call (RFC 3261 §21.5.4).
 const UNAVAILABLE: u16 = 503;
 
-/// How many copies of the request a silent one still gets that has lost: its first response may be what the network has lost,
-/// and without another one it could not be cancelled.
+/// How many copies of the request a silent one still gets that has lost: its first response may be what the network
+/// has lost, and without another one it could not be cancelled.
 const LOSERS_COPIES: u8 = 2;
 
 impl<F: Form> Proxy<F> {
@@ -50,8 +51,8 @@ impl<F: Form> Proxy<F> {
         }
     }
 
-    /// There is no second next hop now; there may be one later. The longer the first one is silent, the less often it is looked for:
-    /// every other time after twice as long.
+    /// There is no second next hop now; there may be one later. The longer the first one is silent, the less often it
+    /// is looked for: every other time after twice as long.
     fn look_again(&mut self, at: u32, step: &mut ProxyStep<'_, F>) {
         let entry = &mut self.table[at];
         let times = 1_u32 << (entry.looks / 2).min(20);
@@ -68,8 +69,8 @@ impl<F: Form> Proxy<F> {
         }
     }
 
-    /// A response is about to be given to [`response`](Self::response), which does this first: the router is told if it decides
-    /// who has a request. By itself for whoever has to know that before he looks at the response.
+    /// A response is about to be given to [`response`](Self::response), which does this first: the router is told if
+    /// it decides who has a request. By itself for whoever has to know that before he looks at the response.
     pub fn decide(&mut self, key: TransactionKey, status: u16, step: &mut ProxyStep<'_, F>) {
         let found = self.layer.find_client(key).and_then(|id| Some((id, *self.layer.user(id)?)));
         let Some(place) = found.and_then(|(id, leg)| self.table.of_client(id, leg)) else { return };

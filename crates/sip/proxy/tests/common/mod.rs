@@ -12,8 +12,9 @@ use wire::Method;
 /// The Max-Breadth of requests that say nothing else, and of what has none.
 pub(crate) const WHOLE: u8 = 60;
 
-/// What the proxy sends. It prints as `INVITE 1 > b`, to next hop b with branch 1, or `180 < 7`, to the caller whose branch
-/// is 7; with `/20` where Max-Breadth is 20 and not 60, and with `+2` where two challenges of other branches were added.
+/// What the proxy sends. It prints as `INVITE 1 > b`, to next hop b with branch 1, or `180 < 7`, to the caller whose
+/// branch is 7; with `/20` where Max-Breadth is 20 and not 60, and with `+2` where two challenges of other branches
+/// were added.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Msg {
     /// `below` is the caller's branch.

@@ -22,7 +22,8 @@ pub enum ClientInviteState {
 /// Sends the INVITE.
 ///
 /// [17.1.1.2-1] The first state is Calling. [17.1.1.2-2] The request is passed to the transport. [17.1.1.2-3] Timer A
-/// starts over an unreliable transport, [17.1.1.2-4] and not over a reliable one. [17.1.1.2-5] Timer B starts over any.
+/// starts over an unreliable transport, [17.1.1.2-4] and not over a reliable one. [17.1.1.2-5] Timer B starts over
+/// any.
 pub fn start(transport: TransportKind) -> MachineStep<ClientInviteState> {
     MachineStep::to(ClientInviteState::Calling).send(Send::New).start_pace(transport).life(Timer::B)
 }

@@ -107,7 +107,8 @@ fn completed(event: TransactionEvent, transport: TransportKind) -> MachineStep<S
         }
         // [17.2.1-12] and to every repetition of the request.
         TransactionEvent::Request => MachineStep::to(ServerInviteState::Completed).send(Send::Again),
-        // [17.2.1-13] The ACK ends this; I waits for others over unreliable transports, and is zero over reliable ones.
+        // [17.2.1-13] The ACK ends this; I waits for others over unreliable transports, and is zero over reliable
+        // ones.
         TransactionEvent::Ack => match transport {
             TransportKind::Unreliable => {
                 MachineStep::to(ServerInviteState::Confirmed).no_timers().life(Timer::I)
@@ -140,7 +141,8 @@ fn accepted(event: TransactionEvent) -> MachineStep<ServerInviteState> {
         TransactionEvent::Respond(StatusClass::Success) => {
             MachineStep::to(ServerInviteState::Accepted).send(Send::Pass)
         }
-        // [17.2.1-20] The ACK to a 2xx is the user's, [6026-2] also when an RFC 2543 peer sent it and it thus matches.
+        // [17.2.1-20] The ACK to a 2xx is the user's, [6026-2] also when an RFC 2543 peer sent it and it thus
+        // matches.
         TransactionEvent::Ack => MachineStep::to(ServerInviteState::Accepted).tell(Tell::Message),
         // [17.2.1-21] L ends it.
         TransactionEvent::Timer(Timer::L) => MachineStep::to(ServerInviteState::Terminated),

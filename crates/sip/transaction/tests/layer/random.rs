@@ -118,7 +118,8 @@ proptest! {
         kind in kind(), transport in transport(), acts in prop::collection::vec(act(), 0..30),
     ) {
         let all = play(kind, transport, true, &acts);
-        // [17.1.1.2-11] [17.1.1.2-23] There are ACKs only to failures, so there is none without a message told before.
+        // [17.1.1.2-11] [17.1.1.2-23] There are ACKs only to failures, so there is none without a message told
+        // before.
         let acked = all.contains(&What::Sent(Msg::Ack, Sending::First));
         prop_assert!(!acked || kind == TransactionKind::Invite && all.contains(&What::Told(TransactionNews::Message)));
     }

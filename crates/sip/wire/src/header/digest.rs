@@ -1,4 +1,5 @@
-//! Challenges and credentials of digest authentication (RFC 3261 §20.7, §20.27, §20.28, §20.44, with RFC 7616 §3.3, §3.4).
+//! Challenges and credentials of digest authentication (RFC 3261 §20.7, §20.27, §20.28, §20.44, with RFC 7616 §3.3,
+//! §3.4).
 
 use std::borrow::Cow;
 
@@ -171,8 +172,8 @@ fn read(value: &[u8]) -> Result<Found<'_>, BadDigest> {
     }
 }
 
-/// The parameter of that name. Most senders quote as the grammar wants; some quote `qop`, `nc` or `algorithm`, which says
-/// the same.
+/// The parameter of that name. Most senders quote as the grammar wants; some quote `qop`, `nc` or `algorithm`, which
+/// says the same.
 fn text<'a>(found: &Found<'a>, name: &str) -> Option<AuthText<'a>> {
     let place = NAMES.iter().position(|known| *known == name)?;
     found[place].map(|(text, _)| AuthText(Cow::Borrowed(text)))
@@ -211,8 +212,8 @@ impl<'a> Credentials<'a> {
     pub fn parse(value: &'a [u8]) -> Result<Self, BadDigest> {
         let found = read(value)?;
         let needed = |name| text(&found, name).ok_or(BadDigest::Malformed);
-        // RFC 3261 §22.4 (2), RFC 8760 §2.6 (2): the URI MUST stand in quotes, else its parameters would not be its own.
-        // [22.4-2] [2.6-2]
+        // RFC 3261 §22.4 (2), RFC 8760 §2.6 (2): the URI MUST stand in quotes, else its parameters would not be its
+        // own. [22.4-2] [2.6-2]
         let uri_place = NAMES.iter().position(|name| *name == "uri");
         if uri_place.and_then(|place| found[place]).is_some_and(|(_, quoted)| !quoted) {
             return Err(BadDigest::Malformed);

@@ -17,8 +17,8 @@ pub(super) struct Dialog {
     serial: u32,
     /// Hash of the Call-ID.
     call_id: u64,
-    /// The transaction that still concerns it: of an INVITE that is not answered or not acknowledged, or of the BYE that
-    /// ends it for want of an ACK.
+    /// The transaction that still concerns it: of an INVITE that is not answered or not acknowledged, or of the BYE
+    /// that ends it for want of an ACK.
     pub(super) transaction: Option<u32>,
     pub(super) callee: Uas,
 }

@@ -61,8 +61,8 @@ struct Incoming<'a> {
 }
 
 /// An agent that takes calls: 180, 200 after the ringing time, 200 to BYE, CANCEL and every other method, each after
-/// the time that its [`ServiceModel`] takes. What comes again is answered again or absorbed, as RFC 3261 §17.2 has it. A
-/// call whose 2xx nobody acknowledges is ended by a BYE.
+/// the time that its [`ServiceModel`] takes. What comes again is answered again or absorbed, as RFC 3261 §17.2 has
+/// it. A call whose 2xx nobody acknowledges is ended by a BYE.
 ///
 /// - Make: [`new`](Self::new).
 /// - Run: [`handle`](Self::handle) for every datagram, and when [`deadline`](Self::deadline) has come.
@@ -269,9 +269,9 @@ impl Answerer {
         }
     }
 
-    /// An ACK ends the retransmission of a final response: of a 2xx by its dialog and the CSeq number of the INVITE, for
-    /// that of an earlier INVITE may come late (RFC 3261 §13.2.2.4, §13.3.1.4); of a refusal, whose dialog is gone or
-    /// never was, by its transaction (§17.2.1).
+    /// An ACK ends the retransmission of a final response: of a 2xx by its dialog and the CSeq number of the INVITE,
+    /// for that of an earlier INVITE may come late (RFC 3261 §13.2.2.4, §13.3.1.4); of a refusal, whose dialog is
+    /// gone or never was, by its transaction (§17.2.1).
     fn acknowledge(&mut self, now: Instant, ack: &Message<'_>, out: &mut Outbox<AgentEvent>) {
         let owner = ack.to_tag().map(|tag| self.dialogs.owner(tag, call_id_hash(ack)));
         match owner {

@@ -62,7 +62,8 @@ impl Texts {
         out.extend_from_slice(line);
         out.extend_from_slice(text.head());
         if status == 500 {
-            // RFC 3261 §14.2: a time from 0 to 10 s drawn at random. The key is as good, and the same when this is repeated.
+            // RFC 3261 §14.2: a time from 0 to 10 s drawn at random. The key is as good, and the same when this is
+            // repeated.
             write!(out, "Retry-After: {}\r\n", key % 11).expect("a Vec takes any text");
         }
         out.extend_from_slice(tail);
@@ -82,8 +83,8 @@ pub(super) struct Text {
 }
 
 impl Text {
-    /// The lines from Via to CSeq of all responses to a request, and the Record-Route where it is needed. An INVITE is kept
-    /// as well: few calls end by a BYE of this side, so its Contact is looked for then.
+    /// The lines from Via to CSeq of all responses to a request, and the Record-Route where it is needed. An INVITE
+    /// is kept as well: few calls end by a BYE of this side, so its Contact is looked for then.
     pub(super) fn of_request(request: &Message<'_>, source: SocketAddr, method: Method, tag: &str) -> Self {
         let mut text = Vec::with_capacity(512 + request.bytes().len());
         let reply = ResponseBuilder::reply(&mut text, request, source, 200, "OK", tag);
@@ -111,8 +112,8 @@ impl Text {
         self.head()
     }
 
-    /// Of an accepted INVITE: the BYE that ends the call, and where it goes (RFC 3261 §12.2.1.1, §15.1.1). `None` when
-    /// what it would be made of is gone. `fallback` stands in for what the INVITE's Contact does not say.
+    /// Of an accepted INVITE: the BYE that ends the call, and where it goes (RFC 3261 §12.2.1.1, §15.1.1). `None`
+    /// when what it would be made of is gone. `fallback` stands in for what the INVITE's Contact does not say.
     pub(super) fn bye(&self, local: SocketAddr, fallback: SocketAddr) -> Option<(Self, SocketAddr)> {
         let like_a_response = [OK_LINE, self.head(), b"\r\n"].concat();
         let message = wire::scan(&like_a_response).ok()?;

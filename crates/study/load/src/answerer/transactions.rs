@@ -12,8 +12,8 @@ use wire::{Host, Message, Method};
 
 /// A request that was received, kept for as long as it may come again.
 ///
-/// That of an INVITE whose 2xx nobody acknowledged becomes that of the BYE which ends the call: it is over at the same
-/// instant (RFC 6026 §7.1, timer L), and what comes to it again is absorbed either way.
+/// That of an INVITE whose 2xx nobody acknowledged becomes that of the BYE which ends the call: it is over at the
+/// same instant (RFC 6026 §7.1, timer L), and what comes to it again is absorbed either way.
 #[derive(Debug)]
 pub(super) struct Transaction {
     pub(super) key: u64,

@@ -1,7 +1,7 @@
 //! One call of a caller on bytes: a [`user_agent::Caller`], its transactions and its dialog.
 //!
-//! What a call does on which event is the party's, what is sent again and when the transactions'. Here messages become
-//! events, and acts messages.
+//! What a call does on which event is the party's, what is sent again and when the transactions'. Here messages
+//! become events, and acts messages.
 use super::CallerConfig;
 use super::texts::{Leg, Texts};
 use super::token::Token;
@@ -64,7 +64,8 @@ pub(super) struct Call {
     /// Index of the Server name that its responses carry.
     pub(super) server: Option<u32>,
     uac: user_agent::Uac,
-    /// When the party is to be woken; once the call is over, when it need not answer any more what comes again or late.
+    /// When the party is to be woken; once the call is over, when it need not answer any more what comes again or
+    /// late.
     wake: Instant,
     invite: Timed,
     /// That of CANCEL before there is a dialog, that of BYE then.

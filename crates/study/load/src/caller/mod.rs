@@ -111,9 +111,9 @@ impl Caller {
         self.arrivals.peek().is_none() && self.results.calls_in_progress == 0
     }
 
-    /// Starts no more calls and ends those in progress: by BYE where they are answered, by CANCEL where they ring, and
-    /// the others as soon as a response allows one of the two (RFC 3261 §9.1). What that sends is sent at the next
-    /// [`Tick`](AgentInput::Tick)s, which are due at once.
+    /// Starts no more calls and ends those in progress: by BYE where they are answered, by CANCEL where they ring,
+    /// and the others as soon as a response allows one of the two (RFC 3261 §9.1). What that sends is sent at the
+    /// next [`Tick`](AgentInput::Tick)s, which are due at once.
     pub fn stop(&mut self, now: Instant) {
         self.arrivals.end();
         let slots: Vec<_> = self.calls.iter().map(|(slot, _)| slot).collect();

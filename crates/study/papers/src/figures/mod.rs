@@ -1,7 +1,7 @@
 //! The figures that can be made, one file a subject: scenarios, sweeps, and the paper's statements as checks.
 
-/// What papers state, a table: where, what, the numbers that were measured, and whether they agree; then which plot it is about, if not the
-/// first, and why it differs. `=>` stands before a claim that is made elsewhere.
+/// What papers state, a table: where, what, the numbers that were measured, and whether they agree; then which plot
+/// it is about, if not the first, and why it differs. `=>` stands before a claim that is made elsewhere.
 macro_rules! claims {
     ($(
         $($source:expr, $statement:expr, [$($measured:tt)*], $holds:expr $(, $more:ident($argument:expr))*)?

@@ -52,8 +52,8 @@ const ONE_HOP: [Variant; 2] = [
     },
 ];
 
-/// Topology 3 with edge servers that are never overloaded: of the paper's capacity, 160 calls/s, they carry no more than
-/// the core, and a call leaves by another one than it came in by, two hops from the ingress.
+/// Topology 3 with edge servers that are never overloaded: of the paper's capacity, 160 calls/s, they carry no more
+/// than the core, and a call leaves by another one than it came in by, two hops from the ingress.
 fn one_hop(seconds: u64) -> Scenario {
     let mut scenario = core(seconds);
     scenario.groups[0].capacities.fill(EDGE_CAPACITY);

@@ -19,8 +19,8 @@ pub(super) const OVERLOAD_8: Entry = Entry {
 const FIRST: [f64; 3] = [65.0, 85.0, 65.0];
 /// Offered to gateway 2.
 const SECOND: f64 = 80.0;
-/// Part of a load by which the goodput may differ from it where all calls are completed: three standard deviations of what
-/// chance does to the smaller one in the 200 s that count.
+/// Part of a load by which the goodput may differ from it where all calls are completed: three standard deviations of
+/// what chance does to the smaller one in the 200 s that count.
 const COMPLETE: f64 = 0.03;
 /// Share of its time from which on a server counts as overloaded.
 const FULL: f64 = 0.99;

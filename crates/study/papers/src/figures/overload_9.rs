@@ -135,8 +135,8 @@ fn smooth(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     points.chunks(10).map(mean).collect()
 }
 
-/// The lag, in bins, after which a quantity is like itself again, beyond the first dip of its autocorrelation; and how
-/// like, -1 to 1. Of its multiples, which are as good, the first.
+/// The lag, in bins, after which a quantity is like itself again, beyond the first dip of its autocorrelation; and
+/// how like, -1 to 1. Of its multiples, which are as good, the first.
 fn period(values: &[f64]) -> (usize, f64) {
     let mean = values.iter().sum::<f64>() / values.len() as f64;
     let product =

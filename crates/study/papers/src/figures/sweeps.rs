@@ -9,8 +9,8 @@ use core::time::Duration;
 use sim::model::{self, StreamResults};
 use sim::stats::{Confidence, Interval, Moments, Series, Settling};
 
-/// Mean holding time in seconds: the paper's in full runs. What goes on once a load has settled does not depend on it, but
-/// with a short one that is soon.
+/// Mean holding time in seconds: the paper's in full runs. What goes on once a load has settled does not depend on
+/// it, but with a short one that is soon.
 fn holding(options: &Options) -> u64 {
     options.scale(100, 10, 10)
 }

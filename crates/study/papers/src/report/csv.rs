@@ -3,8 +3,8 @@
 use super::{At, Plot, Scale};
 use std::fmt::Write as _;
 
-/// One row a point: `series,x,y,low,high`, where low and high are the ends of the 95 % interval and empty without one.
-/// Numbers are written with as many digits as it takes to read the same number back; what is no number is empty.
+/// One row a point: `series,x,y,low,high`, where low and high are the ends of the 95 % interval and empty without
+/// one. Numbers are written with as many digits as it takes to read the same number back; what is no number is empty.
 /// Levels and marks follow as series of one point, the coordinate that they leave open being empty. RFC 4180.
 pub(super) fn table(plot: &Plot) -> String {
     let mut out = String::from("series,x,y,low,high\n");

@@ -35,7 +35,8 @@ pub struct Mean {
 pub enum Intervals {
     /// Student's t over the means of the replications, of every figure.
     Replications,
-    /// One run: batch means of the completed calls, the response time and the setup time; no other figure has an interval.
+    /// One run: batch means of the completed calls, the response time and the setup time; no other figure has an
+    /// interval.
     BatchMeans,
     /// One run in which something changes or fails, or that is too short: no figure has an interval.
     None,
@@ -140,8 +141,8 @@ pub enum Judged {
     SetupSeconds,
 }
 
-/// Runs a scenario with all its replications on all cores; `passed` hears, on any thread, of the time that has passed in
-/// one of the runs.
+/// Runs a scenario with all its replications on all cores; `passed` hears, on any thread, of the time that has passed
+/// in one of the runs.
 pub fn survey(scenario: &Scenario, passed: impl Fn(Duration) + Sync) -> (Survey, Vec<RunResults>) {
     surveys(slice::from_ref(scenario), &passed).pop().expect("there is one scenario")
 }

@@ -6,8 +6,8 @@ use base::Instant;
 use config::scenario::Scenario;
 use sim::model::RunResults;
 
-/// The first run as plots: calls offered and completed, how busy the hosts were, and what waited there; with marks where
-/// something changes or fails, and what the scenario assumes.
+/// The first run as plots: calls offered and completed, how busy the hosts were, and what waited there; with marks
+/// where something changes or fails, and what the scenario assumes.
 ///
 /// `survey` is what all runs show; `name` is that of the files, `file` the scenario's own.
 pub fn figure(scenario: &Scenario, survey: &Survey, run: &RunResults, name: &str, file: &str) -> Figure {

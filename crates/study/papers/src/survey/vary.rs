@@ -34,8 +34,9 @@ pub struct SweepPoint {
     pub survey: Survey,
 }
 
-/// Runs a scenario at each value, with all replications, on all cores; `passed` hears, on any thread, of the time that
-/// has passed in one of the runs. The same replication has the same seed at every value. There is one value at least.
+/// Runs a scenario at each value, with all replications, on all cores; `passed` hears, on any thread, of the time
+/// that has passed in one of the runs. The same replication has the same seed at every value. There is one value at
+/// least.
 pub fn vary(key: &str, varied: Vec<(Value, Scenario)>, passed: impl Fn(Duration) + Sync) -> Sweep {
     let (values, scenarios): (Vec<_>, Vec<_>) = varied.into_iter().unzip();
     // A run's results are large: only those of as many values as there are cores are kept at a time.
@@ -178,7 +179,8 @@ impl Sweep {
             ("completed", |stream| stream.goodput)
         };
         let mut plot = self.plot(&format!("Calls offered and {done}"), Axis::linear("calls/s"));
-        // A curve of a stream's offered calls is told from that of its completed ones by its dashes; bars are all alike.
+        // A curve of a stream's offered calls is told from that of its completed ones by its dashes; bars are all
+        // alike.
         let paired =
             |series: PlotSeries, at| if self.quantities().is_some() { series.colour(at) } else { series };
         for (at, stream) in self.points[0].survey.streams.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! docs/figures.md is of this simulator: made by one command, and known to be out of date when anything changes that it
-//! was made from.
+//! docs/figures.md is of this simulator: made by one command, and known to be out of date when anything changes that
+//! it was made from.
 
 mod page;
 
@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Set to `all`, it makes the page anew instead of looking whether it is up to date; set to names of figures with commas
-/// between, it makes these anew and keeps the others, for changes that cannot have touched them.
+/// Set to `all`, it makes the page anew instead of looking whether it is up to date; set to names of figures with
+/// commas between, it makes these anew and keeps the others, for changes that cannot have touched them.
 const UPDATE: &str = "UPDATE_FIGURES";
 /// Stands before the digest on the page.
 const DIGEST: &str = "Digest of the simulator: ";

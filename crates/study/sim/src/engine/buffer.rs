@@ -46,8 +46,8 @@ pub trait QueueTriage<J> {
         None
     }
 
-    /// Whether a job counts for the limit of the buffer, and is dropped when that is full unless it
-    /// [is spared](Self::is_spared). Must depend on job and priority alone. Timers must not be lost, so theirs have room
+    /// Whether a job counts for the limit of the buffer, and is dropped when that is full unless it [is
+    /// spared](Self::is_spared). Must depend on job and priority alone. Timers must not be lost, so theirs have room
     /// without a limit (Overload paper, section IV-A).
     fn is_bounded(&self, class: Priority, job: &J) -> bool {
         let _ = job;

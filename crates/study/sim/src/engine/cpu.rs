@@ -133,8 +133,8 @@ struct Worker<J> {
 
 /// Workers that serve a buffer of jobs, highest priority first, each to its end.
 ///
-/// The model owns the events. After anything that may let a service begin (a job queued, a service done, a stall over),
-/// it calls [`start`](Self::start) until that returns `None`, and schedules what it returns.
+/// The model owns the events. After anything that may let a service begin (a job queued, a service done, a stall
+/// over), it calls [`start`](Self::start) until that returns `None`, and schedules what it returns.
 ///
 /// - Jobs: [`enqueue`](Self::enqueue), [`start`](Self::start), [`finish`](Self::finish).
 /// - Disturbances: [`stall`](Self::stall), [`set_background`](Self::set_background), [`fail`](Self::fail),

@@ -13,8 +13,8 @@ pub type HostIndex = u32;
 pub struct LinkConfig {
     /// Time on the way.
     pub delay: Duration,
-    /// `None` is a datagram service, to which every fault happens as it is. `Some` is a stream (TCP): nothing is lost or
-    /// doubled, but each loss of a segment costs its retransmission timeout.
+    /// `None` is a datagram service, to which every fault happens as it is. `Some` is a stream (TCP): nothing is lost
+    /// or doubled, but each loss of a segment costs its retransmission timeout.
     pub reliable: Option<Reliable>,
 }
 

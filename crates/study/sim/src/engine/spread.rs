@@ -45,8 +45,8 @@ pub(crate) fn nanos(time: Duration) -> u64 {
 
 /// Nanoseconds multiplied, to the nearest one; what does not fit saturates.
 pub(crate) fn scaled(nanos: u64, factor: f64) -> u64 {
-    // Half a nanosecond is rounded up; calls into a library for that would cost more than all else here. Signed numbers
-    // are converted by one instruction, and what they do not hold is 292 years.
+    // Half a nanosecond is rounded up; calls into a library for that would cost more than all else here. Signed
+    // numbers are converted by one instruction, and what they do not hold is 292 years.
     (nanos.min(i64::MAX as u64) as i64 as f64 * factor + 0.5) as i64 as u64
 }
 

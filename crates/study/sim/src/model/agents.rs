@@ -391,8 +391,8 @@ impl Agents {
         self.layer.accept(now, new, &mut Collect { sent: &mut out.sent, news: None })
     }
 
-    /// Whether an INVITE begins something: nobody has it yet, or the one who has it did not get an answer through before
-    /// a balancer gave it to another server. On bytes both would ring, and one of them get a BYE.
+    /// Whether an INVITE begins something: nobody has it yet, or the one who has it did not get an answer through
+    /// before a balancer gave it to another server. On bytes both would ring, and one of them get a BYE.
     fn may_ring(&self, call: u32, at: HostId) -> bool {
         let entry = &self.calls[call];
         entry.callee.is_none() || (entry.at != at && !entry.answered)

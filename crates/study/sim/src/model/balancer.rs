@@ -1,5 +1,5 @@
-//! The balancer of the model: [`balance::Balancer`] between typed messages, and beside it [`control::Membership`]: probes,
-//! and what they and the traffic say about the health of the servers.
+//! The balancer of the model: [`balance::Balancer`] between typed messages, and beside it [`control::Membership`]:
+//! probes, and what they and the traffic say about the health of the servers.
 
 use super::medium::Map;
 use super::message::{CallId, HostId, LinkMessage, ModelMessage, ModelStart, ModelVia, Route, Sent, Vias};
@@ -128,7 +128,8 @@ impl Balancer {
         if has_token {
             message.route.pop();
         }
-        // What a token in Record-Route names: servers stand right behind the balancer, so it is the one that has the call.
+        // What a token in Record-Route names: servers stand right behind the balancer, so it is the one that has the
+        // call.
         let pinned = if has_token { self.slot_of(message.target) } else { None };
         let call_id = self.map.call_id(message.call);
         let request = Request {

@@ -253,8 +253,8 @@ impl Host {
         }
     }
 
-    /// A message arrives at a host that answers calls. What takes no time there waits for nothing but the end of the service
-    /// at hand, or of a stall, and takes no room.
+    /// A message arrives at a host that answers calls. What takes no time there waits for nothing but the end of the
+    /// service at hand, or of a stall, and takes no room.
     fn arrive_at_server(&mut self, now: Instant, message: ModelMessage, agents: &Agents) {
         let mut lane = Priority::P3;
         let mut request = None;
@@ -278,7 +278,8 @@ impl Host {
         }
     }
 
-    /// A probe waits like any other request. Answers to probes do not: live they have a thread and sockets of their own.
+    /// A probe waits like any other request. Answers to probes do not: live they have a thread and sockets of their
+    /// own.
     fn arrive_probe(&mut self, now: Instant, from: HostId, probe: ModelMessage) {
         if probe.is_request() {
             let triage = self.element.guard.settings().triage.is_some();

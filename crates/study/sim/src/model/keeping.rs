@@ -40,8 +40,8 @@ impl StateKeeping {
 pub struct NetworkState {
     /// By group. Those that are left out keep the state of every call.
     pub groups: Vec<StateKeeping>,
-    /// Whether who keeps the state of a call answers its INVITE with 100 at once. RFC 3261 §17.2.1 leaves it out where
-    /// another response follows within 200 ms.
+    /// Whether who keeps the state of a call answers its INVITE with 100 at once. RFC 3261 §17.2.1 leaves it out
+    /// where another response follows within 200 ms.
     pub trying: bool,
 }
 

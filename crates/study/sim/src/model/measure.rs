@@ -65,7 +65,8 @@ pub struct StreamResults {
     pub bye_delay: Delays,
     /// Calls answered, over time, and the sum of the seconds from INVITE to 2xx: the means of batches.
     pub answered: [Series; 2],
-    /// Calls set up, those answered late left out, over time, and the sum of the seconds from INVITE at the caller to ACK at the callee.
+    /// Calls set up, those answered late left out, over time, and the sum of the seconds from INVITE at the caller to
+    /// ACK at the callee.
     pub established: [Series; 2],
     /// Calls hung up, over time, and the sum of the seconds from BYE to 2xx.
     pub hung_up: [Series; 2],
@@ -192,7 +193,8 @@ pub struct HostResults {
     pub rejected: Series,
     /// Numbers of the calls whose state it has kept, in order, warm-up included; of a proxy that need not keep all.
     pub kept: Vec<u32>,
-    /// Of a server behind a balancer: transactions in progress that an arriving one met, and how often, warm-up included.
+    /// Of a server behind a balancer: transactions in progress that an arriving one met, and how often, warm-up
+    /// included.
     pub occupancy: Vec<(u64, u64)>,
     /// All that it did, warm-up included: as the server counts it.
     pub operations: Ledger,

@@ -172,8 +172,8 @@ impl Router {
         self.path_after(message, message.stage.into())
     }
 
-    /// The same of the request that a response answers, which has come back to this host; none where no call goes that
-    /// way: a callee's request goes back it, a CANCEL from one host to the next.
+    /// The same of the request that a response answers, which has come back to this host; none where no call goes
+    /// that way: a callee's request goes back it, a CANCEL from one host to the next.
     pub(crate) fn path_answered(&self, response: &ModelMessage) -> Option<DownstreamPath> {
         // The caller's Via, then one of each host before this one.
         let passed = response.vias.len() - 1;

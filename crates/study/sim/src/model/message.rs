@@ -167,8 +167,8 @@ pub struct ModelMessage {
     pub target: HostId,
     /// The host that was chosen to get it next; meaningful within one host only.
     pub hop: HostId,
-    /// The proxy that keeps the state of its call; [`HostId::AGENTS`] while nobody says that it does. In an INVITE this is
-    /// the mark in the Via of whoever sent it, in a dialog what that proxy's Record-Route says.
+    /// The proxy that keeps the state of its call; [`HostId::AGENTS`] while nobody says that it does. In an INVITE
+    /// this is the mark in the Via of whoever sent it, in a dialog what that proxy's Record-Route says.
     pub keeper: HostId,
     pub(crate) call: CallId,
     /// Who is to get its responses.
@@ -220,8 +220,8 @@ impl ModelMessage {
         self.cancelled_key_at(HostId(0))
     }
 
-    /// [`server_key`](Self::server_key) among the transactions of several hosts: a balancer may send one request to several
-    /// servers.
+    /// [`server_key`](Self::server_key) among the transactions of several hosts: a balancer may send one request to
+    /// several servers.
     pub fn server_key_at(&self, host: HostId) -> ServerKey {
         let is_ack = self.method == Method::Ack;
         self.server_key_as(host, if is_ack { Method::Invite } else { self.method }, is_ack)
@@ -238,9 +238,9 @@ impl ModelMessage {
         ServerKey { key: TransactionKey::from_numbers(Side::Server, branch, method), tag: Tag::NONE, is_ack }
     }
 
-    /// The branch of a request that is forwarded without a transaction depends on the request alone (RFC 3261 §16.11):
-    /// copies, the CANCEL and the ACK to a failure get that of their INVITE. It is unlike those of the 2^26 calls before, and
-    /// of the other visits where a call comes to a host more than once.
+    /// The branch of a request that is forwarded without a transaction depends on the request alone (RFC 3261
+    /// §16.11): copies, the CANCEL and the ACK to a failure get that of their INVITE. It is unlike those of the 2^26
+    /// calls before, and of the other visits where a call comes to a host more than once.
     pub(crate) fn stateless_branch(&self) -> u32 {
         let of_call = match self.method {
             Method::Bye => 2 + u32::from(self.by_callee),

@@ -42,7 +42,8 @@ impl Source {
         }
     }
 
-    /// One of these hosts. To be drawn for every call, whatever becomes of it: runs that differ elsewhere keep the same calls.
+    /// One of these hosts. To be drawn for every call, whatever becomes of it: runs that differ elsewhere keep the
+    /// same calls.
     pub(super) fn draw(&mut self, hosts: Range<u16>) -> HostId {
         let count = hosts.len() as u64;
         HostId(hosts.start + ((u64::from(self.place_rng.next_u32()) * count) >> 32) as u16)

@@ -53,8 +53,8 @@ pub fn run(scenario: &Scenario, seed: u64) -> RunResults {
     run_watched(scenario, seed, &|_| ())
 }
 
-/// The same until `is_over` says so, or for as long as the scenario does. It is asked at the end of each bin of the time
-/// series, and gets the calls completed a second in that bin, over all streams.
+/// The same until `is_over` says so, or for as long as the scenario does. It is asked at the end of each bin of the
+/// time series, and gets the calls completed a second in that bin, over all streams.
 pub fn run_until(
     scenario: &Scenario,
     seed: u64,

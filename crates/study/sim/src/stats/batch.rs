@@ -6,8 +6,9 @@ use super::{Confidence, Interval, Moments};
 /// more, batches are short and no longer independent.
 const BATCHES_MIN: usize = 10;
 
-/// The mean of one long correlated run (a rate, a waiting time) by batch means: its bins are joined to batches so long that
-/// their means are all but independent. Each bin has its part of a total and of the number that the total is divided by.
+/// The mean of one long correlated run (a rate, a waiting time) by batch means: its bins are joined to batches so
+/// long that their means are all but independent. Each bin has its part of a total and of the number that the total
+/// is divided by.
 ///
 /// `None` where there are fewer than ten bins, or where a batch has nothing to be divided by.
 ///

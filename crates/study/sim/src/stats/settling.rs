@@ -5,16 +5,17 @@ const PART: f64 = 0.05;
 
 /// Takes in a quantity bin by bin until it is stationary, or until there is no more patience.
 ///
-/// A test is made each time the number of bins has doubled. The first half of the bins is warm-up and left out. A test is passed
-/// when the means of both halves of the rest differ by no more than a twentieth, or by no more than what does not matter. The
-/// quantity is stationary when two tests in a row are passed and their means agree as well.
+/// A test is made each time the number of bins has doubled. The first half of the bins is warm-up and left out. A
+/// test is passed when the means of both halves of the rest differ by no more than a twentieth, or by no more than
+/// what does not matter. The quantity is stationary when two tests in a row are passed and their means agree as well.
 ///
-/// A decay that is too slow for the first test is found by the second one, or once it has gone on for longer: time constants
-/// up to [`SLOWEST`](Self::SLOWEST) times the bins before the first test. A slower decay is not seen, and no test of what has been
-/// seen can tell what changes afterwards, such as a network that collapses by chance after hours.
+/// A decay that is too slow for the first test is found by the second one, or once it has gone on for longer: time
+/// constants up to [`SLOWEST`](Self::SLOWEST) times the bins before the first test. A slower decay is not seen, and
+/// no test of what has been seen can tell what changes afterwards, such as a network that collapses by chance after
+/// hours.
 ///
-/// Source: the doubling of run lengths until means agree follows Law and Carson, A sequential procedure for determining
-/// the length of a steady-state simulation, Operations Research 27, 1979.
+/// Source: the doubling of run lengths until means agree follows Law and Carson, A sequential procedure for
+/// determining the length of a steady-state simulation, Operations Research 27, 1979.
 #[derive(Clone, Debug)]
 pub struct Settling {
     bins: Vec<f64>,
@@ -28,12 +29,13 @@ pub struct Settling {
 }
 
 impl Settling {
-    /// The greatest time constant of a decay that is found, in lengths L of the first test. The bins that count in the first test lie
-    /// from L / 2 to L, those of the second one from L to 2 L: of a time constant T their means differ by 0.75 L / T.
+    /// The greatest time constant of a decay that is found, in lengths L of the first test. The bins that count in
+    /// the first test lie from L / 2 to L, those of the second one from L to 2 L: of a time constant T their means
+    /// differ by 0.75 L / T.
     pub const SLOWEST: f64 = 0.75 / PART;
 
-    /// The first test is after `least` bins, the last one after `most` at the latest. Differences up to `matters` do not
-    /// matter, whatever the mean is.
+    /// The first test is after `least` bins, the last one after `most` at the latest. Differences up to `matters` do
+    /// not matter, whatever the mean is.
     ///
     /// # Panics
     /// When `least` is below four bins: both halves of a half need one.

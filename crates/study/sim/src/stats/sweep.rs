@@ -55,8 +55,8 @@ pub fn all_cores() -> NonZero<usize> {
     thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN)
 }
 
-/// Runs each of `parameters` this many times. `run` gets a parameter and a seed; the result is, by parameter, what its
-/// replications returned.
+/// Runs each of `parameters` this many times. `run` gets a parameter and a seed; the result is, by parameter, what
+/// its replications returned.
 ///
 /// Replication i has the same seed for every parameter (common random numbers), so that two parameters meet the same
 /// arrivals and can be compared by [`paired`](super::paired) differences.
@@ -104,8 +104,8 @@ mod tests {
 
     #[test]
     fn a_run_that_ends_late_keeps_its_place() {
-        // Run 2 is the first to begin. The second thread takes run 0 once the result of run 1 is handed in, and only then
-        // may run 2 end.
+        // Run 2 is the first to begin. The second thread takes run 0 once the result of run 1 is handed in, and only
+        // then may run 2 end.
         let is_last_begun = AtomicBool::new(false);
         let run = |index| {
             is_last_begun.fetch_or(index == 0, Ordering::Relaxed);

@@ -55,7 +55,8 @@ impl Answered {
         self.lost.len() as u64
     }
 
-    /// This went to `to`: if that is an answerer, and it is a request in a dialog, it has to be who answered the call.
+    /// This went to `to`: if that is an answerer, and it is a request in a dialog, it has to be who answered the
+    /// call.
     pub(super) fn check(&self, bytes: &[u8], to: SocketAddr) -> Result<(), String> {
         let Ok(request) = wire::scan(bytes) else { return Ok(()) };
         if request.method().is_none() || !is_answerer(to) {

@@ -1,4 +1,5 @@
-//! Observers of the servers that a balancer starts and stops: what its process has seen of their calls, and what it wants.
+//! Observers of the servers that a balancer starts and stops: what its process has seen of their calls, and what it
+//! wants.
 
 use crate::RunRule;
 use crate::ScalePlan;
@@ -61,8 +62,8 @@ impl Scaled {
         }
     }
 
-    /// The next process knows of calls what it hears of them: those from before, of which nobody says anything, may be lost. It
-    /// knows nothing of drains.
+    /// The next process knows of calls what it hears of them: those from before, of which nobody says anything, may
+    /// be lost. It knows nothing of drains.
     pub(super) fn ended(&mut self) {
         self.given.clear();
         self.open.clear();
@@ -110,7 +111,8 @@ impl Scaled {
         }
     }
 
-    /// The process sent this message there. Who hung up has an answer: that of the server, or one that it will not come.
+    /// The process sent this message there. Who hung up has an answer: that of the server, or one that it will not
+    /// come.
     pub(super) fn sent(&mut self, now: Instant, to: SocketAddr, message: &Message<'_>) {
         match (message.cseq().method, message.status()) {
             (Method::Invite, None) => {
@@ -161,7 +163,8 @@ impl Scaled {
         going_on.map(|(call, _)| call.escape_ascii().to_string()).collect()
     }
 
-    /// The scaler has looked, and takes these servers to be ready. What it drains, and what an operator does, is as it has to be.
+    /// The scaler has looked, and takes these servers to be ready. What it drains, and what an operator does, is as
+    /// it has to be.
     pub(super) fn looked(&self, ready: &[SocketAddr], state: &BalancerState) -> Result<(), String> {
         for (member, drains) in &state.drains {
             if drains.scaler && ready.contains(member) {

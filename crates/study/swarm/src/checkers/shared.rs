@@ -28,8 +28,8 @@ fn scanned(sent: &[Sent]) -> impl Iterator<Item = Message<'_>> {
 }
 
 impl Shared {
-    /// A site that shares out got `bytes` and sent `sent`. Of a call that goes on, who keeps its state answers 100 (RFC 3261
-    /// §16.2), and until its transaction is over nobody else does.
+    /// A site that shares out got `bytes` and sent `sent`. Of a call that goes on, who keeps its state answers 100
+    /// (RFC 3261 §16.2), and until its transaction is over nobody else does.
     pub(super) fn datagram(&mut self, site: u16, bytes: &[u8], sent: &[Sent]) -> Result<(), String> {
         let Ok(request) = wire::scan(bytes) else { return Ok(()) };
         if request.method() != Some(Method::Invite) || request.to_tag().is_some() {

@@ -62,7 +62,8 @@ impl Drawer {
         }
     }
 
-    /// Something happens to a host or is done to one from `start` on; it is over when `longest` is, both in milliseconds.
+    /// Something happens to a host or is done to one from `start` on; it is over when `longest` is, both in
+    /// milliseconds.
     fn fault(&mut self, plan: &mut Plan, start: u64, longest: u64) {
         let over = at(start + self.rng.random_range(0..longest.max(1)));
         // What holds up everybody is over before callers lose patience.

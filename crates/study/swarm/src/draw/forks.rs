@@ -7,8 +7,8 @@ use rand::Rng as _;
 use route::{Dialogs, Fork, Forward, Service};
 
 impl Drawer {
-    /// The sites, and those that callers know. No answerer gets a call by two ways, which would be a merged request (RFC 3261
-    /// §8.2.2.2).
+    /// The sites, and those that callers know. No answerer gets a call by two ways, which would be a merged request
+    /// (RFC 3261 §8.2.2.2).
     pub(super) fn forking_sites(&mut self, answerers: u16) -> (Vec<SitePlan>, Vec<Entry>) {
         let mut sites = Vec::new();
         let mut targets: Vec<_> = (0..answerers).map(Destination::Answerer).collect();

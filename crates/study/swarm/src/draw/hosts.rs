@@ -117,8 +117,8 @@ impl Drawer {
         Destination::Site(number)
     }
 
-    /// A queue for the balancer of this number, or none. It lets calls wait for as long as any caller has patience, so that none
-    /// fails for it. Of a fork: so the rest of a plan does not depend on it.
+    /// A queue for the balancer of this number, or none. It lets calls wait for as long as any caller has patience,
+    /// so that none fails for it. Of a fork: so the rest of a plan does not depend on it.
     pub(super) fn queue(&self, number: u16) -> Option<Arc<QueueSetup>> {
         let mut rng = self.rng.fork(&format!("queue {number}"));
         if !rng.random_bool(0.5) {
@@ -160,7 +160,8 @@ impl Drawer {
         layer
     }
 
-    /// Whether the proxy of this number keeps the state of calls. Of a fork: so the rest of a plan does not depend on it.
+    /// Whether the proxy of this number keeps the state of calls. Of a fork: so the rest of a plan does not depend on
+    /// it.
     pub(super) fn keeps_calls(&self, number: u16) -> bool {
         self.rng.fork(&format!("calls {number}")).random_bool(0.3)
     }

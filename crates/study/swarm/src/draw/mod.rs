@@ -35,7 +35,8 @@ pub fn draw(seed: u64) -> Plan {
     Drawer { rng, kind: Kind::draw(seed), seed, pools, later: Vec::new() }.plan()
 }
 
-/// What a plan is about. Of a fork of the seed, so that the plans of one kind do not depend on how often there are others.
+/// What a plan is about. Of a fork of the seed, so that the plans of one kind do not depend on how often there are
+/// others.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// Balancers, and proxies that keep all transactions.
@@ -86,7 +87,8 @@ impl Drawer {
     }
 
     fn plan(mut self) -> Plan {
-        // Who is called that has not registered is not reached, and answerers of forks refuse: no such plan is gentle.
+        // Who is called that has not registered is not reached, and answerers of forks refuse: no such plan is
+        // gentle.
         let may_fail = matches!(self.kind, Kind::Home | Kind::Forks);
         let care = if self.chance(0.5) && !may_fail { Care::Gentle } else { Care::Harsh };
         let gentle_faults = self.rng.random_range(1..4_u64);

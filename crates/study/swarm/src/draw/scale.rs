@@ -11,8 +11,8 @@ use rand::Rng as _;
 const SCALED: f64 = 0.35;
 
 impl Drawer {
-    /// How the balancer of this number starts and stops these members, if it does. Of a fork: so the rest of a plan does not depend
-    /// on it.
+    /// How the balancer of this number starts and stops these members, if it does. Of a fork: so the rest of a plan
+    /// does not depend on it.
     pub(super) fn scale(
         &self,
         number: u16,
@@ -21,7 +21,8 @@ impl Drawer {
         calm: u64,
     ) -> Option<Box<ScalePlan>> {
         let mut rng = self.rng.fork(&format!("scale {number}"));
-        // One of these may be drained or dead, and the other one takes the calls then: no call of a gentle plan may fail.
+        // One of these may be drained or dead, and the other one takes the calls then: no call of a gentle plan may
+        // fail.
         let least = if care == Care::Gentle { 2 } else { 1 };
         let is_started = |member: &Destination| matches!(member, Destination::Answerer(_));
         if !rng.random_bool(SCALED) || members.len() <= least || !members.iter().all(is_started) {
@@ -75,7 +76,8 @@ impl Drawer {
 }
 
 impl Drawer {
-    /// Calls come and go, where servers are started and stopped for them. Of a fork: so the rest of a plan does not depend on it.
+    /// Calls come and go, where servers are started and stopped for them. Of a fork: so the rest of a plan does not
+    /// depend on it.
     pub(super) fn vary_rates(&self, plan: &mut Plan, calm: u64) {
         let mut rng = self.rng.fork("rates");
         for caller in plan.callers.iter_mut().filter(|caller| !caller.must_succeed) {

@@ -27,8 +27,8 @@ pub(crate) const DATAGRAMS_MAX: u64 = 100_000_000;
 pub enum Care {
     /// Messages are lost or anything may be dead: only the callers that start after the faults must succeed.
     Harsh,
-    /// Nothing is lost for long, and never two hosts are dead at a time: no call may fail but those that a dead answerer
-    /// had taken, or that were being set up or ended in a stateful proxy that died.
+    /// Nothing is lost for long, and never two hosts are dead at a time: no call may fail but those that a dead
+    /// answerer had taken, or that were being set up or ended in a stateful proxy that died.
     Gentle,
     /// Nothing is asked: the faults may last to the end.
     Measured,

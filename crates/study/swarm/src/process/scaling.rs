@@ -1,5 +1,5 @@
-//! How a balancer's process starts and stops its servers: what the server's task does, in the same order, with the orders to the
-//! driver left to whoever runs the process.
+//! How a balancer's process starts and stops its servers: what the server's task does, in the same order, with the
+//! orders to the driver left to whoever runs the process.
 
 use super::Process;
 use crate::plan::{FilePlan, PoolPlan, ScalePlan};
@@ -47,7 +47,8 @@ impl Scaling {
         Self { reconciler: Reconciler::new(now, fleet), plan: plan.clone(), number }
     }
 
-    /// The scaling of a configuration, from now on. What is as before goes on; of what is not it is found out anew what runs.
+    /// The scaling of a configuration, from now on. What is as before goes on; of what is not it is found out anew
+    /// what runs.
     pub(super) fn renewed(before: Option<Self>, now: Instant, file: &FilePlan) -> Option<Self> {
         let (scale, plan) = (file.scale.as_deref()?, file.pools.first()?);
         let number = before.as_ref().map_or(0, |before| before.number + 1);
@@ -58,8 +59,8 @@ impl Scaling {
 }
 
 impl Process {
-    /// Looks at the pool. Members are drained and asked as it decides; what is for the driver and for people is returned, with the
-    /// number of whoever is to hear the answers. `tamper` may break what it decides.
+    /// Looks at the pool. Members are drained and asked as it decides; what is for the driver and for people is
+    /// returned, with the number of whoever is to hear the answers. `tamper` may break what it decides.
     pub(crate) fn scale(
         &mut self,
         now: Instant,

@@ -22,8 +22,8 @@ const GUESSES: Limit = Limit { failures: 32_000, every: Duration::from_secs(1), 
 const NONCE_LIFETIME: Duration = Duration::from_mins(5);
 
 pub(super) fn settings(role: &SiteRole, site: u16, key: u8) -> ControlSettings {
-    // Proxies that share out state share no keys: who has another's would take its answers for its own. What shares keys is
-    // of the first group.
+    // Proxies that share out state share no keys: who has another's would take its answers for its own. What shares
+    // keys is of the first group.
     let of_its_own = site + 1;
     match role {
         SiteRole::Balancer(file) => of_file(file, Orphans::Reject, 0, key),

@@ -16,9 +16,9 @@ use sites::{Answerer, Sites};
 
 /// The plan of a scenario.
 ///
-/// A proxy on bytes sends what is new to one list of next hops, so a group of proxies or balancers is there once for each
-/// way that calls take on from it: a path `[edge, core, edge]` has its last edges beside the first ones. Behind each
-/// proxy that is the last of a path stands an answerer.
+/// A proxy on bytes sends what is new to one list of next hops, so a group of proxies or balancers is there once for
+/// each way that calls take on from it: a path `[edge, core, edge]` has its last edges beside the first ones. Behind
+/// each proxy that is the last of a path stands an answerer.
 ///
 /// # Errors
 /// Says what of the scenario does not exist on bytes: TCP, hosts that slow down, processors other than those of

@@ -1,5 +1,5 @@
-//! The records of a proxy that keeps the state of calls, as they follow from the messages alone: each call that ended has one,
-//! which is written before anybody hears of the end, and tells of the end that happened.
+//! The records of a proxy that keeps the state of calls, as they follow from the messages alone: each call that ended
+//! has one, which is written before anybody hears of the end, and tells of the end that happened.
 
 use super::ProcessRule;
 use super::transactions::Cancelled;
@@ -131,7 +131,8 @@ impl Calls {
         dialogs.insert((call, callee), dialog);
     }
 
-    /// A failure went back as the final response to such an INVITE; `waits`: another INVITE of the call waits for its own.
+    /// A failure went back as the final response to such an INVITE; `waits`: another INVITE of the call waits for its
+    /// own.
     pub(super) fn failed(&mut self, response: &Message<'_>, cancelled: Cancelled, waits: bool) {
         let call = call_of(response);
         let status = response.status().unwrap_or_default();
@@ -167,9 +168,9 @@ impl Calls {
         })
     }
 
-    /// The same of a dialog whose 2xx never came by: the token in its INVITE told who answered of this proxy. A process that was
-    /// here when the INVITE went on takes the dialog for one from before, too, once the call has come to its end without it: it has
-    /// failed, or another one of those who rang was the first to answer.
+    /// The same of a dialog whose 2xx never came by: the token in its INVITE told who answered of this proxy. A
+    /// process that was here when the INVITE went on takes the dialog for one from before, too, once the call has
+    /// come to its end without it: it has failed, or another one of those who rang was the first to answer.
     fn of_before(&mut self, request: &Message<'_>) -> Option<(DialogName, Side)> {
         let mut both = names(request).into_iter().zip([Side::Caller, Side::Callee]);
         let is_forgotten = |call: &CallName| {

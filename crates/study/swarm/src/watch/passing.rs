@@ -1,5 +1,5 @@
-//! What a proxy that shares out state forwards without a transaction (RFC 3261 §16.11), and the marks that say whether somebody
-//! keeps one (docs/state-distribution.md).
+//! What a proxy that shares out state forwards without a transaction (RFC 3261 §16.11), and the marks that say
+//! whether somebody keeps one (docs/state-distribution.md).
 
 use super::ProcessRule;
 use super::transactions::{ClientId, ServerId};
@@ -138,15 +138,16 @@ impl Passing {
         }
     }
 
-    /// A new call was refused since there is no room for its state: not where all that it could go to would have kept it.
+    /// A new call was refused since there is no room for its state: not where all that it could go to would have kept
+    /// it.
     pub(super) fn check_room(&self, now: Instant, hops: &[SocketAddr], answer: &[u8]) {
         let knows = |hop: &SocketAddr| self.told.get(hop).is_some_and(|at| now < *at + TOLD);
         let is_refused = answer.starts_with(FULL) && !hops.is_empty() && hops.iter().all(knows);
         ProcessRule::RefusedFull.holds(!is_refused, format_args!("next hops {hops:?}"));
     }
 
-    /// A request that begins something came from `from` and went to `to`, and is kept here or not: a call has one who keeps it,
-    /// and marks say so. Copies of what went on before are as their first was.
+    /// A request that begins something came from `from` and went to `to`, and is kept here or not: a call has one who
+    /// keeps it, and marks say so. Copies of what went on before are as their first was.
     pub(super) fn check_marks(
         &self,
         (request, from): (&Message<'_>, SocketAddr),

@@ -168,8 +168,8 @@ impl Server {
         self.touched = now;
     }
 
-    /// An answer went back. Every final answer is one and the same, but for the 2xx of an INVITE (§16.7 step 5), each of
-    /// which goes back when it comes, after a failure, too.
+    /// An answer went back. Every final answer is one and the same, but for the 2xx of an INVITE (§16.7 step 5), each
+    /// of which goes back when it comes, after a failure, too.
     pub(super) fn answered(&mut self, now: Instant, status: u16, bytes: &[u8], relayed: bool) {
         self.touched = now;
         let may_have = self.invite || status == 100 || status >= 200 && status != 408;

@@ -40,7 +40,8 @@ struct Machine {
     is_on: bool,
     /// It is told to stop, and has not.
     ends: bool,
-    /// Counts what was asked of it: a start that comes before a stop is over takes its place, and the other way round.
+    /// Counts what was asked of it: a start that comes before a stop is over takes its place, and the other way
+    /// round.
     asked: u64,
 }
 

@@ -92,8 +92,8 @@ impl<W: Wrapper> World<W> {
         if self.plan.care != Care::Gentle {
             return Ok(());
         }
-        // A restart in the middle of a transaction, of a call that is older than the key: the BYE comes under another branch
-        // then, and whoever has answered it knows the call no more.
+        // A restart in the middle of a transaction, of a call that is older than the key: the BYE comes under another
+        // branch then, and whoever has answered it knows the call no more.
         let acts = |is: fn(&PlannedAction) -> bool| self.plan.actions.iter().any(|(_, action)| is(action));
         let is_rebranched = acts(|action| matches!(action, PlannedAction::Rekey))
             && acts(|action| matches!(action, PlannedAction::Fail(_)));

@@ -44,8 +44,8 @@ pub struct ProcessId {
     pub process: u16,
 }
 
-/// Stands between the processes and the network, and between them and whoever looks into them. The checkers see what has
-/// passed it: so tests can break what a process does, and see whether anybody notices.
+/// Stands between the processes and the network, and between them and whoever looks into them. The checkers see what
+/// has passed it: so tests can break what a process does, and see whether anybody notices.
 pub trait Wrapper {
     /// Whether the process of a balancer or proxy gets this datagram.
     fn hears(&mut self, _bytes: &mut Vec<u8>) -> bool {
@@ -91,7 +91,8 @@ const TIMES_T1_TO_END: u32 = 3 * 64 + 30;
 const LOOK: Duration = Duration::from_secs(1);
 /// From one shard to another takes less than so many microseconds: the thread has to wake up.
 const HANDING_OVER_MICROS: u64 = 2_000;
-/// Of the periods of those that share out state, so many are late, and in so many a proxy is as busy as in the one before.
+/// Of the periods of those that share out state, so many are late, and in so many a proxy is as busy as in the one
+/// before.
 const LATE: f64 = 0.1;
 const STAYS: f64 = 0.7;
 /// Messages that a replay shows.
@@ -346,8 +347,8 @@ impl<W: Wrapper> World<W> {
         Ok(())
     }
 
-    /// A period is over for those that share out state, but for some that are late. How busy they are follows no law: a proxy may
-    /// be at its limit for one period or for many.
+    /// A period is over for those that share out state, but for some that are late. How busy they are follows no law:
+    /// a proxy may be at its limit for one period or for many.
     fn periods(&mut self, now: Instant) {
         for process in 0..self.plan.processes() {
             let host = self.plan.process_host(process) as usize;

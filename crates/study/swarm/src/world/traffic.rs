@@ -86,8 +86,8 @@ impl<W: Wrapper> World<W> {
             }
             Role::Process(Some(process)) => {
                 let (mut sent, mut probes) = process.tick(now);
-                // A balancer sends a probe on to one of its members, and has a session of it. So that nothing is left in the
-                // end, nobody probes a balancer once the callers have stopped.
+                // A balancer sends a probe on to one of its members, and has a session of it. So that nothing is left
+                // in the end, nobody probes a balancer once the callers have stopped.
                 if now >= self.plan.end {
                     probes.retain(|probe| self.addresses.contains_key(&probe.to));
                 }

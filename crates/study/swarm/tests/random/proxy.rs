@@ -23,8 +23,8 @@ fn what_was_found_is_mended() {
         // The proxy was right: a stateless one passes back whatever has its branch (RFC 3261 §16.11).
         ("CANCEL", include_bytes!("found/response-to-a-cancel-of-another-method")),
         ("ACK", include_bytes!("found/response-to-an-ack-of-another-method")),
-        // The proxy was right: the CANCEL was answered before, for a request of another method, and its transaction answers
-        // the copy that comes after the INVITE.
+        // The proxy was right: the CANCEL was answered before, for a request of another method, and its transaction
+        // answers the copy that comes after the INVITE.
         ("alternate", include_bytes!("found/cancel-repeated-after-its-invite")),
         // The proxy sent a response where whoever answered said.
         ("another Via", include_bytes!("found/response-with-another-via")),

@@ -1,5 +1,5 @@
-//! `sarabande demo`: the server, the servers behind it and their callers, all on loopback. Three demos stand on one [`stage`]:
-//! [`policies`], [`proxy`] and [`elastic`].
+//! `sarabande demo`: the server, the servers behind it and their callers, all on loopback. Three demos stand on one
+//! [`stage`]: [`policies`], [`proxy`] and [`elastic`].
 
 mod elastic;
 mod policies;
@@ -21,11 +21,11 @@ pub(crate) struct Arguments {
 /// What else can be shown than the balancer's policies.
 #[derive(clap::Subcommand)]
 enum Other {
-    /// Shows phones that register and call each other through three proxies in a row, which find by themselves who of them
-    /// keeps the state of how many calls, as load rises and falls.
+    /// Shows phones that register and call each other through three proxies in a row, which find by themselves who of
+    /// them keeps the state of how many calls, as load rises and falls.
     Proxy(proxy::Arguments),
-    /// Shows servers that are started and stopped as callers come and go, and what becomes of the calls when one of them has a
-    /// busy neighbour.
+    /// Shows servers that are started and stopped as callers come and go, and what becomes of the calls when one of
+    /// them has a busy neighbour.
     Elastic(elastic::Arguments),
 }
 

@@ -72,7 +72,8 @@ pub(super) struct Screen<T> {
 }
 
 impl<T: Default> Screen<T> {
-    /// The terminal, unless there is none or `plain` lines are wanted. The signals `ends` ask to quit, as a key of the terminal does.
+    /// The terminal, unless there is none or `plain` lines are wanted. The signals `ends` ask to quit, as a key of
+    /// the terminal does.
     pub(super) fn open(plain: bool, ends: &[SignalKind]) -> Result<Self> {
         let mut frames = tokio::time::interval(FRAME);
         frames.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -70,8 +70,8 @@ enum Arrivals {
     Constant,
 }
 
-/// How long the calls in progress may take to end after a signal: as long as a BYE or CANCEL is repeated (64*T1, RFC 3261
-/// §17.1.2.2), and some more.
+/// How long the calls in progress may take to end after a signal: as long as a BYE or CANCEL is repeated (64*T1, RFC
+/// 3261 §17.1.2.2), and some more.
 const LAST_CALLS: Duration = Duration::from_secs(35);
 
 /// What all callers together did.

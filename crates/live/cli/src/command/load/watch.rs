@@ -17,8 +17,8 @@ pub(super) struct Ended {
     pub(super) interrupted: bool,
 }
 
-/// Prints `line` to standard error each second in which it changes, until `done`, which is asked with the time so far, or
-/// a signal.
+/// Prints `line` to standard error each second in which it changes, until `done`, which is asked with the time so
+/// far, or a signal.
 pub(super) fn watch(mut line: impl FnMut() -> String, done: impl Fn(Duration) -> bool) -> Result<Ended> {
     let start = Instant::now();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

@@ -18,14 +18,16 @@ const VARIABLE: &str = "SARABANDE_CAPACITY_KEY";
 
 #[derive(clap::Args)]
 pub(super) struct CapacityArguments {
-    /// Tells this balancer every second what the server can take: its `[capacity] listen`. Several times for all of a cluster.
+    /// Tells this balancer every second what the server can take: its `[capacity] listen`. Several times for all of a
+    /// cluster.
     #[arg(long, value_name = "HOST:PORT", value_parser = balancer)]
     report: Vec<String>,
-    /// File with the key that the balancers have as `[capacity] key`; without it `SARABANDE_CAPACITY_KEY` of the environment.
+    /// File with the key that the balancers have as `[capacity] key`; without it `SARABANDE_CAPACITY_KEY` of the
+    /// environment.
     #[arg(long, value_name = "FILE", requires = "report")]
     key_file: Option<PathBuf>,
-    /// The member of the balancers' pools that is measured: its address, or its name there; by default the first address of the
-    /// server.
+    /// The member of the balancers' pools that is measured: its address, or its name there; by default the first
+    /// address of the server.
     #[arg(long = "as", value_name = "NAME_OR_ADDRESS", value_parser = member, requires = "report")]
     named: Option<Server>,
     /// Estimates what the server can take, so that the 95th percentile stays within this: 1ms with `--report`.

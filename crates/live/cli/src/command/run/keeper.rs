@@ -1,8 +1,9 @@
 //! The main process of a systemd service, which stays while servers take over from each other.
 //!
-//! `systemctl restart` ends the main process before it starts another one, and a process that has ended answers no calls. So the
-//! main process is this one, which carries none: it has the server as its child. Told by SIGUSR1 that the service is restarted, it
-//! ends and leaves the server alone; the next one starts another server, which takes over from that.
+//! `systemctl restart` ends the main process before it starts another one, and a process that has ended answers no
+//! calls. So the main process is this one, which carries none: it has the server as its child. Told by SIGUSR1 that
+//! the service is restarted, it ends and leaves the server alone; the next one starts another server, which takes
+//! over from that.
 
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, getppid, kill_process};
@@ -23,7 +24,8 @@ pub(crate) fn pid() -> Option<Pid> {
     (told == parent.as_raw_nonzero().get()).then_some(parent)
 }
 
-/// Runs a server with the configuration in this file, and the servers that take over from it, until the last one has ended.
+/// Runs a server with the configuration in this file, and the servers that take over from it, until the last one has
+/// ended.
 pub(super) fn run(file: &Path) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(keep(file))

@@ -60,8 +60,8 @@ impl Assigned {
         [present].into_iter().chain(others).collect()
     }
 
-    /// Of a request that forks: the pools whose members may get it as the next group, the present one first where its members
-    /// are tried one by one. What a member answers makes no difference: that is what they ring for.
+    /// Of a request that forks: the pools whose members may get it as the next group, the present one first where its
+    /// members are tried one by one. What a member answers makes no difference: that is what they ring for.
     pub(super) fn pools_ahead(&self) -> impl Iterator<Item = PoolId> + use<> {
         let present = (self.fork == Fork::Sequential).then_some(self.request.pool);
         let may_go_on = self.pools().is_some_and(|pools| self.pools < pools.failover.attempts);
@@ -89,7 +89,8 @@ pub(crate) struct Moved {
 }
 
 impl Assigned {
-    /// Whom an attempt has gone to. A request that forks has no alternates, one that does not has one branch, or two if it has moved.
+    /// Whom an attempt has gone to. A request that forks has no alternates, one that does not has one branch, or two
+    /// if it has moved.
     pub(super) fn slot_of(&self, attempt: Attempt) -> Option<Slot> {
         self.tried.get(self.place_of(attempt)?).copied()
     }

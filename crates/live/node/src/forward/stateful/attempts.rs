@@ -53,8 +53,8 @@ impl Assigner<'_> {
         Some(slot)
     }
 
-    /// Chooses the members of the next group of a request that forks; those of the first group come after the one that is chosen
-    /// already. Returns how many there are, at most `most`. Only such members as are known to live.
+    /// Chooses the members of the next group of a request that forks; those of the first group come after the one
+    /// that is chosen already. Returns how many there are, at most `most`. Only such members as are known to live.
     fn group(&mut self, assigned: &mut Assigned, is_first: bool, most: u8, call_id: &[u8]) -> u8 {
         let (before, method) = (assigned.tried.len() - usize::from(is_first), assigned.request.method);
         if !is_first {

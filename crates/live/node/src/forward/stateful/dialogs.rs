@@ -1,5 +1,5 @@
-//! What keeping the state of dialogs adds to a transaction for each request: calls are known from their INVITE to the answer to
-//! their BYE, their session timers are watched (RFC 4028 §8), and what becomes of each is told once.
+//! What keeping the state of dialogs adds to a transaction for each request: calls are known from their INVITE to the
+//! answer to their BYE, their session timers are watched (RFC 4028 §8), and what becomes of each is told once.
 
 use crate::edge::Edge;
 use crate::rejection::{Own, Refused, Rejection, refused};
@@ -159,7 +159,8 @@ impl Dialogs {
         Ok(Tracked { key, by: Side::Caller, role, session, refused_by: None })
     }
 
-    /// A request within a dialog goes on whose token says that its state is kept; `proof`: whether it goes to the dialog's target.
+    /// A request within a dialog goes on whose token says that its state is kept; `proof`: whether it goes to the
+    /// dialog's target.
     pub(crate) fn within(
         &mut self,
         edge: &Edge,
@@ -201,8 +202,8 @@ impl Dialogs {
         Tracked { key, by, role, session, refused_by: None }
     }
 
-    /// A BYE of a dialog whose state is kept has got this answer of ours, and goes nowhere. Its sender takes the call for over
-    /// (RFC 3261 §15.1.1).
+    /// A BYE of a dialog whose state is kept has got this answer of ours, and goes nowhere. Its sender takes the call
+    /// for over (RFC 3261 §15.1.1).
     pub(crate) fn refused_bye(
         &mut self,
         edge: &Edge,
@@ -216,8 +217,8 @@ impl Dialogs {
         }
     }
 
-    /// A request goes on that has a To tag and no token of ours, as of a client that knows no Record-Route: it belongs to a dialog
-    /// that is known here, or to none. Its tags prove nothing, since anybody may answer it.
+    /// A request goes on that has a To tag and no token of ours, as of a client that knows no Record-Route: it
+    /// belongs to a dialog that is known here, or to none. Its tags prove nothing, since anybody may answer it.
     pub(crate) fn untold(&mut self, edge: &Edge, message: &Message<'_>) -> Option<Box<Tracked>> {
         message.method().filter(|method| matches!(method, Method::Invite | Method::Update | Method::Bye))?;
         let mut heard = |by_initiator| {
@@ -229,8 +230,8 @@ impl Dialogs {
         Some(Box::new(self.follow(edge, message, (key, by, Proof::Tags), Forwarded::default())))
     }
 
-    /// A response goes back to the request that is `tracked`, from `source`; it has been edited so far as it goes back whether or
-    /// not dialogs are kept.
+    /// A response goes back to the request that is `tracked`, from `source`; it has been edited so far as it goes
+    /// back whether or not dialogs are kept.
     pub(crate) fn relayed(
         &mut self,
         edge: &mut Edge,
@@ -267,7 +268,8 @@ impl Dialogs {
         }
     }
 
-    /// A response goes back whose request has had its final response: one more 2xx to an INVITE, or the repetition of one.
+    /// A response goes back whose request has had its final response: one more 2xx to an INVITE, or the repetition of
+    /// one.
     pub(crate) fn relayed_late(&mut self, edge: &Edge, response: &Message<'_>, source: SocketAddr) {
         let is_accepted = response.status().is_some_and(|status| (200..300).contains(&status));
         if is_accepted && response.cseq().method == Method::Invite && !self.calls.is_empty() {
@@ -460,9 +462,8 @@ fn reason<'a>(message: &Message<'a>) -> &'a [u8] {
     message.header("Reason").unwrap_or_default()
 }
 
-/// How the two sides are reached beyond us: [12.1.1-1] the caller by what stands below our Record-Route in its order, [12.1.2-1]
-/// the callee by what stands above it in reverse.
-/// `None` where they take too much room to be kept.
+/// How the two sides are reached beyond us: [12.1.1-1] the caller by what stands below our Record-Route in its order,
+/// [12.1.2-1] the callee by what stands above it in reverse. `None` where they take too much room to be kept.
 fn ends(edge: &Edge, request: &Message<'_>, response: &Message<'_>) -> Option<Ends> {
     let joined = |values: Vec<&[u8]>| values.join(&b", "[..]).into_boxed_slice();
     let to_caller: Vec<_> = request.record_routes().map(|value| value.value.of(request.bytes())).collect();
@@ -486,8 +487,8 @@ fn ends(edge: &Edge, request: &Message<'_>, response: &Message<'_>) -> Option<En
     (length <= LONGEST_ENDS).then_some(ends)
 }
 
-/// The BYE of ours to a side of a dialog, with this Via, as the other side would send it: [12.2.1.1-1] with its tags, and
-/// [12.2.1.1-2] its next CSeq number.
+/// The BYE of ours to a side of a dialog, with this Via, as the other side would send it: [12.2.1.1-1] with its tags,
+/// and [12.2.1.1-2] its next CSeq number.
 pub(crate) fn bye(hang_up: &HangUp, to: Side, via: &[u8], out: &mut Vec<u8>) {
     let (of, other) = (Ends::index(to), 1 - Ends::index(to));
     let ends = &hang_up.ends;

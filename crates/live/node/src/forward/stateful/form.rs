@@ -76,6 +76,6 @@ impl<E> Sink<Packet> for Out<'_, E> {
     }
 }
 
-/// How often a request is sent again to an address that is no next hop and that nothing came from: enough for a loss or
-/// two, and what somebody else pays who was named there without being asked.
+/// How often a request is sent again to an address that is no next hop and that nothing came from: enough for a loss
+/// or two, and what somebody else pays who was named there without being asked.
 pub(super) const UNHEARD_REPEATS: u8 = 2;

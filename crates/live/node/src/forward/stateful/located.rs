@@ -7,7 +7,8 @@ use base::Flow;
 use core::time::Duration;
 use std::sync::Arc;
 
-/// Where a request for a user goes: to all contacts of the highest preference at once, then to those of the next (§16.6).
+/// Where a request for a user goes: to all contacts of the highest preference at once, then to those of the next
+/// (§16.6).
 pub(crate) struct Located {
     /// Those of higher preference first.
     contacts: Vec<Contact>,

@@ -1,7 +1,8 @@
-//! Late binding after the fact: a call that its first member leaves quite unanswered goes to a second one of the pool as well, where
-//! that has room in the queue. The proxy's core has them race ([`Router::patience`](::proxy::Router::patience)); here is who the
-//! second one is, and with whom of the two the balancer counts the call: with the second one, and those that are tried after it,
-//! unless the first one is the first to answer. In the end it counts with whoever has sent the first 2xx.
+//! Late binding after the fact: a call that its first member leaves quite unanswered goes to a second one of the pool
+//! as well, where that has room in the queue. The proxy's core has them race
+//! ([`Router::patience`](::proxy::Router::patience)); here is who the second one is, and with whom of the two the
+//! balancer counts the call: with the second one, and those that are tried after it, unless the first one is the
+//! first to answer. In the end it counts with whoever has sent the first 2xx.
 
 use super::assigned::{Assigned, Moved, SECOND};
 use super::form::Assigner;
@@ -9,8 +10,8 @@ use ::proxy::Attempt;
 use balance::{Decision, Request, Slot};
 
 impl Assigner<'_> {
-    /// The second member for a request that only the first one has got: once, and with a retry of the budget, so that moving never
-    /// multiplies load.
+    /// The second member for a request that only the first one has got: once, and with a retry of the budget, so that
+    /// moving never multiplies load.
     pub(super) fn second(&mut self, assigned: &mut Assigned, call_id: &[u8]) -> Option<Slot> {
         let [first] = assigned.tried[..] else { return None };
         let (rule, pool) = (assigned.rule.as_ref().map(|(_, rule)| *rule), assigned.request.pool);

@@ -2,8 +2,8 @@
 
 use base::Instant;
 
-/// When the first copy of each request of a dialog went on that did so without a transaction lately. A request has the place of its
-/// key, where a later one may follow it, so that a message allocates nothing but the first.
+/// When the first copy of each request of a dialog went on that did so without a transaction lately. A request has
+/// the place of its key, where a later one may follow it, so that a message allocates nothing but the first.
 #[derive(Default)]
 pub(super) struct Passed(Vec<(u64, Instant)>);
 

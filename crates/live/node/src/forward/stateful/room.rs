@@ -8,8 +8,8 @@ use base::Instant;
 use core::time::Duration;
 use wire::{Message, Method};
 
-/// Where a request of this length finds no room, the proxy is full. Most are shorter: RFC 3261 §18.1.1 has longer ones go by
-/// another transport where nothing is known of the path's MTU.
+/// Where a request of this length finds no room, the proxy is full. Most are shorter: RFC 3261 §18.1.1 has longer
+/// ones go by another transport where nothing is known of the path's MTU.
 const USUAL_LENGTH: usize = 1_300;
 
 /// RFC 3261 §21.5.4. A third of the time that ended transactions are kept for: many have gone by then.
@@ -18,16 +18,16 @@ const FULL: Refused = Refused { retry_after: Some(10), ..refused(503, "Too Many 
 /// Without Retry-After, which would keep the previous hop from sending short requests as well (RFC 3261 §21.5.4).
 const TOO_LONG: Refused = refused(503, "Too Long For The Memory Left");
 
-/// Of the reserve, how many requests a call may begin within [`RESERVED_FOR`], or who has one call could fill it: enough for
-/// the BYE, a change of the media before it, and a repetition of each elsewhere.
+/// Of the reserve, how many requests a call may begin within [`RESERVED_FOR`], or who has one call could fill it:
+/// enough for the BYE, a change of the media before it, and a repetition of each elsewhere.
 const RESERVED: u8 = 4;
 
 /// As long as a transaction lasts that was answered at once.
 const RESERVED_FOR: Duration = Duration::from_secs(32);
 
 impl Stateful {
-    /// New calls are refused early where there is no room. Requests of a dialog whose token holds have a reserve, so that calls
-    /// can end.
+    /// New calls are refused early where there is no room. Requests of a dialog whose token holds have a reserve, so
+    /// that calls can end.
     pub(super) fn check_limit(
         &mut self,
         edge: &Edge,

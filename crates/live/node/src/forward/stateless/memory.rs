@@ -4,7 +4,8 @@ use super::passed::Passed;
 use super::removed::Unacknowledged;
 use super::searches::{SearchLimits, Searches};
 
-/// The memory of a stateless proxy: it keeps no transactions, but a few things for as long as copies of a message may come.
+/// The memory of a stateless proxy: it keeps no transactions, but a few things for as long as copies of a message may
+/// come.
 #[derive(Default)]
 pub(crate) struct Stateless {
     pub(super) searches: Searches,

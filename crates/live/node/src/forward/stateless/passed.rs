@@ -1,5 +1,5 @@
-//! The next hop of each recent request that went on without a transaction. Its copies, CANCEL and ACK take the same hop
-//! (RFC 3261 §16.11), even if the hop has been removed since.
+//! The next hop of each recent request that went on without a transaction. Its copies, CANCEL and ACK take the same
+//! hop (RFC 3261 §16.11), even if the hop has been removed since.
 
 use crate::arrival::Arrival;
 use crate::edge::Edge;
@@ -41,7 +41,8 @@ impl Passed {
         self.of(copies_key(&step.edge.tokens, arrival.message, arrival.flow.peer), step.balancer)
     }
 
-    /// The next hop that a copy of the request with this key, or its INVITE, went to, as long as that is a node in use.
+    /// The next hop that a copy of the request with this key, or its INVITE, went to, as long as that is a node in
+    /// use.
     pub(crate) fn of(&self, key: u64, balancer: &Balancer) -> Option<Slot> {
         let (slot, _) = self.0.get(&key).copied()?;
         balancer.nodes().get(slot.index()).filter(|node| node.member).map(|_| slot)

@@ -16,8 +16,9 @@ const FAILURES: usize = 4_096;
 /// How long a failure may come again and want another ACK: Timer H (RFC 3261 §17.2.1).
 const TIMER_H: Duration = Duration::from_secs(32);
 
-/// INVITEs of nodes that are no members any more, by call, CSeq number and [`crate::Tokens::mark`], and when a failure of
-/// them went back. To the balancer their transactions are over; their ACKs are still to come (RFC 3261 §17.1.1.3).
+/// INVITEs of nodes that are no members any more, by call, CSeq number and [`crate::Tokens::mark`], and when a
+/// failure of them went back. To the balancer their transactions are over; their ACKs are still to come (RFC 3261
+/// §17.1.1.3).
 #[derive(Debug)]
 pub(crate) struct Unacknowledged(Recent<(CallKey, u32, u32), Instant>);
 
@@ -51,8 +52,8 @@ impl Unacknowledged {
         }
     }
 
-    /// A member is trusted: what it sends goes wherever it says. One that was taken out may end what it had begun, and
-    /// have requests of its dialogs sent to whom the other party has named, as the token says.
+    /// A member is trusted: what it sends goes wherever it says. One that was taken out may end what it had begun,
+    /// and have requests of its dialogs sent to whom the other party has named, as the token says.
     pub(crate) fn check_removed(
         &self,
         step: &mut Step<'_>,

@@ -12,9 +12,9 @@ use balance::{CallKey, Request, Slot};
 use wire::Method;
 
 impl Stateless {
-    /// RFC 3261 §16.10: a CANCEL that nothing is known about MUST go on, and where it went only its member knows; so does an
-    /// ACK to a failure. Whoever begins none of this must not have the members flooded: what is above the bounds is not
-    /// searched for.
+    /// RFC 3261 §16.10: a CANCEL that nothing is known about MUST go on, and where it went only its member knows; so
+    /// does an ACK to a failure. Whoever begins none of this must not have the members flooded: what is above the
+    /// bounds is not searched for.
     pub(crate) fn search(
         &mut self,
         step: &mut Step<'_>,

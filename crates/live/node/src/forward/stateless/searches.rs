@@ -19,8 +19,9 @@ pub(crate) struct Search {
     pub(crate) branch: u32,
 }
 
-/// Which nodes have yet to answer. The first final response ends the client's transaction (RFC 3261 §17.1.2), so a node's
-/// "no such INVITE" must not overtake the 200 of the one that has it: only the last failure is told, and its repetitions.
+/// Which nodes have yet to answer. The first final response ends the client's transaction (RFC 3261 §17.1.2), so a
+/// node's "no such INVITE" must not overtake the 200 of the one that has it: only the last failure is told, and its
+/// repetitions.
 #[derive(Debug, Default)]
 pub(crate) struct Searches(VecDeque<Asked>);
 
@@ -33,7 +34,8 @@ struct Asked {
 }
 
 impl Searches {
-    /// The nodes were asked, perhaps again: what was said before still holds, but who was not asked now is not waited for.
+    /// The nodes were asked, perhaps again: what was said before still holds, but who was not asked now is not waited
+    /// for.
     pub(crate) fn asked(&mut self, search: Search, nodes: Vec<NodeId>) {
         if let Some(at) = self.find(search) {
             let asked = &mut self.0[at];
@@ -73,8 +75,8 @@ impl Searches {
 /// §17.1.1.3).
 pub(super) const LENGTH_MAX: usize = 2_000;
 
-/// Datagrams to members while INVITEs may be under way that this process did not see: enough for the CANCELs and ACKs of
-/// thousands of calls a second after a restart, and a tenth of what a shard can send.
+/// Datagrams to members while INVITEs may be under way that this process did not see: enough for the CANCELs and ACKs
+/// of thousands of calls a second after a restart, and a tenth of what a shard can send.
 const YOUNG: Rate = Rate { per_second: 10_000, burst: 10_000 };
 /// Later all INVITEs are known here but those that went through a peer balancer.
 const OLD: Rate = Rate { per_second: 500, burst: 1_000 };
@@ -84,8 +86,8 @@ const SOURCE_PART: u32 = 4;
 /// Buckets for sources.
 const SOURCES: usize = 4_096;
 
-/// A process that had nothing to do for so long did not see what others did meanwhile, and may have taken over from one of
-/// them.
+/// A process that had nothing to do for so long did not see what others did meanwhile, and may have taken over from
+/// one of them.
 const QUIET: Duration = Duration::from_secs(10);
 
 /// How much may be searched for. The bounds are on datagrams to members, so that they hold for any number of members.
@@ -118,8 +120,8 @@ impl SearchLimits {
         self.latest = now;
     }
 
-    /// Whether a search among so many members may begin, for the source with this hash. `invites_last` is how long an INVITE
-    /// can be under way.
+    /// Whether a search among so many members may begin, for the source with this hash. `invites_last` is how long an
+    /// INVITE can be under way.
     pub(super) fn take(&mut self, now: Instant, source: u64, members: u32, invites_last: Duration) -> bool {
         let young = now.saturating_since(self.at_work_since) <= invites_last;
         let all = if young { YOUNG } else { OLD };

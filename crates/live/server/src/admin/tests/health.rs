@@ -5,7 +5,8 @@ use crate::figures::{HealthView, RegistrarView};
 use std::net::SocketAddr;
 use tokio::net::UdpSocket;
 
-/// Has a call meet the dead next hop, and waits until it is known to be dead: next hops are asked only once they have failed.
+/// Has a call meet the dead next hop, and waits until it is known to be dead: next hops are asked only once they have
+/// failed.
 async fn down(site: &Site) {
     let caller = UdpSocket::bind("127.0.0.1:0").await.unwrap();
     let invite = request(caller.local_addr().unwrap(), "INVITE", "meets-nobody");

@@ -1,5 +1,5 @@
-//! Servers as children of this process: for tests and demonstrations. They end with this process, unless it is killed: then they
-//! go on, and a next process does not know them.
+//! Servers as children of this process: for tests and demonstrations. They end with this process, unless it is
+//! killed: then they go on, and a next process does not know them.
 
 use super::program::{Tail, command, group, kill, shown};
 use super::{Answer, Driver};

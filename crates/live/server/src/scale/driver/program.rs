@@ -13,7 +13,8 @@ const OUTPUT: usize = 256 << 10;
 const ERRORS: usize = 4 << 10;
 /// Longest line of errors that is shown, in characters.
 const SHOWN: usize = 200;
-/// What a program has written is read until so long after its end: something that it has started may keep the pipe open.
+/// What a program has written is read until so long after its end: something that it has started may keep the pipe
+/// open.
 const REST: Duration = Duration::from_millis(200);
 
 /// The command of a program, in a process group of its own, so that all of it can be ended. No shell reads it.

@@ -1,4 +1,5 @@
-//! Beyond the Overload paper: all controllers side by side at steady overload, on a step, and when the load falls back.
+//! Beyond the Overload paper: all controllers side by side at steady overload, on a step, and when the load falls
+//! back.
 
 mod claims;
 mod network;

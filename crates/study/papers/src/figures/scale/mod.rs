@@ -1,5 +1,5 @@
-//! Ours, after the Cloud paper's section IV-D: what scaling costs in calls and in hours, over a day and in a flash crowd; and what a
-//! queue in front of servers that pause is good for.
+//! Ours, after the Cloud paper's section IV-D: what scaling costs in calls and in hours, over a day and in a flash
+//! crowd; and what a queue in front of servers that pause is good for.
 
 mod day;
 mod flash;

@@ -37,7 +37,8 @@ pub(super) struct Row {
     pub(super) optimum: f64,
     /// In the order of [`MODES`].
     pub(super) carried: Vec<f64>,
-    /// Share of the calls that are answered some time after the load has jumped, with the laws in the order of [`LAWS`].
+    /// Share of the calls that are answered some time after the load has jumped, with the laws in the order of
+    /// [`LAWS`].
     pub(super) jumped: Vec<f64>,
 }
 

@@ -1,4 +1,5 @@
-//! Figure 1: what a call costs in each mode of a proxy, by part. Measured, not simulated: `bench modes --record` writes the data.
+//! Figure 1: what a call costs in each mode of a proxy, by part. Measured, not simulated: `bench modes --record`
+//! writes the data.
 
 use super::super::{Entry, Work};
 use super::claims;

@@ -39,8 +39,8 @@ pub(super) enum Mode {
     Stateful,
     /// None keeps any.
     Stateless,
-    /// Each that a call passes before the last one keeps this share of what comes without state; the last one the rest. 1
-    /// means that the first server of each way is stateful and the others stateless, 0 the last one.
+    /// Each that a call passes before the last one keeps this share of what comes without state; the last one the
+    /// rest. 1 means that the first server of each way is stateful and the others stateless, 0 the last one.
     Share(f64),
     /// Each finds its share by this law.
     Law(Law),
@@ -101,8 +101,8 @@ impl Network {
         Some(1.0 / busy.into_iter().fold(0.0, f64::max))
     }
 
-    /// The better one of two ways to make servers stateful or stateless once and for all: the first server of each way
-    /// keeps all state, or the last one.
+    /// The better one of two ways to make servers stateful or stateless once and for all: the first server of each
+    /// way keeps all state, or the last one.
     pub(super) fn by_hand(&self) -> Mode {
         let [first, last] = [1.0, 0.0].map(Mode::Share);
         if self.expected(last) > self.expected(first) { last } else { first }

@@ -1,5 +1,5 @@
-//! The Cloud paper: latency of a server against its load (figure 3), with neighbours and without (figure 5), and how its law
-//! follows the threshold (figure 6); and what a monitor costs the server beside it (figures 7 and 8).
+//! The Cloud paper: latency of a server against its load (figure 3), with neighbours and without (figure 5), and how
+//! its law follows the threshold (figure 6); and what a monitor costs the server beside it (figures 7 and 8).
 
 mod contention;
 mod estimation;

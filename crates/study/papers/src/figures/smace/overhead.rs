@@ -1,5 +1,5 @@
-//! Figures 7 and 8: goodput of a server and time to ring, with a monitor beside it and without. Measured, not simulated:
-//! `bench elastic --record` writes the data.
+//! Figures 7 and 8: goodput of a server and time to ring, with a monitor beside it and without. Measured, not
+//! simulated: `bench elastic --record` writes the data.
 
 use super::super::{Entry, Options, Work};
 use crate::report::{Axis, Claim, Figure, Plot, PlotSeries, ReportTable, Style};
@@ -22,7 +22,8 @@ pub(in super::super) const RINGING: Entry = Entry {
 
 /// A line a rate and way, behind one that names the columns.
 const MEASURED: &str = include_str!("overhead.csv");
-/// How much of the goodput may be missing that would still be called none: calls that were under way at the end, and chance.
+/// How much of the goodput may be missing that would still be called none: calls that were under way at the end, and
+/// chance.
 const NONE: f64 = 0.02;
 /// What the paper takes for the way around the globe and back, and the most that a caller may wait, in milliseconds.
 const ROUND_TRIP: f64 = 250.0;

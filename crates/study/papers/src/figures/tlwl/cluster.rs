@@ -92,8 +92,8 @@ pub(super) struct Workload {
     pub(super) holding: Duration,
     /// Whether the load begins at one call a second and rises by one a second and server.
     pub(super) ramp: bool,
-    /// Time under the load that does not count. `None`: three holding times, when all but one in a thousand of the first
-    /// calls have ended, and a bin for queues to form.
+    /// Time under the load that does not count. `None`: three holding times, when all but one in a thousand of the
+    /// first calls have ended, and a bin for queues to form.
     pub(super) warm_up: Option<Duration>,
 }
 

@@ -45,8 +45,8 @@ impl Minutes {
         self.0.iter().find(|(case, _)| is_it(case)).map(|(_, outcome)| outcome)
     }
 
-    /// Whether CJSQ is worse than a hash. Calls in progress are far more than transactions, and hide them, the more the
-    /// longer calls last.
+    /// Whether CJSQ is worse than a hash. Calls in progress are far more than transactions, and hide them, the more
+    /// the longer calls last.
     pub(super) fn misjudged(&self, setting: Setting) -> Claim {
         let of = |policy, load| &self.at(setting, policy, load).expect("it is always run").response[0];
         let above = COMPARED.map(|load| of("cjsq", load).above(of("hash", load), 1.0));

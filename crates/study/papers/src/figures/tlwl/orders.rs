@@ -44,8 +44,8 @@ pub(super) fn surely(above: [Interval; 2]) -> ClaimVerdict {
     sure.unwrap_or(ClaimVerdict::Open)
 }
 
-/// Whether one policy surely takes longer than another at one of these loads at least, and at none surely less; and the
-/// differences as text.
+/// Whether one policy surely takes longer than another at one of these loads at least, and at none surely less; and
+/// the differences as text.
 fn later(view: &View<'_>, setting: Setting, slow: &str, fast: &str) -> (ClaimVerdict, String) {
     let above = COMPARED.map(|load| view.above(setting, slow, (fast, 1.0), load));
     let verdict = surely(above);

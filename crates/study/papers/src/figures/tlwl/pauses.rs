@@ -1,4 +1,5 @@
-//! What the figures of pausing servers hang on, varied: how long pauses are, and what a request costs that comes again.
+//! What the figures of pausing servers hang on, varied: how long pauses are, and what a request costs that comes
+//! again.
 
 use super::cluster::{Case, POLICIES, Servers};
 use super::runs::{self, HIGH};
@@ -96,8 +97,8 @@ fn prices(options: &Options) -> Vec<f64> {
     }
 }
 
-/// How many times as long as TLWL each other policy takes for an INVITE, by the mean length of a pause and by the price of
-/// a request that comes again.
+/// How many times as long as TLWL each other policy takes for an INVITE, by the mean length of a pause and by the
+/// price of a request that comes again.
 pub(super) fn vary(work: &Work<'_>) -> Varied {
     let window = Duration::from_secs(work.scale(60, 25, 3));
     let by_length = |policy, seconds| {

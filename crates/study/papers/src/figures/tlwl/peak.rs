@@ -79,8 +79,8 @@ impl Search {
         self
     }
 
-    /// Between nine tenths of the ideal and all of it, over 3 minutes after 2 of warm-up, with servers that pay for a repeated
-    /// request as for the first: near the capacity queues grow slowly, and what waits for T1 comes twice.
+    /// Between nine tenths of the ideal and all of it, over 3 minutes after 2 of warm-up, with servers that pay for a
+    /// repeated request as for the first: near the capacity queues grow slowly, and what waits for T1 comes twice.
     fn near_the_capacity(mut self, options: &Options) -> Self {
         let (warm_up, window) = options.scale((120, 180), (120, 180), (1, 2));
         self.case.window = Duration::from_secs(window);
@@ -128,8 +128,9 @@ impl Search {
     fn handles(&self, step: u32, seed: u64) -> bool {
         let case = Case { load: self.load(step), ..self.case };
         if case.window >= LONG.max(2 * case.warm_up()) {
-            // A run that begins the same tells soon when far too many requests are lost for the whole of it; collapsed
-            // runs are the longest, full of retransmissions. Not worth it where its warm-up is most of what both take.
+            // A run that begins the same tells soon when far too many requests are lost for the whole of it;
+            // collapsed runs are the longest, full of retransmissions. Not worth it where its warm-up is most of what
+            // both take.
             let requests = 2.0 * case.load * case.window.as_secs_f64();
             let begun = Case { window: case.window / 4, ..case }.run(seed);
             if begun.lost as f64 > FAILED_MAX * requests {
@@ -410,7 +411,8 @@ fn balancer(work: &Work<'_>) -> Claim {
     )
 }
 
-/// Which policy has the highest peak where steady servers are nearly busy, and repeats keep those busy that fall behind.
+/// Which policy has the highest peak where steady servers are nearly busy, and repeats keep those busy that fall
+/// behind.
 fn near_the_capacity(work: &Work<'_>) -> Claim {
     let of = |policy| Search::new(work, policy, Servers::Steady, SERVERS).near_the_capacity(work);
     let first = of("tlwl-1.75");

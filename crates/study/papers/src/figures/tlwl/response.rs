@@ -137,8 +137,8 @@ impl View<'_> {
         Standing { load, praised: praised.expect("there is more than one policy"), others: OTHERS.map(ms) }
     }
 
-    /// Whether the praised are so many times faster than every other at all these loads. Out of reach where others are
-    /// so fast that not even a policy after which nothing ever waits would be.
+    /// Whether the praised are so many times faster than every other at all these loads. Out of reach where others
+    /// are so fast that not even a policy after which nothing ever waits would be.
     pub(super) fn faster(
         &self,
         setting: Setting,

@@ -6,7 +6,8 @@ use core::time::Duration;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// The load at which policies are compared under "high load": 92 % of what steady servers carry, 94 % of pausing ones.
+/// The load at which policies are compared under "high load": 92 % of what steady servers carry, 94 % of pausing
+/// ones.
 pub(super) const HIGH: f64 = 2_200.0;
 /// Policies that are also run without holding times.
 pub(super) const WITHOUT: [&str; 5] = ["round-robin", "hash", "cjsq", "tjsq", "tlwl-1.75"];
@@ -49,8 +50,8 @@ impl Setting {
     }
 }
 
-/// How long a run counts: the paper's 3 minutes; of a short run near the capacity, where few pauses decide the mean, longer
-/// than of others.
+/// How long a run counts: the paper's 3 minutes; of a short run near the capacity, where few pauses decide the mean,
+/// longer than of others.
 pub(super) fn window(options: &Options, load: f64) -> Duration {
     Duration::from_secs(if load < HIGH { options.scale(180, 25, 3) } else { options.scale(180, 50, 3) })
 }
@@ -78,7 +79,8 @@ pub(super) struct Runs(Vec<(Case, Outcome)>);
 type Made = Vec<((u64, Effort), Rc<Runs>)>;
 
 thread_local! {
-    /// The figures are made on one thread, one after the other; the first of those that look at these runs makes them.
+    /// The figures are made on one thread, one after the other; the first of those that look at these runs makes
+    /// them.
     static MADE: RefCell<Made> = const { RefCell::new(Vec::new()) };
 }
 

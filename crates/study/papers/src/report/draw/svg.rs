@@ -90,7 +90,8 @@ impl Svg {
         self.put(format_args!("<circle cx=\"{x}\" cy=\"{y}\" r=\"{radius}\" fill=\"{colour}\"/>\n"));
     }
 
-    /// A line of text of this size in pixels, turned clockwise by degrees around its place, which is on its base line.
+    /// A line of text of this size in pixels, turned clockwise by degrees around its place, which is on its base
+    /// line.
     pub(super) fn text(&mut self, (x, y): Spot, anchor: Anchor, size: f64, degrees: f64, text: &str) {
         let anchor = match anchor {
             Anchor::Start => "start",

@@ -1,4 +1,5 @@
-//! `sarabande demo elastic`: servers that are started and stopped as callers come and go, and one of them beside a busy neighbour.
+//! `sarabande demo elastic`: servers that are started and stopped as callers come and go, and one of them beside a
+//! busy neighbour.
 
 mod cluster;
 mod neighbour;

@@ -13,8 +13,8 @@ pub(super) const SHARE: f64 = 0.85;
 
 /// A busy neighbour; it is gone when this is dropped.
 ///
-/// The processor of a server serves one request after another. An OPTIONS takes a unit of its time, so that many of them a second are
-/// the part that calls cannot have, and calls wait behind them.
+/// The processor of a server serves one request after another. An OPTIONS takes a unit of its time, so that many of
+/// them a second are the part that calls cannot have, and calls wait behind them.
 pub(super) struct Neighbour {
     /// Ends the thread when it is gone.
     end: Option<Sender<()>>,

@@ -4,7 +4,8 @@ use super::cluster::{DISTURBED, name};
 use super::neighbour::SHARE;
 use super::scene::{Line, STOPPED};
 
-/// Below this part of what it was before is a capacity that has fallen, by a cut at least, and above that one that is back.
+/// Below this part of what it was before is a capacity that has fallen, by a cut at least, and above that one that is
+/// back.
 const FALLEN: f64 = 0.9;
 const BACK: f64 = 0.75;
 

@@ -156,8 +156,8 @@ impl Track {
     }
 }
 
-/// In which 95 % of the INVITEs were answered between two reports; `None` where none was. Servers here do not ring, so that the
-/// 200 is the first answer.
+/// In which 95 % of the INVITEs were answered between two reports; `None` where none was. Servers here do not ring,
+/// so that the 200 is the first answer.
 fn p95_us(now: &MemberView, before: &MemberView) -> Option<u64> {
     let mut times = now.stats.as_ref()?.invite_micros.clone();
     // The one has all that the other has: a member's figures only grow.

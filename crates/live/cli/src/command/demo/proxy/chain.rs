@@ -19,8 +19,8 @@ pub(super) struct Part {
     pub(super) speed: f64,
 }
 
-/// From the one that the phones call by to the one that they register with. That one has all state, since it rings the phones,
-/// and so a larger machine.
+/// From the one that the phones call by to the one that they register with. That one has all state, since it rings
+/// the phones, and so a larger machine.
 pub(super) const CAST: [Part; 3] = [
     Part { name: "edge", speed: 1.0 },
     Part { name: "core", speed: 1.0 },

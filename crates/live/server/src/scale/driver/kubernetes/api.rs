@@ -1,5 +1,5 @@
-//! Asks an API server over HTTP/1.1, one connection a question: over TLS, or in plain text where `kubectl proxy` speaks TLS in
-//! its place.
+//! Asks an API server over HTTP/1.1, one connection a question: over TLS, or in plain text where `kubectl proxy`
+//! speaks TLS in its place.
 
 use super::tls;
 use axum::body::Body as RequestBody;

@@ -1,10 +1,11 @@
-//! Servers as pods: how many there are is the number of replicas of a `StatefulSet` or a Deployment, changed through their scale
-//! subresource; which pods there are is watched.
+//! Servers as pods: how many there are is the number of replicas of a `StatefulSet` or a Deployment, changed through
+//! their scale subresource; which pods there are is watched.
 //!
-//! - Of a `StatefulSet` the pod with the highest ordinal goes first, so a server is its ordinal, and the last one stops first.
+//! - Of a `StatefulSet` the pod with the highest ordinal goes first, so a server is its ordinal, and the last one
+//!   stops first.
 //! - Of a Deployment the pod goes that costs least, among those that are ready: the drained one is made to cost least
-//!   (`controller.kubernetes.io/pod-deletion-cost`), and nothing is done while others are not ready or go anyway. Where the stop
-//!   fails, or another pod has gone, the cost is taken back.
+//!   (`controller.kubernetes.io/pod-deletion-cost`), and nothing is done while others are not ready or go anyway.
+//!   Where the stop fails, or another pod has gone, the cost is taken back.
 
 mod api;
 mod pods;
@@ -95,7 +96,8 @@ impl Target {
         Ok(Replicas { count, version, selector: text(&scale["status"]["selector"]).unwrap_or_default() })
     }
 
-    /// Changes the number of replicas. `change` says from how many there are how many there shall be; `None`: nothing is to be done.
+    /// Changes the number of replicas. `change` says from how many there are how many there shall be; `None`: nothing
+    /// is to be done.
     async fn scale(&self, change: impl Fn(u32) -> Result<Option<u32>, String>) -> Result<(), String> {
         for _ in 0..ATTEMPTS {
             let replicas = self.replicas().await?;
@@ -192,7 +194,8 @@ impl KubernetesDriver {
         self.target.scale(|count| under_way(count, there).map(|()| Some(count.saturating_sub(1)))).await
     }
 
-    /// No pod is to cost least, once there are as many as there shall be: another one has gone in place of one that does.
+    /// No pod is to cost least, once there are as many as there shall be: another one has gone in place of one that
+    /// does.
     async fn take_back_old_costs(&self) -> Result<(), String> {
         let pods = self.pods().await?;
         let costs = |(_, pod): (&String, &Pod)| pod.deletion_cost.as_deref() == Some(LEAST_COST);
@@ -241,7 +244,8 @@ impl KubernetesDriver {
     }
 }
 
-/// Whether a pod is this server. One without an address was given up: it is a pod that is not ready, and no other server's.
+/// Whether a pod is this server. One without an address was given up: it is a pod that is not ready, and no other
+/// server's.
 fn is_of(pod: &Pod, server: &Server) -> bool {
     match server.address {
         Some(address) => pod.ips.contains(&address.ip()),

@@ -77,8 +77,8 @@ fn certificates() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tls")
 }
 
-/// A server that answers requests that begin like this, each of them once and in this order; whatever is asked beyond stays
-/// without an answer.
+/// A server that answers requests that begin like this, each of them once and in this order; whatever is asked beyond
+/// stays without an answer.
 struct Recorded {
     address: SocketAddr,
     asked: Arc<Mutex<Vec<String>>>,

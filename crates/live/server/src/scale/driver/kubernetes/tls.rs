@@ -11,8 +11,8 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{CertificateError, ClientConfig, Error, RootCertStore};
 
-/// Speaks TLS with HOST:PORT, whose certificate has to be signed by one in `ca_file`. That is read again for each connection:
-/// it is replaced while this process runs.
+/// Speaks TLS with HOST:PORT, whose certificate has to be signed by one in `ca_file`. That is read again for each
+/// connection: it is replaced while this process runs.
 pub(super) async fn connect(
     stream: TcpStream,
     authority: &str,

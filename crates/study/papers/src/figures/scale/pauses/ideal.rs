@@ -35,9 +35,10 @@ enum Event {
     Go(usize),
 }
 
-/// Set-up delays in a cluster of `servers` as in `plan`, whose front has all INVITEs wait, gives them to servers that are awake, takes
-/// them back from one that pauses, in the state that they are in and at no cost, and gives them to the next. BYEs stay with the server
-/// of their call, which does them before anything new, as it does where they come in between.
+/// Set-up delays in a cluster of `servers` as in `plan`, whose front has all INVITEs wait, gives them to servers that
+/// are awake, takes them back from one that pauses, in the state that they are in and at no cost, and gives them to
+/// the next. BYEs stay with the server of their call, which does them before anything new, as it does where they come
+/// in between.
 pub(super) fn set_up(plan: &CloudPlan, servers: usize, seed: u64) -> Delays {
     let rng = Rng::from_seed(seed);
     let mut arrivals = Arrivals::new(plan.arrivals.clone(), Instant::ZERO, rng.fork("arrivals"));

@@ -1,5 +1,5 @@
-//! Late binding: calls that wait in front until a server has room, and those that move to another one when it stalls, against calls
-//! that are given to a server at once, with servers that pause.
+//! Late binding: calls that wait in front until a server has room, and those that move to another one when it stalls,
+//! against calls that are given to a server at once, with servers that pause.
 
 mod ideal;
 
@@ -33,8 +33,8 @@ const LENGTH: Duration = Duration::from_millis(200);
 const SPACING: Duration = Duration::from_millis(1_500);
 /// A server with this load or more gets no call: only one that has nothing to do does.
 const LOAD_MAX: f64 = 1.0;
-/// A server that has left a call unanswered for so long has stalled: three times what an INVITE takes in the mean, so that one in
-/// 23 takes as long without a pause.
+/// A server that has left a call unanswered for so long has stalled: three times what an INVITE takes in the mean, so
+/// that one in 23 takes as long without a pause.
 const MOVE: Duration = Duration::from_millis(20);
 /// Where the goal is missed.
 const WHY_NOT: &str = "TLWL sees a pause, too: the load of a server that answers nothing does not fall, so it gets one or two calls \
