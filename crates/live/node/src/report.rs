@@ -77,6 +77,22 @@ impl Shard {
         self.stateful.calls(&self.edge).for_each(visit);
     }
 
+    /// Checks that every load is the sum of its leases, and that each ticket that has not ended belongs to a request under way.
+    ///
+    /// # Errors
+    /// Says which load or how many tickets differ.
+    pub fn audit(&self) -> Result<(), String> {
+        self.balancer.audit()?;
+        let at_home = self.home.as_ref().map_or(0, |home| home.waiting().tickets());
+        let in_queues = self.queues.as_ref().map_or(0, |queues| queues.tickets());
+        let (held, open) = (at_home + in_queues + self.stateful.tickets(), self.edge.gate.tickets().open());
+        if held as u64 == open {
+            Ok(())
+        } else {
+            Err(format!("{open} tickets are open, and requests hold {held}"))
+        }
+    }
+
     /// The tickets that requests were given, and how they ended.
     pub fn tickets(&self) -> &TicketCounts {
         self.edge.gate.tickets()

@@ -266,7 +266,7 @@ fn a_call_that_has_had_its_time_gets_a_bye_on_both_sides() {
 
 /// How many calls the balancer counts, in a pool that counts them.
 fn load(bed: &Bed) -> balance::Load {
-    assert_eq!(bed.shard.balancer().audit(), Ok(()));
+    assert_eq!(bed.shard.audit(), Ok(()));
     bed.shard.balancer().load(balance::Slot(0)).own
 }
 

@@ -201,7 +201,7 @@ impl World {
             Step::Wait(millis) => drop(self.bed.wait(Duration::from_millis(millis.into()))),
             Step::Invite(_) => {}
         }
-        assert_eq!(self.bed.shard.balancer().audit(), Ok(()));
+        assert_eq!(self.bed.shard.audit(), Ok(()));
     }
 
     fn load(&self) -> Load {

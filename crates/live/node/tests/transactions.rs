@@ -344,7 +344,7 @@ proptest! {
             };
             let is_request = |sent: &Sent| sent.message().method().is_some_and(|method| method != wire::Method::Ack);
             under_way.extend(sent.into_iter().filter(is_request));
-            prop_assert_eq!(bed.shard.balancer().audit(), Ok(()));
+            prop_assert_eq!(bed.shard.audit(), Ok(()));
         }
         bed.wait(Duration::from_hours(1));
         prop_assert_eq!(transactions(&bed), 0);

@@ -306,6 +306,11 @@ impl<R, M: KeptMessage, C: Copy> Table<R, M, C> {
         self.entries.iter().map(|(_, entry)| entry.call)
     }
 
+    /// The requests without a final response.
+    pub(crate) fn requests(&self) -> impl Iterator<Item = &R> {
+        self.entries.iter().filter_map(|(_, entry)| entry.request.as_ref())
+    }
+
     /// Requests that wait for their final response.
     pub(crate) fn unanswered(&self) -> usize {
         self.unanswered

@@ -94,11 +94,11 @@ impl Bed {
     /// The shard is told something; what it sends, in order.
     ///
     /// # Panics
-    /// Some load is not the sum of its leases any more.
+    /// Some load is not the sum of its leases any more, or a ticket belongs to no request.
     pub fn input(&mut self, input: ShardInput<'_>) -> Vec<Sent> {
         let mut out = Outbox::default();
         self.shard.handle(self.now, input, &mut out);
-        assert_eq!(self.shard.balancer().audit(), Ok(()));
+        assert_eq!(self.shard.audit(), Ok(()));
         self.events.extend(out.drain_events());
         Sent::all(&out)
     }

@@ -59,6 +59,11 @@ impl Waiting {
         self.waiters.values().map(|entry| &*entry.waiter.bytes)
     }
 
+    /// How many of them hold a ticket.
+    pub(crate) fn tickets(&self) -> usize {
+        self.waiters.values().filter(|entry| entry.waiter.progress.ticket.is_some()).count()
+    }
+
     /// Whether one more request of this length may wait.
     pub(crate) fn has_room(&self, length: usize) -> bool {
         self.waiters.len() < REQUESTS_MAX && self.bytes + length <= BYTES_MAX

@@ -101,6 +101,12 @@ impl Queues {
         queues.chain(&self.released).map(|waiter| &*waiter.bytes)
     }
 
+    /// How many calls that wait hold a ticket.
+    pub(crate) fn tickets(&self) -> usize {
+        let queues = self.pools.iter().flatten().flat_map(PoolQueue::waiting);
+        queues.chain(&self.released).filter(|waiter| waiter.progress.ticket.is_some()).count()
+    }
+
     /// Whether waiting calls can go on before the next input: their copies are to find them at their new place.
     pub(crate) fn is_stale(&self) -> bool {
         self.is_stale || !self.released.is_empty()

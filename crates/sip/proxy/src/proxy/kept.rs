@@ -15,6 +15,11 @@ impl<F: Form> Proxy<F> {
         self.table.calls()
     }
 
+    /// The requests without a final response.
+    pub fn requests(&self) -> impl Iterator<Item = &F::Request> {
+        self.table.requests()
+    }
+
     /// The messages that are kept to be sent again.
     pub fn messages(&self) -> impl Iterator<Item = &F::Message> {
         self.layer.messages()

@@ -87,7 +87,7 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
         if let Some(received) = received {
             self.deliver(received);
         }
-        assert_eq!(self.shard.balancer().audit(), Ok(()));
+        assert_eq!(self.shard.audit(), Ok(()));
         true
     }
 
@@ -219,7 +219,7 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
     pub(super) fn finish(mut self) -> ShardCounters {
         self.run_timers_until(self.now + Duration::from_hours(24));
         let balancer = self.shard.balancer();
-        assert_eq!(balancer.audit(), Ok(()));
+        assert_eq!(self.shard.audit(), Ok(()));
         for slot in 0..NODES.len() as u16 {
             assert_eq!(balancer.load(Slot(slot)).own, Load::default());
         }

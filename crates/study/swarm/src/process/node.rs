@@ -338,8 +338,9 @@ impl Process {
             report: self.report(),
             drains: self.drains(),
         };
-        for balancer in self.shards.iter().map(Shard::balancer) {
-            state.audit = state.audit.and(balancer.audit());
+        for shard in &self.shards {
+            let balancer = shard.balancer();
+            state.audit = state.audit.and(shard.audit());
             for (slot, load) in (0..).map(Slot).zip(&mut state.loads) {
                 *load += balancer.load(slot).own;
             }

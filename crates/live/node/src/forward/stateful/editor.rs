@@ -112,12 +112,11 @@ impl Medium<Wire> for Editor<'_> {
         branch: Option<NewBranch>,
     ) -> (Packet, TransactionKey) {
         let read;
-        let message = match self.in_hand(request) {
-            Some(message) => message,
-            None => {
-                read = request.message();
-                &read
-            }
+        let message = if let Some(message) = self.in_hand(request) {
+            message
+        } else {
+            read = request.message();
+            &read
         };
         let (rule, contact) = match &request.way {
             TargetSet::Uri(..) => (None, None),
@@ -229,12 +228,11 @@ impl Medium<Wire> for Editor<'_> {
 
     fn respond(&mut self, request: &Received, status: u16) -> Option<Packet> {
         let read;
-        let message = match self.in_hand(request) {
-            Some(message) => message,
-            None => {
-                read = request.message();
-                &read
-            }
+        let message = if let Some(message) = self.in_hand(request) {
+            message
+        } else {
+            read = request.message();
+            &read
         };
         let tag = own_tag(&self.edge.tokens, message);
         let mut bytes = Vec::with_capacity(request.bytes.len());

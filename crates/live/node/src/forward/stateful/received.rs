@@ -89,6 +89,14 @@ impl Received {
         }
     }
 
+    /// Whether its ticket has not ended.
+    pub(super) fn holds_ticket(&self) -> bool {
+        let ticket = self.ticket.take();
+        let is_there = ticket.is_some();
+        self.ticket.set(ticket);
+        is_there
+    }
+
     /// The request has its final response, of this proxy (`is_own`) or of whoever got the request: its ticket ends.
     pub(super) fn end(&self, is_own: bool) {
         match self.ticket.take() {

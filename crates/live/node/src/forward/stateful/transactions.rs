@@ -314,6 +314,11 @@ impl Stateful {
         }
     }
 
+    /// How many requests hold a ticket.
+    pub(crate) fn tickets(&self) -> usize {
+        self.proxy.requests().filter(|request| request.holds_ticket()).count()
+    }
+
     /// Requests without a final response.
     pub(crate) fn unanswered(&self) -> usize {
         self.proxy.unanswered()
