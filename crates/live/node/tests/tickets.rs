@@ -1,0 +1,67 @@
+//! The gate gives a ticket to what begins something, and each ends once: settled, refused, passed on or lost.
+mod common;
+
+use common::proxy::{PROXY, ProxyBed, STATELESS, client};
+use common::text::{Req, answer};
+use common::*;
+use core::time::Duration;
+use route::Service;
+
+/// Open, settled, refused, passed, lost.
+fn tickets(bed: &ProxyBed) -> [u64; 5] {
+    let tickets = bed.shard.tickets();
+    [tickets.open(), tickets.settled(), tickets.refused(), tickets.passed(), tickets.lost()]
+}
+
+#[test]
+fn a_request_with_a_transaction_holds_its_ticket_until_the_final_response() {
+    for (service, status) in [(Service::HOPS, 200), (Service::HOPS, 486), (Service::BalanceTransactions, 200)]
+    {
+        let mut bed = ProxyBed::plain().with_mode(service);
+        let invite = Req::new("INVITE", "call", client());
+        let at_hop = bed.invite(&invite);
+        assert_eq!(tickets(&bed), [1, 0, 0, 0, 0]);
+        bed.receive(0, client(), &invite.bytes());
+        assert_eq!(tickets(&bed), [1, 0, 0, 0, 0], "a repetition has none");
+        bed.receive(0, at_hop.to, &answer(&at_hop.bytes, addr(PROXY), 180, at_hop.to));
+        assert_eq!(tickets(&bed), [1, 0, 0, 0, 0]);
+        bed.receive(0, at_hop.to, &answer(&at_hop.bytes, addr(PROXY), status, at_hop.to));
+        assert_eq!(tickets(&bed), [0, 1, 0, 0, 0], "{service:?}, {status}");
+    }
+}
+
+#[test]
+fn what_nobody_answers_is_refused_in_the_end() {
+    let mut bed = ProxyBed::plain();
+    bed.invite(&Req::new("INVITE", "call", client()));
+    bed.wait(Duration::from_hours(1));
+    assert_eq!(tickets(&bed), [0, 0, 1, 0, 0], "with 408, or the next hop's silence");
+}
+
+#[test]
+fn a_request_without_a_transaction_passes_at_once() {
+    for service in [Service::Balance, STATELESS] {
+        let mut bed = ProxyBed::plain().with_mode(service);
+        bed.invite(&Req::new("INVITE", "call", client()));
+        assert_eq!(tickets(&bed), [0, 0, 0, 1, 0], "{service:?}");
+    }
+}
+
+#[test]
+fn what_finds_no_server_is_refused() {
+    for service in [Service::Balance, Service::BalanceTransactions, Service::HOPS] {
+        let mut bed = ProxyBed::plain().with_mode(service);
+        bed.set(|setup| testbed::set_members(setup, &[]));
+        bed.receive(0, client(), &Req::new("INVITE", "call", client()).bytes());
+        assert_eq!(tickets(&bed), [0, 0, 1, 0, 0], "{service:?}");
+    }
+}
+
+#[test]
+fn what_belongs_to_a_dialog_needs_none() {
+    let mut bed = ProxyBed::plain();
+    let call = bed.call("call");
+    let given = bed.shard.tickets().given();
+    bed.receive(0, client(), &call.by_caller("BYE", 2).bytes());
+    assert_eq!((bed.shard.tickets().given(), tickets(&bed)[0]), (given, 0));
+}
