@@ -5,9 +5,10 @@
 //! no test writes or reads a message with the code that it tests. Texts that are themselves the subject of a test, such
 //! as faulty ones for the scanner, stand in the test.
 //!
-//! [`rules`] compares the pages of `docs/rfc/` with the marks in code and tests.
+//! [`circles`] finds files of a crate that need each other. [`rules`] compares the pages of `docs/rfc/` with the marks in code and tests.
 #![forbid(unsafe_code)]
 
+pub mod circles;
 mod read;
 mod request;
 mod response;
