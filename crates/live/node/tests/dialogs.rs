@@ -215,12 +215,12 @@ fn the_key_changes_in_a_call() {
     call.caller.at = addr("127.0.9.2:7000");
     caller_asks(&mut bed, &call, "UPDATE", 2);
     bed.set(|setup| {
-        setup.settings.tokens = std::sync::Arc::new(Tokens::new(TokenKey([8; 16]), &[KEY], LIFETIME))
+        setup.settings.tokens = std::sync::Arc::new(Tokens::new(TokenKey([8; 16]), &[KEY], LIFETIME));
     });
     talk(&mut bed, &call);
     assert_eq!(bed.shard.counters().tokens_refused, 0);
     bed.set(|setup| {
-        setup.settings.tokens = std::sync::Arc::new(Tokens::new(TokenKey([9; 16]), &[], LIFETIME))
+        setup.settings.tokens = std::sync::Arc::new(Tokens::new(TokenKey([9; 16]), &[], LIFETIME));
     });
     let victim = Req { uri: "sip:127.0.8.8".to_owned(), ..call.by_caller("INFO", 50) };
     assert_eq!(bed.one(call.caller.at, &victim.bytes()).status(), 403);

@@ -31,7 +31,7 @@ fn a_late_copy_of_a_call_that_was_one_too_many_is_refused_as_well() {
     let calls = CallSettings { most: 1, ..CallSettings::default() };
     let mut bed = ProxyBed::plain().with_mode(DIALOG);
     bed.set(|setup| {
-        setup.settings.dialogs = Some(Arc::new(DialogSettings { calls, ..DialogSettings::default() }))
+        setup.settings.dialogs = Some(Arc::new(DialogSettings { calls, ..DialogSettings::default() }));
     });
     let call = bed.call("one");
     let invite = Req::new("INVITE", "two", client());

@@ -350,7 +350,7 @@ fn a_loop_across_a_change_of_key() {
     let mut bed = Bed::plain();
     let looped = bed.invite(&Req::new("INVITE", "loop", client()));
     bed.set(|setup| {
-        setup.settings.tokens = std::sync::Arc::new(Tokens::new(TokenKey([8; 16]), &[KEY], LIFETIME))
+        setup.settings.tokens = std::sync::Arc::new(Tokens::new(TokenKey([8; 16]), &[KEY], LIFETIME));
     });
     assert_eq!(bed.one(addr(HOPS[0]), &looped.bytes).status(), 482);
 }

@@ -397,7 +397,7 @@ fn monitors_that_fall_silent_cost_no_calls() {
         set(&mut bed, setup);
         carry(&mut bed, 1, ms(1));
         (0..3).filter(|_| was_heard).for_each(|slot| {
-            drop(bed.input(node::ShardInput::Capacity { slot: Slot(slot), capacity: 40.0 }))
+            drop(bed.input(node::ShardInput::Capacity { slot: Slot(slot), capacity: 40.0 }));
         });
         // A fifth of what was announced, or of what all begin with, would be less than half of the calls.
         assert_eq!(carry(&mut bed, 60, ms(1)), 0, "was heard: {was_heard}");

@@ -604,7 +604,7 @@ fn the_record_is_of_the_member_that_answered() {
             setup.settings.dialogs = Some(Arc::new(DialogSettings {
                 pools: vec!["calls".to_owned()],
                 ..DialogSettings::default()
-            }))
+            }));
         });
         let (first, second) = moved(&mut bed);
         let (winner, loser) = if first_wins { (&first, &second) } else { (&second, &first) };
