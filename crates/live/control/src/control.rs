@@ -17,7 +17,7 @@ use base::{Flow, Instant, Outbox};
 use core::time::Duration;
 use node::{HopName, Listener, PoolSetup, Resolved, Setup, ShardEvent, Tokens, Topology, node_id};
 use operator::Stopping;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use traffic::Failures;
@@ -95,17 +95,24 @@ pub enum ControlInput<'a> {
     GivenBack,
     /// That process has ended as it should, or does not wait any longer: nothing comes from it any more.
     SuccessionOver,
-    /// This process has taken over from another one, which has calls of its own.
-    Follows {
+    /// Another process of this configuration has calls of its own on the nodes, as the one that this process has taken over from.
+    Joins {
+        /// The process.
+        process: ProcessId,
         /// The nodes that were drained there, and by whom.
         drained: &'a [(NodeId, Drainer)],
         /// The nodes that were dead there.
         dead: &'a [NodeId],
     },
-    /// The process before still has this on these nodes.
-    Predecessor(Vec<(NodeId, Load)>),
-    /// The process before this one has ended.
-    PredecessorGone,
+    /// Another process has this on these nodes.
+    OtherLoads {
+        /// The process.
+        process: ProcessId,
+        /// The load of each node.
+        loads: Vec<(NodeId, Load)>,
+    },
+    /// Another process has ended.
+    Gone(ProcessId),
     /// What is left to do, after [`ControlEffect::AskWorkLeft`].
     WorkLeft(WorkLeft),
     /// A monitor beside the member at this address says how many new calls a second it can take.
@@ -116,6 +123,10 @@ pub enum ControlInput<'a> {
         capacity: f64,
     },
 }
+
+/// A process, by its number on the machine.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct ProcessId(pub u32);
 
 /// What the shards still have to do.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -147,7 +158,7 @@ pub enum ControlEffect {
     Name(Arc<(HopName, Resolved)>),
     /// The shards are to say which slots they have anything in: [`ControlInput::SlotsInUse`].
     AskSlotsInUse,
-    /// By slot, what the process before still has there.
+    /// By slot, what other processes have there.
     Elsewhere(Vec<Load>),
     /// Every shard is to know how many new calls a second the member in this slot can take.
     Capacity {
@@ -156,10 +167,10 @@ pub enum ControlEffect {
         /// Calls a second.
         capacity: f64,
     },
-    /// When this process ends, the one before is not to go on in its place.
-    ReleasePredecessor,
-    /// Every shard is to know that the process before has ended.
-    PredecessorGone,
+    /// When this process ends, none that it has taken over from is to go on in its place.
+    Release,
+    /// Every shard is to know that another process has ended.
+    Gone(ProcessId),
     /// The shards are to say what they still have to do: [`ControlInput::WorkLeft`].
     AskWorkLeft,
     /// The process ends.
@@ -205,8 +216,8 @@ pub struct Control<E> {
     left_out: BTreeSet<SocketAddr>,
     failures: Failures,
     stopping: Stopping,
-    /// What the process before still has.
-    elsewhere: Vec<(NodeId, Load)>,
+    /// The other processes that have calls on the nodes, and what each has there.
+    processes: BTreeMap<ProcessId, Vec<(NodeId, Load)>>,
     timers: Timers,
     /// The names of members are asked for the first time: nobody is a member before all have been.
     is_starting: bool,
@@ -253,7 +264,7 @@ impl<E: Egress> Control<E> {
             left_out: BTreeSet::new(),
             failures: Failures::default(),
             stopping: Stopping::default(),
-            elsewhere: Vec::new(),
+            processes: BTreeMap::new(),
             timers,
             is_starting: true,
             is_sweeping: false,
@@ -324,9 +335,9 @@ impl<E: Egress> Control<E> {
             ControlInput::Succeeded => self.succeeded(now, out),
             ControlInput::GivenBack => self.given_back(),
             ControlInput::SuccessionOver => self.stopping.is_over = true,
-            ControlInput::Follows { drained, dead } => self.follows(now, drained, dead, out),
-            ControlInput::Predecessor(loads) => self.predecessor(loads, out),
-            ControlInput::PredecessorGone => self.predecessor_gone(out),
+            ControlInput::Joins { process, drained, dead } => self.joins(now, process, (drained, dead), out),
+            ControlInput::OtherLoads { process, loads } => self.other_loads(process, loads, out),
+            ControlInput::Gone(process) => self.gone(process, out),
             ControlInput::WorkLeft(left) => self.work_left(now, &left, out),
             ControlInput::Capacity { member, capacity } => self.capacity(member, capacity, out),
         }

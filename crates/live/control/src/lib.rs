@@ -19,7 +19,7 @@ pub mod scale;
 mod settings;
 
 pub use address::{Address, MemberSettings};
-pub use control::{Control, ControlEffect, ControlInput, ListedMember, WorkLeft};
+pub use control::{Control, ControlEffect, ControlInput, ListedMember, ProcessId, WorkLeft};
 pub use log::LogEntry;
 pub use membership::{
     Drainer, Drains, MemberEvent, Membership, MembershipEvent, ReachableMember, SlotRecord, Tenure,

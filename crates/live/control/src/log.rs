@@ -1,6 +1,6 @@
 //! What people are to hear of.
 
-use crate::{Address, Drainer, MemberEvent};
+use crate::{Address, Drainer, MemberEvent, ProcessId};
 use core::time::Duration;
 use node::HopName;
 use std::net::SocketAddr;
@@ -100,8 +100,8 @@ pub enum LogEntry {
         /// How long this one waits for its calls at most.
         wait: Duration,
     },
-    /// The process before has ended.
-    PredecessorGone,
+    /// Another process, which had calls on the nodes, has ended.
+    ProcessEnded(ProcessId),
     /// The process ends.
     Stopped {
         /// Calls that have not ended.

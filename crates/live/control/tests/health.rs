@@ -7,7 +7,7 @@ use balance::{HealthSettings, Load, NodeRefusal, Sign, Slot};
 use common::{A, B, Bed, at, settings};
 use control::{
     Address, ControlEffect, ControlInput, ControlSettings, LogEntry, MemberEvent, ProbeResult, ProbeSettings,
-    WorkLeft,
+    ProcessId, WorkLeft,
 };
 use node::ShardEvent;
 use route::{Dialogs, Service, Spread};
@@ -252,10 +252,14 @@ fn a_process_ends_with_its_last_call_or_when_the_wait_is_over() {
     bed.handle(left(vec![1, 0], true));
     assert!(ends(&mut bed), "it has waited long enough");
     let mut bed = stop();
-    bed.handle(ControlInput::Follows { drained: &[], dead: &[] });
+    bed.handle(ControlInput::Joins { process: ProcessId(1), drained: &[], dead: &[] });
     bed.handle(left(vec![0, 0], false));
     assert!(!ends(&mut bed), "the process before has calls");
-    bed.handle(ControlInput::PredecessorGone);
+    bed.handle(ControlInput::Joins { process: ProcessId(2), drained: &[], dead: &[] });
+    bed.handle(ControlInput::Gone(ProcessId(1)));
+    bed.handle(left(vec![0, 0], false));
+    assert!(!ends(&mut bed), "and so has another one");
+    bed.handle(ControlInput::Gone(ProcessId(2)));
     bed.handle(left(vec![0, 0], false));
     assert!(ends(&mut bed));
 }

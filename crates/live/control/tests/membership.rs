@@ -7,7 +7,7 @@ use balance::{Load, NodeId, PoolId, Slot};
 use common::{A, B, Bed, C, CALL, at, member, settings};
 use control::{
     ControlEffect, ControlInput, ControlSettings, Drainer, Drains, LogEntry, MemberEvent, MemberSettings,
-    PoolSettings,
+    PoolSettings, ProcessId,
 };
 use node::Setup;
 use std::sync::Arc;
@@ -282,18 +282,31 @@ fn what_the_process_before_has_counts_until_it_has_ended() {
     bed.effects();
     let load = Load { calls: 3, transactions: 1, work: 7 };
     let a = bed.control.nodes()[0].id;
-    bed.handle(ControlInput::Follows { drained: &[(b, Drainer::Scaler)], dead: &[a, NodeId(1)] });
+    let (before, other) = (ProcessId(7), ProcessId(8));
+    let drained = [(b, Drainer::Scaler)];
+    bed.handle(ControlInput::Joins { process: before, drained: &drained, dead: &[a, NodeId(1)] });
     assert!(bed.control.nodes()[1].draining && !bed.control.nodes()[0].is_up());
     assert_eq!(bed.control.listed()[1].drains, Drains { operator: false, scaler: true });
     bed.effects();
-    bed.handle(ControlInput::Predecessor(vec![(b, load), (NodeId(1), load)]));
+    bed.handle(ControlInput::OtherLoads { process: before, loads: vec![(b, load), (NodeId(1), load)] });
     let effects = bed.effects();
     assert!(effects.contains(&ControlEffect::Elsewhere(vec![Load::default(), load])), "{effects:?}");
     assert_eq!(bed.control.listed()[1].before, load);
-    bed.handle(ControlInput::PredecessorGone);
+    // There may be several.
+    bed.handle(ControlInput::Joins { process: other, drained: &[], dead: &[] });
+    bed.handle(ControlInput::OtherLoads { process: other, loads: vec![(a, load), (b, load)] });
+    assert_eq!((bed.control.listed()[0].before, bed.control.listed()[1].before), (load, load + load));
+    bed.effects();
+    bed.handle(ControlInput::Gone(before));
+    let effects = bed.effects();
+    assert!(effects.contains(&ControlEffect::Elsewhere(vec![load; 2])), "{effects:?}");
+    assert!(effects.contains(&ControlEffect::Gone(before)));
+    bed.handle(ControlInput::OtherLoads { process: before, loads: vec![(b, load)] });
+    bed.handle(ControlInput::Gone(before));
+    assert_eq!(bed.effects(), [], "it is gone");
+    bed.handle(ControlInput::Gone(other));
     let effects = bed.effects();
     assert!(effects.contains(&ControlEffect::Elsewhere(vec![Load::default(); 2])), "{effects:?}");
-    assert!(effects.contains(&ControlEffect::PredecessorGone));
 }
 
 #[test]

@@ -15,7 +15,7 @@ use crate::shards::wake::Waker;
 use crate::shards::{Command, Peers, Report, Traffic, Worker, WorkerHandle};
 use crate::socket::{ReceiveBatch, SendBatch, UdpSocket};
 use crate::stores::Stores;
-use crate::takeover::owned::Predecessor;
+use crate::takeover::owned::OtherProcess;
 use crate::takeover::{self, offer::Holdings};
 use crate::token_time::TokenTime;
 use crate::utilisation::ModelProcessor;
@@ -133,9 +133,9 @@ impl Server {
         let (asks_in, asks) = mpsc::unbounded_channel();
         let bound =
             opened.claim.take().map(|claim| claim.confirm(clock, asks_in.clone())).transpose()?.flatten();
-        let predecessor = bound.as_ref().map(|(_, predecessor)| Arc::clone(predecessor));
-        equip(&mut workers, &handles, predecessor.as_ref(), (stores.as_ref(), records.as_ref()), model);
-        control.follows(bound, call_limits);
+        let processes: Vec<_> = bound.iter().map(|(_, process)| Arc::clone(process)).collect();
+        equip(&mut workers, &handles, &processes, (stores.as_ref(), records.as_ref()), model);
+        control.shares(call_limits, bound);
         let threads = spawn(workers, &handles)?;
         control.attach(handles.clone());
         control.announce();
@@ -150,7 +150,7 @@ impl Server {
                     .transpose()?,
                 workers: handles.clone(),
                 hash: control.setup().settings.tokens.call_hash(),
-                predecessor,
+                processes,
             };
             takeover::offer::start(path, holdings, asks_in.clone());
         }
@@ -187,14 +187,14 @@ impl Server {
 fn equip(
     workers: &mut [Worker],
     handles: &[WorkerHandle],
-    predecessor: Option<&Arc<Predecessor>>,
+    processes: &[Arc<OtherProcess>],
     (stores, records): (Option<&Arc<Stores>>, Option<&Arc<Records>>),
     model: Option<ModelProcessor>,
 ) {
     for worker in workers {
         let others = handles.iter().enumerate().filter(|(index, _)| *index != worker.index);
         worker.others = others.map(|(_, handle)| handle.clone()).collect();
-        worker.predecessor = predecessor.cloned();
+        worker.processes = processes.to_vec();
         worker.stores = stores.cloned();
         worker.records = records.cloned();
         worker.measure(model);
@@ -307,7 +307,7 @@ fn worker(
         ready: Vec::new(),
         quiet: Vec::new(),
         inlet: None,
-        predecessor: None,
+        processes: Vec::new(),
         shard,
         peers,
         commands,

@@ -1,6 +1,6 @@
 //! What operators say and see, and how a process ends: on demand, or because another one takes over.
 
-use super::{Control, ControlEffect, WorkLeft};
+use super::{Control, ControlEffect, ProcessId, WorkLeft};
 use crate::Address;
 use crate::log::LogEntry;
 use crate::membership::{Drainer, Drains, Tenure};
@@ -30,7 +30,7 @@ pub struct ListedMember {
     pub last_probe: Option<ProbeResult>,
     /// When it was last found dead or back.
     pub last_change: Instant,
-    /// What the process before still has there.
+    /// What other processes have there.
     pub before: Load,
 }
 
@@ -46,8 +46,6 @@ pub(super) struct Stopping {
     succeeded: Option<Instant>,
     /// That process hands nothing to this one any more.
     pub(super) is_over: bool,
-    /// The process before has calls.
-    has_predecessor: bool,
     /// When the shards are asked next what is left to do; `None`: they have been asked.
     next: Option<Instant>,
     has_ended: bool,
@@ -156,7 +154,7 @@ impl<E: Egress> Control<E> {
             (self.stopping.since, self.stopping.next) = (Some(now), Some(now));
             self.is_changed = true;
             out.event(ControlEffect::Log(LogEntry::Stopping { wait: self.settings.stop_wait }));
-            out.event(ControlEffect::ReleasePredecessor);
+            out.event(ControlEffect::Release);
         }
     }
 
@@ -164,7 +162,7 @@ impl<E: Egress> Control<E> {
         (self.stopping.succeeded, self.stopping.next) = (Some(now), Some(now));
         self.is_changed = true;
         out.event(ControlEffect::Log(LogEntry::Succeeded { wait: self.settings.stop_wait }));
-        out.event(ControlEffect::ReleasePredecessor);
+        out.event(ControlEffect::Release);
     }
 
     pub(super) fn given_back(&mut self) {
@@ -172,15 +170,15 @@ impl<E: Egress> Control<E> {
         self.is_changed = true;
     }
 
-    /// What is drained or dead in the process before stays so.
-    pub(super) fn follows(
+    /// What is drained or dead in the other process stays so.
+    pub(super) fn joins(
         &mut self,
         now: Instant,
-        drained: &[(NodeId, Drainer)],
-        dead: &[NodeId],
+        process: ProcessId,
+        (drained, dead): (&[(NodeId, Drainer)], &[NodeId]),
         out: &mut Outbox<ControlEffect>,
     ) {
-        self.stopping.has_predecessor = true;
+        self.processes.entry(process).or_default();
         for &(node, by) in drained {
             let Some(slot) = self.members.slot(node) else { continue };
             self.members.drain(slot, by, true);
@@ -195,28 +193,41 @@ impl<E: Egress> Control<E> {
         }
     }
 
-    /// The calls that the process before still has count as load of its members.
-    pub(super) fn predecessor(&mut self, loads: Vec<(NodeId, Load)>, out: &mut Outbox<ControlEffect>) {
-        self.elsewhere = loads;
+    /// The calls that another process has count as load of its members.
+    pub(super) fn other_loads(
+        &mut self,
+        process: ProcessId,
+        loads: Vec<(NodeId, Load)>,
+        out: &mut Outbox<ControlEffect>,
+    ) {
+        // One that has ended has nothing.
+        if let Some(known) = self.processes.get_mut(&process) {
+            *known = loads;
+            self.tell_elsewhere(out);
+        }
+    }
+
+    fn tell_elsewhere(&self, out: &mut Outbox<ControlEffect>) {
         let loads = self.members.nodes().iter().map(|node| self.elsewhere(node.id)).collect();
         out.event(ControlEffect::Elsewhere(loads));
     }
 
-    /// What the process before still has on a node.
+    /// What other processes have on a node.
     fn elsewhere(&self, id: NodeId) -> Load {
-        let of_node = self.elsewhere.iter().filter(|(node, _)| *node == id);
+        let of_node = self.processes.values().flatten().filter(|(node, _)| *node == id);
         of_node.fold(Load::default(), |sum, (_, load)| sum + *load)
     }
 
-    pub(super) fn predecessor_gone(&mut self, out: &mut Outbox<ControlEffect>) {
-        if core::mem::take(&mut self.stopping.has_predecessor) {
-            self.predecessor(Vec::new(), out);
-            out.event(ControlEffect::Log(LogEntry::PredecessorGone));
-            out.event(ControlEffect::PredecessorGone);
+    /// What the other process had is nobody's.
+    pub(super) fn gone(&mut self, process: ProcessId, out: &mut Outbox<ControlEffect>) {
+        if self.processes.remove(&process).is_some() {
+            self.tell_elsewhere(out);
+            out.event(ControlEffect::Log(LogEntry::ProcessEnded(process)));
+            out.event(ControlEffect::Gone(process));
         }
     }
 
-    /// Whether the last call has ended, also of the process before, or the wait is over.
+    /// Whether the last call has ended, also of other processes, or the wait is over.
     pub(super) fn work_left(&mut self, now: Instant, left: &WorkLeft, out: &mut Outbox<ControlEffect>) {
         let Some(since) = self.stopping.begun().filter(|_| !self.stopping.has_ended) else { return };
         // What a dead member has left open need not be waited for.
@@ -225,7 +236,7 @@ impl<E: Egress> Control<E> {
         let active = open.map(|(_, open)| open).sum::<usize>() + left.waiting;
         // Who repeats an answered message gets the same again only here: the process that has taken over has no memory of it.
         let is_late = self.stopping.succeeded.is_some() && left.is_any_kept;
-        let is_idle = active == 0 && !is_late && !self.stopping.has_predecessor;
+        let is_idle = active == 0 && !is_late && self.processes.is_empty();
         let is_over = self.stopping.is_over || now.saturating_since(since) >= self.settings.stop_wait;
         if is_idle || is_over {
             self.stopping.has_ended = true;

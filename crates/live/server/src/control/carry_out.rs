@@ -42,8 +42,8 @@ impl Control {
             ControlEffect::AskWorkLeft => self.ask_work_left(),
             ControlEffect::Elsewhere(loads) => self.set_elsewhere(&loads),
             ControlEffect::Capacity { slot, capacity } => self.tell_all(|| Command::Capacity(slot, capacity)),
-            ControlEffect::ReleasePredecessor => self.release_predecessor(),
-            ControlEffect::PredecessorGone => self.tell_all(|| Command::PredecessorGone),
+            ControlEffect::Release => self.release(),
+            ControlEffect::Gone(process) => self.tell_all(|| Command::Gone(process)),
             ControlEffect::End => self.has_ended = true,
             ControlEffect::Log(entry) => {
                 if self.is_expected(&entry) {

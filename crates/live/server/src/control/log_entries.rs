@@ -1,6 +1,6 @@
 //! Writes the log entries of the control plane.
 
-use ::control::{Drainer, LogEntry, MemberEvent};
+use ::control::{Drainer, LogEntry, MemberEvent, ProcessId};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -59,7 +59,7 @@ pub(super) fn write(entry: &LogEntry) {
         LogEntry::Succeeded { wait } => {
             tracing::info!(?wait, "another process has taken over: the calls of this one may end");
         }
-        LogEntry::PredecessorGone => tracing::info!("the process before has ended"),
+        LogEntry::ProcessEnded(ProcessId(pid)) => tracing::info!(pid, "the process before has ended"),
         LogEntry::Stopped { calls_left } => tracing::info!(calls_left, "stopped"),
     }
 }

@@ -23,11 +23,11 @@ use crate::shards::{Command, Report, WorkerHandle};
 use crate::stores::{StoreReport, Stores};
 use crate::takeover::Succession;
 use crate::takeover::claim::Bond;
-use crate::takeover::owned::Predecessor;
+use crate::takeover::owned::OtherProcess;
 use crate::token_time::TokenTime;
 use ::control::{
-    ControlEffect, ControlInput, Drainer, Egress, FoundAddresses, ListedMember, MemberName, QuestionId,
-    WorkLeft,
+    ControlEffect, ControlInput, Drainer, Egress, FoundAddresses, ListedMember, MemberName, ProcessId,
+    QuestionId, WorkLeft,
 };
 use balance::{CallLimits, PoolId, SentCalls, Slot};
 use base::{Flow, Instant, Outbox};
@@ -70,8 +70,8 @@ pub(crate) enum Ask {
     Stop,
     /// Another process takes over.
     Succession(Succession),
-    /// The process before has said what it still has to do, or has ended.
-    Predecessor,
+    /// Another process has said what it still has to do, or has ended.
+    Process(ProcessId),
 }
 
 /// What a scaler wants of a member.
@@ -172,8 +172,8 @@ pub(crate) struct Control {
     token_time: TokenTime,
     /// Unix time of [`Instant::ZERO`] in seconds, by the clock of the tokens, as the shards have it.
     epoch_unix: u64,
-    /// The process before, as long as it has calls.
-    predecessor: Option<(Bond, Arc<Predecessor>)>,
+    /// The processes that this one has taken over from, as long as they have calls.
+    processes: Vec<(Bond, Arc<OtherProcess>)>,
     board: Arc<Board>,
     /// Of the home domain, if there is one.
     stores: Option<Arc<Stores>>,
@@ -233,7 +233,7 @@ impl Control {
             workers: Vec::new(),
             sockets,
             answers: mpsc::unbounded_channel(),
-            predecessor: None,
+            processes: Vec::new(),
             board,
             stores,
             records,
@@ -423,7 +423,7 @@ impl Control {
                 self.take(ControlInput::Stop);
             }
             Ask::Succession(succession) => self.follow(succession),
-            Ask::Predecessor => self.predecessor(),
+            Ask::Process(id) => self.process(id),
         }
     }
 

@@ -4,9 +4,9 @@ use super::Control;
 use crate::admin::Interface;
 use crate::shards::Command;
 use crate::takeover::claim::Bond;
-use crate::takeover::owned::Predecessor;
+use crate::takeover::owned::OtherProcess;
 use crate::takeover::{Remainder, Succession};
-use ::control::{ControlInput, Drainer};
+use ::control::{ControlInput, Drainer, ProcessId};
 use balance::{CallLimits, NodeId};
 use std::sync::Arc;
 
@@ -17,29 +17,35 @@ impl Control {
         self.admin = Some(admin);
     }
 
-    /// The process before, if there is one, has calls of its own, which take `call_limits`. What is drained or dead there
-    /// stays so.
-    pub(crate) fn follows(
+    /// Calls on members with a limit count in `call_limits`, also those of the process before, if there is one.
+    pub(crate) fn shares(
         &mut self,
-        predecessor: Option<(Bond, Arc<Predecessor>)>,
         call_limits: Option<Arc<CallLimits>>,
+        bound: Option<(Bond, Arc<OtherProcess>)>,
     ) {
-        (self.predecessor, self.call_limits) = (predecessor, call_limits);
-        let Some((_, predecessor)) = &self.predecessor else { return };
-        let findings = predecessor.findings();
+        self.call_limits = call_limits;
+        if let Some((bond, process)) = bound {
+            self.processes.push((bond, Arc::clone(&process)));
+            self.joins(&process);
+        }
+    }
+
+    /// Another process has calls of its own. What is drained or dead there stays so.
+    fn joins(&mut self, process: &OtherProcess) {
+        let findings = process.findings();
         let by =
             |drained: &[u32], by: Drainer| drained.iter().map(|&node| (NodeId(node), by)).collect::<Vec<_>>();
         let drained =
             [by(&findings.drained, Drainer::Operator), by(&findings.drained_by_scaler, Drainer::Scaler)]
                 .concat();
         let dead: Vec<_> = findings.dead.iter().copied().map(NodeId).collect();
-        self.take(ControlInput::Follows { drained: &drained, dead: &dead });
+        self.take(ControlInput::Joins { process: process.id(), drained: &drained, dead: &dead });
     }
 
-    /// Tells the threads what members of pools have shown to take, as the process before knows.
+    /// Tells the threads what members of pools have shown to take, as other processes know.
     pub(super) fn tell_learned(&self) {
-        let Some((_, predecessor)) = &self.predecessor else { return };
-        for (pool, node, capacity) in &predecessor.findings().capacities {
+        let known = self.processes.iter().flat_map(|(_, process)| &process.findings().capacities);
+        for (pool, node, capacity) in known {
             if let Some(pool) = self.core.pool_number(pool) {
                 self.tell_all(|| Command::Learned(pool, NodeId(*node), *capacity));
             }
@@ -77,25 +83,28 @@ impl Control {
         }
     }
 
-    /// When this process ends, the one before is not to read its sockets again.
-    pub(super) fn release_predecessor(&mut self) {
-        if let Some((bond, _)) = &mut self.predecessor {
-            bond.release();
-        }
+    /// When this process ends, none that it has taken over from is to read its sockets again.
+    pub(super) fn release(&mut self) {
+        self.processes.iter_mut().for_each(|(bond, _)| bond.release());
     }
 
-    /// What the process before still has to do; `None`: there is none.
+    /// What other processes still have to do; `None`: there are none.
     pub(super) fn remainder(&self) -> Option<Remainder> {
-        self.predecessor.as_ref().and_then(|(_, predecessor)| predecessor.remainder())
+        let each = self.processes.iter().filter_map(|(_, process)| process.remainder());
+        each.reduce(|mut sum, other| {
+            sum.add_all(&other);
+            sum
+        })
     }
 
-    /// The process before has said what it still has to do, or has ended.
-    pub(super) fn predecessor(&mut self) {
-        let Some((_, predecessor)) = &self.predecessor else { return };
-        if let Some(remainder) = predecessor.remainder() {
-            return self.take(ControlInput::Predecessor(remainder.loads().collect()));
+    /// Another process has said what it still has to do, or has ended.
+    pub(super) fn process(&mut self, id: ProcessId) {
+        let Some((_, known)) = self.processes.iter().find(|(_, known)| known.id() == id) else { return };
+        if let Some(remainder) = known.remainder() {
+            let loads = remainder.loads().collect();
+            return self.take(ControlInput::OtherLoads { process: id, loads });
         }
-        self.predecessor = None;
-        self.take(ControlInput::PredecessorGone);
+        self.processes.retain(|(_, known)| known.id() != id);
+        self.take(ControlInput::Gone(id));
     }
 }

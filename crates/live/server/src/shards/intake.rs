@@ -1,30 +1,25 @@
-//! Whose a datagram is: this shard's, another one's, or the process's before.
+//! Whose a datagram is: this shard's, another one's, or another process's.
 
 use super::counts::Traffic;
 use super::handover::Handed;
-use crate::takeover::owned::{Fate, Predecessor};
+use crate::takeover::owned::{Fate, OtherProcess};
 use base::{Flow, Instant, Outbox};
 use node::{Shard, ShardEvent, ShardInput};
+use std::sync::Arc;
 
-/// Takes what belongs to this shard, unless it is about a call of the process before.
+/// Takes what belongs to this shard, unless it is about a call of another process.
 pub(super) fn take(
     shard: &mut Shard,
-    predecessor: Option<&Predecessor>,
+    processes: &[Arc<OtherProcess>],
     traffic: &mut Traffic,
     now: Instant,
     handed: &Handed<'_>,
     out: &mut Outbox<ShardEvent>,
 ) {
-    if let Some(predecessor) = predecessor {
-        let is_stray = match handed {
-            Handed::Datagram { bytes, .. } => bytes.starts_with(b"SIP/2.0 ") && shard.is_stray(bytes),
-            Handed::Unreachable { quoted, .. } => shard.is_stray(quoted),
-        };
-        match predecessor.hand(handed, is_stray) {
-            Fate::Ours => {}
-            Fate::HandedOver => return traffic.handed_over += 1,
-            Fate::Lost => return traffic.handover_lost += 1,
-        }
+    match elsewhere(shard, processes, handed) {
+        Fate::Ours => {}
+        Fate::HandedOver => return traffic.handed_over += 1,
+        Fate::Lost => return traffic.handover_lost += 1,
     }
     match *handed {
         Handed::Datagram { listener, from, bytes } => {
@@ -32,6 +27,21 @@ pub(super) fn take(
         }
         Handed::Unreachable { to, quoted } => shard.handle(now, ShardInput::Unreachable { to, quoted }, out),
     }
+}
+
+/// Gives a datagram to the process whose call it is about, or, where nobody here knows it, to one that may.
+fn elsewhere(shard: &Shard, processes: &[Arc<OtherProcess>], handed: &Handed<'_>) -> Fate {
+    if processes.is_empty() {
+        return Fate::Ours;
+    }
+    let is_stray = || match handed {
+        Handed::Datagram { bytes, .. } => bytes.starts_with(b"SIP/2.0 ") && shard.is_stray(bytes),
+        Handed::Unreachable { quoted, .. } => shard.is_stray(quoted),
+    };
+    let hand = |whatever| {
+        processes.iter().map(|process| process.hand(handed, whatever)).find(|fate| *fate != Fate::Ours)
+    };
+    hand(false).or_else(|| is_stray().then(|| hand(true))?).unwrap_or(Fate::Ours)
 }
 
 /// The shard that a datagram belongs to, if it is another one than `this`. What has no Call-ID is refused by

@@ -11,8 +11,9 @@ use crate::clock::Clock;
 use crate::records::Records;
 use crate::socket::{BATCH, ReceiveBatch, SendBatch, UdpSocket, read_errors};
 use crate::stores::{OnAnswer, Stores};
-use crate::takeover::owned::{Inlet, Predecessor};
+use crate::takeover::owned::{Inlet, OtherProcess};
 use crate::utilisation::{Meter, ModelProcessor};
+use ::control::ProcessId;
 use arrayvec::ArrayVec;
 use balance::{Load, NodeId, PoolId, SessionView, Sign, Slot};
 use base::{Flow, Instant, Outbox};
@@ -63,8 +64,8 @@ pub(crate) enum Command {
     Learned(PoolId, NodeId, f64),
     /// Another shard has found out what a password is worth.
     Judged(Judgement),
-    /// The process before has ended: its calls are ours.
-    PredecessorGone,
+    /// Another process has ended: its calls are ours.
+    Gone(ProcessId),
     /// The thread ends.
     Stop,
 }
@@ -137,7 +138,8 @@ pub(crate) struct Worker {
     /// Of each listener, whether another process reads its sockets; empty: none.
     pub(crate) quiet: Vec<bool>,
     pub(crate) inlet: Option<Inlet>,
-    pub(crate) predecessor: Option<Arc<Predecessor>>,
+    /// Other processes whose calls' datagrams come here.
+    pub(crate) processes: Vec<Arc<OtherProcess>>,
     pub(crate) shard: Shard,
     pub(crate) peers: Peers,
     pub(crate) commands: mpsc::Receiver<Command>,
@@ -287,9 +289,9 @@ impl Worker {
         let listener = (socket % self.listeners) as u16;
         for index in self.hand_over(listener, count) {
             let (bytes, from) = self.receive.get(index);
-            let Self { shard, out, traffic, .. } = self;
+            let Self { shard, out, traffic, processes, .. } = self;
             let handed = Handed::Datagram { listener, from, bytes };
-            take(shard, self.predecessor.as_deref(), traffic, now, &handed, out);
+            take(shard, processes, traffic, now, &handed, out);
             self.flush_if_much();
         }
     }
@@ -320,9 +322,9 @@ impl Worker {
     fn read_rings(&mut self, now: Instant) {
         for ring in 0..self.peers.receivers.len() {
             for _ in 0..BATCH {
-                let Self { shard, out, traffic, peers, .. } = self;
+                let Self { shard, out, traffic, peers, processes, .. } = self;
                 let Some(handed) = peers.receivers[ring].pop() else { break };
-                take(shard, self.predecessor.as_deref(), traffic, now, &handed, out);
+                take(shard, processes, traffic, now, &handed, out);
                 self.flush_if_much();
             }
         }
@@ -338,9 +340,9 @@ impl Worker {
             return;
         }
         for _ in 0..BATCH {
-            let Self { shard, out, traffic, inlet: Some(inlet), .. } = self else { return };
+            let Self { shard, out, traffic, processes, inlet: Some(inlet), .. } = self else { return };
             match inlet.take() {
-                Ok(Some(handed)) => take(shard, self.predecessor.as_deref(), traffic, now, &handed, out),
+                Ok(Some(handed)) => take(shard, processes, traffic, now, &handed, out),
                 Ok(None) => return,
                 // The other process has ended; the control task hears of it, too.
                 Err(_) => self.inlet = None,
@@ -360,8 +362,7 @@ impl Worker {
     /// kernel tells any of the threads, by addresses: a proxy's request belongs to the one that owns its call, which its
     /// beginning tells, or else each has to look.
     fn read_errors(&mut self, now: Instant, socket: usize) {
-        let Self { shard, reports, out, peers, index, traffic, .. } = self;
-        let predecessor = self.predecessor.as_deref();
+        let Self { shard, reports, out, peers, index, traffic, processes, .. } = self;
         let shards = peers.senders.len();
         let outcome = read_errors(&self.sockets[socket], |address, _, quoted| {
             if shard.topology().slot_at(address).is_some() {
@@ -378,7 +379,7 @@ impl Worker {
                 let _ = ring.as_mut().is_some_and(|ring| ring.push(&handed));
             }
             if is_for(*index) {
-                take(shard, predecessor, traffic, now, &handed, out);
+                take(shard, processes, traffic, now, &handed, out);
             }
         });
         if let Err(error) = outcome {
@@ -478,7 +479,7 @@ impl Worker {
     }
 
     fn read_board(&mut self, now: Instant) {
-        if self.peers.receivers.is_empty() && self.predecessor.is_none() {
+        if self.peers.receivers.is_empty() && self.processes.is_empty() {
             return;
         }
         let Self { shard, peers, index, other_loads, out, .. } = self;
@@ -551,10 +552,10 @@ impl Worker {
             Command::Judged(judgement) => self.tell(ShardInput::Judged(&judgement)),
             Command::Stores(stores) => self.stores = stores,
             Command::Records(records) => self.records = records,
-            Command::PredecessorGone => {
+            Command::Gone(process) => {
                 // What it had is off the board.
                 self.read_board(self.clock.now());
-                self.predecessor = None;
+                self.processes.retain(|known| known.id() != process);
             }
             Command::Stop => {}
         }

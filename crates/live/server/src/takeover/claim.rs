@@ -1,7 +1,7 @@
 //! The successor's side: it takes the sockets over, and asks its predecessor from time to time what that one still has to
 //! do.
 
-use super::owned::Predecessor;
+use super::owned::OtherProcess;
 use super::{
     GREETING, Kept, Offer, PATIENCE, PERIOD, Remainder, Taken, connect, is_served, passing, receive, send,
     socket_paths,
@@ -10,6 +10,7 @@ use crate::clock::Clock;
 use crate::control::Ask;
 use crate::shards::listen::Bind;
 use crate::socket::UdpSocket;
+use ::control::ProcessId;
 use node::CallHash;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -113,7 +114,7 @@ impl Claim {
         mut self,
         clock: Clock,
         asks: mpsc::UnboundedSender<Ask>,
-    ) -> io::Result<Option<(Bond, Arc<Predecessor>)>> {
+    ) -> io::Result<Option<(Bond, Arc<OtherProcess>)>> {
         let predecessor = match self.take(clock) {
             Ok(predecessor) => Arc::new(predecessor),
             Err(error) => return refused(&self.path, &error).map(|()| None),
@@ -129,7 +130,7 @@ impl Claim {
     }
 
     /// Says what is taken, and gets what the predecessor keeps: it has stopped reading by then.
-    fn take(&mut self, clock: Clock) -> io::Result<Predecessor> {
+    fn take(&mut self, clock: Clock) -> io::Result<OtherProcess> {
         send(&mut self.stream, &self.taken)?;
         let kept: Kept = receive(&mut self.stream)?;
         let ways = passing::receive(&self.stream, kept.threads)?;
@@ -141,7 +142,8 @@ impl Claim {
         let (calls, _) = bytes.as_chunks();
         let calls = calls.iter().map(|call| u64::from_ne_bytes(*call)).collect();
         let hash = CallHash::from_words(kept.call_hash);
-        let predecessor = Predecessor::new(hash, calls, ways, std::mem::take(&mut self.listeners), clock);
+        let (id, listeners) = (ProcessId(self.pid), std::mem::take(&mut self.listeners));
+        let predecessor = OtherProcess::new(id, hash, calls, ways, listeners, clock);
         Ok(predecessor.with_findings(kept.findings))
     }
 }
@@ -166,12 +168,12 @@ fn ask(stream: &mut UnixStream) -> io::Result<Remainder> {
 }
 
 /// Asks the predecessor until it is gone.
-fn watch(mut stream: UnixStream, predecessor: &Predecessor, asks: &mpsc::UnboundedSender<Ask>) {
+fn watch(mut stream: UnixStream, predecessor: &OtherProcess, asks: &mpsc::UnboundedSender<Ask>) {
     let error = loop {
         match ask(&mut stream) {
             Ok(remainder) => {
                 predecessor.learn(remainder);
-                let _ = asks.send(Ask::Predecessor);
+                let _ = asks.send(Ask::Process(predecessor.id()));
             }
             Err(error) => break error,
         }
@@ -183,7 +185,7 @@ fn watch(mut stream: UnixStream, predecessor: &Predecessor, asks: &mpsc::Unbound
     // If it only stood still, it must not read the sockets as well.
     let _ = stream.write_all(&[RELEASE]);
     predecessor.end();
-    let _ = asks.send(Ask::Predecessor);
+    let _ = asks.send(Ask::Process(predecessor.id()));
 }
 
 #[cfg(test)]

@@ -114,7 +114,7 @@ impl Remainder {
     }
 
     /// Adds the work of another process.
-    fn add_all(&mut self, other: &Self) {
+    pub(crate) fn add_all(&mut self, other: &Self) {
         self.calls += other.calls;
         self.add(&other.loads().collect::<Vec<_>>());
     }

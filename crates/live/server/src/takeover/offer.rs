@@ -1,7 +1,7 @@
 //! The predecessor's side: it waits for a successor, hands over sockets and state, and reads its sockets again if it
 //! is left alone.
 
-use super::owned::{Inlet, Predecessor};
+use super::owned::{Inlet, OtherProcess};
 use super::{
     Findings, GREETING, Kept, Offer, PATIENCE, Remainder, Succession, Taken, passing, receive, send,
     socket_paths,
@@ -36,7 +36,7 @@ pub(crate) struct Holdings {
     pub(crate) workers: Vec<WorkerHandle>,
     pub(crate) hash: CallHash,
     /// Whose successor this process is.
-    pub(crate) predecessor: Option<Arc<Predecessor>>,
+    pub(crate) processes: Vec<Arc<OtherProcess>>,
 }
 
 /// The Unix socket on which this process waits for successors.
@@ -210,7 +210,7 @@ impl Holdings {
         // What one thread has read and handed to another is in its ring by now.
         let calls = ask_each(&self.workers, |_, reply| Command::Calls(reply)).ok_or_else(ended)?;
         let mut calls: Vec<u64> = calls.into_iter().flatten().collect();
-        calls.extend(self.predecessor.iter().flat_map(|predecessor| predecessor.calls_by(self.hash)));
+        calls.extend(self.processes.iter().flat_map(|process| process.calls_by(self.hash)));
         let ways = self.inlets()?;
         let (threads, call_hash) = (ways.len(), self.hash.words());
         let kept = Kept { threads, call_hash, calls: calls.len() as u64, findings };
@@ -249,8 +249,8 @@ impl Holdings {
             remainder.calls += counts.open();
             remainder.add(&counts.loads);
         }
-        if let Some(before) = self.predecessor.as_ref().and_then(|predecessor| predecessor.remainder()) {
-            remainder.add_all(&before);
+        for process in &self.processes {
+            process.remainder().iter().for_each(|left| remainder.add_all(left));
         }
         Some(remainder)
     }

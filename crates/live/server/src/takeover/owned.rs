@@ -1,8 +1,9 @@
-//! The calls that are still the predecessor's, and the way of their datagrams to it.
+//! The calls that are another process's, and the way of their datagrams to it.
 
 use super::{Findings, Remainder};
 use crate::clock::Clock;
 use crate::shards::handover::{self, HEAD, Handed};
+use ::control::ProcessId;
 use base::Instant;
 use node::CallHash;
 use rustix::io::Errno;
@@ -14,15 +15,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// A predecessor that takes nothing for so long does not run any more, whether it is there or not.
+/// A process that takes nothing for so long does not run any more, whether it is there or not.
 const STANDSTILL: Duration = Duration::from_secs(2);
 
 /// Bytes of a datagram.
 const LARGEST: usize = 65_535;
 
-/// What the threads of the successor know of the predecessor; all have the same.
+/// What our threads know of another process whose calls' datagrams come to us; all have the same.
 #[derive(Debug)]
-pub(crate) struct Predecessor {
+pub(crate) struct OtherProcess {
+    id: ProcessId,
     hash: CallHash,
     /// By [`balance::CallKey::call_id`].
     calls: HashSet<u64>,
@@ -43,16 +45,17 @@ pub(crate) struct Predecessor {
 /// What became of a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fate {
-    /// The predecessor has it.
+    /// The other process has it.
     HandedOver,
-    /// It is the predecessor's, who takes nothing now.
+    /// It is the other process's, which takes nothing now.
     Lost,
     /// It is for this process.
     Ours,
 }
 
-impl Predecessor {
+impl OtherProcess {
     pub(super) fn new(
+        id: ProcessId,
         hash: CallHash,
         calls: HashSet<u64>,
         ways: Vec<OwnedFd>,
@@ -61,6 +64,7 @@ impl Predecessor {
     ) -> Self {
         let (gone, stuck) = (AtomicBool::new(false), AtomicU64::new(0));
         Self {
+            id,
             hash,
             calls,
             ways,
@@ -75,6 +79,11 @@ impl Predecessor {
 
     pub(super) fn with_findings(self, findings: Findings) -> Self {
         Self { findings, ..self }
+    }
+
+    /// Its number.
+    pub(crate) fn id(&self) -> ProcessId {
+        self.id
     }
 
     /// What it knew of the nodes when it was taken over.
@@ -162,7 +171,7 @@ impl Predecessor {
     }
 }
 
-/// Where a thread of the predecessor gets what the successor hands it.
+/// Where a thread gets what the process that has taken over hands it.
 #[derive(Debug)]
 pub(crate) struct Inlet {
     socket: OwnedFd,
@@ -209,12 +218,13 @@ mod tests {
     }
 
     /// One with two threads and the call "its", whose listener 7 is our listener 0.
-    fn predecessor() -> (Predecessor, [Inlet; 2]) {
+    fn other() -> (OtherProcess, [Inlet; 2]) {
         let hash = Tokens::new(TokenKey([1; 16]), &[], Duration::from_hours(1)).call_hash();
         let ((first, one), (second, two)) = (pair(), pair());
         let calls = HashSet::from([hash.call_key(b"its").call_id()]);
-        let predecessor = Predecessor::new(hash, calls, vec![first, second], vec![7], Clock::start());
-        (predecessor, [one, two])
+        let other =
+            OtherProcess::new(ProcessId(1), hash, calls, vec![first, second], vec![7], Clock::start());
+        (other, [one, two])
     }
 
     fn bytes(call_id: &str) -> Vec<u8> {
@@ -225,18 +235,18 @@ mod tests {
         "192.0.2.1:5060".parse().unwrap()
     }
 
-    fn hand(predecessor: &Predecessor, call_id: &str, is_stray: bool) -> Fate {
+    fn hand(other: &OtherProcess, call_id: &str, is_stray: bool) -> Fate {
         let bytes = bytes(call_id);
-        predecessor.hand(&Handed::Datagram { listener: 0, from: from(), bytes: &bytes }, is_stray)
+        other.hand(&Handed::Datagram { listener: 0, from: from(), bytes: &bytes }, is_stray)
     }
 
     #[test]
     fn it_gets_what_is_its_and_what_nobody_here_knows() {
-        let (predecessor, mut inlets) = predecessor();
-        assert_eq!(hand(&predecessor, "ours", false), Fate::Ours);
+        let (other, mut inlets) = other();
+        assert_eq!(hand(&other, "ours", false), Fate::Ours);
         for (call_id, is_stray) in [("its", false), ("ours", true)] {
-            assert_eq!(hand(&predecessor, call_id, is_stray), Fate::HandedOver);
-            let owner = node::shard_of(predecessor.hash.call_key(call_id.as_bytes()), 2);
+            assert_eq!(hand(&other, call_id, is_stray), Fate::HandedOver);
+            let owner = node::shard_of(other.hash.call_key(call_id.as_bytes()), 2);
             let expected = bytes(call_id);
             let expected = Handed::Datagram { listener: 7, from: from(), bytes: &expected };
             assert_eq!(inlets[owner].take().unwrap(), Some(expected));
@@ -244,30 +254,30 @@ mod tests {
         }
         let quoted = bytes("its");
         let error = Handed::Unreachable { to: from(), quoted: &quoted };
-        assert_eq!(predecessor.hand(&error, false), Fate::HandedOver);
-        let owner = node::shard_of(predecessor.hash.call_key(b"its"), 2);
+        assert_eq!(other.hand(&error, false), Fate::HandedOver);
+        let owner = node::shard_of(other.hash.call_key(b"its"), 2);
         assert_eq!(inlets[owner].take().unwrap(), Some(error));
-        drop(predecessor);
+        drop(other);
         assert!(inlets[owner].take().is_err(), "the successor is gone");
     }
 
     #[test]
     fn what_was_its_is_ours_once_it_has_ended() {
-        let (predecessor, inlets) = predecessor();
+        let (other, inlets) = other();
         drop(inlets);
-        assert_eq!(hand(&predecessor, "its", false), Fate::Ours);
-        assert_eq!(hand(&predecessor, "ours", true), Fate::Ours);
+        assert_eq!(hand(&other, "its", false), Fate::Ours);
+        assert_eq!(hand(&other, "ours", true), Fate::Ours);
     }
 
     #[test]
     fn one_that_stands_still_is_not_waited_for() {
-        let (predecessor, inlets) = predecessor();
-        while hand(&predecessor, "its", false) == Fate::HandedOver {}
+        let (other, inlets) = other();
+        while hand(&other, "its", false) == Fate::HandedOver {}
         // Until it is given up, what is its is lost, as where a ring is full.
-        while hand(&predecessor, "its", false) == Fate::Lost {
+        while hand(&other, "its", false) == Fate::Lost {
             std::thread::sleep(Duration::from_millis(10));
         }
-        assert_eq!(hand(&predecessor, "its", false), Fate::Ours);
+        assert_eq!(hand(&other, "its", false), Fate::Ours);
         // When it is back, it sees that what waits there is not for it any more.
         for inlet in &inlets {
             let mut watched = [PollFd::new(inlet, PollFlags::IN)];
