@@ -1,6 +1,6 @@
 //! A balancer's shard under operations that a fuzzer chooses.
 
-use super::traffic::{CLIENTS, Received, Traffic, addr, resolved, sent};
+use super::traffic::{CLIENTS, Received, Traffic, addr, resolved};
 use crate::{BalancerWatch, Sent};
 use balance::{Cluster, ClusterMember, HealthSettings, Load, Members, PolicyKind, PoolId, Slot, TableCounts};
 use base::{Flow, Instant, Outbox, Transport};
@@ -200,7 +200,7 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
                 | ShardEvent::NoRoom(_) => {}
             }
         }
-        sent(&out)
+        Sent::all(&out)
     }
 
     fn run_timers_until(&mut self, end: Instant) {

@@ -1,6 +1,6 @@
 //! A stateful proxy's shard under operations that a fuzzer chooses.
 
-use super::traffic::{CLIENTS, Received, Traffic, addr, resolved, sent};
+use super::traffic::{CLIENTS, Received, Traffic, addr, resolved};
 use crate::{ProcessInput, ProxyWatch, Sent};
 use balance::{Members, PolicyKind};
 use base::{Flow, Instant, Outbox};
@@ -232,7 +232,7 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
             | ShardEvent::NoPath(_)
             | ShardEvent::NoRoom(_) => None,
         }));
-        let mut sent = sent(&out);
+        let mut sent = Sent::all(&out);
         (self.tamper)(&mut sent);
         sent
     }

@@ -2,7 +2,6 @@
 
 use super::messages;
 use crate::Sent;
-use base::Outbox;
 use core::time::Duration;
 use node::{HopName, Resolved};
 use std::net::SocketAddr;
@@ -134,14 +133,4 @@ fn keep<M>(list: &mut Vec<M>, message: M, at: u8) {
     } else {
         list[usize::from(at) % KEPT] = message;
     }
-}
-
-/// What a step left in the outbox.
-pub(super) fn sent<E>(out: &Outbox<E>) -> Vec<Sent> {
-    let sent = |transmit: &base::Transmit| Sent {
-        listener: transmit.flow.listener,
-        to: transmit.flow.peer,
-        bytes: out.message(transmit).to_vec(),
-    };
-    out.transmits().iter().map(sent).collect()
 }

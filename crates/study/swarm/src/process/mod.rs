@@ -5,9 +5,8 @@ mod scaling;
 mod settings;
 
 use super::plan::site_address;
-use crate::Sent;
 use ::node::{Listener, ProxyReport, TokenKey, Tokens};
-use base::{Instant, Outbox};
+use base::Instant;
 use core::time::Duration;
 
 pub use node::BalancerState;
@@ -51,13 +50,4 @@ fn tokens(key: u8, group: u16) -> Tokens {
 
 fn listeners(site: u16) -> Vec<Listener> {
     vec![Listener::udp(site_address(site))]
-}
-
-fn taken<E>(out: &Outbox<E>) -> Vec<Sent> {
-    let sent = |transmit: &base::Transmit| Sent {
-        listener: transmit.flow.listener,
-        to: transmit.flow.peer,
-        bytes: out.message(transmit).to_vec(),
-    };
-    out.transmits().iter().map(sent).collect()
 }

@@ -2,7 +2,7 @@
 
 use super::scaling::Scaling;
 use super::settings::settings;
-use super::{Shown, listeners, taken};
+use super::{Shown, listeners};
 use crate::plan::{SiteRole, probe_address};
 use crate::{Sent, SitePlan};
 use ::node::{ProxyReport, Question, Setup, Shard, ShardEvent, ShardIdentity, ShardInput, StoreAnswer};
@@ -203,7 +203,7 @@ impl Process {
         bytes: &[u8],
     ) -> Vec<Sent> {
         self.run(now, shard, ShardInput::Message { flow: Flow::udp(0, from), bytes });
-        let sent = taken(&self.events);
+        let sent = Sent::all(&self.events);
         self.heed(now);
         sent
     }
@@ -213,10 +213,10 @@ impl Process {
         for shard in 0..self.shards.len() {
             self.run(now, shard, ShardInput::Timer);
         }
-        let sent = taken(&self.events);
+        let sent = Sent::all(&self.events);
         self.heed(now);
         self.control.handle(now, ControlInput::Timer, &mut self.effects);
-        let probes = taken(&self.effects);
+        let probes = Sent::all(&self.effects);
         self.carry_out(now);
         (sent, probes)
     }
@@ -236,7 +236,7 @@ impl Process {
         self.now = now;
         let input = ShardInput::Answer { number, answer: Box::new(answer) };
         self.shards[0].handle(now, input, &mut self.events);
-        let sent = taken(&self.events);
+        let sent = Sent::all(&self.events);
         self.heed(now);
         sent
     }
@@ -269,7 +269,7 @@ impl Process {
         for shard in &mut self.shards {
             shard.handle(now, ShardInput::Unreachable { to: address, quoted }, &mut self.events);
         }
-        let sent = taken(&self.events);
+        let sent = Sent::all(&self.events);
         self.heed(now);
         self.tell(now, ControlInput::Unreachable(address));
         sent

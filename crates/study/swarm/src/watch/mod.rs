@@ -15,16 +15,4 @@ pub(crate) use home::HomeWatch;
 pub use proxy::{ProcessInput, ProxyWatch};
 pub use rule::ProcessRule;
 pub(crate) use rule::rules;
-
-use std::net::SocketAddr;
-
-/// A datagram that a process sent.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Sent {
-    /// The listener that it left from.
-    pub listener: u16,
-    /// Where it went.
-    pub to: SocketAddr,
-    /// Its bytes.
-    pub bytes: Vec<u8>,
-}
+pub use testbed::Sent;
