@@ -18,7 +18,7 @@ mod wheel;
 
 pub use bucket::{Bucket, Buckets, Rate};
 pub use flow::{Connection, Flow, Transport};
-pub use ledger::{Ledger, Operation};
+pub use ledger::{INVITE_WORK, Ledger, Operation};
 pub use outbox::{Outbox, Transmit};
 pub use recent::Recent;
 pub use rng::Rng;

@@ -11,8 +11,8 @@ pub struct Weights([u32; Method::ALL.len()]);
 impl Weights {
     /// Of what weighs 1.
     pub const UNIT: u32 = 1_000;
-    /// Work of an INVITE where nothing else is said: TLWL-1.75, which the paper found to be the best.
-    pub const INVITE: f64 = 1.75;
+    /// Work of an INVITE where nothing else is said.
+    pub const INVITE: f64 = base::INVITE_WORK;
 
     /// Every method weighs 1 but INVITE, which weighs `ratio` times as much.
     pub fn invite(ratio: f64) -> Self {

@@ -25,10 +25,11 @@ pub mod user_agent;
 
 pub use answerer::{Answerer, AnswererConfig};
 pub use arrivals::{ArrivalPlan, ArrivalProcess, Arrivals, RateStep};
+pub use base::INVITE_WORK;
 pub use caller::{Caller, CallerConfig};
 pub use random_time::{RandomTime, RandomTimeError};
 pub use results::{AnswererResults, CallResults, Times};
-pub use service::{INVITE_WORK, ServiceModel};
+pub use service::ServiceModel;
 pub use transaction::Timers;
 
 use std::net::SocketAddr;

@@ -1,5 +1,5 @@
 //! The virtual processor of an answerer: what makes one answerer slower than another.
-use base::{Instant, Rng};
+use base::{INVITE_WORK, Instant, Rng};
 use core::time::Duration;
 use rand_distr::{Distribution, Exp1};
 use std::collections::VecDeque;
@@ -25,10 +25,6 @@ impl Default for ServiceModel {
         Self { service_per_work: Duration::ZERO, exponential: false, slowdown: 1.0, queue_max: None }
     }
 }
-
-/// Work of an INVITE in units of a BYE's (TLWL paper, section III A 3): what it really is at a server, whatever a policy takes
-/// it to be.
-pub const INVITE_WORK: f64 = 1.75;
 
 /// A single first-in first-out server; `T` is what is to be done once the work is.
 #[derive(Debug)]

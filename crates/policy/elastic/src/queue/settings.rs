@@ -104,7 +104,7 @@ pub struct QueueSettings {
     /// transactions left open as load a member that stands still soon gets no more, and calls wait here for another one
     /// (`AutoScale`'s packing factor).
     pub load_max: Option<f64>,
-    /// Load that a delivered call adds to its member until the caller tells the next load: 1.75, an INVITE's weight
+    /// Load that a delivered call adds to its member until the caller tells the next load: [`INVITE_WORK`](base::INVITE_WORK), an INVITE's weight
     /// (TLWL).
     pub call_load: f64,
     /// A member that has answered nothing to a call for so long has stalled, and another one gets the call: [`Moves`].
@@ -123,7 +123,7 @@ impl Default for QueueSettings {
             choice: Choice::default(),
             threshold: None,
             load_max: None,
-            call_load: 1.75,
+            call_load: base::INVITE_WORK,
             moves: None,
             silence: SilenceSettings::default(),
         }

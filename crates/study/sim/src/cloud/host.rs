@@ -3,10 +3,12 @@
 use super::plan::{Announcing, Bursts, CloudHost, Neighbours};
 use super::results::CloudSecond;
 use crate::engine::{Cpu, CpuConfig, Stalls};
+use balance::Weights;
 use base::{Instant, Rng};
 use core::time::Duration;
 use elastic::estimate::{Estimator, Window};
 use rand_distr::{Distribution, Exp1};
+use wire::Method;
 
 /// Messages of a call.
 pub(super) const MESSAGES: u8 = 6;
@@ -45,8 +47,8 @@ pub(super) struct Host {
     rng: Rng,
     estimator: Option<Estimator>,
     pub(super) capacity: f64,
-    /// Open transactions, weighted.
-    pub(super) load: f64,
+    /// Work in open transactions, as [`Weights`] count it.
+    load: u32,
     /// Calls that are not over.
     pub(super) calls: u64,
     /// When it last got a call, to break ties.
@@ -86,7 +88,7 @@ impl Host {
             rng: rng.fork("neighbours"),
             estimator,
             capacity,
-            load: 0.0,
+            load: 0,
             calls: 0,
             turn: 0,
             latencies: Vec::new(),
@@ -115,6 +117,21 @@ impl Host {
         self.contended = !self.contended;
         let share = self.neighbours.as_ref().map_or(0.0, |of| of.share);
         self.cpu.set_background(if self.contended { share } else { 0.0 });
+    }
+
+    /// A transaction of this method has begun.
+    pub(super) fn begin(&mut self, method: Method) {
+        self.load += Weights::default().work(method);
+    }
+
+    /// A transaction of this method has ended.
+    pub(super) fn end(&mut self, method: Method) {
+        self.load = self.load.saturating_sub(Weights::default().work(method));
+    }
+
+    /// Its load in units of a BYE.
+    pub(super) fn load(&self) -> f64 {
+        f64::from(self.load) / f64::from(Weights::UNIT)
     }
 
     pub(super) fn on_call(&mut self, turn: u64) {

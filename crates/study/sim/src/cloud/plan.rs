@@ -5,7 +5,7 @@ use core::time::Duration;
 use elastic::estimate::Settings;
 use elastic::queue::QueueSettings;
 use elastic::scale::ScaleSettings;
-use load::ArrivalPlan;
+use load::{ArrivalPlan, INVITE_WORK};
 
 /// A run of a cluster.
 #[derive(Clone, Debug)]
@@ -56,8 +56,9 @@ pub struct CloudHost {
 
 /// A proxy reads six messages of a call, which are much alike.
 pub const PROXY: [f64; 6] = [1.0 / 6.0; 6];
-/// A server answers INVITE and BYE, of which the first takes 1.75 times as long (TLWL paper).
-pub const SERVER: [f64; 6] = [1.75 / 2.75, 0.0, 0.0, 0.0, 1.0 / 2.75, 0.0];
+/// A server answers INVITE and BYE, of which the first takes [`INVITE_WORK`] times as long.
+pub const SERVER: [f64; 6] =
+    [INVITE_WORK / (INVITE_WORK + 1.0), 0.0, 0.0, 0.0, 1.0 / (INVITE_WORK + 1.0), 0.0];
 
 /// Other machines on the same host.
 #[derive(Clone, Debug)]
@@ -116,7 +117,7 @@ pub struct StartTimes {
 /// Who gets a call.
 #[derive(Clone, Debug)]
 pub enum Front {
-    /// At once, the server with the least transactions (INVITE 1.75, BYE 1).
+    /// At once, the server with the least work in transactions, by the weights of [`balance`].
     Tlwl,
     /// The one that pulls it.
     Queue(Box<QueueSettings>),

@@ -13,10 +13,7 @@ use rand::Rng as _;
 use rand::RngCore as _;
 use rand_distr::{Distribution, Exp1};
 use route::{Budget, BudgetSettings};
-
-/// Weights of transactions (TLWL paper).
-const INVITE: f64 = 1.75;
-const BYE: f64 = 1.0;
+use wire::Method;
 
 /// Messages by their place in a call.
 const FIRST: u8 = 0;
@@ -209,8 +206,9 @@ impl<'p> World<'p> {
             });
         } else {
             let ready = self.hosts.iter().enumerate().filter(|(_, host)| host.duty == Duty::Ready);
-            let order =
-                |one: &Host, other: &Host| one.load.total_cmp(&other.load).then(one.turn.cmp(&other.turn));
+            let order = |one: &Host, other: &Host| {
+                one.load().total_cmp(&other.load()).then(one.turn.cmp(&other.turn))
+            };
             match ready.min_by(|one, other| order(one.1, other.1)).map(|(index, _)| index) {
                 Some(host) => self.deliver(now, call, host),
                 None => self.lose(now),
@@ -318,11 +316,11 @@ impl<'p> World<'p> {
             }
             return;
         }
-        host.load += match job.message {
-            FIRST => INVITE,
-            HANGING_UP => BYE,
-            _ => 0.0,
-        };
+        match job.message {
+            FIRST => host.begin(Method::Invite),
+            HANGING_UP => host.begin(Method::Bye),
+            _ => {}
+        }
         self.start(now, index);
     }
 
@@ -355,7 +353,7 @@ impl<'p> World<'p> {
                 let second = call.second.filter(|(second, _)| *second == index);
                 let sent = second.map_or(call.sent, |(_, sent)| sent);
                 answered = Some(sent);
-                host.load = (host.load - INVITE).max(0.0);
+                host.end(Method::Invite);
                 host.on_forwarded(now - sent);
                 if core::mem::replace(&mut call.is_settled, true) {
                     // Another one was first: here it is cancelled.
@@ -367,10 +365,10 @@ impl<'p> World<'p> {
                 self.set_up(now, call);
             }
             // A server is done with the BYE when it has read it; for a proxy the callee's answer is still to come.
-            HANGING_UP if host.costs[LAST as usize].is_zero() => host.load = (host.load - BYE).max(0.0),
+            HANGING_UP if host.costs[LAST as usize].is_zero() => host.end(Method::Bye),
             LAST => {
                 if !host.costs[LAST as usize].is_zero() {
-                    host.load = (host.load - BYE).max(0.0);
+                    host.end(Method::Bye);
                 }
                 host.calls -= 1;
             }
@@ -387,7 +385,8 @@ impl<'p> World<'p> {
 
     /// A host has answered, a call for the first time if it names when that was sent.
     fn tell_queue(&mut self, now: Instant, index: u32, answered: Option<Instant>) {
-        let (member, load) = (self.hosts[index as usize].member, self.hosts[index as usize].load);
+        let host = &self.hosts[index as usize];
+        let (member, load) = (host.member, host.load());
         self.ask(now, |queue, effects| {
             queue.answers(now, member);
             if let Some(sent) = answered {
