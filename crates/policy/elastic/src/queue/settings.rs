@@ -104,8 +104,8 @@ pub struct QueueSettings {
     /// transactions left open as load a member that stands still soon gets no more, and calls wait here for another one
     /// (`AutoScale`'s packing factor).
     pub load_max: Option<f64>,
-    /// Load that a delivered call adds to its member until the caller tells the next load: [`INVITE_WORK`](base::INVITE_WORK), an INVITE's weight
-    /// (TLWL).
+    /// Load that a delivered call adds to its member until the caller tells the next load:
+    /// [`INVITE_WORK`](base::INVITE_WORK).
     pub call_load: f64,
     /// A member that has answered nothing to a call for so long has stalled, and another one gets the call: [`Moves`].
     pub moves: Option<Moves>,

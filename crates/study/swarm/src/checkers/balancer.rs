@@ -2,6 +2,7 @@
 
 use crate::RunRule;
 use crate::process::{BalancerState, Process};
+use crate::watch::Hop;
 use crate::{BalancerWatch, Sent};
 use balance::{Load, TableCounts};
 use base::Instant;
@@ -37,6 +38,7 @@ struct Life {
 /// The observers of the processes that share an address.
 pub(super) struct BalancerChecker {
     watch: BalancerWatch,
+    hop: Hop,
     /// Whether new requests go on with a transaction: then they are repeated, and tried with others.
     has_transactions: bool,
     /// How long a call may wait for a node with room.
@@ -60,6 +62,8 @@ impl BalancerChecker {
     ) -> Self {
         Self {
             watch: BalancerWatch::new(&[address], &[]),
+            // A call of a queue may move to a second member, which is a fork.
+            hop: Hop::new(&[address], wait.is_some()),
             has_transactions,
             wait,
             lives: (0..processes).map(|_| Life::default()).collect(),
@@ -117,7 +121,9 @@ impl BalancerChecker {
         (from, bytes): (SocketAddr, &[u8]),
         sent: &[Sent],
     ) -> Result<(), String> {
-        if !self.has_transactions {
+        if self.has_transactions {
+            self.hop.check(Some((from, bytes)), sent);
+        } else {
             self.watch.set_nodes(process.addresses());
             self.watch.check(from, bytes, sent);
         }

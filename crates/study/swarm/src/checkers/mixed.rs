@@ -3,6 +3,7 @@
 
 use super::balancer::{RequestKey, key};
 use crate::plan::{FilePlan, PoolPlan, user_number};
+use crate::watch::Hop;
 use crate::{RunRule, Sent};
 use base::Instant;
 use core::time::Duration;
@@ -53,6 +54,7 @@ struct Life {
 
 /// The observers of the processes of a site.
 pub(super) struct MixedChecker {
+    hop: Hop,
     file: FilePlan,
     /// When that file was read.
     since: Instant,
@@ -75,9 +77,15 @@ fn begins(message: &Message<'_>) -> bool {
 }
 
 impl MixedChecker {
-    pub(super) fn new(plan: &FilePlan, processes: u16) -> Self {
+    pub(super) fn new(address: SocketAddr, plan: &FilePlan, processes: u16) -> Self {
         let lives = (0..processes).map(|_| Life::default()).collect();
-        Self { file: plan.clone(), since: Instant::ZERO, lives, is_unbroken: true }
+        Self {
+            hop: Hop::new(&[address], true),
+            file: plan.clone(),
+            since: Instant::ZERO,
+            lives,
+            is_unbroken: true,
+        }
     }
 
     /// Another file is read. What has come in goes by this one or by that of when it came.
@@ -118,16 +126,17 @@ impl MixedChecker {
         }
     }
 
-    /// A process got `bytes`, unless its time had come for something, and sent `sent`.
+    /// A process got a datagram, unless its time had come for something, and sent `sent`.
     pub(super) fn step(
         &mut self,
         (now, process): (Instant, u16),
-        (bytes, shard): (Option<&[u8]>, Option<usize>),
+        (got, shard): (Option<(SocketAddr, &[u8])>, Option<usize>),
         sent: &[Sent],
     ) -> Result<(), String> {
+        self.hop.check(got, sent);
         let (file, since) = (&self.file, self.since);
         let life = &mut self.lives[usize::from(process)];
-        let got = bytes.and_then(|bytes| wire::scan(bytes).ok());
+        let got = got.and_then(|(_, bytes)| wire::scan(bytes).ok());
         let request = got.filter(|message| message.method().is_some_and(|method| method != Method::Ack));
         if let Some(request) = &request {
             life.asked(file, request, shard);

@@ -71,7 +71,10 @@ impl Checkers {
                 watch.set_hops(site.role.targets().into_iter().map(super::Destination::address));
                 SiteWatch::Proxy(Box::new(watch))
             }
-            SiteRole::Mixed(plan) => SiteWatch::Mixed(Box::new(MixedChecker::new(plan, site.processes))),
+            SiteRole::Mixed(plan) => {
+                let address = site_address(number);
+                SiteWatch::Mixed(Box::new(MixedChecker::new(address, plan, site.processes)))
+            }
             SiteRole::Home(plan) => {
                 SiteWatch::Home(Box::new(HomeWatch::new(plan.authenticates, plan.is_durable)))
             }
@@ -182,7 +185,7 @@ impl Checkers {
                 Ok(())
             }
             SiteWatch::Mixed(watch) => {
-                watch.step((now, place.process), (Some(bytes), process.owner(bytes)), sent)
+                watch.step((now, place.process), (Some((from, bytes)), process.owner(bytes)), sent)
             }
             SiteWatch::Home(watch) => {
                 watch.check(now, ProcessInput::Datagram { from, bytes }, sent);

@@ -1,12 +1,13 @@
 //! What a balancer may send.
 
 use super::dialogs::Dialogs;
+use super::hop::{Hop, passed_back, scanned};
 use super::{ProcessRule, Sent};
 use base::Instant;
 use node::TokenOwner;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use wire::{Fault, Host, Message, SipUri, request_source_target, response_target, scheme_of};
+use wire::{Fault, Host, Message, SipUri, request_source_target, response_target};
 
 /// An answer of the element's own is longer than its request by no more than this.
 const GROWTH_MAX: usize = 100;
@@ -16,7 +17,7 @@ const ANSWERED_MIN: usize = 100;
 /// Watches what goes into an element and what comes out, and knows nothing of the inside: panics when a datagram leaves
 /// that should not, or otherwise than RFC 3261 §16 has it.
 pub struct BalancerWatch {
-    listeners: Vec<SocketAddr>,
+    hop: Hop,
     /// All nodes, and whether each is a member.
     nodes: Vec<(SocketAddr, bool)>,
     /// Call-ID and response target of every request that was forwarded: where responses may go.
@@ -36,7 +37,7 @@ impl BalancerWatch {
     /// A watch of the element that has these listeners and may send requests to these nodes, all of them members.
     pub fn new(listeners: &[SocketAddr], nodes: &[SocketAddr]) -> Self {
         Self {
-            listeners: listeners.to_vec(),
+            hop: Hop::new(listeners, false),
             nodes: nodes.iter().map(|&node| (node, true)).collect(),
             ways_back: BTreeSet::new(),
             resolved: BTreeSet::new(),
@@ -62,10 +63,7 @@ impl BalancerWatch {
     /// # Panics
     /// When it should not have.
     pub fn check(&mut self, from: SocketAddr, bytes: &[u8], sent: &[Sent]) {
-        for one in sent {
-            let listener = self.listeners[one.listener as usize];
-            ProcessRule::Family.holds(listener.is_ipv4() == one.to.is_ipv4(), format_args!("to {}", one.to));
-        }
+        self.hop.families(sent);
         match wire::scan(bytes) {
             Err(_) => ProcessRule::Unreadable.equal(sent, []),
             Ok(response) if response.status().is_some() => self.response(&response, sent),
@@ -77,8 +75,7 @@ impl BalancerWatch {
         let [one] = sent else { return ProcessRule::ResponseCopies.equal(sent, []) };
         let forwarded = scanned(one);
         ProcessRule::ResponseStatus.equal(forwarded.status(), response.status());
-        ProcessRule::ResponseVias.equal(forwarded.vias().count() + 1, response.vias().count());
-        ProcessRule::ResponseBody.equal(forwarded.body(), response.body());
+        passed_back(response, &forwarded);
         let via = response.second_via().expect("forwarded, so there is a Via to follow");
         ProcessRule::ResponseTarget.equal(Some(one.to), response_target(&via));
         let way = (response.call_id().to_vec(), one.to);
@@ -105,36 +102,20 @@ impl BalancerWatch {
                     .holds(request.method() != Some(wire::Method::Ack), format_args!("with {status}"));
                 ProcessRule::OwnAnswer.holds(status >= 400, format_args!("with {status}"));
             } else {
-                self.forwarded(from, request, &message, one, back);
+                self.forwarded(from, request, &message, one);
                 self.ways_back.insert((request.call_id().to_vec(), back));
             }
         }
     }
 
-    fn forwarded(
-        &mut self,
-        from: SocketAddr,
-        request: &Message<'_>,
-        forwarded: &Message<'_>,
-        sent: &Sent,
-        back: SocketAddr,
-    ) {
+    fn forwarded(&mut self, from: SocketAddr, request: &Message<'_>, forwarded: &Message<'_>, sent: &Sent) {
         let may =
             self.nodes.iter().any(|(node, _)| *node == sent.to) || self.may_name(from, request, sent.to);
         ProcessRule::Stranger.holds(may, format_args!("from {from} to {}", sent.to));
         let added = forwarded.record_routes().count().saturating_sub(request.record_routes().count());
         self.dialogs.recorded(Instant::ZERO, forwarded, added);
         self.dialogs.heard(request);
-        ProcessRule::RequestVias.equal(forwarded.vias().count(), request.vias().count() + 1);
-        ProcessRule::RequestBody.equal(forwarded.body(), request.body());
-        let via = forwarded.top_via();
-        let sent_by = via.host.ip().zip(via.port).map(SocketAddr::from);
-        ProcessRule::TopVia.equal(sent_by, Some(self.listeners[sent.listener as usize]));
-        let below = forwarded.second_via().expect("the client's Via");
-        ProcessRule::LowerVia.equal(response_target(&below).unwrap_or(back), back);
-        let hops = request.max_forwards().map_or(70, |(hops, _)| hops - 1);
-        ProcessRule::MaxForwards.equal(forwarded.max_forwards().map(|(hops, _)| hops), Some(hops));
-        ProcessRule::MaxBreadth.equal(breadth(forwarded), Some(breadth_left(request)));
+        self.hop.passed_on((sent, forwarded), (request, from));
     }
 }
 
@@ -176,26 +157,6 @@ pub(super) fn malformed(fault: Fault, request: &Message<'_>, back: SocketAddr, s
     let start = format!("SIP/2.0 {} ", fault.status);
     let fine = |one: &Sent| one.to == back && one.bytes.starts_with(start.as_bytes());
     ProcessRule::Malformed.holds(sent.len() <= 1 && sent.iter().all(fine), format_args!("{sent:?}"));
-}
-
-pub(super) fn breadth(message: &Message<'_>) -> Option<u32> {
-    message.max_breadth().map(|(branches, _)| branches)
-}
-
-/// RFC 5393 §5.3.3: what a proxy that does not fork passes on.
-pub(super) fn breadth_left(request: &Message<'_>) -> u32 {
-    breadth(request).unwrap_or(60).min(60)
-}
-
-pub(super) fn scanned(sent: &Sent) -> Message<'_> {
-    let Ok(message) = wire::scan(&sent.bytes) else { ProcessRule::NoSip.is_broken(format_args!("{sent:?}")) };
-    ProcessRule::Surplus.equal(message.bytes(), &sent.bytes[..]);
-    // RFC 3261 §26.2.2.
-    let next = message.routes().next().map(|route| route.uri);
-    let mut decides = message.uri().into_iter().chain(next);
-    let is_sips = |uri: &[u8]| scheme_of(uri).is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"sips"));
-    ProcessRule::Secure.holds(!decides.any(is_sips), format_args!("to {}", sent.to));
-    message
 }
 
 fn is_name(host: Host<'_>) -> bool {

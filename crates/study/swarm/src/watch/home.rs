@@ -1,6 +1,6 @@
 //! What a registrar may do: who is found, who is not, and who gets through (RFC 3261 §10.3, §16.5, §22).
 
-use super::balancer::scanned;
+use super::hop::scanned;
 use super::transactions::{ServerId, method_of};
 use super::{ProcessInput, ProcessRule, Sent};
 use crate::credentials::prover;

@@ -5,6 +5,7 @@ mod balancer;
 mod calls;
 mod dialogs;
 mod home;
+mod hop;
 mod passing;
 mod proxy;
 mod rule;
@@ -12,6 +13,7 @@ mod transactions;
 
 pub use balancer::BalancerWatch;
 pub(crate) use home::HomeWatch;
+pub(crate) use hop::Hop;
 pub use proxy::{ProcessInput, ProxyWatch};
 pub use rule::ProcessRule;
 pub(crate) use rule::rules;

@@ -1,8 +1,9 @@
 //! What a stateful proxy may send, and when.
 
-use super::balancer::{breadth, breadth_left, grows_little, malformed, scanned};
+use super::balancer::{grows_little, malformed};
 use super::calls::{Calls, call_of};
 use super::dialogs::{Dialogs, address_of};
+use super::hop::{self, Hop, scanned};
 use super::passing::Passing;
 use super::transactions::{Cancelled, Client, ClientId, RINGING_MAX, Server, ServerId, method_of};
 use super::{ProcessRule, Sent};
@@ -36,7 +37,7 @@ pub enum ProcessInput<'a> {
 /// Why something was sent, read.
 #[derive(Clone, Copy)]
 enum Why<'a, 'm> {
-    Request { request: &'a Message<'m>, from: SocketAddr, back: SocketAddr },
+    Request { request: &'a Message<'m>, from: SocketAddr },
     Response { response: &'a Message<'m>, status: u16, client: &'a ClientId },
     Timer,
     Unreachable,
@@ -51,6 +52,7 @@ enum Why<'a, 'm> {
 /// - Looking: [`unsettled`](Self::unsettled).
 pub struct ProxyWatch {
     listeners: Vec<SocketAddr>,
+    hop: Hop,
     hops: Vec<SocketAddr>,
     timers: Timers,
     /// How long a token in a Record-Route has to be honoured.
@@ -74,8 +76,6 @@ pub struct ProxyWatch {
     cancels: BTreeMap<ServerId, Instant>,
     /// What goes on without a transaction, if state is shared out.
     passing: Option<Passing>,
-    /// Whether a request goes to several next hops.
-    forks: bool,
     /// The calls whose state is kept, if those of any are.
     calls: Option<Calls>,
 }
@@ -85,6 +85,7 @@ impl ProxyWatch {
     pub fn new(listeners: &[SocketAddr], timers: Timers, token_lifetime: Duration) -> Self {
         Self {
             listeners: listeners.to_vec(),
+            hop: Hop::new(listeners, false),
             hops: Vec::new(),
             timers,
             token_lifetime,
@@ -99,15 +100,15 @@ impl ProxyWatch {
             stateless_branches: BTreeSet::new(),
             cancels: BTreeMap::new(),
             passing: None,
-            forks: false,
             calls: None,
         }
     }
 
     /// The same of one that sends a request to several next hops, at once or one after the other.
     #[must_use]
-    pub fn forking(self) -> Self {
-        Self { forks: true, ..self }
+    pub fn forking(mut self) -> Self {
+        self.hop.forks = true;
+        self
     }
 
     /// The same of one that keeps the state of calls, and gives up those of which nothing was heard for so long.
@@ -195,17 +196,13 @@ impl ProxyWatch {
         {
             self.heard.insert((message.call_id().to_vec(), from.ip()));
         }
-        for one in sent {
-            let listener = self.listeners[one.listener as usize];
-            ProcessRule::ProxyFamily
-                .holds(listener.is_ipv4() == one.to.is_ipv4(), format_args!("to {}", one.to));
-        }
+        self.hop.families(sent);
         match cause {
             // Who is watched here asks no stores.
             ProcessInput::Timer | ProcessInput::Answer => self.all_sent(sent, Why::Timer),
             ProcessInput::Unreachable => self.all_sent(sent, Why::Unreachable),
             ProcessInput::Datagram { from, bytes } => match wire::scan(bytes) {
-                Err(_) => ProcessRule::ProxyUnreadable.equal(sent, []),
+                Err(_) => ProcessRule::Unreadable.equal(sent, []),
                 Ok(response) if response.status().is_some() => {
                     if let Some(passing) = &mut self.passing {
                         passing.heard(now, &response, from);
@@ -247,7 +244,7 @@ impl ProxyWatch {
         let why = Why::Response { response, status, client: &id };
         self.all_sent(sent, why);
         // §16.7 step 5: at once.
-        if self.forks && was_waiting && (200..300).contains(&status) {
+        if self.hop.forks && was_waiting && (200..300).contains(&status) {
             let is_it = |one: &Sent| scanned(one).status() == Some(status);
             ProcessRule::LostSuccess.holds(sent.iter().any(is_it), format_args!("{status}"));
         }
@@ -259,7 +256,7 @@ impl ProxyWatch {
     /// §16.7 step 10, §16.10: where one branch has accepted, one has declined for all, or the request was cancelled, those that
     /// ring get a CANCEL.
     fn check_losers(&self, id: &ServerId) {
-        let Some(server) = self.servers.get(id).filter(|_| self.forks && id.is_invite()) else { return };
+        let Some(server) = self.servers.get(id).filter(|_| self.hop.forks && id.is_invite()) else { return };
         let branches = || server.branches.iter().filter_map(|branch| self.clients.get(branch));
         let is_over = server.cancelled == Cancelled::Yes
             || server.is_accepted()
@@ -295,13 +292,13 @@ impl ProxyWatch {
         if let Some(fault) = request.fault() {
             return malformed(fault, request, back, sent);
         }
-        let why = Why::Request { request, from, back };
+        let why = Why::Request { request, from };
         let Some(id) = ServerId::new(request.top_via(), method_of(request)) else {
             self.unnamed.push((self.now, back));
             return self.all_sent(sent, why);
         };
         if self.is_passed(&id, request, sent) {
-            return self.passed(&id, (request, from, back), sent);
+            return self.passed(&id, (request, from), sent);
         }
         match request.method() {
             Some(Method::Ack) => return self.ack(&id, why, sent),
@@ -365,12 +362,7 @@ impl ProxyWatch {
     }
 
     /// A request without a transaction, one of its copies, its CANCEL, or the ACK to its failure.
-    fn passed(
-        &mut self,
-        id: &ServerId,
-        (request, from, back): (&Message<'_>, SocketAddr, SocketAddr),
-        sent: &[Sent],
-    ) {
+    fn passed(&mut self, id: &ServerId, (request, from): (&Message<'_>, SocketAddr), sent: &[Sent]) {
         let name = request.cseq().method.name();
         self.servers.remove(id);
         let (call, count) = (request.call_id().escape_ascii(), sent.len());
@@ -378,10 +370,7 @@ impl ProxyWatch {
         for one in sent {
             let message = scanned(one);
             ProcessRule::PassedNot.holds(message.method().is_some(), format_args!("{name} was answered"));
-            let via = message.top_via();
-            let sent_by = via.host.ip().zip(via.port).map(SocketAddr::from);
-            ProcessRule::ProxyTopVia.equal(sent_by, Some(self.listeners[one.listener as usize]));
-            self.passed_on(one, &message, (request, from, back));
+            self.passed_on(one, &message, (request, from));
             self.shared((request, from), (&message, one.to), false);
             let in_hand = matches!(request.method(), Some(Method::Ack | Method::Cancel));
             let of = if in_hand { id.of_invite() } else { id.clone() };
@@ -415,8 +404,7 @@ impl ProxyWatch {
         ProcessRule::PassedNot.holds(sent.len() == 1, format_args!("a response: {} were sent", sent.len()));
         for one in sent {
             let message = scanned(one);
-            ProcessRule::PassedStatus.equal(message.status(), response.status());
-            ProcessRule::PassedBody.equal(message.body(), response.body());
+            ProcessRule::ResponseStatus.equal(message.status(), response.status());
             self.answered(response, &message);
         }
     }
@@ -461,10 +449,8 @@ impl ProxyWatch {
             self.answer(sent, &message, status, why);
             self.concluded(&message, status, waited);
         } else {
-            let via = message.top_via();
-            let sent_by = via.host.ip().zip(via.port).map(SocketAddr::from);
-            ProcessRule::ProxyTopVia.equal(sent_by, Some(self.listeners[sent.listener as usize]));
-            let branch = via.branch.unwrap_or_default().to_ascii_lowercase();
+            self.hop.top_via(sent, &message);
+            let branch = message.top_via().branch.unwrap_or_default().to_ascii_lowercase();
             let id = (branch, method_of(&message).to_vec());
             if let Some(client) = self.clients.get_mut(&id) {
                 ProcessRule::AgainUnasked.holds(matches!(why, Why::Timer), format_args!("to {}", sent.to));
@@ -524,13 +510,14 @@ impl ProxyWatch {
             None => self.unnamed.iter().any(|(_, back)| asked(back)),
         };
         let named = response_target(via);
-        ProcessRule::PassedTarget
+        ProcessRule::ResponseTarget
             .holds(came_from_there || named == Some(to), format_args!("{to}, not {named:?}"));
     }
 
     fn answer(&mut self, sent: &Sent, message: &Message<'_>, status: u16, why: Why<'_, '_>) {
         let id = ServerId::new(message.top_via(), method_of(message));
-        let forked = id.as_ref().and_then(|id| self.servers.get(id)).filter(|_| self.forks && status >= 300);
+        let forked =
+            id.as_ref().and_then(|id| self.servers.get(id)).filter(|_| self.hop.forks && status >= 300);
         if let Some(server) = forked.filter(|server| server.attempts > 0 && !server.is_answered()) {
             self.check_best(server, status);
         }
@@ -540,8 +527,7 @@ impl ProxyWatch {
             if let Some(via) = response.second_via()
                 && status == heard
             {
-                ProcessRule::PassedVias.equal(message.vias().count() + 1, response.vias().count());
-                ProcessRule::PassedBody.equal(message.body(), response.body());
+                hop::passed_back(response, message);
                 // §16.7 step 6.
                 ProcessRule::Passed503.holds(status != 503, format_args!("to {}", sent.to));
                 let server = self.clients[client].server.as_ref().and_then(|of| self.servers.get(of));
@@ -560,7 +546,7 @@ impl ProxyWatch {
             let asked = self.unnamed.iter().any(|(_, back)| *back == sent.to);
             return ProcessRule::AnswerUnasked.holds(id.is_none() && asked, format_args!("{}", sent.to));
         };
-        ProcessRule::ProxyAnswerTarget.equal(sent.to, server.back);
+        ProcessRule::AnswerTarget.equal(sent.to, server.back);
         let at_once = matches!(why, Why::Request { .. });
         if let (true, Some(passing)) = (at_once, &self.passing) {
             passing.check_room(self.now, &self.hops, &sent.bytes);
@@ -572,7 +558,7 @@ impl ProxyWatch {
         server.answered(self.now, status, &sent.bytes, false);
         // The best response of several may have come a while ago.
         let is_it = |branch: &ClientId| self.clients.get(branch).is_some_and(|it| it.status == status);
-        if is_new && !(self.forks && server.branches.iter().any(is_it)) {
+        if is_new && !(self.hop.forks && server.branches.iter().any(is_it)) {
             grows_little(&server.request, sent);
         }
     }
@@ -612,7 +598,7 @@ impl ProxyWatch {
                 let rung_out = |server: &Server| server.branches[..server.rung_out].contains(&of_invite);
                 let has_lost = |server: &Server| {
                     let is_over = server.is_accepted() || server.branches.iter().any(declined);
-                    self.forks && (is_over || rung_out(server))
+                    self.hop.forks && (is_over || rung_out(server))
                 };
                 let may = |server: &Server| server.cancelled != Cancelled::No || has_lost(server);
                 let asked = matches!(why, Why::Timer) || server.is_none_or(may);
@@ -640,8 +626,8 @@ impl ProxyWatch {
         }
         let server = of.as_ref().and_then(|of| self.servers.get(of)).filter(|_| !in_hand);
         let Some(server) = server else {
-            if let Why::Request { request, from, back } = why {
-                self.passed_on(sent, message, (request, from, back));
+            if let Why::Request { request, from } = why {
+                self.passed_on(sent, message, (request, from));
                 if in_hand {
                     if message.method() == Some(Method::Ack) {
                         self.unacknowledged.remove(message.call_id());
@@ -667,17 +653,17 @@ impl ProxyWatch {
         } else {
             ProcessRule::AlternateCancelled.holds(server.cancelled != Cancelled::Yes, to);
             let failed = match why {
-                Why::Response { status, .. } => status == 503 || self.forks && status >= 300,
+                Why::Response { status, .. } => status == 503 || self.hop.forks && status >= 300,
                 Why::Timer | Why::Unreachable => true,
-                Why::Request { .. } => self.forks && server.is_new(self.now),
+                Why::Request { .. } => self.hop.forks && server.is_new(self.now),
             };
             ProcessRule::AlternateEarly.holds(failed, to);
             let declined = |branch: &ClientId| self.clients.get(branch).is_some_and(|it| it.status >= 600);
             ProcessRule::AfterDecline.holds(!server.branches.iter().any(declined), to);
         }
-        let (bytes, from, back) = (server.request.clone(), server.from, server.back);
+        let (bytes, from) = (server.request.clone(), server.from);
         let request = wire::scan(&bytes).expect("it was read when it came in");
-        self.passed_on(sent, message, (&request, from, back));
+        self.passed_on(sent, message, (&request, from));
         self.shared((&request, from), (message, sent.to), true);
         let client = self.client(of.clone(), message, sent.to);
         self.clients.insert(id.clone(), client);
@@ -724,24 +710,8 @@ impl ProxyWatch {
     }
 
     /// §16.6.
-    fn passed_on(
-        &mut self,
-        sent: &Sent,
-        message: &Message<'_>,
-        (request, from, back): (&Message<'_>, SocketAddr, SocketAddr),
-    ) {
-        ProcessRule::PassedOnVias.equal(message.vias().count(), request.vias().count() + 1);
-        ProcessRule::PassedOnBody.equal(message.body(), request.body());
-        let below = message.second_via().expect("the client's Via");
-        let asked = request_source_target(request.top_via(), from).unwrap_or(back);
-        ProcessRule::PassedOnLowerVia.equal(response_target(&below).unwrap_or(asked), asked);
-        let hops = request.max_forwards().map_or(70, |(hops, _)| hops - 1);
-        ProcessRule::PassedOnMaxForwards.equal(message.max_forwards().map(|(hops, _)| hops), Some(hops));
-        let (given, left) = (breadth(message), breadth_left(request));
-        // RFC 5393 §5.3.3: who forks gives each branch a part.
-        let is_part = self.forks && given.is_some_and(|given| (1..=left).contains(&given));
-        let fits = is_part || given == Some(left);
-        ProcessRule::PassedOnMaxBreadth.holds(fits, format_args!("{given:?} of {left}"));
+    fn passed_on(&mut self, sent: &Sent, message: &Message<'_>, (request, from): (&Message<'_>, SocketAddr)) {
+        self.hop.passed_on((sent, message), (request, from));
         self.record_route(sent, message, request);
         self.target(sent.to, message, request);
     }
@@ -824,8 +794,8 @@ fn passed_back(response: &Message<'_>, sent: &[Sent]) {
     ProcessRule::ResponseToNothing.holds(sent.len() <= 1, format_args!("{} copies", sent.len()));
     for one in sent {
         let message = scanned(one);
-        ProcessRule::PassedVias.equal(message.vias().count() + 1, response.vias().count());
-        ProcessRule::PassedTarget
+        hop::passed_back(response, &message);
+        ProcessRule::ResponseTarget
             .equal(Some(one.to), response.second_via().as_ref().and_then(response_target));
     }
 }

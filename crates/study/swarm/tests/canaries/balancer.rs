@@ -33,8 +33,6 @@ pub(crate) fn of_responses() -> Vec<Canary> {
             |bytes| is_response(bytes, Method::Invite, 180..181),
             |one| restatus(&mut one.bytes, 183),
         ),
-        breaks(ProcessRule::ResponseVias).tampers(is_any_response, |one| double_via(&mut one.bytes)),
-        breaks(ProcessRule::ResponseBody).tampers(is_any_response, |one| embody(&mut one.bytes)),
         breaks(ProcessRule::ResponseTarget).tampers(is_any_response, elsewhere),
         breaks(ProcessRule::ResponseUnasked)
             .hears(|_, bytes| {
@@ -59,14 +57,6 @@ pub(crate) fn of_requests() -> Vec<Canary> {
                 }
             })
             .on(is_invite, |_, _, _, _, sent| sent.iter_mut().for_each(elsewhere)),
-        breaks(ProcessRule::Family)
-            .tampers(is_request, |one| one.to = "[2001:db8::1]:5060".parse().expect("an address")),
-        breaks(ProcessRule::Unreadable).hears(|_, bytes| bytes.truncate(9)).on(
-            |_| true,
-            |_, _, bytes, from, sent| {
-                sent.push(Sent { listener: 0, to: from, bytes: bytes.to_vec() });
-            },
-        ),
         breaks(ProcessRule::Copies).on(is_invite, |_, _, _, _, sent| {
             *sent = sent.iter().flat_map(|one| vec![one.clone(); 10]).collect();
         }),
@@ -87,18 +77,6 @@ pub(crate) fn of_requests() -> Vec<Canary> {
             .on(is_ack, |_, _, bytes, from, sent| *sent = vec![response(bytes, from, 486)]),
         breaks(ProcessRule::Stranger)
             .tampers(is_request, |one| one.to = "192.0.2.1:5060".parse().expect("a caller's address")),
-        breaks(ProcessRule::RequestVias).tampers(is_request, |one| double_via(&mut one.bytes)),
-        breaks(ProcessRule::RequestBody).tampers(is_request, |one| embody(&mut one.bytes)),
-        breaks(ProcessRule::TopVia).tampers(is_request, |one| {
-            line(&mut one.bytes, "Via", 0, |via| via.replace("198.51.100.1", "198.51.100.9"));
-        }),
-        breaks(ProcessRule::LowerVia).tampers(is_request, |one| {
-            line(&mut one.bytes, "Via", 1, |via| via.replace("192.0.2.1", "192.0.2.9"));
-        }),
-        breaks(ProcessRule::MaxForwards).tampers(is_request, |one| {
-            line(&mut one.bytes, "Max-Forwards", 0, |_| "7".to_owned());
-        }),
-        breaks(ProcessRule::MaxBreadth).tampers(is_request, |one| without(&mut one.bytes, "Max-Breadth")),
     ]
 }
 

@@ -9,6 +9,7 @@ mod cage;
 mod calls;
 mod forks;
 mod home;
+mod hop;
 mod mixed;
 mod proxy;
 mod run;
@@ -37,6 +38,7 @@ fn canaries() -> Vec<Canary> {
         calls::all(),
         forks::all(),
         home::all(),
+        hop::all(),
         mixed::all(),
         scaled::all(),
         run::all(),

@@ -48,10 +48,8 @@ pub(crate) fn of_responses() -> Vec<Canary> {
             })
             .on(is_any_response, |_, _, bytes, _, sent| sent.extend(passed_on(bytes))),
         breaks(ProcessRule::Passed100).tampers(rings, |one| restatus(&mut one.bytes, 100)),
-        breaks(ProcessRule::PassedVias).tampers(rings, |one| double_via(&mut one.bytes)),
-        breaks(ProcessRule::PassedBody).tampers(accepts, |one| embody(&mut one.bytes)),
         // A 2xx that comes again: where other responses go is a rule of its own.
-        breaks(ProcessRule::PassedTarget).on(accepts, |memory, _, bytes, _, sent| {
+        breaks(ProcessRule::ResponseTarget).on(accepts, |memory, _, bytes, _, sent| {
             if !memory.seen.insert(bytes.to_vec()) {
                 sent.iter_mut().for_each(elsewhere);
             }
@@ -102,14 +100,6 @@ pub(crate) fn of_responses() -> Vec<Canary> {
 /// What it answers.
 pub(crate) fn of_answers() -> Vec<Canary> {
     vec![
-        breaks(ProcessRule::ProxyFamily)
-            .tampers(is_request, |one| one.to = "[2001:db8::1]:5060".parse().expect("an address")),
-        breaks(ProcessRule::ProxyUnreadable).hears(|_, bytes| bytes.truncate(9)).on(
-            |_| true,
-            |_, _, bytes, from, sent| {
-                sent.push(Sent { listener: 0, to: from, bytes: bytes.to_vec() });
-            },
-        ),
         breaks(ProcessRule::Repetition).on(is_invite, |memory, _, bytes, from, sent| {
             if !memory.seen.insert(bytes.to_vec()) {
                 sent.push(response(bytes, from, 486));
@@ -126,7 +116,7 @@ pub(crate) fn of_answers() -> Vec<Canary> {
             rebranch(&mut other, 0);
             sent.push(response(&other, from, 486));
         }),
-        breaks(ProcessRule::ProxyAnswerTarget)
+        breaks(ProcessRule::AnswerTarget)
             .tampers(|bytes| is_response(bytes, Method::Invite, 100..101), elsewhere),
     ]
 }
@@ -265,19 +255,6 @@ pub(crate) fn of_times() -> Vec<Canary> {
 /// What it makes of a request that it sends on.
 pub(crate) fn of_requests() -> Vec<Canary> {
     vec![
-        breaks(ProcessRule::ProxyTopVia).tampers(is_invite, |one| {
-            line(&mut one.bytes, "Via", 0, |via| via.replace("198.51.100.1", "198.51.100.9"));
-        }),
-        breaks(ProcessRule::PassedOnVias).tampers(is_invite, |one| double_via(&mut one.bytes)),
-        breaks(ProcessRule::PassedOnBody).tampers(is_invite, |one| embody(&mut one.bytes)),
-        breaks(ProcessRule::PassedOnLowerVia).tampers(is_invite, |one| {
-            line(&mut one.bytes, "Via", 1, |via| via.replace("192.0.2.1", "192.0.2.9"));
-        }),
-        breaks(ProcessRule::PassedOnMaxForwards).tampers(is_invite, |one| {
-            line(&mut one.bytes, "Max-Forwards", 0, |_| "7".to_owned());
-        }),
-        breaks(ProcessRule::PassedOnMaxBreadth)
-            .tampers(is_invite, |one| line(&mut one.bytes, "Max-Breadth", 0, |_| "61".to_owned())),
         breaks(ProcessRule::RecordRoutes).tampers(is_invite, |one| without(&mut one.bytes, "Record-Route")),
         breaks(ProcessRule::RecordAddress).tampers(is_invite, |one| {
             line(&mut one.bytes, "Record-Route", 0, |uri| uri.replace("198.51.100.1", "proxy.example"));

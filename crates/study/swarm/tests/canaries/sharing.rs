@@ -41,7 +41,7 @@ pub(crate) fn of_copies() -> Vec<Canary> {
                 sent.clear();
             }
         }),
-        breaks(ProcessRule::PassedStatus).tampers(
+        breaks(ProcessRule::ResponseStatus).tampers(
             |bytes| is_response(bytes, Method::Invite, 180..181),
             |one| restatus(&mut one.bytes, 183),
         ),
