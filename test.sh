@@ -46,20 +46,28 @@ docs() { RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked; }
 
 unit() { cargo test --workspace --exclude sarabande-tests --locked; }
 
+# All programs of a release build at once: crates that two of them need with other features would be compiled twice. The program
+# has the features of `--package sarabande-cli` alone, so the live tests find it up to date.
+programs() {
+    cargo build --release --locked --package sarabande-cli --package swarm --package sarabande-bench \
+        --bin sarabande --bin swarm --bin bench_instructions
+}
+
 # The whole node in virtual time under random faults. That its checkers see something is shown by canaries in `unit`.
 swarm() {
-    cargo run --release --locked --package swarm -- --seeds "$SWARM_SEEDS"
+    programs
+    target/release/swarm --seeds "$SWARM_SEEDS"
 }
 
 # The program under test is a release build. The tests would make it themselves, but then in the middle of one.
 live() {
-    cargo build --release --locked --package sarabande-cli
+    programs
     cargo test --package sarabande-tests --locked -- --test-threads "$LIVE_TESTS"
 }
 
 # Instructions of the hot paths against those on record. UPDATE_INSTRUCTIONS=1 records them.
 instructions() {
-    cargo build --release --locked --package sarabande-bench --bin bench_instructions
+    programs
     target/release/bench_instructions
 }
 
@@ -100,7 +108,7 @@ nightly() {
     swarm
     # What every statement of the papers comes to; the shortest figures are part of `unit`.
     cargo test --release --locked --package papers --test verdicts -- --ignored
-    cargo build --release --locked --package sarabande-cli
+    programs
     target/release/sarabande sim figures --out target/figures
 }
 
