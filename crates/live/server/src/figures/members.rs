@@ -39,7 +39,6 @@ figures! {
 
 figures! {
     /// One member or former member.
-    #[expect(clippy::struct_excessive_bools, reason = "four different things that users ask for")]
     MemberView as "Member" from (
         member: &ListedMember, view: &View, load: Load, stats: NodeStats, oldest: Option<Instant>,
     ) {
