@@ -4,7 +4,7 @@ use core::num::NonZeroU32;
 use std::net::SocketAddr;
 
 /// What carries messages (RFC 3261 §18, RFC 7118).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum Transport {
     /// UDP.
     #[default]
@@ -62,7 +62,24 @@ impl Transport {
     }
 }
 
-/// A connection of this process, among those that it has at the time.
+/// The other end of a way: two transports at one address are two peers.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Peer {
+    /// What carries messages to it.
+    pub transport: Transport,
+    /// Where it is.
+    pub address: SocketAddr,
+}
+
+impl Peer {
+    /// The peer at this address that is reached over this transport.
+    pub const fn new(transport: Transport, address: SocketAddr) -> Self {
+        Self { transport, address }
+    }
+}
+
+/// A connection of this process. A number is given once in the life of a process. Another process may have given the same, so
+/// who sends by it looks whether the other end has the IP address of the flow's peer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Connection(pub NonZeroU32);
 
@@ -71,12 +88,12 @@ pub struct Connection(pub NonZeroU32);
 pub struct Flow {
     /// What carries it.
     pub transport: Transport,
-    /// Index of the local listener: its address is ours.
+    /// Index of the local port: its address is ours.
     pub listener: u16,
     /// The other end.
     pub peer: SocketAddr,
-    /// The connection that it came by, or has to leave by: a response goes back by the one of its request (RFC 3261
-    /// §18.2.2). Transports without connections have none.
+    /// The connection that it came by, or has to leave by: a response goes back by the one of its request, and to
+    /// `peer` by a new one where that is closed (RFC 3261 §18.2.2). `None`: any to `peer`, or the transport has none.
     pub connection: Option<Connection>,
 }
 
@@ -84,6 +101,23 @@ impl Flow {
     /// One over UDP.
     pub const fn udp(listener: u16, peer: SocketAddr) -> Self {
         Self { transport: Transport::Udp, listener, peer, connection: None }
+    }
+
+    /// The other end with its transport.
+    pub const fn remote(&self) -> Peer {
+        Peer::new(self.transport, self.peer)
+    }
+
+    /// Whether what was sent this way is lost where `failed` leads nowhere: to the same peer, and by the same connection if both
+    /// name one. A link-local address may come with its interface or without.
+    pub fn meets(&self, failed: Self) -> bool {
+        let is_same_connection = match (self.connection, failed.connection) {
+            (Some(ours), Some(failed)) => ours == failed,
+            _ => true,
+        };
+        is_same_connection
+            && self.transport == failed.transport
+            && (self.peer.ip(), self.peer.port()) == (failed.peer.ip(), failed.peer.port())
     }
 }
 

@@ -13,9 +13,9 @@ use crate::probe::{ProbeMessages, ProbeSettings};
 use crate::questions::{Asked, QuestionId, Questions, next_hop_answer};
 use crate::settings::{ControlSettings, Egress, PoolSettings};
 use balance::{HealthSettings, Load, Members, Node, NodeId, PoolId, Slot};
-use base::{Flow, Instant, Outbox};
+use base::{Flow, Instant, Outbox, Peer, Transport};
 use core::time::Duration;
-use node::{HopName, Listener, PoolSetup, Resolved, Setup, ShardEvent, Tokens, Topology, node_id};
+use node::{HopName, PoolSetup, Ports, Resolved, Setup, ShardEvent, Tokens, Topology, node_id};
 use operator::Stopping;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -69,7 +69,7 @@ pub enum ControlInput<'a> {
         quoted: &'a [u8],
     },
     /// The network said (ICMP) that what a shard sent to this address did not arrive.
-    Unreachable(SocketAddr),
+    Unreachable(Peer),
     /// What a shard tells.
     Shard(ShardEvent),
     /// Which slots are in use in any shard, after [`ControlEffect::AskSlotsInUse`]; `None` if a shard did not say.
@@ -207,7 +207,7 @@ pub struct Control<E> {
     settings: ControlSettings,
     numbers: PoolNumbers,
     egress: E,
-    listeners: Arc<[Listener]>,
+    ports: Ports,
     probes: ProbeMessages,
     members: Membership<Flow>,
     names: Names,
@@ -231,12 +231,12 @@ pub struct Control<E> {
 }
 
 impl<E: Egress> Control<E> {
-    /// The control plane of a process with these listeners. Probes leave from `local` (IPv4, IPv6); their secret is of this process
+    /// The control plane of a process with these ports. Probes leave from `local` (IPv4, IPv6); their secret is of this process
     /// alone.
     pub fn new(
         now: Instant,
         settings: ControlSettings,
-        listeners: Vec<Listener>,
+        ports: Ports,
         egress: E,
         (secret, local): ([u8; 16], [Option<SocketAddr>; 2]),
         out: &mut Outbox<ControlEffect>,
@@ -255,7 +255,7 @@ impl<E: Egress> Control<E> {
             settings,
             numbers,
             egress,
-            listeners: listeners.into(),
+            ports,
             probes: ProbeMessages::new(secret, local),
             told: members.version(),
             members,
@@ -325,7 +325,7 @@ impl<E: Egress> Control<E> {
                 let is_it = self.probes.quoted_by(address, quoted);
                 self.members.unreachable(now, is_it, |flow| flow.peer == address);
             }
-            ControlInput::Unreachable(address) => self.unreachable(now, address, out),
+            ControlInput::Unreachable(peer) => self.unreachable(now, peer, out),
             ControlInput::Shard(event) => self.shard(now, event, out),
             ControlInput::SlotsInUse(used) => self.slots_in_use(now, used.as_deref()),
             ControlInput::Drain { slot, by, draining } => self.drain(slot, by, draining, out),
@@ -481,13 +481,13 @@ impl<E: Egress> Control<E> {
         }
         let (mut members, mut left_out) = (Vec::new(), BTreeSet::new());
         for member in self.names.resolved(&self.settings.members) {
-            let Some(address) = self.egress.toward(member.address) else {
+            let Some(address) = self.egress.toward(Peer::new(Transport::Udp, member.address)) else {
                 left_out.insert(member.address);
                 continue;
             };
             members.push(ReachableMember {
                 name: member.name,
-                id: node_id(address.transport, member.address),
+                id: node_id(address.remote()),
                 address,
                 capacity: member.capacity,
                 max_calls: member.max_calls,
@@ -608,7 +608,7 @@ impl<E: Egress> Control<E> {
 
     /// Where each slot is. Tokens and source addresses lead to members, and to those that left and are not hidden.
     fn topology(&self) -> Topology {
-        let mut topology = Topology::new(self.listeners.to_vec(), self.settings.own_names.clone());
+        let mut topology = Topology::new(self.ports.clone(), self.settings.own_names.clone());
         let mut leads = Vec::new();
         for (slot, record) in (0..).map(Slot).zip(self.members.records()) {
             topology.push_node(record.address);

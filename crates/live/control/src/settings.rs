@@ -2,11 +2,10 @@
 
 use crate::{MemberSettings, ProbeSettings};
 use balance::{HealthSettings, PolicyKind};
-use base::Flow;
+use base::{Flow, Peer};
 use core::time::Duration;
 use node::{QueueSetup, ShardSettings};
 use route::Service;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// All that a configuration says to the control plane, and what the process adds to it.
@@ -48,11 +47,11 @@ pub struct PoolSettings {
 /// Which listener leads to an address: what the machine's routes say live, and a table in a simulation.
 pub trait Egress {
     /// The way to a peer; `None` if no listener leads there.
-    fn toward(&self, peer: SocketAddr) -> Option<Flow>;
+    fn toward(&self, peer: Peer) -> Option<Flow>;
 }
 
-impl<F: Fn(SocketAddr) -> Option<Flow>> Egress for F {
-    fn toward(&self, peer: SocketAddr) -> Option<Flow> {
+impl<F: Fn(Peer) -> Option<Flow>> Egress for F {
+    fn toward(&self, peer: Peer) -> Option<Flow> {
         self(peer)
     }
 }

@@ -4,7 +4,7 @@
 mod common;
 
 use balance::{HealthSettings, Load, NodeRefusal, Sign, Slot};
-use common::{A, B, Bed, at, settings};
+use common::{A, B, Bed, at, settings, udp};
 use control::{
     Address, ControlEffect, ControlInput, ControlSettings, LogEntry, MemberEvent, ProbeResult, ProbeSettings,
     ProcessId, WorkLeft,
@@ -77,7 +77,7 @@ fn one_503_to_a_probe_keeps_new_calls_away_for_as_long_as_it_says() {
 /// Sends a probe on suspicion; nothing answers.
 fn suspect_in_vain(bed: &mut Bed) {
     bed.pass(Duration::from_secs(1));
-    bed.handle(ControlInput::Unreachable(A.parse().unwrap()));
+    bed.handle(ControlInput::Unreachable(udp(A.parse().unwrap())));
     next_probe(bed);
     silence(bed);
 }
@@ -96,7 +96,7 @@ fn without_regular_probes_silence_is_death_and_never_life() {
     answer(&mut bed, 405, &[]);
     assert!(is_up(&bed), "it answers, if only that it does not know OPTIONS");
     bed.pass(Duration::from_secs(10));
-    bed.handle(ControlInput::Unreachable(A.parse().unwrap()));
+    bed.handle(ControlInput::Unreachable(udp(A.parse().unwrap())));
     next_probe(&mut bed);
     let quoted = probe(&bed);
     bed.handle(ControlInput::ProbeRefused { address: A.parse().unwrap(), quoted: &quoted });
@@ -127,7 +127,7 @@ fn without_regular_probes_an_answer_to_a_request_is_life() {
 #[test]
 fn a_reload_asks_the_dead_anew_where_nobody_is_asked_regularly() {
     let mut bed = Bed::new(probing(&[A], false, 2));
-    bed.handle(ControlInput::Unreachable(A.parse().unwrap()));
+    bed.handle(ControlInput::Unreachable(udp(A.parse().unwrap())));
     next_probe(&mut bed);
     let quoted = probe(&bed);
     bed.handle(ControlInput::ProbeRefused { address: A.parse().unwrap(), quoted: &quoted });

@@ -4,7 +4,7 @@
 mod common;
 
 use balance::{Load, NodeId, PoolId, Slot};
-use common::{A, B, Bed, C, CALL, at, member, settings};
+use common::{A, B, Bed, C, CALL, at, member, settings, udp};
 use control::{
     ControlEffect, ControlInput, ControlSettings, Drainer, Drains, LogEntry, MemberEvent, MemberSettings,
     PoolSettings, ProcessId,
@@ -75,7 +75,12 @@ fn an_address_leads_to_the_slot_that_it_has_now() {
         }
     }
     for member in bed.control.listed().iter().filter(|member| member.node.member) {
-        assert_eq!(bed.setup().topology.slot_at(member.address), Some(member.slot), "{}", member.address);
+        assert_eq!(
+            bed.setup().topology.slot_at(udp(member.address)),
+            Some(member.slot),
+            "{}",
+            member.address
+        );
     }
 }
 

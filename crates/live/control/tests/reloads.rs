@@ -5,13 +5,13 @@
 mod common;
 
 use balance::{Load, PolicyKind, PoolId, TableCounts};
-use base::{Flow, Instant, Outbox};
+use base::{Flow, Instant, Outbox, Peer, Transport};
 use common::{member, settings};
 use control::{Control, ControlInput, ControlSettings, Egress, MemberSettings, PoolSettings};
 use core::ops::{Deref, DerefMut};
 use elastic::estimate::Settings;
 use elastic::queue::QueueSettings;
-use node::{CapacitySource, Listener, QueueSetup, Routes, ShardInput, ShardSettings, node_id};
+use node::{CapacitySource, Port, QueueSetup, Routes, ShardInput, ShardSettings, node_id};
 use proptest::prelude::*;
 use route::{
     Choice, Conditions, Failover, Field, Fork, Outcome, Part, Pattern, Place, Pools, Rule, Service, Spread,
@@ -128,8 +128,8 @@ fn file(pools: &[PoolOf], after: &[(&str, &str)]) -> ControlSettings {
 struct Everywhere;
 
 impl Egress for Everywhere {
-    fn toward(&self, peer: SocketAddr) -> Option<Flow> {
-        Some(Flow::udp(0, peer))
+    fn toward(&self, peer: Peer) -> Option<Flow> {
+        Some(Flow::udp(0, peer.address))
     }
 }
 
@@ -174,9 +174,9 @@ impl DerefMut for World {
 impl World {
     fn new(file: ControlSettings) -> Self {
         let (now, mut out) = (Instant::from_millis(1_000), Outbox::default());
-        let listeners = vec![Listener::udp(addr(US))];
+        let ports = vec![Port::udp(addr(US))].into();
         let local = [Some(addr("127.0.0.1:7000")), None];
-        let control = Control::new(now, file, listeners, Everywhere, ([9; 16], local), &mut out);
+        let control = Control::new(now, file, ports, Everywhere, ([9; 16], local), &mut out);
         let bed = testbed::Bed::new(control.setup().as_ref().clone());
         Self { control, bed }
     }
@@ -490,7 +490,7 @@ fn what_members_have_shown_outlives_a_pool_in_front() {
     };
     let number = world.control.pool_number("core").expect("it is there");
     for member in CORE {
-        let node = node_id(base::Transport::Udp, addr(member));
+        let node = node_id(Peer::new(Transport::Udp, addr(member)));
         world.input(ShardInput::Learned { pool: number, node, capacity: 77.0 });
     }
     assert_eq!(capacity(&mut world), [77.0, 77.0]);

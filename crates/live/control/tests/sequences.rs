@@ -5,7 +5,7 @@
 mod common;
 
 use balance::{NodeId, Slot};
-use common::{Bed, found, member, settings};
+use common::{Bed, found, member, settings, udp};
 use control::{ControlEffect, ControlInput, ControlSettings, Drainer, QuestionId};
 use node::Setup;
 use proptest::prelude::*;
@@ -161,7 +161,7 @@ impl World {
             }
         }
         for listed in self.bed.control.listed() {
-            let at = setup.topology.slot_at(listed.address);
+            let at = setup.topology.slot_at(udp(listed.address));
             assert!(at == Some(listed.slot) || !listed.node.member, "{} leads to {at:?}", listed.address);
         }
         let count = |id| self.bed.control.listed().iter().filter(|listed| listed.node.id == id).count();
@@ -249,8 +249,8 @@ impl World {
                 let shard = &mut self.shards[shard];
                 let Some(node) = shard.setup.nodes.get(usize::from(slot)) else { return };
                 // By the policy, by a token, or from the node's own address.
-                let address = shard.setup.topology.node(Slot(slot)).peer;
-                if shard.setup.topology.slot_at(address) == Some(Slot(slot)) {
+                let peer = shard.setup.topology.node(Slot(slot)).remote();
+                if shard.setup.topology.slot_at(peer) == Some(Slot(slot)) {
                     shard.calls.push((Slot(slot), node.id));
                 }
             }
@@ -265,7 +265,7 @@ impl World {
                 self.handle(ControlInput::Drain { slot: Slot(slot), by: Drainer::Operator, draining });
             }
             Step::Up(slot) if has(self, slot) => self.handle(ControlInput::Up(Slot(slot))),
-            Step::Suspect(number) => self.handle(ControlInput::Unreachable(address(number))),
+            Step::Suspect(number) => self.handle(ControlInput::Unreachable(udp(address(number)))),
             Step::Drain { .. } | Step::Up(_) => {}
         }
     }

@@ -5,7 +5,7 @@
 //! answer goes back once, whatever its length, and once more for each copy of the request (RFC 3261 §17.2).
 
 use crate::edge::Edge;
-use std::net::SocketAddr;
+use base::Flow;
 use transaction::UNLIMITED_REPEATS;
 
 /// So many bytes go out for each byte of the request.
@@ -31,15 +31,10 @@ pub(crate) struct Allowance {
 }
 
 impl Edge {
-    /// What may be sent to `to` for a request of so many bytes from `peer`. `is_genuine`: its sender has proved to know a
+    /// What may be sent to `to` for a request of so many bytes that came by `from`. `is_genuine`: its sender has proved to know a
     /// password, so that a nonce has come back that was sent where this answer goes, or behind a trusted proxy.
-    pub(crate) fn allowance(
-        &self,
-        (peer, to): (SocketAddr, SocketAddr),
-        is_genuine: bool,
-        request: usize,
-    ) -> Allowance {
-        let has_shown = is_genuine && !self.is_trusted(peer);
+    pub(crate) fn allowance(&self, (from, to): (Flow, Flow), is_genuine: bool, request: usize) -> Allowance {
+        let has_shown = is_genuine && !self.is_trusted(from);
         let is_free = has_shown || self.is_trusted(to);
         Allowance { total: (!is_free).then_some(TIMES * request) }
     }

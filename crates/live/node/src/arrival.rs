@@ -54,7 +54,7 @@ impl<'m> Arrival<'m> {
         let proof = prove(edge, message, &route);
         let method = message.method().unwrap_or(Method::Other);
         let call = edge.tokens.call_key(message.call_id());
-        let member = pools.member_at(&edge.topology, flow.peer);
+        let member = pools.member_of(&edge.topology, flow);
         Ok(Self { flow, message, method, call, route, proof, member, target })
     }
 

@@ -13,7 +13,7 @@ use crate::routes::Routes;
 use crate::settings::Orphans;
 use crate::step::Step;
 use balance::{Balancer, Decision, PoolId, Request, Slot, Why};
-use base::{Instant, Operation};
+use base::{Instant, Operation, Peer, Transport};
 use route::{Outcome, Service};
 use wire::Method;
 
@@ -183,7 +183,7 @@ impl Step<'_> {
             return Ok(None);
         }
         let slot = match arrival.route.target(arrival.message) {
-            Target::Address(to) => self.edge.topology.slot_at(to),
+            Target::Address(to) => self.edge.topology.slot_at(Peer::new(Transport::Udp, to)),
             Target::Name(..) | Target::OtherTransport | Target::Nowhere => None,
         };
         let of_rule = destination.rule.and_then(|rule| self.edge.routes.pools(rule));

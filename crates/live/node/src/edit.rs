@@ -3,8 +3,8 @@
 
 use crate::edge::Edge;
 use crate::route_header::RouteHeader;
+use base::Flow;
 use route::Rule;
-use std::net::SocketAddr;
 use wire::{Credentials, Message};
 
 /// Where the credentials for proxies stand.
@@ -26,7 +26,7 @@ impl Edge {
 
     /// The host and port of a listener, as others know it.
     pub(crate) fn here(&self, listener: u16) -> &str {
-        &self.topology.listeners[usize::from(listener)].sent_by
+        &self.topology.ports[listener].sent_by
     }
 
     /// What a rule and the Route ask for of what is forwarded and came by this listener (§16.6 steps 2 and 6).
@@ -45,7 +45,7 @@ impl Edge {
     /// Credentials that were for us end here (RFC 3261 §22.3), in requests within dialogs as well (§13.2.2.4):
     /// whoever is behind us could guess the password from them. So does what a party says of its own identity (RFC
     /// 3325 §5).
-    pub(crate) fn drop_credentials(&mut self, message: &Message<'_>, from: SocketAddr) {
+    pub(crate) fn drop_credentials(&mut self, message: &Message<'_>, from: Flow) {
         let Some(realm) = self.realm.as_deref() else { return };
         let is_trusted = self.is_trusted(from);
         let is_ours = |name: &[u8], value: &[u8]| {
@@ -58,7 +58,7 @@ impl Edge {
     }
 
     /// What a callee says of its own identity goes no further either, where users have to prove theirs (RFC 3325 §5).
-    pub(crate) fn drop_identity(&mut self, response: &Message<'_>, from: SocketAddr) {
+    pub(crate) fn drop_identity(&mut self, response: &Message<'_>, from: Flow) {
         if self.realm.is_some() && !self.is_trusted(from) {
             self.edits.remove_headers(response, is_identity);
         }
@@ -66,8 +66,8 @@ impl Edge {
 
     /// Whether an element is of the trust domain (RFC 3325 §2.3): a member, a next hop, or in a network that is
     /// trusted.
-    pub(crate) fn is_trusted(&self, from: SocketAddr) -> bool {
-        self.topology.slot_at(from).is_some()
-            || self.trusted.iter().any(|network| network.contains(from.ip()))
+    pub(crate) fn is_trusted(&self, from: Flow) -> bool {
+        self.topology.slot_of(from).is_some()
+            || self.trusted.iter().any(|network| network.contains(from.peer.ip()))
     }
 }

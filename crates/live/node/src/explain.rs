@@ -181,7 +181,7 @@ impl Path<'_> {
     /// What to do about a call that was sent to where its user has registered from, and that has come back without a route.
     fn come_back(&self, message: &Message<'_>, has_no_route: bool) -> &'static str {
         let by_source = self.home.as_ref().is_some_and(|home| home.reaches_sources());
-        let is_ours = |via: &Via<'_>| self.step.edge.topology.is_our_via(via);
+        let is_ours = |via: &Via<'_>| self.step.edge.topology.ports.wrote(via);
         if !(has_no_route && by_source && message.vias().skip(1).flatten().any(|via| is_ours(&via))) {
             return "";
         }

@@ -6,7 +6,6 @@ use crate::setup::Setup;
 use balance::{Load, NodeId, PoolId, Slot};
 use base::Flow;
 use core::time::Duration;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// Something that a shard is told.
@@ -28,11 +27,11 @@ pub enum ShardInput<'a> {
         /// For which part of it the process has kept the processors busy that it may use, from 0 to 1.
         utilisation: f64,
     },
-    /// ICMP says that a datagram to this address did not arrive (RFC 3261 §16.9).
+    /// ICMP says that a datagram did not arrive, or a connection failed before a message was sent (RFC 3261 §16.9).
     Unreachable {
-        /// Where it was to go.
-        to: SocketAddr,
-        /// The beginning of the datagram.
+        /// The way that it was to go.
+        to: Flow,
+        /// The beginning of the message.
         quoted: &'a [u8],
     },
     /// Where a name leads, after [`ShardEvent::LookUp`](crate::ShardEvent::LookUp).

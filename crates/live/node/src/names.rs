@@ -7,7 +7,7 @@ use crate::rejection::{Rejection, refused};
 use crate::route_header::{Target, is_unicast};
 use crate::topology::Topology;
 use balance::CallKey;
-use base::{Flow, Instant, Outbox, Recent, Transport};
+use base::{Flow, Instant, Outbox, Peer, Recent, Transport};
 use core::time::Duration;
 use std::net::SocketAddr;
 
@@ -62,12 +62,14 @@ impl Names {
         (topology, preferred): (&Topology, u16),
         out: &mut Outbox<ShardEvent>,
     ) -> Result<Flow, Rejection> {
+        // What asks for another transport has been told apart.
+        let way = |to| topology.ports.toward(preferred, Peer::new(Transport::Udp, to));
         let address = match target {
             Target::Address(address) => address,
             Target::OtherTransport => return Err(refused(502, "Next Hop Asks For Another Transport").into()),
             Target::Nowhere => return Err(refused(502, "Next Hop Is No Address").into()),
             Target::Name(host, port) => {
-                let usable = |to: SocketAddr| is_unicast(to.ip()) && topology.way_to(preferred, to).is_some();
+                let usable = |to: SocketAddr| is_unicast(to.ip()) && way(to).is_some();
                 let (found, question) = self.find(now, (host, port), call, usable);
                 if let Some(name) = question {
                     out.event(ShardEvent::LookUp(name));
@@ -79,8 +81,7 @@ impl Names {
                 }
             }
         };
-        let way = topology.way_to(preferred, address);
-        Ok(way.ok_or(refused(502, "Next Hop Is Of Another Family"))?)
+        Ok(way(address).ok_or(refused(502, "Next Hop Is Of Another Family"))?)
     }
 
     /// Asks for a name that a request will go to later.

@@ -23,7 +23,6 @@ use crate::validate::check_from_tag;
 use balance::{Request, Slot, Why};
 use base::{Flow, Operation};
 use route::{Fork, Forward, RING_TIME, Service};
-use std::net::SocketAddr;
 use std::sync::Arc;
 use wire::{Message, Method};
 
@@ -70,7 +69,7 @@ impl Path<'_> {
     }
 
     /// ICMP says that a datagram to this address, which began with `quoted`, did not arrive (RFC 3261 §16.9).
-    pub(crate) fn unreachable(&mut self, to: SocketAddr, quoted: &[u8]) {
+    pub(crate) fn unreachable(&mut self, to: Flow, quoted: &[u8]) {
         if let Some(queues) = self.step.queues.as_deref_mut() {
             queues.gone(to, quoted);
         }

@@ -2,8 +2,8 @@
 
 use crate::topology::Topology;
 use balance::{Balancer, Members, PoolId, Slot};
+use base::Flow;
 use route::Service;
-use std::net::SocketAddr;
 
 /// How the pools are served, and whose dialogs are whose.
 #[derive(Default)]
@@ -56,9 +56,9 @@ impl Pools {
         self.of_dialogs.get(slot.index()).copied().unwrap_or(self.first)
     }
 
-    /// The member at an address, unless that is a next hop only.
-    pub(crate) fn member_at(&self, topology: &Topology, address: SocketAddr) -> Option<Slot> {
-        let slot = topology.slot_at(address)?;
+    /// The member that a message came from, unless that is a next hop only.
+    pub(crate) fn member_of(&self, topology: &Topology, flow: Flow) -> Option<Slot> {
+        let slot = topology.slot_of(flow)?;
         (!self.has_hops() || !self.hops.has(slot)).then_some(slot)
     }
 

@@ -23,21 +23,21 @@ pub(crate) fn is_unrecorded(response: &Message<'_>) -> bool {
         && response.status().is_some_and(|status| (200..300).contains(&status))
 }
 
-/// Adds our Record-Route with a token that `write` appends: one for each of `listeners`, the one that the next hop sees
+/// Adds our Record-Route with a token that `write` appends: one for each of `ports`, the one that the next hop sees
 /// on top (RFC 5658).
 pub(crate) fn record(
     message: &Message<'_>,
     topology: &Topology,
-    listeners: [u16; 2],
+    ports: [u16; 2],
     edits: &mut Edits,
     scratch: &mut Vec<u8>,
     (element, write): (TokenOwner, impl Fn(&mut Vec<u8>)),
 ) {
-    let sides = if listeners[0] == listeners[1] { &listeners[..1] } else { &listeners[..] };
+    let sides = if ports[0] == ports[1] { &ports[..1] } else { &ports[..] };
     for &side in sides {
         scratch.clear();
-        let host = &topology.listeners[side as usize].sent_by;
-        for part in ["<sip:", host, ";lr;", element.param(), "="] {
+        let port = &topology.ports[side];
+        for part in ["<sip:", &port.sent_by, port.uri_params, ";lr;", element.param(), "="] {
             scratch.extend_from_slice(part.as_bytes());
         }
         write(scratch);

@@ -12,7 +12,7 @@ use balance::CallKey;
 use base::{Flow, Operation, Outbox};
 use std::sync::Arc;
 use wire::build::ResponseBuilder;
-use wire::{Message, Method, SipUri, request_source_target};
+use wire::{Message, Method, SipUri};
 
 /// How the To tags begin that we make.
 const OWN_TAG: &str = "sb";
@@ -82,9 +82,8 @@ pub(crate) fn answer<E>(
         return Err(Drop::Unanswerable);
     }
     let from = flow.peer;
-    let to = request_source_target(message.top_via(), from).unwrap_or(from);
     // A Via with `maddr` may lead out of the family of the listener that was asked.
-    let back = edge.topology.way_to(flow.listener, to).ok_or(Drop::NoTarget)?;
+    let back = edge.topology.ports.way_back(message.top_via(), flow).ok_or(Drop::NoTarget)?;
     let tag = own_tag(&edge.tokens, message);
     let unsupported = unsupported(message);
     let unsupported = [("Unsupported", &unsupported[..])];
@@ -109,7 +108,7 @@ pub(crate) fn answer<E>(
         Own::Trying | Own::Cancelled | Own::Refused(_) => retry_after.as_slice(),
     };
     let is_genuine = matches!(own, Own::OfHome(_, true));
-    let most = most(own, length, edge.allowance((from, to), is_genuine, length));
+    let most = most(own, length, edge.allowance((flow, back), is_genuine, length));
     let mut send = |headers: &[(&str, &[u8])]| {
         out.send_at_most(most, back, |buffer| {
             let reply = ResponseBuilder::reply(buffer, message, from, own.status(), own.reason(), &tag);

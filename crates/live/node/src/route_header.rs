@@ -26,7 +26,7 @@ impl<'a> Own<'a> {
     pub(crate) fn of(topology: &Topology, uri: &'a [u8], element: TokenOwner) -> Option<Self> {
         let uri = SipUri::parse(uri).ok()?;
         let token = uri.param(element.param()).flatten();
-        let listener = topology.listener_named(&uri);
+        let listener = topology.ports.named(&uri);
         let is_sisters = element == TokenOwner::Pool && token.is_some();
         (listener.is_some() || is_sisters || topology.is_ours(&uri)).then_some(Self { token, listener })
     }
@@ -41,7 +41,7 @@ pub(crate) fn named_element(topology: &Topology, message: &Message<'_>) -> Optio
             // Ours or a sister's.
             return Some(TokenOwner::Pool);
         }
-        let is_ours = || topology.listener_named(&parsed).is_some() || topology.is_ours(&parsed);
+        let is_ours = || topology.ports.named(&parsed).is_some() || topology.is_ours(&parsed);
         (is_in(TokenOwner::Proxy) && is_ours()).then_some(TokenOwner::Proxy)
     };
     let uri = message.uri().filter(|uri| uri.contains(&b';'));

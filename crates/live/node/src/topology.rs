@@ -1,46 +1,20 @@
 //! Which addresses are ours, and where the nodes are.
 
+use crate::ports::Ports;
 use balance::{NodeId, Slot};
-use base::{Flow, Transport};
+use base::{Flow, Peer, Transport};
 use core::hash::Hasher;
 use siphasher::sip::SipHasher13;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use wire::{Host, SipUri, Via};
+use wire::{Host, SipUri};
 
-/// A local socket as others see it.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Listener {
-    /// What it listens for.
-    pub transport: Transport,
-    /// What we write into Via and Record-Route.
-    pub advertised: SocketAddr,
-    /// The same as text.
-    pub(crate) sent_by: String,
-    /// What our Via begins with, up to the branch.
-    pub(crate) via: String,
-}
-
-impl Listener {
-    /// A listener for UDP that is reached at `advertised`.
-    pub fn udp(advertised: SocketAddr) -> Self {
-        Self::new(Transport::Udp, advertised)
-    }
-
-    /// A listener that is reached at `advertised`.
-    pub fn new(transport: Transport, advertised: SocketAddr) -> Self {
-        let sent_by = advertised.to_string();
-        let via = format!("SIP/2.0/{} {sent_by};branch=", transport.name());
-        Self { transport, advertised, sent_by, via }
-    }
-}
-
-/// Identity of the node that is reached over this transport at this address: the same in every process that talks to it.
-pub fn node_id(transport: Transport, address: SocketAddr) -> NodeId {
+/// Identity of the node that is this peer: the same in every process that talks to it.
+pub fn node_id(peer: Peer) -> NodeId {
     let mut hasher = SipHasher13::new();
-    hasher.write(address.to_string().as_bytes());
-    if transport != Transport::Udp {
-        hasher.write(transport.name().as_bytes());
+    hasher.write(peer.address.to_string().as_bytes());
+    if peer.transport != Transport::Udp {
+        hasher.write(peer.transport.name().as_bytes());
     }
     NodeId(hasher.finish() as u32)
 }
@@ -48,20 +22,20 @@ pub fn node_id(transport: Transport, address: SocketAddr) -> NodeId {
 /// The addresses of a process: its own, and its nodes' by slot.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Topology {
-    /// Our listeners, by index; at most 256.
-    pub listeners: Vec<Listener>,
+    /// Our ports.
+    pub ports: Ports,
     /// Host names (in lower case) that mean us, with a port or for any port.
     pub names: Vec<(String, Option<u16>)>,
     /// How each is reached.
     nodes: Vec<Flow>,
-    by_address: BTreeMap<SocketAddr, Slot>,
+    by_peer: BTreeMap<Peer, Slot>,
     by_id: BTreeMap<NodeId, Slot>,
 }
 
 impl Topology {
-    /// Listeners and names, no node yet.
-    pub fn new(listeners: Vec<Listener>, names: Vec<(String, Option<u16>)>) -> Self {
-        Self { listeners, names, ..Self::default() }
+    /// Ports and names, no node yet.
+    pub fn new(ports: Ports, names: Vec<(String, Option<u16>)>) -> Self {
+        Self { ports, names, ..Self::default() }
     }
 
     /// Adds the node of the next slot.
@@ -79,15 +53,15 @@ impl Topology {
 
     /// No token and no source address leads to this slot any more. Sessions that are there stay.
     pub fn forget(&mut self, slot: Slot) {
-        self.by_address.retain(|_, at| *at != slot);
+        self.by_peer.retain(|_, at| *at != slot);
         self.by_id.retain(|_, at| *at != slot);
     }
 
     /// Tokens and its source address lead to this slot.
     pub fn find_again(&mut self, slot: Slot) {
-        let Flow { transport, peer, .. } = self.nodes[slot.index()];
-        self.by_address.insert(peer, slot);
-        self.by_id.insert(node_id(transport, peer), slot);
+        let peer = self.nodes[slot.index()].remote();
+        self.by_peer.insert(peer, slot);
+        self.by_id.insert(node_id(peer), slot);
     }
 
     /// The way to a node.
@@ -105,54 +79,87 @@ impl Topology {
         self.by_id.get(&id).copied()
     }
 
-    /// The node at an address.
-    pub fn slot_at(&self, address: SocketAddr) -> Option<Slot> {
-        self.by_address.get(&address).copied()
+    /// The node that is this peer.
+    pub fn slot_at(&self, peer: Peer) -> Option<Slot> {
+        self.by_peer.get(&peer).copied()
+    }
+
+    /// The node that sent what came by this flow. One that has opened the connection itself has any port there: it is known
+    /// by its address, if no other node has that and the transport.
+    pub fn slot_of(&self, flow: Flow) -> Option<Slot> {
+        let at = flow.remote();
+        let known = self.slot_at(at);
+        if known.is_some() || flow.connection.is_none() {
+            return known;
+        }
+        let with_port = |port| Peer::new(at.transport, SocketAddr::new(at.address.ip(), port));
+        let mut there = self.by_peer.range(with_port(0)..=with_port(u16::MAX));
+        let (_, only) = there.next()?;
+        there.next().is_none().then_some(*only)
     }
 
     /// Whether a Request-URI or Route URI means this balancer (RFC 3261 §16.4).
     pub(crate) fn is_ours(&self, uri: &SipUri<'_>) -> bool {
-        let port = uri.port.unwrap_or(5060);
         match uri.host {
-            Host::Name(name) => self.names.iter().any(|(ours, for_port)| {
-                name.eq_ignore_ascii_case(ours.as_bytes()) && for_port.is_none_or(|ours| ours == port)
-            }),
-            Host::V4(_) | Host::V6(_) => self.listener_named(uri).is_some(),
+            Host::Name(name) => {
+                let port = self.ports.port_of(uri);
+                self.names.iter().any(|(ours, for_port)| {
+                    name.eq_ignore_ascii_case(ours.as_bytes()) && for_port.is_none_or(|ours| ours == port)
+                })
+            }
+            Host::V4(_) | Host::V6(_) => self.ports.named(uri).is_some(),
         }
     }
 
     /// Whether a host means this balancer, whatever the port.
     pub(crate) fn is_our_host(&self, host: Host<'_>) -> bool {
-        match (host, host.ip().map(|ip| ip.to_canonical())) {
-            (Host::Name(name), _) => {
-                self.names.iter().any(|(ours, _)| name.eq_ignore_ascii_case(ours.as_bytes()))
-            }
-            (_, ip) => {
-                self.listeners.iter().any(|listener| Some(listener.advertised.ip().to_canonical()) == ip)
-            }
+        match host {
+            Host::Name(name) => self.names.iter().any(|(ours, _)| name.eq_ignore_ascii_case(ours.as_bytes())),
+            Host::V4(_) | Host::V6(_) => self.ports.has_host(host),
         }
     }
+}
 
-    /// The listener whose address a URI of ours names.
-    pub(crate) fn listener_named(&self, uri: &SipUri<'_>) -> Option<u16> {
-        let address = SocketAddr::new(uri.host.ip()?, uri.port.unwrap_or(5060));
-        self.listeners.iter().position(|listener| listener.advertised == address).map(|index| index as u16)
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::Connection;
+    use core::num::NonZeroU32;
+
+    fn way(transport: Transport, address: &str) -> Flow {
+        Flow { transport, listener: 0, peer: address.parse().unwrap(), connection: None }
     }
 
-    /// Whether one of our listeners wrote this Via, by its sent-by (RFC 3261 §16.3 step 4).
-    pub(crate) fn is_our_via(&self, via: &Via<'_>) -> bool {
-        let port = via.sent_by_port();
-        let address = via.host.ip().map(|ip| SocketAddr::new(ip, port));
-        self.listeners.iter().any(|listener| Some(listener.advertised) == address)
+    #[test]
+    fn two_transports_at_one_address_are_two_nodes() {
+        let mut topology = Topology::default();
+        let (udp, tcp) = (way(Transport::Udp, "192.0.2.1:5060"), way(Transport::Tcp, "192.0.2.1:5060"));
+        topology.push_node(udp);
+        topology.push_node(tcp);
+        assert_eq!([udp, tcp].map(|node| topology.slot_at(node.remote())), [Some(Slot(0)), Some(Slot(1))]);
+        assert_ne!(node_id(udp.remote()), node_id(tcp.remote()));
+        topology.forget(Slot(0));
+        assert_eq!([udp, tcp].map(|node| topology.slot_of(node)), [None, Some(Slot(1))]);
     }
 
-    /// The way to an address: from the preferred listener, which was asked, or, should it be gone after a restart, from one
-    /// of the family.
-    pub(crate) fn way_to(&self, preferred: u16, to: SocketAddr) -> Option<Flow> {
-        let fits = |listener: &Listener| listener.advertised.is_ipv4() == to.is_ipv4();
-        let is_there = self.listeners.get(usize::from(preferred)).is_some_and(fits);
-        let index = if is_there { usize::from(preferred) } else { self.listeners.iter().position(fits)? };
-        let transport = self.listeners[index].transport;
-        Some(Flow { transport, listener: index as u16, peer: to, connection: None })
+    #[test]
+    fn a_node_that_opened_its_connection_is_known_by_its_address() {
+        let mut topology = Topology::default();
+        let nodes = [
+            way(Transport::Tcp, "192.0.2.1:5060"),
+            way(Transport::Tcp, "192.0.2.2:5060"),
+            way(Transport::Tcp, "192.0.2.2:5080"),
+        ];
+        for node in nodes {
+            topology.push_node(node);
+        }
+        let connection = NonZeroU32::new(1).map(Connection);
+        let from =
+            |transport, address, connection| topology.slot_of(Flow { connection, ..way(transport, address) });
+        assert_eq!(from(Transport::Tcp, "192.0.2.1:40001", connection), Some(Slot(0)));
+        assert_eq!(from(Transport::Tcp, "192.0.2.2:5080", connection), Some(Slot(2)), "a connection of ours");
+        assert_eq!(from(Transport::Tcp, "192.0.2.2:40001", connection), None, "either may have opened it");
+        assert_eq!(from(Transport::Tls, "192.0.2.1:40001", connection), None);
+        assert_eq!(from(Transport::Udp, "192.0.2.1:40001", None), None);
     }
 }

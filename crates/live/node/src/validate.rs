@@ -85,7 +85,7 @@ pub(crate) fn check_loop(
     // Another element of the same site in front of us makes the same hash: the sent-by tells its Via from ours.
     let looped = |via: &Via<'_>| {
         let seen = via.branch.and_then(branch::peek_routing);
-        seen.is_some_and(|seen| topology.is_our_via(via) && tokens.is_routing(routing, seen))
+        seen.is_some_and(|seen| topology.ports.wrote(via) && tokens.is_routing(routing, seen))
     };
     let lower = || message.has_lower_vias() && message.vias().skip(1).flatten().any(|via| looped(&via));
     if looped(message.top_via()) || lower() {

@@ -78,7 +78,7 @@ fn invite(party: usize) -> Req {
 #[test]
 fn calls_with_one_call_id_count_one_by_one() {
     let mut bed = Bed::new(Site::plain());
-    let id = |&(address, _): &(&str, u16)| node_id(base::Transport::Udp, addr(address));
+    let id = |&(address, _): &(&str, u16)| node_id(base::Peer::new(base::Transport::Udp, addr(address)));
     let limited = bed.site.nodes.iter().map(|node| ClusterMember {
         id: id(node),
         capacity: 1.0,

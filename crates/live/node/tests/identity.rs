@@ -96,7 +96,7 @@ fn an_address_or_name_of_ours_is_a_local_identity() {
     ] {
         let (mut bed, alice) = (with_bob(), addr(ALICE));
         let names = vec![("sip.example.net".to_owned(), Some(5060))];
-        let topology = node::Topology::new(vec![node::Listener::udp(addr(PROXY))], names);
+        let topology = node::Topology::new(vec![node::Port::udp(addr(PROXY))].into(), names);
         bed.set(|setup| setup.topology = std::sync::Arc::new(topology));
         let request = Req { from: from.into(), ..call("c", "bob", alice) };
         let invite = bed.with_credentials("alice", alice, &request);

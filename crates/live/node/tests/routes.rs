@@ -343,7 +343,7 @@ fn a_trial_in_a_silent_pool_is_of_the_member_that_it_is_due_for() {
 fn where_a_pool_is_full_the_next_one_takes_calls() {
     let mut bed = bed(vec![both(Failover::on(&[Outcome::Full]))]);
     let member = |slot: usize| balance::ClusterMember {
-        id: node::node_id(base::Transport::Udp, addr(bed.site.nodes[slot].0)),
+        id: node::node_id(base::Peer::new(base::Transport::Udp, addr(bed.site.nodes[slot].0))),
         capacity: 1.0,
         max_calls: 1,
         pool: PoolId::default(),

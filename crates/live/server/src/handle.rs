@@ -5,7 +5,7 @@ use crate::figures::{ExplanationView, Figures, Session, Standing};
 use crate::registrations::{Contacts, ContactsError, Home};
 use crate::scale::view::pool_view;
 use crate::shards::{self, Command, Explained, WorkerHandle};
-use base::{Flow, Instant};
+use base::Instant;
 use control::scale::PoolView;
 use location::Aor;
 use std::collections::BTreeMap;
@@ -187,7 +187,7 @@ impl Handle {
         request: Vec<u8>,
     ) -> Result<ExplanationView, String> {
         let view = self.view().await?;
-        let flow = Flow::udp(view.listener(from, listener)?, from);
+        let flow = view.flow(from, listener)?;
         let mut shard = 0;
         loop {
             let (reply, answer) = oneshot::channel();

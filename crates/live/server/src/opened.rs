@@ -3,10 +3,11 @@
 use crate::capacity;
 use crate::run::StartError;
 use crate::shards::MOST_SOCKETS;
-use crate::shards::listen::{Bind, cannot_listen, open};
+use crate::shards::listen::{cannot_listen, open, open_one};
 use crate::socket::UdpSocket;
 use crate::takeover::claim::Claim;
 use config::Config;
+use node::Ports;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -26,7 +27,7 @@ pub(crate) struct Opened {
 impl Opened {
     pub(crate) fn new(
         config: &Config,
-        binds: &[Bind],
+        ports: &Ports,
         threads: usize,
         mut claim: Option<Claim>,
     ) -> Result<Self, StartError> {
@@ -35,15 +36,15 @@ impl Opened {
         let capacity = capacity(config, claim.is_some())?;
         let buffer = config.listen.receive_buffer;
         let sockets = match &mut claim {
-            None => open_all(binds, threads, buffer)?,
-            Some(claim) => adopt(std::mem::take(&mut claim.sets), binds, threads, buffer)?,
+            None => open_all(ports, threads, buffer)?,
+            Some(claim) => adopt(std::mem::take(&mut claim.sets), ports, threads, buffer)?,
         };
         if let Some(granted) = sockets.iter().flatten().find_map(|socket| socket.receive_buffer().ok())
             && let Some(text) = too_small(granted, buffer)
         {
             tracing::warn!("{text}");
         }
-        let listeners = binds.iter().map(|bind| bind.address).collect();
+        let listeners = ports.iter().map(|port| port.local).collect();
         Ok(Self { listeners, sockets, admin, capacity, claim })
     }
 
@@ -92,21 +93,21 @@ fn capacity(config: &Config, has_predecessor: bool) -> Result<Option<TcpListener
 
 /// A set of sockets for each thread. The kernel spreads datagrams over the sockets of an address; all are bound before
 /// any thread reads, and a first one without `SO_REUSEPORT` makes sure that no other process has the address.
-fn open_all(binds: &[Bind], threads: usize, buffer: usize) -> io::Result<Vec<Vec<UdpSocket>>> {
-    drop(open(binds, false, buffer)?);
+fn open_all(ports: &Ports, threads: usize, buffer: usize) -> io::Result<Vec<Vec<UdpSocket>>> {
+    drop(open(ports, false, buffer)?);
     // With it, even where there is only one: a process that takes over may have more threads.
-    (0..threads).map(|_| open(binds, true, buffer)).collect()
+    (0..threads).map(|_| open(ports, true, buffer)).collect()
 }
 
 /// The sets of another process, which had more or fewer threads. None may be left unread: the kernel goes on to spread
 /// datagrams over them.
 fn adopt(
     sets: Vec<Vec<Option<UdpSocket>>>,
-    binds: &[Bind],
+    ports: &Ports,
     threads: usize,
     buffer: usize,
 ) -> io::Result<Vec<Vec<UdpSocket>>> {
-    let most = sets.len().div_ceil(threads) * binds.len();
+    let most = sets.len().div_ceil(threads) * ports.len();
     if most > MOST_SOCKETS {
         let text = format!(
             "the process before has {} threads, and one of ours would have to read {most} of its sockets: set [listen] \
@@ -117,16 +118,16 @@ fn adopt(
     }
     let mut of_threads: Vec<Vec<UdpSocket>> = (0..threads).map(|_| Vec::new()).collect();
     for (index, set) in sets.into_iter().enumerate() {
-        for (socket, bind) in set.into_iter().zip(binds) {
+        for (socket, port) in set.into_iter().zip(ports.iter()) {
             let socket = match socket {
                 Some(socket) => socket,
-                None => open(std::slice::from_ref(bind), true, buffer)?.remove(0),
+                None => open_one(port, true, buffer)?,
             };
             of_threads[index % threads].push(socket);
         }
     }
     for sockets in of_threads.iter_mut().filter(|sockets| sockets.is_empty()) {
-        *sockets = open(binds, true, buffer)?;
+        *sockets = open(ports, true, buffer)?;
     }
     Ok(of_threads)
 }

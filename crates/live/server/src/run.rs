@@ -91,8 +91,8 @@ impl Server {
         path: Option<PathBuf>,
     ) -> Result<Self, StartError> {
         let clock = Clock::start();
-        let binds = expand(&config.listen.udp)?;
-        if binds.is_empty() {
+        let ports = expand(&config.listen.udp)?;
+        if ports.is_empty() {
             return Err(StartError::NoListener);
         }
         let count = match config.listen.threads {
@@ -109,13 +109,13 @@ impl Server {
         let shared = (Arc::clone(&board), stores.clone(), records(&config, path.as_deref())?);
         let records = shared.2.clone();
         let mut control =
-            Control::start(clock, path.clone(), config.clone(), binds.clone(), kept, shared).await?;
+            Control::start(clock, path.clone(), config.clone(), ports.clone(), kept, shared).await?;
         // Nothing slow from here on: another process may wait.
         let claim = match &path {
-            Some(path) => takeover::claim::claim(path, &binds)?,
+            Some(path) => takeover::claim::claim(path, &ports)?,
             None => None,
         };
-        let mut opened = Opened::new(&config, &binds, count, claim)?;
+        let mut opened = Opened::new(&config, &ports, count, claim)?;
         let (reports_in, reports) = mpsc::unbounded_channel();
         // The only shard counts its calls itself.
         let call_limits = (count > 1).then(Arc::<CallLimits>::default);

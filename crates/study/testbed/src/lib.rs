@@ -135,7 +135,7 @@ impl Bed {
 
     /// ICMP says that what began with `quoted` did not arrive at this address.
     pub fn unreachable(&mut self, to: SocketAddr, quoted: &[u8]) -> Vec<Sent> {
-        self.input(ShardInput::Unreachable { to, quoted })
+        self.input(ShardInput::Unreachable { to: Flow::udp(0, to), quoted })
     }
 
     /// What would become of a request at the first listener.

@@ -2,21 +2,21 @@
 
 use balance::Node;
 use base::Flow;
-use node::{Listener, Routes, Setup, ShardSettings, Tokens, Topology, node_id};
+use node::{Port, Routes, Setup, ShardSettings, Tokens, Topology, node_id};
 use route::{Rule, Table};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// What a shard with these listeners for UDP and these host names is set up with: no members and no pools yet.
 pub fn shard_setup(listeners: &[SocketAddr], names: &[&str], tokens: Tokens) -> Setup {
-    let listeners = listeners.iter().copied().map(Listener::udp).collect();
-    let topology = Topology::new(listeners, names.iter().map(|&name| (name.to_owned(), None)).collect());
+    let ports: Vec<_> = listeners.iter().copied().map(Port::udp).collect();
+    let topology = Topology::new(ports.into(), names.iter().map(|&name| (name.to_owned(), None)).collect());
     Setup::new(topology, ShardSettings::new(tokens, 1_800_000_000))
 }
 
 /// Rules for requests to any listener, who all take everybody's.
 pub fn routes(rules: Vec<Rule>, setup: &Setup) -> Arc<Routes> {
-    let listeners: Vec<_> = setup.topology.listeners.iter().map(|listener| listener.advertised).collect();
+    let listeners: Vec<_> = setup.topology.ports.iter().map(|port| port.advertised).collect();
     Arc::new(Routes { table: Table::new(rules, &listeners), access: Vec::new() })
 }
 
@@ -27,7 +27,7 @@ pub fn set_members(setup: &mut Setup, members: &[Flow]) {
     let mut nodes = setup.nodes.to_vec();
     for &member in members.iter().filter(|member| !setup.topology.nodes().contains(member)) {
         topology.push_node(member);
-        nodes.push(Node::new(node_id(member.transport, member.peer)));
+        nodes.push(Node::new(node_id(member.remote())));
     }
     for (slot, node) in (0..).map(balance::Slot).zip(&mut nodes) {
         node.member = members.contains(&topology.node(slot));

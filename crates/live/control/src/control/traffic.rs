@@ -5,7 +5,7 @@ use crate::log::LogEntry;
 use crate::probe::ProbeMessages;
 use crate::settings::Egress;
 use balance::{Node, NodeRefusal};
-use base::{Instant, Outbox};
+use base::{Instant, Outbox, Peer};
 use core::time::Duration;
 use node::ShardEvent;
 use std::net::SocketAddr;
@@ -39,9 +39,9 @@ impl<E: Egress> Control<E> {
     }
 
     /// The network said that what a shard sent there did not arrive.
-    pub(super) fn unreachable(&mut self, now: Instant, address: SocketAddr, out: &mut Outbox<ControlEffect>) {
-        if let Some(slot) = self.setup.topology.slot_at(address) {
-            out.event(ControlEffect::Log(LogEntry::Unreachable { address }));
+    pub(super) fn unreachable(&mut self, now: Instant, peer: Peer, out: &mut Outbox<ControlEffect>) {
+        if let Some(slot) = self.setup.topology.slot_at(peer) {
+            out.event(ControlEffect::Log(LogEntry::Unreachable { address: peer.address }));
             self.members.suspect(now, slot);
         }
     }

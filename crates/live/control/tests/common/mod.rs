@@ -2,12 +2,12 @@
 #![allow(dead_code, reason = "each test file uses its part of it")]
 
 use balance::{PolicyKind, PoolId};
-use base::{Flow, Instant, Outbox};
+use base::{Flow, Instant, Outbox, Peer, Transport};
 use control::{
     Address, Control, ControlEffect, ControlInput, ControlSettings, Egress, FoundAddresses, LogEntry,
     MemberSettings, PoolSettings, ProbeSettings, Question, QuestionId,
 };
-use node::{Listener, Setup, ShardSettings, TokenKey, Tokens};
+use node::{Port, Setup, ShardSettings, TokenKey, Tokens};
 use route::Service;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -60,8 +60,8 @@ pub(crate) fn settings(members: &[&str]) -> ControlSettings {
 pub(crate) struct Four;
 
 impl Egress for Four {
-    fn toward(&self, peer: SocketAddr) -> Option<Flow> {
-        peer.is_ipv4().then_some(Flow::udp(0, peer))
+    fn toward(&self, peer: Peer) -> Option<Flow> {
+        peer.address.is_ipv4().then_some(Flow::udp(0, peer.address))
     }
 }
 
@@ -75,9 +75,9 @@ pub(crate) struct Bed {
 impl Bed {
     pub(crate) fn new(settings: ControlSettings) -> Self {
         let (now, mut out) = (Instant::ZERO, Outbox::default());
-        let listeners = vec![Listener::udp("127.0.0.1:5060".parse().unwrap())];
+        let ports = vec![Port::udp("127.0.0.1:5060".parse().unwrap())].into();
         let local = [Some("127.0.0.1:7000".parse().unwrap()), None];
-        let control = Control::new(now, settings, listeners, Four, ([9; 16], local), &mut out);
+        let control = Control::new(now, settings, ports, Four, ([9; 16], local), &mut out);
         Self { control, out, now }
     }
 
@@ -145,7 +145,7 @@ impl Bed {
 
     /// Addresses by slot, and whether tokens lead there.
     pub(crate) fn slots(&self) -> Vec<(usize, String, bool)> {
-        let leads = |address| self.setup().topology.slot_at(address).is_some();
+        let leads = |address| self.setup().topology.slot_at(udp(address)).is_some();
         let listed = self.control.listed().into_iter();
         listed.map(|m| (m.slot.index(), m.address.to_string(), leads(m.address))).collect()
     }
@@ -158,4 +158,9 @@ pub(crate) fn found(addresses: &[&str]) -> FoundAddresses {
         (address.to_string(), address.port(), 1.0, [Ok(vec![address.ip()]), Ok(vec![])])
     };
     FoundAddresses::new(addresses.iter().map(host), "the DNS has no A record of it".to_owned())
+}
+
+/// The peer at an address, over UDP.
+pub(crate) fn udp(address: SocketAddr) -> Peer {
+    Peer::new(Transport::Udp, address)
 }

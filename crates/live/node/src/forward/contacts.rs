@@ -7,7 +7,7 @@ use crate::rejection::{Refused, Rejection, refused};
 use crate::route_header::{RouteHeader, Target};
 use crate::step::Step;
 use crate::validate::check_room;
-use base::Flow;
+use base::{Flow, Peer};
 use location::{Aor, Binding};
 use route::Rule;
 use wire::{Message, NameAddr};
@@ -54,7 +54,7 @@ pub(crate) fn contacts(
         }
         match way(step, arrival, binding) {
             // What leads back to us goes in circles.
-            Ok(hop) if step.edge.topology.listeners.iter().any(|own| own.advertised == hop.peer) => {}
+            Ok(hop) if step.edge.topology.ports.advertised_at(hop.remote()).is_some() => {}
             Ok(hop) => {
                 let (uri, path) = (binding.uri.clone(), binding.path.clone());
                 contacts.push(Contact { uri, path, q: binding.q, hop });
@@ -77,10 +77,10 @@ fn way(step: &mut Step<'_>, arrival: &Arrival<'_>, binding: &Binding) -> Result<
         None => match &binding.source {
             Some(source) => {
                 // Only from the address that it was sent to does a NAT let anything back in.
-                let listeners = &topology.listeners;
-                let asked = listeners.iter().position(|listener| listener.advertised == source.local);
-                let listener = asked.map_or(flow.listener, |index| index as u16);
-                return topology.way_to(listener, source.peer).ok_or(unreachable.into());
+                let asked = topology.ports.advertised_at(Peer::new(source.transport, source.local));
+                let to = Peer::new(source.transport, source.peer);
+                let way = topology.ports.toward(asked.unwrap_or(flow.listener), to);
+                return way.ok_or(unreachable.into());
             }
             None => Target::of(&binding.uri),
         },

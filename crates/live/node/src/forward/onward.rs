@@ -98,7 +98,7 @@ impl Edge {
             Some(contact) => self.edit_for_contact(message, &route, onward.rule, contact),
             None => self.edit_by_rule(message, &route, (onward.rule, onward.from.listener)),
         }
-        self.drop_credentials(message, onward.from.peer);
+        self.drop_credentials(message, onward.from);
         if onward.record_route != RecordRoute::No
             && wants_record_route(message)
             && may_be_led(message, onward.element)
@@ -106,7 +106,7 @@ impl Edge {
             self.record_onward(message, onward);
         }
         // Step 8.
-        let via = self.topology.listeners[usize::from(onward.hop.listener)].via.as_bytes();
+        let via = self.topology.ports[onward.hop.listener].via.as_bytes();
         self.scratch.clear();
         self.scratch.extend_from_slice(via);
         let start = self.scratch.len();
@@ -125,7 +125,7 @@ impl Edge {
         let (target, is_contact) = initiator_target(&self.topology, message, element);
         let is_stateless = record_route == RecordRoute::Stateless;
         let token = DialogToken {
-            node: node_id(hop.transport, hop.peer),
+            node: node_id(hop.remote()),
             outbound: false,
             kept: match record_route {
                 RecordRoute::Stateless => Kept::Nothing,

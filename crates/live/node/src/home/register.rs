@@ -24,7 +24,7 @@ impl Home {
     ) -> Result<(), Rejection> {
         let Arrival { flow, message, .. } = *arrival;
         let authorization = progress.user.as_ref().map_or(Authorization::Open, User::authorization);
-        let local = step.edge.topology.listeners.get(usize::from(flow.listener));
+        let local = step.edge.topology.ports.get(flow.listener);
         let source =
             local.map(|local| Source { transport: flow.transport, peer: flow.peer, local: local.advertised });
         match Register::read(message, source, authorization) {

@@ -9,7 +9,6 @@ use base::{Flow, Instant};
 use core::time::Duration;
 use elastic::queue::Effect;
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use transaction::Keys;
 use wire::Message;
@@ -152,12 +151,12 @@ impl Queues {
 
     /// A datagram to this address that began with `quoted` did not arrive. If it was the 100 to a waiting call, the
     /// caller is unreachable, and the call is dropped.
-    pub(crate) fn gone(&mut self, to: SocketAddr, quoted: &[u8]) {
+    pub(crate) fn gone(&mut self, to: Flow, quoted: &[u8]) {
         let Some(call_id) = wire::peek_call_id(quoted).filter(|_| quoted.starts_with(b"SIP/2.0 100 ")) else {
             return;
         };
         let is_it =
-            |waiter: &&Waiter| waiter.flow.peer == to && wire::peek_call_id(&waiter.bytes) == Some(call_id);
+            |waiter: &&Waiter| waiter.flow.meets(to) && wire::peek_call_id(&waiter.bytes) == Some(call_id);
         for queue in self.pools.iter_mut().flatten() {
             let waiter = queue.waiting().find(is_it).and_then(|waiter| wire::scan(&waiter.bytes).ok());
             if let Some(key) = waiter.map(|invite| self.keys.request(&invite).key) {

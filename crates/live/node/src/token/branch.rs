@@ -1,7 +1,10 @@
 //! The token in the branch of our Via: which node a transaction went to, and where its responses go.
 
 use super::{Derived, Tokens, keyed_hash, text};
+use crate::ports::Asked;
 use balance::{Direction, NodeId};
+use base::Connection;
+use core::num::NonZeroU32;
 use std::net::{IpAddr, SocketAddr};
 use wire::{Message, Via};
 
@@ -12,12 +15,18 @@ const PREFIX: &[u8] = b"z9hG4bKsb";
 const VERSION: u8 = 0x10;
 const FROM_POOL: u8 = 0x01;
 
+/// In the first byte of each layout: before the MAC stands the number of the connection that the request came in by. Without it
+/// the layout is what it was when there were no connections, so that either version of the program reads the other's.
+const CONNECTED: u8 = 0x08;
+const NUMBER: usize = 4;
+
 /// Parameter of our Via in a request that went to every node because nobody knew which one has it. It is no part of
 /// the branch, which has to be the one that the node knows from the INVITE (RFC 3261 §17.2.3).
 pub(crate) const SEARCHED: &[u8] = b";sbs";
 
 const BODY: usize = 10;
-const LEN: usize = BODY + 8;
+const LEN: usize = BODY + MAC;
+const MAC: usize = 8;
 
 /// High half of the first byte of the branch of a transaction of ours.
 const PROXY_VERSION: u8 = 0x20;
@@ -27,7 +36,7 @@ const HOP_VERSION: u8 = 0x40;
 const BY_INITIATOR: u8 = 0x01;
 
 const PROXY_BODY: usize = 14;
-const PROXY_LEN: usize = PROXY_BODY + 8;
+const PROXY_LEN: usize = PROXY_BODY + MAC;
 
 /// What the branch says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,8 +45,8 @@ pub(crate) struct BranchToken {
     pub(crate) node: NodeId,
     /// Which way the request went.
     pub(crate) direction: Direction,
-    /// The listener that the request came in on, where its responses leave from.
-    pub(crate) listener: u8,
+    /// What the request came in by, and its responses leave by.
+    pub(crate) asked: Asked,
     /// Hash of what decides where the request goes (RFC 5393 §4.2.1): the same again means a loop.
     pub(crate) routing: u32,
 }
@@ -45,8 +54,8 @@ pub(crate) struct BranchToken {
 /// What the branch of a request says that went on to a next hop without a transaction, for its responses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct HopBranch {
-    /// The listener that the request came in on, where its responses leave from.
-    pub(crate) listener: u8,
+    /// What the request came in by, and its responses leave by.
+    pub(crate) asked: Asked,
     /// As in [`BranchToken`].
     pub(crate) routing: u32,
     /// Of a request within a dialog that may change where its receiver is reached: [`Tokens::target_hash`] of where that is
@@ -108,38 +117,44 @@ impl Tokens {
     ) {
         let mut bytes = [0; LEN];
         bytes[0] = VERSION | if token.direction == Direction::FromPool { FROM_POOL } else { 0 };
-        bytes[1] = token.listener;
         bytes[2..6].copy_from_slice(&token.node.0.to_be_bytes());
         bytes[6..10].copy_from_slice(&token.routing.to_be_bytes());
-        let mac = mac(self.key(older), &bytes, of);
+        self.write_of(bytes, token.asked, of, older, out);
+    }
+
+    /// Appends the branch with this body, of a transaction.
+    fn write_of(
+        &self,
+        mut bytes: [u8; LEN],
+        asked: Asked,
+        of: &Transaction<'_>,
+        older: bool,
+        out: &mut Vec<u8>,
+    ) {
+        name(asked, &mut bytes);
+        let mac = mac(self.key(older), &bytes, asked.connection, of);
         bytes[BODY..].copy_from_slice(&mac);
-        out.extend_from_slice(PREFIX);
-        text::encode(&bytes, out);
+        write(&bytes, asked.connection, out);
     }
 
     /// Appends the whole branch value of the transaction with this serial number. Nobody but those who got it can know it, so
     /// whoever answers with it has seen the request.
-    pub(crate) fn write_proxy_branch(&self, listener: u8, routing: u32, serial: u64, out: &mut Vec<u8>) {
+    pub(crate) fn write_proxy_branch(&self, asked: Asked, routing: u32, serial: u64, out: &mut Vec<u8>) {
         let key = self.key(false);
         let mut bytes = [0; PROXY_LEN];
         bytes[0] = PROXY_VERSION;
-        bytes[1] = listener;
+        name(asked, &mut bytes);
         bytes[2..6].copy_from_slice(&routing.to_be_bytes());
         bytes[6..PROXY_BODY].copy_from_slice(&serial.to_be_bytes());
-        let mac = keyed_hash(key.branch, &[&bytes[..PROXY_BODY]]);
-        bytes[PROXY_BODY..].copy_from_slice(&mac.to_be_bytes());
-        out.extend_from_slice(PREFIX);
-        text::encode(&bytes, out);
+        let mac = proxy_mac(key, &bytes, asked.connection);
+        bytes[PROXY_BODY..].copy_from_slice(&mac);
+        write(&bytes, asked.connection, out);
     }
 
     /// Whether this is the branch of a transaction that was made with these keys.
     pub(crate) fn has_made(&self, branch: &[u8]) -> bool {
-        let bytes = own(branch).and_then(|text| decode::<PROXY_LEN>(text, PROXY_VERSION));
-        let Some(bytes) = bytes else { return false };
-        let is_made = |key: &Derived| {
-            keyed_hash(key.branch, &[&bytes[..PROXY_BODY]]).to_be_bytes() == bytes[PROXY_BODY..]
-        };
-        self.all().any(is_made)
+        let Some((bytes, connection)) = own(branch).and_then(proxys) else { return false };
+        self.all().any(|key| proxy_mac(key, &bytes, connection) == bytes[PROXY_BODY..])
     }
 
     /// Appends the whole branch value of a request without a transaction: a function of the request, and of what its route
@@ -158,22 +173,18 @@ impl Tokens {
     ) {
         let mut bytes = [0; LEN];
         bytes[0] = HOP_VERSION | if token.by_initiator { BY_INITIATOR } else { 0 };
-        bytes[1] = token.listener;
         bytes[2..6].copy_from_slice(&token.receiver.to_be_bytes());
         bytes[6..10].copy_from_slice(&token.routing.to_be_bytes());
-        let mac = mac(self.key(older), &bytes, of);
-        bytes[BODY..].copy_from_slice(&mac);
-        out.extend_from_slice(PREFIX);
-        text::encode(&bytes, out);
+        self.write_of(bytes, token.asked, of, older, out);
     }
 
     /// Reads such a branch back; `None` when it is not ours, not of this transaction, or altered.
     pub(crate) fn read_hop_branch(&self, branch: &[u8], of: &Transaction<'_>) -> Option<HopBranch> {
-        let bytes = decode(own(branch)?, HOP_VERSION)?;
+        let (bytes, connection) = of_transaction(own(branch)?, HOP_VERSION)?;
         let number = |at: usize| u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-        let is_ours = self.all().any(|key| mac(key, &bytes, of) == bytes[BODY..]);
+        let is_ours = self.all().any(|key| mac(key, &bytes, connection, of) == bytes[BODY..]);
         is_ours.then(|| HopBranch {
-            listener: bytes[1],
+            asked: Asked { port: bytes[1], connection },
             routing: number(6),
             receiver: number(2),
             by_initiator: bytes[0] & BY_INITIATOR != 0,
@@ -182,8 +193,9 @@ impl Tokens {
 
     /// Reads a branch back; `None` when it is not ours, not of this transaction, or altered.
     pub(crate) fn read_branch(&self, branch: &[u8], of: &Transaction<'_>) -> Option<BranchToken> {
-        let bytes = decode(own(branch)?, VERSION)?;
-        self.all().any(|key| mac(key, &bytes, of) == bytes[BODY..]).then(|| fields(&bytes))
+        let (bytes, connection) = of_transaction(own(branch)?, VERSION)?;
+        let is_ours = self.all().any(|key| mac(key, &bytes, connection, of) == bytes[BODY..]);
+        is_ours.then(|| fields(&bytes, connection))
     }
 }
 
@@ -236,28 +248,72 @@ pub(crate) fn has_cookie(branch: &[u8]) -> bool {
 pub(crate) fn peek_routing(branch: &[u8]) -> Option<u32> {
     let text = own(branch)?;
     let of_proxy = |bytes: [u8; PROXY_LEN]| u32::from_be_bytes([bytes[2], bytes[3], bytes[4], bytes[5]]);
-    let of_others = [VERSION, HOP_VERSION].into_iter().find_map(|version| decode(text, version));
-    of_others.map(|bytes| fields(&bytes).routing).or_else(|| decode(text, PROXY_VERSION).map(of_proxy))
+    let of_others = [VERSION, HOP_VERSION].into_iter().find_map(|version| of_transaction(text, version));
+    of_others
+        .map(|(bytes, connection)| fields(&bytes, connection).routing)
+        .or_else(|| proxys(text).map(|(bytes, _)| of_proxy(bytes)))
 }
 
 /// Whether it looks like the branch of a request that went on without a transaction; unverified.
 pub(crate) fn is_hop_branch(branch: &[u8]) -> bool {
-    own(branch).and_then(|text| decode::<LEN>(text, HOP_VERSION)).is_some()
+    own(branch).and_then(|text| of_transaction(text, HOP_VERSION)).is_some()
 }
 
-/// The listener that the request came in on whose branch this is, a transaction's of ours; unverified: that the transaction
-/// is known is proof.
-pub(crate) fn peek_listener(branch: &[u8]) -> Option<u8> {
-    decode::<PROXY_LEN>(own(branch)?, PROXY_VERSION).map(|bytes| bytes[1])
+/// What the request came in by whose branch this is, a transaction's of ours; unverified: that the transaction is known is
+/// proof.
+pub(crate) fn peek_asked(branch: &[u8]) -> Option<Asked> {
+    proxys(own(branch)?).map(|(bytes, connection)| Asked { port: bytes[1], connection })
 }
 
-/// What follows our prefix as bytes of this version, which the first character tells: most branches are of another one, or
-/// nobody's of ours.
-fn decode<const N: usize>(text: &[u8], version: u8) -> Option<[u8; N]> {
+/// Names in a body what the request came in by; the number of the connection comes after the body.
+fn name(asked: Asked, bytes: &mut [u8]) {
+    bytes[0] |= if asked.connection.is_some() { CONNECTED } else { 0 };
+    bytes[1] = asked.port;
+}
+
+/// Appends a whole branch value: body and MAC are `bytes`.
+fn write(bytes: &[u8], connection: Option<Connection>, out: &mut Vec<u8>) {
+    out.extend_from_slice(PREFIX);
+    let Some(Connection(number)) = connection else { return text::encode(bytes, out) };
+    let mut long = [0; PROXY_LEN + NUMBER];
+    let (body, mac) = bytes.split_at(bytes.len() - MAC);
+    let mut end = 0;
+    for part in [body, &number.get().to_be_bytes(), mac] {
+        long[end..end + part.len()].copy_from_slice(part);
+        end += part.len();
+    }
+    text::encode(&long[..end], out);
+}
+
+/// What follows our prefix in the branch of a request that has no transaction of ours.
+fn of_transaction(text: &[u8], version: u8) -> Option<([u8; LEN], Option<Connection>)> {
+    decode::<LEN, { LEN + NUMBER }>(text, version)
+}
+
+/// What follows our prefix in the branch of a transaction of ours.
+fn proxys(text: &[u8]) -> Option<([u8; PROXY_LEN], Option<Connection>)> {
+    decode::<PROXY_LEN, { PROXY_LEN + NUMBER }>(text, PROXY_VERSION)
+}
+
+/// Body and MAC of this version, which the first character tells: most branches are of another one, or nobody's of ours. With
+/// the number of a connection there are `LONG` bytes.
+fn decode<const N: usize, const LONG: usize>(
+    text: &[u8],
+    version: u8,
+) -> Option<([u8; N], Option<Connection>)> {
     if !text::begins_with(text, version) {
         return None;
     }
-    text::decode(text)
+    if let Some(bytes) = text::decode::<N>(text) {
+        return (bytes[0] & CONNECTED == 0).then_some((bytes, None));
+    }
+    let long = text::decode::<LONG>(text).filter(|long| long[0] & CONNECTED != 0)?;
+    let (body, rest) = long.split_at(N - MAC);
+    let (number, mac) = rest.split_first_chunk()?;
+    let mut bytes = [0; N];
+    bytes[..body.len()].copy_from_slice(body);
+    bytes[body.len()..].copy_from_slice(mac);
+    Some((bytes, Some(Connection(NonZeroU32::new(u32::from_be_bytes(*number))?))))
 }
 
 /// What follows our prefix.
@@ -270,19 +326,19 @@ fn own(branch: &[u8]) -> Option<&[u8]> {
     prefix.eq_ignore_ascii_case(PREFIX).then_some(rest)
 }
 
-fn fields(bytes: &[u8; LEN]) -> BranchToken {
+fn fields(bytes: &[u8; LEN], connection: Option<Connection>) -> BranchToken {
     let from_pool = bytes[0] & FROM_POOL != 0;
     BranchToken {
         node: NodeId(u32::from_be_bytes([bytes[2], bytes[3], bytes[4], bytes[5]])),
         direction: if from_pool { Direction::FromPool } else { Direction::ToPool },
-        listener: bytes[1],
+        asked: Asked { port: bytes[1], connection },
         routing: u32::from_be_bytes([bytes[6], bytes[7], bytes[8], bytes[9]]),
     }
 }
 
 /// Binds the fields to the transaction and to the way back: a response can reach no other address than
 /// the one that its request came from.
-fn mac(key: &Derived, bytes: &[u8; LEN], of: &Transaction<'_>) -> [u8; 8] {
+fn mac(key: &Derived, bytes: &[u8; LEN], connection: Option<Connection>, of: &Transaction<'_>) -> [u8; MAC] {
     let ip = match of.target.ip() {
         IpAddr::V4(ip) => ip.to_ipv6_mapped(),
         IpAddr::V6(ip) => ip,
@@ -294,7 +350,25 @@ fn mac(key: &Derived, bytes: &[u8; LEN], of: &Transaction<'_>) -> [u8; 8] {
     numbers[..2].copy_from_slice(&of.target.port().to_be_bytes());
     numbers[2..6].copy_from_slice(&of.cseq.to_be_bytes());
     numbers[6..].copy_from_slice(&(of.id.len() as u32).to_be_bytes());
-    keyed_hash(key.branch, &[&fixed, of.id, of.call_id]).to_be_bytes()
+    let hash = match connection {
+        None => keyed_hash(key.branch, &[&fixed, of.id, of.call_id]),
+        // The first byte says that a number comes last.
+        Some(Connection(number)) => {
+            keyed_hash(key.branch, &[&fixed, of.id, of.call_id, &number.get().to_be_bytes()])
+        }
+    };
+    hash.to_be_bytes()
+}
+
+/// Of the branch of a transaction of ours.
+fn proxy_mac(key: &Derived, bytes: &[u8; PROXY_LEN], connection: Option<Connection>) -> [u8; MAC] {
+    let hash = match connection {
+        None => keyed_hash(key.branch, &[&bytes[..PROXY_BODY]]),
+        Some(Connection(number)) => {
+            keyed_hash(key.branch, &[&bytes[..PROXY_BODY], &number.get().to_be_bytes()])
+        }
+    };
+    hash.to_be_bytes()
 }
 
 #[cfg(test)]
@@ -358,7 +432,7 @@ mod tests {
         let token = BranchToken {
             node: NodeId(0xdead_beef),
             direction: Direction::FromPool,
-            listener: 3,
+            asked: Asked { port: 3, connection: None },
             routing: 77,
         };
         let target = "192.0.2.1:5060".parse().unwrap();
@@ -382,5 +456,32 @@ mod tests {
         let mut altered = branch.clone();
         altered[12] ^= 1;
         assert_eq!(tokens.read_branch(&altered, &of), None);
+    }
+
+    #[test]
+    fn it_names_the_connection_if_there_is_one() {
+        let tokens = tokens(3);
+        let asked = Asked { port: 3, connection: NonZeroU32::new(0x0102_0304).map(Connection) };
+        let target = "192.0.2.1:5060".parse().unwrap();
+        let of = Transaction { call_id: b"a", cseq: 9, id: b"z9hG4bK1", target };
+        let token =
+            BranchToken { node: NodeId(0xdead_beef), direction: Direction::FromPool, asked, routing: 77 };
+        let hop = HopBranch { asked, routing: 78, receiver: 5, by_initiator: true };
+        let mut branches = [Vec::new(), Vec::new(), Vec::new()];
+        tokens.write_branch(token, &of, false, &mut branches[0]);
+        tokens.write_hop_branch(hop, &of, &mut branches[1]);
+        tokens.write_proxy_branch(asked, 79, 1, &mut branches[2]);
+        assert_eq!(tokens.read_branch(&branches[0], &of), Some(token));
+        assert_eq!(tokens.read_hop_branch(&branches[1], &of), Some(hop));
+        assert!(tokens.has_made(&branches[2]) && peek_asked(&branches[2]) == Some(asked));
+        assert_eq!(branches.each_ref().map(|branch| peek_routing(branch)), [Some(77), Some(78), Some(79)]);
+        // Another number is another connection: nobody can have a response sent by it.
+        for branch in &mut branches {
+            let at = branch.len() - (MAC * 8).div_ceil(5) - 2;
+            branch[at] = if branch[at] == b'0' { b'1' } else { b'0' };
+        }
+        assert_eq!(tokens.read_branch(&branches[0], &of), None);
+        assert_eq!(tokens.read_hop_branch(&branches[1], &of), None);
+        assert!(!tokens.has_made(&branches[2]));
     }
 }

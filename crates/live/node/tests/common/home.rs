@@ -53,7 +53,7 @@ impl DerefMut for Bed {
 
 impl Bed {
     pub(crate) fn new(authenticates: bool, reach: Reach) -> Self {
-        let topology = Topology::new(vec![node::Listener::udp(addr(PROXY))], Vec::new());
+        let topology = Topology::new(vec![node::Port::udp(addr(PROXY))].into(), Vec::new());
         let conditions = Conditions { origin: Origin::Anyone, ..Conditions::default() };
         let (name, target) = ("users".to_owned(), Target::Location);
         let rule = Rule { name, conditions, authenticate: authenticates, target, ..Rule::default() };

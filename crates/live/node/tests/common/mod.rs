@@ -6,9 +6,9 @@ pub(crate) mod proxy;
 pub(crate) mod text;
 
 use balance::{Cluster, ClusterMember, HealthSettings, Load, Members, PolicyKind, PoolId, Slot, TableCounts};
-use base::{Flow, Transport};
+use base::{Flow, Peer, Transport};
 use core::ops::{Deref, DerefMut};
-use node::{Listener, Orphans, PoolSetup, Setup, ShardSettings, TokenKey, Tokens, Topology, node_id};
+use node::{Orphans, PoolSetup, Port, Setup, ShardSettings, TokenKey, Tokens, Topology, node_id};
 use route::Service;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -100,7 +100,7 @@ impl DerefMut for Bed {
 impl Bed {
     pub(crate) fn new(site: Site) -> Self {
         let mut topology = Topology::default();
-        topology.listeners = site.listeners.iter().map(|text| Listener::udp(addr(text))).collect();
+        topology.ports = site.listeners.iter().map(|text| Port::udp(addr(text))).collect::<Vec<_>>().into();
         topology.names = vec![("pool.example".to_owned(), None)];
         for &(address, listener) in &site.nodes {
             topology.push_node(Flow::udp(listener, addr(address)));
@@ -151,7 +151,7 @@ impl Bed {
 
     /// Sets which of the nodes are members.
     pub(crate) fn set_members(&mut self, slots: &[usize]) {
-        let id = |slot: &usize| node_id(Transport::Udp, addr(self.site.nodes[*slot].0));
+        let id = |slot: &usize| node_id(Peer::new(Transport::Udp, addr(self.site.nodes[*slot].0)));
         let members: Vec<_> = slots
             .iter()
             .map(|slot| ClusterMember { id: id(slot), capacity: 1.0, max_calls: 0, pool: PoolId::default() })

@@ -4,14 +4,13 @@ use super::Control;
 use crate::records::Records;
 use crate::shards;
 use crate::shards::Command;
-use crate::shards::listen::Bind;
 use crate::stores::Stores;
 use crate::token_time::TokenTime;
 use ::control::{ControlInput, ControlSettings, MemberSettings, PoolSettings};
 use balance::{PolicyKind, PoolId};
 use config::{Config, Listen, PoolConfig, RegistrarConfig, UdpListener};
 use core::time::Duration;
-use node::{HomeSettings, Orphans, Routes, ShardSettings, TokenKey, Tokens};
+use node::{HomeSettings, Orphans, Ports, Routes, ShardSettings, TokenKey, Tokens};
 use route::{Access, Fork, Service, Table};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -24,10 +23,10 @@ fn service(pool: &PoolConfig) -> Service {
         .expect("the check of the configuration refuses keys that do not go together")
 }
 
-/// What the configuration says to the control plane, and what the process adds to it: `binds` are its listeners.
+/// What the configuration says to the control plane, and what the process adds to it: `ports` is where it listens.
 pub(super) fn settings(
     config: &Config,
-    binds: &[Bind],
+    ports: &Ports,
     tokens: Tokens,
     epoch_unix: u64,
     stores: Option<&Stores>,
@@ -44,7 +43,7 @@ pub(super) fn settings(
         let of_it = |member: &MemberSettings| MemberSettings { pool: id, ..member.clone() };
         pool.members.iter().map(of_it).collect()
     };
-    let listeners: Vec<_> = binds.iter().map(|bind| bind.address).collect();
+    let listeners: Vec<_> = ports.iter().map(|port| port.local).collect();
     ControlSettings {
         pools: config.pools.iter().map(pool).collect(),
         members: (0..).map(PoolId).zip(&config.pools).flat_map(members).collect(),
@@ -56,7 +55,7 @@ pub(super) fn settings(
             sessions: sessions(config),
             routes: Arc::new(Routes {
                 table: Table::new(config.routes.clone(), &listeners),
-                access: binds.iter().map(|bind| access(config, bind.address)).collect(),
+                access: ports.iter().map(|port| access(config, port.local)).collect(),
             }),
             rates: config.rates.clone(),
             home: config.registrar.as_ref().zip(stores).map(|(registrar, stores)| home(registrar, stores)),
@@ -274,7 +273,7 @@ impl Control {
         let is_other_resolver = self.renew_resolver();
         let tokens = tokens(&self.config, self.secret, &self.token_time);
         let settings =
-            Box::new(settings(&self.config, &self.binds, tokens, self.epoch_unix, self.stores.as_deref()));
+            Box::new(settings(&self.config, &self.ports, tokens, self.epoch_unix, self.stores.as_deref()));
         self.take(ControlInput::Settings { settings, is_other_resolver });
         self.carry_out();
         if !self.core.is_stopping() {
@@ -287,6 +286,7 @@ impl Control {
 mod tests {
     use super::*;
     use core::time::Duration;
+    use node::Port;
 
     const ROUTES: &str = "[pool.core]\nmembers = [\"10.0.0.1\"]\npolicy = \"cjsq\"\nmax_rest = \"20s\"\n\
                           outlier = { enabled = false }\n\
@@ -297,14 +297,13 @@ mod tests {
         config::parse(text, "test.toml").unwrap_or_else(|errors| panic!("{errors}"))
     }
 
-    fn binds(addresses: &[&str]) -> Vec<Bind> {
-        let bind = |text: &&str| text.parse().map(|address| Bind { address, advertised: address }).unwrap();
-        addresses.iter().map(bind).collect()
+    fn ports(addresses: &[&str]) -> Ports {
+        addresses.iter().map(|text| Port::udp(text.parse().unwrap())).collect::<Vec<_>>().into()
     }
 
     fn settings_of(config: &Config, addresses: &[&str]) -> ControlSettings {
         let tokens = Tokens::new(TokenKey([1; 16]), &[], Duration::from_hours(1));
-        settings(config, &binds(addresses), tokens, 0, None)
+        settings(config, &ports(addresses), tokens, 0, None)
     }
 
     fn admits(settings: &ControlSettings, listener: usize, ip: &str) -> bool {

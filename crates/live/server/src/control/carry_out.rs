@@ -115,7 +115,7 @@ impl Control {
     /// Sets the resolver up anew: also with the same settings, since the system's own may have changed. Returns whether they
     /// have.
     pub(super) fn renew_resolver(&mut self) -> bool {
-        let renewed = super::Resolver::new(&self.config.dns.servers, &self.binds);
+        let renewed = super::Resolver::new(&self.config.dns.servers, &self.ports);
         let former = std::mem::replace(&mut self.resolver, renewed);
         !self.resolver.asks_as(&former)
     }

@@ -18,7 +18,7 @@ use crate::records::{RecordCounts, Records};
 use crate::registrations::Home;
 use crate::scale::Scaling;
 use crate::shards::board::Board;
-use crate::shards::listen::{Bind, listeners, toward, unserved};
+use crate::shards::listen::{toward, unserved};
 use crate::shards::{Command, Report, WorkerHandle};
 use crate::stores::{StoreReport, Stores};
 use crate::takeover::Succession;
@@ -30,11 +30,11 @@ use ::control::{
     QuestionId, WorkLeft,
 };
 use balance::{CallLimits, PoolId, SentCalls, Slot};
-use base::{Flow, Instant, Outbox};
+use base::{Flow, Instant, Outbox, Peer};
 use capacity::Capacities;
 use config::Config;
 use location::Registrar;
-use node::{Setup, ShardEvent};
+use node::{Port, Ports, Setup, ShardEvent};
 use probes::ProbeSockets;
 use resolver::Resolver;
 use std::net::SocketAddr;
@@ -93,7 +93,7 @@ pub(crate) struct View {
     /// What the process before still has.
     pub(crate) predecessor_calls: Option<usize>,
     /// By their index.
-    pub(crate) listeners: Vec<SocketAddr>,
+    pub(crate) ports: Ports,
     /// Whether there are next hops only.
     pub(crate) is_proxy: bool,
     /// The next hops.
@@ -121,18 +121,20 @@ impl View {
         pools.map(|pool| pool.name.clone()).collect()
     }
 
-    /// Index of the listener with this address, or else of the first that somebody there can send to.
-    pub(crate) fn listener(&self, from: SocketAddr, named: Option<SocketAddr>) -> Result<u16, String> {
-        let is_it = |at: &&SocketAddr| named.map_or(at.is_ipv4() == from.is_ipv4(), |named| named == **at);
-        let index = self.listeners.iter().position(|at| is_it(&at));
-        match (index, named) {
-            (Some(index), _) => Ok(index as u16),
-            (None, None) => Ok(0),
+    /// What a message from there comes by: the port with this address, or else the first that somebody there can send to.
+    pub(crate) fn flow(&self, from: SocketAddr, named: Option<SocketAddr>) -> Result<Flow, String> {
+        let is_it =
+            |port: &Port| named.map_or(port.local.is_ipv4() == from.is_ipv4(), |named| named == port.local);
+        let listener = match (self.ports.iter().position(is_it), named) {
+            (Some(index), _) => index as u16,
+            (None, None) => 0,
             (None, Some(named)) => {
-                let all: Vec<_> = self.listeners.iter().map(ToString::to_string).collect();
-                Err(format!("no listener is at {named}; there are: {}", all.join(", ")))
+                let all: Vec<_> = self.ports.iter().map(|port| port.local.to_string()).collect();
+                return Err(format!("no listener is at {named}; there are: {}", all.join(", ")));
             }
-        }
+        };
+        let transport = self.ports[listener].transport;
+        Ok(Flow { transport, listener, peer: from, connection: None })
     }
 
     pub(crate) fn at(&self, slot: Slot) -> Option<&ListedMember> {
@@ -140,11 +142,11 @@ impl View {
     }
 }
 
-/// The listeners, and which of them leads where by the routes of the machine.
-pub(crate) struct Listening(Vec<Bind>);
+/// The ports, and which of them leads where by the routes of the machine.
+pub(crate) struct Listening(Ports);
 
 impl Egress for Listening {
-    fn toward(&self, peer: SocketAddr) -> Option<Flow> {
+    fn toward(&self, peer: Peer) -> Option<Flow> {
         toward(&self.0, peer)
     }
 }
@@ -160,7 +162,7 @@ pub(crate) struct Control {
     pub(crate) clock: Clock,
     pub(crate) path: Option<PathBuf>,
     config: Config,
-    binds: Vec<Bind>,
+    ports: Ports,
     /// Of the tokens; the configuration may name another one on reload.
     secret: [u8; 16],
     workers: Vec<WorkerHandle>,
@@ -208,27 +210,26 @@ impl Control {
         clock: Clock,
         path: Option<PathBuf>,
         config: Config,
-        binds: Vec<Bind>,
+        ports: Ports,
         (secret, token_time): ([u8; 16], TokenTime),
         (board, stores, records): (Arc<Board>, Option<Arc<Stores>>, Option<Arc<Records>>),
     ) -> std::io::Result<Box<Self>> {
-        let sockets = ProbeSockets::open(&binds)?;
+        let sockets = ProbeSockets::open(&ports)?;
         let epoch_unix = clock.epoch_unix(token_time.boot());
         let tokens = apply::tokens(&config, secret, &token_time);
-        let settings = apply::settings(&config, &binds, tokens, epoch_unix, stores.as_deref());
+        let settings = apply::settings(&config, &ports, tokens, epoch_unix, stores.as_deref());
         let mut out = Outbox::default();
         let probes = (crate::key::random()?, sockets.local());
-        let listening = Listening(binds.clone());
-        let core =
-            ::control::Control::new(clock.now(), settings, listeners(&binds), listening, probes, &mut out);
+        let listening = Listening(ports.clone());
+        let core = ::control::Control::new(clock.now(), settings, ports.clone(), listening, probes, &mut out);
         let mut control = Box::new(Self {
             clock,
             path,
             core,
             out,
-            resolver: Resolver::new(&config.dns.servers, &binds),
+            resolver: Resolver::new(&config.dns.servers, &ports),
             config,
-            binds,
+            ports,
             secret,
             workers: Vec::new(),
             sockets,
@@ -266,7 +267,7 @@ impl Control {
 
     /// Says where the process listens.
     pub(crate) fn announce(&self) {
-        for Bind { address, advertised } in &self.binds {
+        for Port { local: address, advertised, .. } in self.ports.iter() {
             if address == advertised {
                 tracing::info!(%address, "listening");
             } else {
@@ -358,7 +359,7 @@ impl Control {
             Report::Sign(sign) => ControlInput::Shard(ShardEvent::Sign(sign)),
             Report::NoServer(refused) => ControlInput::Shard(ShardEvent::NoServer(refused)),
             Report::NoRoom(refused) => ControlInput::Shard(ShardEvent::NoRoom(refused)),
-            Report::Unreachable(address) => ControlInput::Unreachable(address),
+            Report::Unreachable(peer) => ControlInput::Unreachable(peer),
             Report::Died => return,
         });
     }
@@ -400,7 +401,7 @@ impl Control {
             let tokens = Arc::new(apply::tokens(&self.config, self.secret, &self.token_time));
             self.take(ControlInput::Tokens { tokens, epoch_unix: self.epoch_unix });
         }
-        let Ok(unserved) = unserved(&self.config.listen.udp, &self.binds) else { return };
+        let Ok(unserved) = unserved(&self.config.listen.udp, &self.ports) else { return };
         for address in unserved.iter().filter(|address| !self.unserved.contains(address)) {
             tracing::warn!(%address, "this address came after the start: it is served from the next start on");
         }
@@ -437,7 +438,7 @@ impl Control {
         View {
             now: self.clock.now(),
             pools: self.core.pools().map(|(id, pool)| PoolName::new(id, pool)).collect(),
-            listeners: self.binds.iter().map(|bind| bind.address).collect(),
+            ports: self.ports.clone(),
             stopping: self.core.is_stopping(),
             predecessor_calls: self.remainder().map(|left| left.calls),
             is_proxy: self.config.pool().is_none(),

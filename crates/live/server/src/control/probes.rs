@@ -1,9 +1,9 @@
 //! The sockets that probes leave by.
 
-use crate::shards::listen::Bind;
 use crate::socket::{BATCH, ReceiveBatch, SendBatch, UdpSocket, read_errors};
 use ::control::{ControlEffect, ControlInput};
 use base::Outbox;
+use node::Ports;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use tokio::io::Interest;
@@ -28,18 +28,18 @@ const BATCHES_MOST: usize = 4;
 const RECEIVE_BUFFER: usize = 1 << 20;
 
 impl ProbeSockets {
-    pub(super) fn open(binds: &[Bind]) -> io::Result<Self> {
+    pub(super) fn open(ports: &Ports) -> io::Result<Self> {
         let open = |v6: bool| -> io::Result<Option<(SocketAddr, AsyncFd<UdpSocket>)>> {
             // From an address that the members know, on a port of its own.
             let of_family = |ip: &IpAddr| ip.is_ipv6() == v6;
-            let mut addresses = binds.iter().map(|bind| bind.address.ip()).filter(of_family);
+            let mut addresses = ports.iter().map(|port| port.local.ip()).filter(of_family);
             let best = addresses.clone().find(|ip| !ip.is_loopback()).or_else(|| addresses.next());
             let Some(ip) = best else { return Ok(None) };
             let all_loopback =
-                binds.iter().map(|bind| bind.address.ip()).filter(of_family).all(|ip| ip.is_loopback());
+                ports.iter().map(|port| port.local.ip()).filter(of_family).all(|ip| ip.is_loopback());
             // Several addresses: the kernel picks the source for each member.
             let several =
-                !all_loopback && binds.iter().filter(|bind| of_family(&bind.address.ip())).count() > 1;
+                !all_loopback && ports.iter().filter(|port| of_family(&port.local.ip())).count() > 1;
             let unspecified: IpAddr = if v6 { [0_u16; 8].into() } else { [0_u8; 4].into() };
             let bind = if several { unspecified } else { ip };
             let socket = UdpSocket::bind(SocketAddr::new(bind, 0), false, RECEIVE_BUFFER)?;

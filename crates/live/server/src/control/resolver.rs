@@ -1,6 +1,5 @@
 //! Asks the DNS what a look-up wants to know.
 
-use crate::shards::listen::Bind;
 use base::Instant;
 use control::{DnsQuery, FoundAddresses, LookUp, Question, Record, RecordKind, SearchList, ServiceRecord};
 use hickory_resolver::config::{
@@ -12,6 +11,7 @@ use hickory_resolver::proto::rr::{Name, RData, RecordType};
 use hickory_resolver::proto::xfer::Protocol;
 use hickory_resolver::proto::{ProtoError, ProtoErrorKind};
 use hickory_resolver::{ResolveError, TokioResolver};
+use node::Ports;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use tokio::task::JoinSet;
@@ -29,9 +29,9 @@ pub(crate) struct Resolver {
 
 impl Resolver {
     /// Asks these servers; without any those of the system, as its configuration has them at the first question. It asks
-    /// for addresses that these listeners lead to.
-    pub(crate) fn new(servers: &[SocketAddr], binds: &[Bind]) -> Self {
-        let mut ours = binds.iter().flat_map(|bind| [bind.address, bind.advertised]);
+    /// for addresses that these ports lead to.
+    pub(crate) fn new(servers: &[SocketAddr], ports: &Ports) -> Self {
+        let mut ours = ports.iter().flat_map(|port| [port.local, port.advertised]);
         let leads = [ours.clone().any(|ours| ours.is_ipv4()), ours.any(|ours| ours.is_ipv6())];
         Self { servers: servers.to_vec(), leads, client: None }
     }
@@ -169,17 +169,17 @@ pub(super) mod tests {
     use hickory_resolver::proto::op::{Message, MessageType};
     use hickory_resolver::proto::rr::Record as Answer;
     use hickory_resolver::proto::rr::rdata::{A, AAAA, SRV};
+    use node::Port;
     use std::net::{Ipv4Addr, Ipv6Addr};
     use tokio::net::UdpSocket;
 
     /// Asks this server, for addresses of both families.
     pub(in crate::control) fn asking(server: SocketAddr) -> Resolver {
-        Resolver::new(&[server], &["127.0.0.1:5060", "[::1]:5060"].map(bind))
+        Resolver::new(&[server], &ports(&["127.0.0.1:5060", "[::1]:5060"]))
     }
 
-    fn bind(address: &str) -> Bind {
-        let address = address.parse().unwrap();
-        Bind { address, advertised: address }
+    fn ports(addresses: &[&str]) -> Ports {
+        addresses.iter().map(|text| Port::udp(text.parse().unwrap())).collect::<Vec<_>>().into()
     }
 
     /// A DNS server that knows these records, fails for names that begin with `broken`, and is silent for those that

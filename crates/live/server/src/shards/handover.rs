@@ -1,19 +1,35 @@
-//! The rings that carry datagrams from the thread that received them to the one that owns the call.
+//! The rings that carry messages from the thread that received them to the one that owns the call, each with the flow it
+//! came by.
 
 use super::listen::MOST;
+use arrayvec::ArrayVec;
+use base::{Connection, Flow, Transport};
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::num::NonZeroU32;
 
 /// Bytes a ring holds. A datagram takes its length and 24 bytes: some thousand usual messages.
 const CAPACITY: usize = 1 << 20;
-/// Listener, port, address.
-pub(crate) const HEAD: usize = 2 + 2 + 16;
-/// In a ring, the length comes first.
+/// Port of ours with what is said of it, port and address of the peer.
+const HEAD: usize = 2 + 2 + 16;
+/// The number of the connection, if there is one.
+const NUMBER: usize = 4;
+/// The longest that goes before a message.
+pub(crate) const HEAD_MAX: usize = HEAD + NUMBER;
+/// In a ring, the length of head and message comes first.
 const LENGTH: usize = 4;
 
-/// In place of a listener: what follows is the beginning of a datagram of ours that did not arrive.
-const UNREACHABLE: u16 = u16::MAX;
-const _: () = assert!((UNREACHABLE as usize) >= MOST, "it is no listener");
+/// In the high byte of the number of our port: the transport by its place in [`Transport::ALL`], 0 for UDP. So the head of a
+/// datagram is the same as that of versions which know UDP only, and either version takes calls over from the other.
+const TRANSPORT: u16 = 0x0700;
+/// The same: the number of a connection follows.
+const CONNECTED: u16 = 0x0800;
+/// The same: what follows is the beginning of a message of ours that did not arrive.
+const LOST: u16 = 0x1000;
+/// The whole number where that was a datagram.
+const LOST_DATAGRAM: u16 = u16::MAX;
+const _: () =
+    assert!(MOST <= 256 && Transport::ALL.len() <= 8, "a port takes a byte, a transport three bits");
 
 /// A ring from one thread to another: no lock, no allocation.
 pub(crate) fn ring() -> (Sender, Receiver) {
@@ -36,19 +52,19 @@ pub(crate) struct Receiver {
 /// What was handed over.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) enum Handed<'a> {
-    /// A datagram that came in.
-    Datagram { listener: u16, from: SocketAddr, bytes: &'a [u8] },
-    /// ICMP: what was sent to this address, and began with these bytes, did not arrive.
-    Unreachable { to: SocketAddr, quoted: &'a [u8] },
+    /// A message that came in by this flow.
+    Message { flow: Flow, bytes: &'a [u8] },
+    /// What was sent this way, and began with these bytes, did not arrive, as ICMP says.
+    Unreachable { to: Flow, quoted: &'a [u8] },
 }
 
 impl Sender {
     /// Hands it over; `false` when the ring is full, and it is lost as on a full socket.
     pub(crate) fn push(&mut self, handed: &Handed<'_>) -> bool {
-        let (Handed::Datagram { bytes, .. } | Handed::Unreachable { quoted: bytes, .. }) = *handed;
+        let (head, bytes) = (head(handed), handed.bytes());
         // Head and body in one chunk: the other side sees both or neither.
-        let Ok(mut chunk) = self.ring.write_chunk(LENGTH + HEAD + bytes.len()) else { return false };
-        let (length, head) = ((bytes.len() as u32).to_ne_bytes(), head(handed));
+        let Ok(mut chunk) = self.ring.write_chunk(LENGTH + head.len() + bytes.len()) else { return false };
+        let length = ((head.len() + bytes.len()) as u32).to_ne_bytes();
         let (mut first, mut second) = chunk.as_mut_slices();
         for mut part in [&length[..], &head[..], bytes] {
             // A part may lie across the end of the ring.
@@ -81,41 +97,70 @@ impl Receiver {
 
     /// The next one.
     pub(crate) fn pop(&mut self) -> Option<Handed<'_>> {
-        let (mut length, mut head) = ([0; LENGTH], [0; HEAD]);
+        let mut length = [0; LENGTH];
         self.ring.pop_entire_slice(&mut length).ok()?;
         self.buffer.resize(u32::from_ne_bytes(length) as usize, 0);
-        for part in [&mut head[..], &mut self.buffer[..]] {
-            self.ring.pop_entire_slice(part).expect("length, head and body were committed together");
+        self.ring.pop_entire_slice(&mut self.buffer).expect("length, head and body were committed together");
+        parse(&self.buffer)
+    }
+}
+
+impl<'a> Handed<'a> {
+    /// The message, or its beginning.
+    pub(crate) fn bytes(&self) -> &'a [u8] {
+        match *self {
+            Self::Message { bytes, .. } | Self::Unreachable { quoted: bytes, .. } => bytes,
         }
-        Some(parse(&head, &self.buffer))
     }
 }
 
 /// What goes before the bytes.
-pub(crate) fn head(handed: &Handed<'_>) -> [u8; HEAD] {
-    let (listener, address) = match *handed {
-        Handed::Datagram { listener, from, .. } => (listener, from),
-        Handed::Unreachable { to, .. } => (UNREACHABLE, to),
+pub(crate) fn head(handed: &Handed<'_>) -> ArrayVec<u8, HEAD_MAX> {
+    let (flow, lost) = match *handed {
+        Handed::Message { flow, .. } => (flow, 0),
+        Handed::Unreachable { to, .. } => (to, LOST),
     };
-    let ip = match address.ip() {
+    let transport = Transport::ALL.iter().position(|known| *known == flow.transport).unwrap_or_default();
+    let connected = if flow.connection.is_some() { CONNECTED } else { 0 };
+    let port = match (flow.transport, lost) {
+        (Transport::Udp, LOST) => LOST_DATAGRAM,
+        _ => flow.listener & 0xff | (transport as u16) << 8 | connected | lost,
+    };
+    let ip = match flow.peer.ip() {
         IpAddr::V4(ip) => ip.to_ipv6_mapped(),
         IpAddr::V6(ip) => ip,
     };
-    let mut head = [0; HEAD];
-    head[..2].copy_from_slice(&listener.to_ne_bytes());
-    head[2..4].copy_from_slice(&address.port().to_ne_bytes());
-    head[4..].copy_from_slice(&ip.octets());
+    let mut head = ArrayVec::from([0; HEAD_MAX]);
+    head[..2].copy_from_slice(&port.to_ne_bytes());
+    head[2..4].copy_from_slice(&flow.peer.port().to_ne_bytes());
+    head[4..HEAD].copy_from_slice(&ip.octets());
+    match flow.connection {
+        Some(Connection(number)) => head[HEAD..].copy_from_slice(&number.get().to_ne_bytes()),
+        None => head.truncate(HEAD),
+    }
     head
 }
 
-/// The reverse of [`head`].
-pub(crate) fn parse<'a>(head: &[u8; HEAD], bytes: &'a [u8]) -> Handed<'a> {
-    let [l0, l1, p0, p1, ip @ ..] = *head;
-    let address = SocketAddr::new(Ipv6Addr::from(ip).to_canonical(), u16::from_ne_bytes([p0, p1]));
-    match u16::from_ne_bytes([l0, l1]) {
-        UNREACHABLE => Handed::Unreachable { to: address, quoted: bytes },
-        listener => Handed::Datagram { listener, from: address, bytes },
+/// The reverse of [`head`], with the bytes that come after it; `None`: it is none.
+pub(crate) fn parse(whole: &[u8]) -> Option<Handed<'_>> {
+    let ([l0, l1, p0, p1, ip @ ..], mut rest) = whole.split_first_chunk::<HEAD>()?;
+    let peer = SocketAddr::new(Ipv6Addr::from(*ip).to_canonical(), u16::from_ne_bytes([*p0, *p1]));
+    let port = u16::from_ne_bytes([*l0, *l1]);
+    if port == LOST_DATAGRAM {
+        let to = Flow { transport: Transport::Udp, listener: 0, peer, connection: None };
+        return Some(Handed::Unreachable { to, quoted: rest });
     }
+    let transport = *Transport::ALL.get(usize::from((port & TRANSPORT) >> 8))?;
+    let mut connection = None;
+    if port & CONNECTED != 0 {
+        let (number, after) = rest.split_first_chunk::<NUMBER>()?;
+        (connection, rest) = (NonZeroU32::new(u32::from_ne_bytes(*number)).map(Connection), after);
+    }
+    let flow = Flow { transport, listener: port & 0xff, peer, connection };
+    Some(match port & LOST {
+        0 => Handed::Message { flow, bytes: rest },
+        _ => Handed::Unreachable { to: flow, quoted: rest },
+    })
 }
 
 #[cfg(test)]
@@ -123,27 +168,48 @@ mod tests {
     use super::*;
 
     #[test]
-    fn datagrams_of_all_sizes_come_out_as_they_went_in() {
+    fn messages_of_all_sizes_come_out_as_they_went_in() {
         let (mut sender, mut receiver) = ring();
-        let from: [SocketAddr; 2] =
+        let peers: [SocketAddr; 2] =
             ["192.0.2.1:5060".parse().unwrap(), "[2001:db8::1]:5061".parse().unwrap()];
         for turn in 0..200_usize {
             let bytes: Vec<u8> = (0..turn * turn * 7 % 65_507).map(|at| (at ^ turn) as u8).collect();
-            let listener = turn as u16;
-            let first = Handed::Datagram { listener, from: from[turn % 2], bytes: &bytes };
-            let second = Handed::Unreachable { to: from[0], quoted: b"x" };
-            assert!(sender.push(&first) && sender.push(&second));
-            assert!(receiver.pop().unwrap() == first);
-            assert_eq!(receiver.pop().unwrap(), second);
-            assert!(receiver.pop().is_none() && receiver.is_empty());
+            let datagram = Flow::udp(turn as u16, peers[turn % 2]);
+            let connection = NonZeroU32::new(turn as u32 * 0x0101_0101 + 1).map(Connection);
+            let transport = Transport::ALL[1 + turn % 4];
+            let stream = Flow { transport, listener: 255 - turn as u16, peer: peers[1], connection };
+            for flow in [datagram, stream] {
+                let first = Handed::Message { flow, bytes: &bytes };
+                let to = Flow { listener: if flow == datagram { 0 } else { flow.listener }, ..flow };
+                let second = Handed::Unreachable { to, quoted: b"x" };
+                assert!(sender.push(&first) && sender.push(&second));
+                assert!(receiver.pop().unwrap() == first);
+                assert_eq!(receiver.pop().unwrap(), second);
+                assert!(receiver.pop().is_none() && receiver.is_empty());
+            }
         }
+    }
+
+    /// What a version that knows UDP only writes and reads: both are in one process each during a take-over.
+    #[test]
+    fn a_datagram_has_the_head_that_it_always_had() {
+        let peer = "192.0.2.1:5060".parse().unwrap();
+        let ip = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 0, 2, 1];
+        let with = |port: u16| [&port.to_ne_bytes()[..], &5060_u16.to_ne_bytes(), &ip].concat();
+        let message = Handed::Message { flow: Flow::udp(7, peer), bytes: b"" };
+        assert_eq!(head(&message).as_slice(), with(7));
+        assert_eq!(parse(&with(7)), Some(message));
+        let lost = Handed::Unreachable { to: Flow::udp(0, peer), quoted: b"" };
+        assert_eq!(head(&lost).as_slice(), with(u16::MAX));
+        assert_eq!(parse(&with(u16::MAX)), Some(lost));
+        assert_eq!(parse(&with(7)[..19]), None);
     }
 
     #[test]
     fn a_full_ring_refuses_and_recovers() {
         let (mut sender, mut receiver) = ring();
-        let from = "192.0.2.1:5060".parse().unwrap();
-        let handed = Handed::Datagram { listener: 0, from, bytes: &[7; 1_000] };
+        let flow = Flow::udp(0, "192.0.2.1:5060".parse().unwrap());
+        let handed = Handed::Message { flow, bytes: &[7; 1_000] };
         let pushed = (0..2_000).filter(|_| sender.push(&handed)).count();
         assert_eq!(pushed, CAPACITY / (1_000 + LENGTH + HEAD));
         assert!(receiver.pop().is_some());

@@ -3,7 +3,7 @@
 use super::counts::Traffic;
 use super::handover::Handed;
 use crate::takeover::owned::{Fate, OtherProcess};
-use base::{Flow, Instant, Outbox};
+use base::{Instant, Outbox};
 use node::{Shard, ShardEvent, ShardInput};
 use std::sync::Arc;
 
@@ -22,9 +22,7 @@ pub(super) fn take(
         Fate::Lost => return traffic.handover_lost += 1,
     }
     match *handed {
-        Handed::Datagram { listener, from, bytes } => {
-            shard.handle(now, ShardInput::Message { flow: Flow::udp(listener, from), bytes }, out);
-        }
+        Handed::Message { flow, bytes } => shard.handle(now, ShardInput::Message { flow, bytes }, out),
         Handed::Unreachable { to, quoted } => shard.handle(now, ShardInput::Unreachable { to, quoted }, out),
     }
 }
@@ -35,7 +33,7 @@ fn elsewhere(shard: &Shard, processes: &[Arc<OtherProcess>], handed: &Handed<'_>
         return Fate::Ours;
     }
     let is_stray = || match handed {
-        Handed::Datagram { bytes, .. } => bytes.starts_with(b"SIP/2.0 ") && shard.is_stray(bytes),
+        Handed::Message { bytes, .. } => bytes.starts_with(b"SIP/2.0 ") && shard.is_stray(bytes),
         Handed::Unreachable { quoted, .. } => shard.is_stray(quoted),
     };
     let hand = |whatever| {

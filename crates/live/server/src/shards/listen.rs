@@ -1,39 +1,32 @@
 //! From the configured addresses to sockets: a wildcard becomes one listener for each address of the machine.
 
 use crate::socket::{UdpSocket, local_addresses, source_address_for};
-use base::Flow;
+use base::{Flow, Peer, Transport};
 use config::UdpListener;
-use node::Listener;
+use node::{Port, Ports};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// A local address to bind, and how others see it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Bind {
-    pub(crate) address: SocketAddr,
-    pub(crate) advertised: SocketAddr,
-}
-
-/// Most listeners: the token in our Via names one by a byte.
+/// Most ports: the token in our Via names one by a byte.
 pub(super) const MOST: usize = 256;
 
 /// Expands the configured listeners. A wildcard cannot stand in Via and Record-Route, and an answer must leave
 /// from the address that was asked; with one socket an address both are true by construction.
-pub(crate) fn expand(configured: &[UdpListener]) -> io::Result<Vec<Bind>> {
-    let binds = addresses(configured)?;
-    if binds.len() > MOST {
+pub(crate) fn expand(configured: &[UdpListener]) -> io::Result<Ports> {
+    let ports = addresses(configured)?;
+    if ports.len() > MOST {
         let what = format!(
             "`listen.udp` stands for {} addresses of this machine, of which at most {MOST} can be served: name those that \
              are to be, instead of a wildcard",
-            binds.len()
+            ports.len()
         );
         return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
     }
-    Ok(binds)
+    Ok(ports.into())
 }
 
-fn addresses(configured: &[UdpListener]) -> io::Result<Vec<Bind>> {
-    let mut binds: Vec<Bind> = Vec::new();
+fn addresses(configured: &[UdpListener]) -> io::Result<Vec<Port>> {
+    let mut ports: Vec<Port> = Vec::new();
     for listener in configured {
         let port = listener.bind.port();
         let addresses = match listener.bind.ip() {
@@ -43,29 +36,32 @@ fn addresses(configured: &[UdpListener]) -> io::Result<Vec<Bind>> {
         };
         for ip in addresses {
             let address = SocketAddr::new(ip, port);
-            if !binds.iter().any(|bind| bind.address == address) {
-                binds.push(Bind { address, advertised: listener.advertise.unwrap_or(address) });
+            if !ports.iter().any(|port| port.local == address) {
+                let advertised = listener.advertise.unwrap_or(address);
+                ports.push(Port::new(Transport::Udp, address, advertised));
             }
         }
     }
-    Ok(binds)
+    Ok(ports)
 }
 
 /// Addresses that a wildcard stands for by now and that nothing listens on: they came after the start.
-pub(crate) fn unserved(configured: &[UdpListener], binds: &[Bind]) -> io::Result<Vec<SocketAddr>> {
-    let all = addresses(configured)?.into_iter().map(|bind| bind.address);
-    Ok(all.filter(|address| !binds.iter().any(|bind| bind.address == *address)).collect())
+pub(crate) fn unserved(configured: &[UdpListener], ports: &Ports) -> io::Result<Vec<SocketAddr>> {
+    let all = addresses(configured)?.into_iter().map(|port| port.local);
+    Ok(all.filter(|address| !ports.iter().any(|port| port.local == *address)).collect())
 }
 
 /// Opens one thread's sockets.
-pub(crate) fn open(binds: &[Bind], reuse_port: bool, receive_buffer: usize) -> io::Result<Vec<UdpSocket>> {
-    let open = |bind: &Bind| {
-        UdpSocket::bind(bind.address, reuse_port, receive_buffer).map_err(|error| {
-            let taken = "does it run already, or another SIP server? `ss -lunp` tells";
-            cannot_listen(bind.address, &error, taken)
-        })
-    };
-    binds.iter().map(open).collect()
+pub(crate) fn open(ports: &Ports, reuse_port: bool, receive_buffer: usize) -> io::Result<Vec<UdpSocket>> {
+    ports.iter().map(|port| open_one(port, reuse_port, receive_buffer)).collect()
+}
+
+/// Opens a socket of a port.
+pub(crate) fn open_one(port: &Port, reuse_port: bool, receive_buffer: usize) -> io::Result<UdpSocket> {
+    UdpSocket::bind(port.local, reuse_port, receive_buffer).map_err(|error| {
+        let taken = "does it run already, or another SIP server? `ss -lunp` tells";
+        cannot_listen(port.local, &error, taken)
+    })
 }
 
 /// Why an address cannot be listened on, and what helps; `taken` is what to say where it is in use.
@@ -82,19 +78,13 @@ pub(crate) fn cannot_listen(address: SocketAddr, error: &io::Error, taken: &str)
     io::Error::new(error.kind(), format!("cannot listen on {address}: {error}; {remedy}"))
 }
 
-/// The listeners as the core knows them.
-pub(crate) fn listeners(binds: &[Bind]) -> Vec<Listener> {
-    binds.iter().map(|bind| Listener::udp(bind.advertised)).collect()
-}
-
-/// Which listener leads to a node: the one with the source address that the kernel would use, else any of the
-/// family; `None` if there is no listener of the family.
-pub(crate) fn toward(binds: &[Bind], address: SocketAddr) -> Option<Flow> {
-    let source = source_address_for(address).ok();
-    let by_source = binds.iter().position(|bind| Some(bind.address.ip()) == source);
-    let by_family = || binds.iter().position(|bind| bind.address.is_ipv4() == address.is_ipv4());
-    let listener = by_source.or_else(by_family)? as u16;
-    Some(Flow::udp(listener, address))
+/// Which port leads to a node: of those with its transport the one with the source address that the kernel would use, else any
+/// of the family; `None` if there is no port of the family.
+pub(crate) fn toward(ports: &Ports, to: Peer) -> Option<Flow> {
+    let source = source_address_for(to.address).ok();
+    let by_source = |port: &Port| port.transport == to.transport && Some(port.local.ip()) == source;
+    let preferred = ports.iter().position(by_source).unwrap_or_default() as u16;
+    ports.toward(preferred, to)
 }
 
 #[cfg(test)]
@@ -117,14 +107,15 @@ mod tests {
         let wildcard = UdpListener { bind: "0.0.0.0:5060".parse().unwrap(), advertise: None };
         let one = UdpListener { bind: "127.0.0.1:5060".parse().unwrap(), advertise: None };
         let configured = [wildcard, one];
-        let binds = expand(&configured).unwrap();
+        let ports = expand(&configured).unwrap();
         let loopback: SocketAddr = "127.0.0.1:5060".parse().unwrap();
-        assert_eq!(binds.iter().filter(|bind| bind.address == loopback).count(), 1);
-        assert!(binds.iter().all(|bind| !bind.address.ip().is_unspecified()));
-        let node = toward(&binds, "127.0.0.9:5080".parse().unwrap()).unwrap();
-        assert_eq!(binds[node.listener as usize].address, loopback);
-        assert_eq!(unserved(&configured, &binds).unwrap(), []);
-        let others: Vec<_> = binds.iter().copied().filter(|bind| bind.address != loopback).collect();
-        assert_eq!(unserved(&configured, &others).unwrap(), [loopback], "as if it had come later");
+        assert_eq!(ports.iter().filter(|port| port.local == loopback).count(), 1);
+        assert!(ports.iter().all(|port| !port.local.ip().is_unspecified()));
+        let to = |transport| toward(&ports, Peer::new(transport, "127.0.0.9:5080".parse().unwrap()));
+        assert_eq!(ports[to(Transport::Udp).unwrap().listener].local, loopback);
+        assert_eq!(to(Transport::Tcp), None);
+        assert_eq!(unserved(&configured, &ports).unwrap(), []);
+        let others: Vec<_> = ports.iter().filter(|port| port.local != loopback).cloned().collect();
+        assert_eq!(unserved(&configured, &others.into()).unwrap(), [loopback], "as if it had come later");
     }
 }

@@ -16,7 +16,7 @@ use crate::utilisation::{Meter, ModelProcessor};
 use ::control::ProcessId;
 use arrayvec::ArrayVec;
 use balance::{Load, NodeId, PoolId, SessionView, Sign, Slot};
-use base::{Flow, Instant, Outbox};
+use base::{Flow, Instant, Outbox, Peer};
 use digest_auth::Judgement;
 use node::{
     Explanation, Failure, HopName, Question, Resolved, Setup, Shard, ShardEvent, ShardInput, StoreAnswer,
@@ -81,8 +81,8 @@ pub(crate) enum Report {
     NoServer(u64),
     /// So many new calls found no room in the session table.
     NoRoom(u64),
-    /// ICMP: a datagram to this address did not arrive.
-    Unreachable(SocketAddr),
+    /// ICMP: a datagram to this peer did not arrive.
+    Unreachable(Peer),
     /// The thread ended although nobody asked it to.
     Died,
 }
@@ -290,7 +290,7 @@ impl Worker {
         for index in self.hand_over(listener, count) {
             let (bytes, from) = self.receive.get(index);
             let Self { shard, out, traffic, processes, .. } = self;
-            let handed = Handed::Datagram { listener, from, bytes };
+            let handed = Handed::Message { flow: Flow::udp(listener, from), bytes };
             take(shard, processes, traffic, now, &handed, out);
             self.flush_if_much();
         }
@@ -311,7 +311,7 @@ impl Worker {
                 continue;
             };
             let ring = self.peers.senders[owner].as_mut();
-            let handed = Handed::Datagram { listener, from, bytes };
+            let handed = Handed::Message { flow: Flow::udp(listener, from), bytes };
             let handed = ring.is_some_and(|ring| ring.push(&handed));
             self.traffic.handed_over += u64::from(handed);
             self.traffic.handover_lost += u64::from(!handed);
@@ -363,17 +363,18 @@ impl Worker {
     /// beginning tells, or else each has to look.
     fn read_errors(&mut self, now: Instant, socket: usize) {
         let Self { shard, reports, out, peers, index, traffic, processes, .. } = self;
-        let shards = peers.senders.len();
+        let (shards, listener) = (peers.senders.len(), (socket % self.listeners) as u16);
         let outcome = read_errors(&self.sockets[socket], |address, _, quoted| {
-            if shard.topology().slot_at(address).is_some() {
-                let _ = reports.send(Report::Unreachable(address));
+            let to = Flow::udp(listener, address);
+            if shard.topology().slot_at(to.remote()).is_some() {
+                let _ = reports.send(Report::Unreachable(to.remote()));
             }
             if !shard.has_transactions() {
                 return;
             }
             let owner = shard.tokens().shard_of(quoted, shards);
             let is_for = |other: usize| owner.is_none_or(|owner| owner == other);
-            let handed = Handed::Unreachable { to: address, quoted };
+            let handed = Handed::Unreachable { to, quoted };
             for (_, ring) in (0..).zip(&mut peers.senders).filter(|(other, _)| is_for(*other)) {
                 // Lost where the ring is full, as the datagram was: it is sent again.
                 let _ = ring.as_mut().is_some_and(|ring| ring.push(&handed));

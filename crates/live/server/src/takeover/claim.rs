@@ -8,10 +8,9 @@ use super::{
 };
 use crate::clock::Clock;
 use crate::control::Ask;
-use crate::shards::listen::Bind;
 use crate::socket::UdpSocket;
 use ::control::ProcessId;
-use node::CallHash;
+use node::{CallHash, Port, Ports};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
@@ -44,12 +43,12 @@ pub(crate) struct Claim {
 ///
 /// # Errors
 /// It does not hand them over.
-pub(crate) fn claim(path: &Path, binds: &[Bind]) -> io::Result<Option<Claim>> {
+pub(crate) fn claim(path: &Path, ports: &Ports) -> io::Result<Option<Claim>> {
     // A process that was killed leaves its socket file behind, and nobody listens there.
     let found = socket_paths(path).into_iter().find_map(|path| Some((connect(&path).ok()?, path)));
     let Some((mut stream, path)) = found else { return Ok(None) };
     match exchange(&mut stream) {
-        Ok((offer, descriptors)) => Ok(Some(Claim::new((stream, path), &offer, descriptors, binds))),
+        Ok((offer, descriptors)) => Ok(Some(Claim::new((stream, path), &offer, descriptors, ports))),
         Err(error) => refused(&path, &error).map(|()| None),
     }
 }
@@ -83,14 +82,14 @@ impl Claim {
         (stream, path): (UnixStream, PathBuf),
         offer: &Offer,
         descriptors: Vec<OwnedFd>,
-        binds: &[Bind],
+        ports: &Ports,
     ) -> Self {
         let mut descriptors = descriptors.into_iter();
-        let place = |address: &SocketAddr| binds.iter().position(|bind| bind.address == *address);
+        let place = |address: &SocketAddr| ports.iter().position(|port| port.local == *address);
         let places: Vec<Option<usize>> = offer.listeners.iter().map(place).collect();
         let mut sets = Vec::new();
         for _ in 0..offer.sets {
-            let mut set: Vec<Option<UdpSocket>> = binds.iter().map(|_| None).collect();
+            let mut set: Vec<Option<UdpSocket>> = ports.iter().map(|_| None).collect();
             for (socket, place) in descriptors.by_ref().take(places.len()).zip(&places) {
                 if let Some(place) = *place {
                     set[place] = Some(UdpSocket::from(socket));
@@ -99,8 +98,8 @@ impl Claim {
             sets.push(set);
         }
         let admin = descriptors.next().map(TcpListener::from);
-        let number = |bind: &Bind| offer.listeners.iter().position(|address| *address == bind.address);
-        let listeners = binds.iter().map(|bind| number(bind).unwrap_or_default() as u16).collect();
+        let number = |port: &Port| offer.listeners.iter().position(|address| *address == port.local);
+        let listeners = ports.iter().map(|port| number(port).unwrap_or_default() as u16).collect();
         let taken = Taken { listeners: places.iter().map(Option::is_some).collect() };
         Self { stream, path, pid: offer.pid, sets, admin, taken, listeners }
     }
@@ -206,7 +205,7 @@ mod tests {
             let (stream, _) = listener.accept().unwrap();
             predecessor(listener, stream);
         });
-        let outcome = then(claim(&file, &[]));
+        let outcome = then(claim(&file, &Ports::default()));
         std::fs::remove_file(&socket_paths(&file)[0]).unwrap();
         other.join().unwrap();
         outcome
@@ -227,7 +226,7 @@ mod tests {
 
     #[test]
     fn where_nobody_is_nothing_is_claimed() {
-        assert!(claim(Path::new("/nowhere/sarabande.toml"), &[]).unwrap().is_none());
+        assert!(claim(Path::new("/nowhere/sarabande.toml"), &Ports::default()).unwrap().is_none());
     }
 
     #[test]

@@ -2,9 +2,9 @@
 
 use super::{Findings, Remainder};
 use crate::clock::Clock;
-use crate::shards::handover::{self, HEAD, Handed};
+use crate::shards::handover::{self, HEAD_MAX, Handed};
 use ::control::ProcessId;
-use base::Instant;
+use base::{Flow, Instant};
 use node::CallHash;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, sendmsg, shutdown};
@@ -124,7 +124,7 @@ impl OtherProcess {
 
     /// Gives it a datagram of one of its calls; `whatever`: one of any call, which nobody here knows.
     pub(crate) fn hand(&self, handed: &Handed<'_>, whatever: bool) -> Fate {
-        let (Handed::Datagram { bytes, .. } | Handed::Unreachable { quoted: bytes, .. }) = *handed;
+        let bytes = handed.bytes();
         if self.gone.load(Ordering::Relaxed) {
             return Fate::Ours;
         }
@@ -135,9 +135,9 @@ impl OtherProcess {
             return Fate::Ours;
         }
         let head = match *handed {
-            Handed::Datagram { listener, from, .. } => {
-                let listener = self.listeners.get(usize::from(listener)).copied().unwrap_or_default();
-                handover::head(&Handed::Datagram { listener, from, bytes })
+            Handed::Message { flow, .. } => {
+                let listener = self.listeners.get(usize::from(flow.listener)).copied().unwrap_or_default();
+                handover::head(&Handed::Message { flow: Flow { listener, ..flow }, bytes })
             }
             Handed::Unreachable { .. } => handover::head(handed),
         };
@@ -180,14 +180,14 @@ pub(crate) struct Inlet {
 
 impl Inlet {
     pub(super) fn new(socket: OwnedFd) -> Self {
-        Self { socket, buffer: vec![0; HEAD + LARGEST] }
+        Self { socket, buffer: vec![0; HEAD_MAX + LARGEST] }
     }
 
     /// The next one, if there is one; an error when the successor is gone.
     pub(crate) fn take(&mut self) -> io::Result<Option<Handed<'_>>> {
         match recv(&self.socket, &mut self.buffer[..], RecvFlags::DONTWAIT) {
-            Ok((_, length)) => match self.buffer[..length].split_first_chunk() {
-                Some((head, bytes)) => Ok(Some(handover::parse(head, bytes))),
+            Ok((_, length)) => match handover::parse(&self.buffer[..length]) {
+                Some(handed) => Ok(Some(handed)),
                 // Nobody sends less than a head; none at all is the end.
                 None => Err(io::ErrorKind::UnexpectedEof.into()),
             },
@@ -237,7 +237,7 @@ mod tests {
 
     fn hand(other: &OtherProcess, call_id: &str, is_stray: bool) -> Fate {
         let bytes = bytes(call_id);
-        other.hand(&Handed::Datagram { listener: 0, from: from(), bytes: &bytes }, is_stray)
+        other.hand(&Handed::Message { flow: Flow::udp(0, from()), bytes: &bytes }, is_stray)
     }
 
     #[test]
@@ -248,12 +248,12 @@ mod tests {
             assert_eq!(hand(&other, call_id, is_stray), Fate::HandedOver);
             let owner = node::shard_of(other.hash.call_key(call_id.as_bytes()), 2);
             let expected = bytes(call_id);
-            let expected = Handed::Datagram { listener: 7, from: from(), bytes: &expected };
+            let expected = Handed::Message { flow: Flow::udp(7, from()), bytes: &expected };
             assert_eq!(inlets[owner].take().unwrap(), Some(expected));
             assert_eq!(inlets[1 - owner].take().unwrap(), None);
         }
         let quoted = bytes("its");
-        let error = Handed::Unreachable { to: from(), quoted: &quoted };
+        let error = Handed::Unreachable { to: Flow::udp(0, from()), quoted: &quoted };
         assert_eq!(other.hand(&error, false), Fate::HandedOver);
         let owner = node::shard_of(other.hash.call_key(b"its"), 2);
         assert_eq!(inlets[owner].take().unwrap(), Some(error));

@@ -3,7 +3,7 @@
 use super::traffic::{CLIENTS, Received, Traffic, addr, resolved};
 use crate::{BalancerWatch, Sent};
 use balance::{Cluster, ClusterMember, HealthSettings, Load, Members, PolicyKind, PoolId, Slot, TableCounts};
-use base::{Flow, Instant, Outbox, Transport};
+use base::{Flow, Instant, Outbox, Peer, Transport};
 use core::time::Duration;
 use node::{
     HopName, Orphans, PoolSetup, Setup, Shard, ShardCounters, ShardEvent, ShardIdentity, ShardInput,
@@ -231,7 +231,7 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
 
 fn members(mask: u8) -> Vec<ClusterMember> {
     let member = |(address, _): (&str, u16)| ClusterMember {
-        id: node_id(Transport::Udp, addr(address)),
+        id: node_id(Peer::new(Transport::Udp, addr(address))),
         capacity: 1.0,
         max_calls: 0,
         pool: PoolId::default(),

@@ -155,7 +155,7 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
         }
         let rest = |shard: &Shard| shard.balancer().nodes().to_vec();
         let before = rest(&self.shard);
-        let sent = self.run(ShardInput::Unreachable { to, quoted: &quoted });
+        let sent = self.run(ShardInput::Unreachable { to: Flow::udp(0, to), quoted: &quoted });
         if is_wrong {
             assert!(sent.is_empty() && rest(&self.shard) == before, "it never sent anything to {to}");
         }

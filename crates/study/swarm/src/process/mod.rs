@@ -5,7 +5,7 @@ mod scaling;
 mod settings;
 
 use super::plan::site_address;
-use ::node::{Listener, ProxyReport, TokenKey, Tokens};
+use ::node::{Port, Ports, ProxyReport, TokenKey, Tokens};
 use base::Instant;
 use core::time::Duration;
 
@@ -48,6 +48,6 @@ fn tokens(key: u8, group: u16) -> Tokens {
     Tokens::new(key_of(key), &accepted, TOKEN_LIFETIME)
 }
 
-fn listeners(site: u16) -> Vec<Listener> {
-    vec![Listener::udp(site_address(site))]
+fn ports(site: u16) -> Ports {
+    vec![Port::udp(site_address(site))].into()
 }

@@ -2,12 +2,12 @@
 
 use super::scaling::Scaling;
 use super::settings::settings;
-use super::{Shown, listeners};
+use super::{Shown, ports};
 use crate::plan::{SiteRole, probe_address};
 use crate::{Sent, SitePlan};
 use ::node::{ProxyReport, Question, Setup, Shard, ShardEvent, ShardIdentity, ShardInput, StoreAnswer};
 use balance::{Health, Load, Node, Slot, TableCounts};
-use base::{Flow, Instant, Outbox};
+use base::{Flow, Instant, Outbox, Peer, Transport};
 use control::{Control, ControlEffect, ControlInput, Drainer, Drains};
 use core::time::Duration;
 use dialog::CallRecord;
@@ -43,7 +43,7 @@ pub struct BalancerState {
 pub(crate) struct Process {
     pub(super) shards: Vec<Shard>,
     is_proxy: bool,
-    pub(super) control: Control<fn(SocketAddr) -> Option<Flow>>,
+    pub(super) control: Control<fn(Peer) -> Option<Flow>>,
     /// Of a balancer that starts and stops its servers.
     pub(super) scaling: Option<Scaling>,
     events: Outbox<ShardEvent>,
@@ -68,10 +68,10 @@ impl Process {
     ) -> Self {
         let id = u64::from(process) << 32 | life;
         let mut effects = Outbox::default();
-        let egress: fn(SocketAddr) -> Option<Flow> = |peer| Some(Flow::udp(0, peer));
+        let egress: fn(Peer) -> Option<Flow> = |peer| Some(Flow::udp(0, peer.address));
         let probes = (u128::from(id).to_be_bytes(), [Some(probe_address(process)), None]);
         let settings = settings(&plan.role, site, key);
-        let own = listeners(site);
+        let own = ports(site);
         let control = Control::new(now, settings, own, egress, probes, &mut effects);
         effects.clear();
         let setup = Arc::clone(control.setup());
@@ -266,12 +266,13 @@ impl Process {
             self.tell(now, ControlInput::ProbeRefused { address, quoted });
             return Vec::new();
         }
+        let to = Flow::udp(0, address);
         for shard in &mut self.shards {
-            shard.handle(now, ShardInput::Unreachable { to: address, quoted }, &mut self.events);
+            shard.handle(now, ShardInput::Unreachable { to, quoted }, &mut self.events);
         }
         let sent = Sent::all(&self.events);
         self.heed(now);
-        self.tell(now, ControlInput::Unreachable(address));
+        self.tell(now, ControlInput::Unreachable(to.remote()));
         sent
     }
 
@@ -364,7 +365,7 @@ impl Process {
 
     /// The slot of the node at an address.
     pub(crate) fn slot_at(&self, address: SocketAddr) -> Option<Slot> {
-        self.control.setup().topology.slot_at(address)
+        self.control.setup().topology.slot_at(Peer::new(Transport::Udp, address))
     }
 
     /// Whether a node may be given a new call; a node that pauses may, if all do. One that is dead for silence alone may if

@@ -110,7 +110,7 @@ impl Stateful {
             told: Cell::default(),
             way,
         };
-        self.notes.source = flow.peer;
+        self.notes.source = flow;
         self.forward(step, message, received);
         Ok(())
     }

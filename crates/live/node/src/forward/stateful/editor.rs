@@ -7,18 +7,18 @@ use super::received::{Received, TargetSet};
 use crate::counters::Drop;
 use crate::failure::{Failure, FailureCause};
 use crate::forward::onward::{Onward, Refresh};
+use crate::ports::Asked;
 use crate::record::hand_over;
 use crate::remote_targets::{Side, TargetRefresh, refreshes_target};
 use crate::reply::{self, own_tag};
 use crate::route_header::Target;
-use crate::token::branch::{HopBranch, Transaction, peek_listener};
+use crate::token::branch::{HopBranch, Transaction, peek_asked};
 use crate::token::owner::TokenOwner;
 use crate::validate::LARGEST;
 use ::dialog::{HangUp, Side as Party};
 use ::proxy::{Medium, NewBranch};
 use balance::{CallKey, Request};
 use base::Flow;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use transaction::{Bytes, Keys, Packet, TransactionKey, TransportKind, UNLIMITED_REPEATS};
 use wire::{Message, Method, request_source_target, response_target};
@@ -57,7 +57,7 @@ impl Editor<'_> {
 
     /// Who sent this response is reached elsewhere than before.
     fn moved(&mut self, response: &Message<'_>, side: (Side, bool), target: &Target<'_>) {
-        let heard = target.is_at(self.notes.source);
+        let heard = target.is_at(self.notes.source.peer);
         self.edge.targets.note(TargetRefresh::new(&self.edge.tokens, response, side, target, heard));
     }
 }
@@ -70,9 +70,9 @@ impl Editor<'_> {
         (to, hop): (Party, Flow),
         serial: u64,
     ) -> (Packet, TransactionKey) {
-        let mut via = self.edge.topology.listeners[usize::from(hop.listener)].via.clone().into_bytes();
+        let mut via = self.edge.topology.ports[hop.listener].via.clone().into_bytes();
         let start = via.len();
-        self.edge.tokens.write_proxy_branch(hop.listener as u8, 0, serial, &mut via);
+        self.edge.tokens.write_proxy_branch(Asked::by(hop), 0, serial, &mut via);
         let key = self.keys.client(&via[start..], Method::Bye, b"");
         let mut bytes = Vec::with_capacity(512);
         bye(hang_up, to, &via, &mut bytes);
@@ -86,11 +86,11 @@ impl<'a> Editor<'a> {
         self.in_hand.filter(|message| *message.bytes() == *request.bytes)
     }
 
-    /// The most bytes of a response of our own, to be sent there.
-    fn longest(&self, request: &Received, to: SocketAddr, status: u16) -> usize {
+    /// The most bytes of a response of our own.
+    fn longest(&self, request: &Received, status: u16) -> usize {
         let length = request.bytes.len();
         let usual = reply::longest(length);
-        let allowance = || self.edge.allowance((request.flow.peer, to), request.is_genuine, length);
+        let allowance = || self.edge.allowance((request.flow, request.back), request.is_genuine, length);
         if status == 100 { allowance().most_of_trying(usual) } else { usual }
     }
 }
@@ -133,16 +133,16 @@ impl Medium<Wire> for Editor<'_> {
             breadth: branch.map(|branch| branch.breadth),
             keeps: request.begins().then_some(true),
         };
-        let (routing, listener) = (request.routing, request.flow.listener as u8);
+        let (routing, asked) = (request.routing, Asked::by(request.flow));
         let (receiver, by_initiator) = (0, request.refresh.by_initiator);
         let branch_at = self.edge.edit_onward(message, &onward, |tokens, via| {
             if let Some(branch) = branch {
-                tokens.write_proxy_branch(listener, routing, branch.serial, via);
+                tokens.write_proxy_branch(asked, routing, branch.serial, via);
             } else {
                 let from = onward.from.peer;
                 let target = request_source_target(message.top_via(), from).unwrap_or(from);
                 let of = Transaction::new(message, message.top_via(), target);
-                let branch = HopBranch { listener, routing, receiver, by_initiator };
+                let branch = HopBranch { asked, routing, receiver, by_initiator };
                 tokens.write_hop_branch(branch, &of, via);
             }
         });
@@ -162,21 +162,20 @@ impl Medium<Wire> for Editor<'_> {
         let flow = if let Some(request) = &request {
             request.back
         } else {
-            let asked = response.top_via().branch.and_then(peek_listener).unwrap_or_default();
-            self.edge.topology.way_to(asked.into(), response_target(&via)?)?
+            let asked = response.top_via().branch.and_then(peek_asked).unwrap_or_default();
+            self.edge.topology.ports.way_back_by(asked, &via, response_target(&via)?)?
         };
-        let to = flow.peer;
         self.edge.edits.clear();
         self.edge.edits.pop_via(response);
         self.edge.drop_identity(response, self.notes.source);
-        self.edge.tell_notice(response, to);
+        self.edge.tell_notice(response, flow.peer);
         let of = (&*self.edge.topology, &self.edge.tokens);
         let to_edit = (&mut self.edge.edits, &mut self.edge.scratch);
-        let led = hand_over(response, self.notes.source, TokenOwner::Proxy, of, to_edit);
+        let led = hand_over(response, self.notes.source.peer, TokenOwner::Proxy, of, to_edit);
         if let Some(target) = &led {
             self.look_up_later(target);
         }
-        let (source, dialogs) = (self.notes.source, self.dialogs.as_deref_mut());
+        let (source, dialogs) = (self.notes.source.peer, self.dialogs.as_deref_mut());
         let mut asked = None;
         match (request, dialogs) {
             (Some(request), dialogs) => {
@@ -195,7 +194,7 @@ impl Medium<Wire> for Editor<'_> {
         if let Some(request) = asked.filter(|_| (200..300).contains(&status)) {
             request.end(false);
         }
-        let repeats = asked.map_or(UNLIMITED_REPEATS, |of| of.tell(self.edge, to, status, bytes.len()));
+        let repeats = asked.map_or(UNLIMITED_REPEATS, |of| of.tell(self.edge, flow, status, bytes.len()));
         Some(Packet { repeats, ..Packet::new(bytes, flow) })
     }
 
@@ -237,8 +236,7 @@ impl Medium<Wire> for Editor<'_> {
         let tag = own_tag(&self.edge.tokens, message);
         let mut bytes = Vec::with_capacity(request.bytes.len());
         wire::write_response(message, request.flow.peer, status, reason(status), &tag, &[], &mut bytes);
-        let to = request.back.peer;
-        if bytes.len() > self.longest(request, to, status) {
+        if bytes.len() > self.longest(request, status) {
             if status >= 200 {
                 self.edge.counters.dropped(Drop::TooLong);
             }
@@ -251,7 +249,7 @@ impl Medium<Wire> for Editor<'_> {
             let cause = FailureCause::Refused { status, reason: reason(status) };
             self.notes.failures.push(Failure::new(Some(message), request.flow.peer, cause));
         }
-        let repeats = request.tell(self.edge, to, status, bytes.len());
+        let repeats = request.tell(self.edge, request.back, status, bytes.len());
         Some(Packet { repeats, ..Packet::new(bytes, request.back) })
     }
 
@@ -301,6 +299,6 @@ pub(crate) fn quoted_key(keys: &Keys, quoted: &[u8]) -> Option<TransactionKey> {
     let request = wire::scan(quoted).ok()?;
     let branch = request.top_via().branch?;
     let name = request.cseq().method_name.of(request.bytes());
-    peek_listener(branch)?;
+    peek_asked(branch)?;
     Some(keys.client(branch, request.method()?, name))
 }

@@ -9,7 +9,7 @@ use crate::queue::Queues;
 use crate::validate::LARGEST;
 use ::proxy::{Form, Sink};
 use balance::{Balancer, CallKey};
-use base::{Flow, Instant, Outbox};
+use base::{Flow, Instant, Outbox, Transport};
 use std::net::SocketAddr;
 use transaction::{Keys, Packet, Sending};
 use wire::Message;
@@ -49,8 +49,8 @@ pub(crate) struct Editor<'a> {
 
 /// What the editing of a message leaves to be done.
 pub(crate) struct Notes {
-    /// Who sent the message in hand.
-    pub(crate) source: SocketAddr,
+    /// What the message in hand came by.
+    pub(crate) source: Flow,
     /// A host name that the requests of a dialog will go to: it is asked for now, since an ACK does not come again.
     pub(crate) look_up: Option<(Vec<u8>, Option<u16>)>,
     /// Requests that were answered here with a failure, if they are to be told of.
@@ -59,7 +59,9 @@ pub(crate) struct Notes {
 
 impl Default for Notes {
     fn default() -> Self {
-        Self { source: SocketAddr::from(([0; 4], 0)), look_up: None, failures: Vec::new() }
+        let peer = SocketAddr::from(([0; 4], 0));
+        let source = Flow { transport: Transport::Udp, listener: 0, peer, connection: None };
+        Self { source, look_up: None, failures: Vec::new() }
     }
 }
 

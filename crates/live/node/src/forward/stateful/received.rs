@@ -12,10 +12,9 @@ use balance::{CallKey, Request, Slot};
 use base::Flow;
 use route::Dialogs;
 use std::cell::Cell;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use transaction::UNLIMITED_REPEATS;
-use wire::{Message, Method, request_source_target};
+use wire::{Message, Method};
 
 /// A request that came in, as it is kept until it is answered.
 pub(crate) struct Received {
@@ -55,11 +54,9 @@ pub(crate) enum TargetSet {
     Contacts(Box<Located>),
 }
 
-/// Where the responses to a request go (§18.2.2): to where it came from, if its Via leads nowhere, or out of every family that
-/// there is.
+/// Where the responses to a request go (§18.2.2): to where it came from, if its Via leads out of every family that there is.
 pub(super) fn way_back(edge: &Edge, message: &Message<'_>, flow: Flow) -> Flow {
-    let target = request_source_target(message.top_via(), flow.peer);
-    target.and_then(|target| edge.topology.way_to(flow.listener, target)).unwrap_or(flow)
+    edge.topology.ports.way_back(message.top_via(), flow).unwrap_or(flow)
 }
 
 impl Received {
@@ -107,7 +104,7 @@ impl Received {
     }
 
     /// Takes note of a response that goes back to `to`; returns how often timers may repeat it.
-    pub(super) fn tell(&self, edge: &Edge, to: SocketAddr, status: u16, length: usize) -> u8 {
+    pub(super) fn tell(&self, edge: &Edge, to: Flow, status: u16, length: usize) -> u8 {
         let told = self.told.get();
         if status < 200 {
             self.told.set(told.saturating_add(length as u32));
@@ -116,7 +113,7 @@ impl Received {
             // No timer repeats it.
             return UNLIMITED_REPEATS;
         }
-        edge.allowance((self.flow.peer, to), self.is_genuine, self.bytes.len()).repeats(told as usize, length)
+        edge.allowance((self.flow, to), self.is_genuine, self.bytes.len()).repeats(told as usize, length)
     }
 
     /// The message again.

@@ -18,13 +18,12 @@ use crate::reply::longest;
 use crate::route_header::Target;
 use crate::routes::Routes;
 use crate::step::Step;
-use crate::token::branch::peek_listener;
+use crate::token::branch::peek_asked;
 use crate::validate::check_form;
 use ::dialog::{CallEvent, CallRecord, Cause, Ends, HangUp, Side};
 use ::proxy::{Arrived, Proxy, ProxyStep};
 use balance::{CallKey, Members, Response, Tags};
 use base::{Flow, Instant, Ledger, Outbox, Recent};
-use std::net::SocketAddr;
 use transaction::{Keys, Packet};
 use wire::{Message, Method};
 
@@ -162,12 +161,9 @@ impl Stateful {
 
     /// ICMP says that a datagram to this address, which began with `quoted`, did not arrive (RFC 3261 §16.9). Only who got
     /// it can know the branch in it, and it went to this address: he can say of himself alone that he is not there.
-    pub(crate) fn unreachable(&mut self, step: &mut Step<'_>, to: SocketAddr, quoted: &[u8]) {
+    pub(crate) fn unreachable(&mut self, step: &mut Step<'_>, to: Flow, quoted: &[u8]) {
         let Some(key) = quoted_key(&self.keys, quoted) else { return };
-        let went_there = |packet: &Packet| {
-            let peer = packet.flow.peer;
-            (peer.ip(), peer.port()) == (to.ip(), to.port())
-        };
+        let went_there = |packet: &Packet| packet.flow.meets(to);
         self.drive(step, |proxy, step| proxy.unreachable(key, went_there, step));
         self.tell(step.out);
     }
@@ -177,7 +173,7 @@ impl Stateful {
     pub(crate) fn is_stray(&self, bytes: &[u8]) -> bool {
         let key = match wire::scan(bytes) {
             Ok(message) if message.status().is_some() => {
-                let is_proxys = message.top_via().branch.and_then(peek_listener).is_some();
+                let is_proxys = message.top_via().branch.and_then(peek_asked).is_some();
                 self.keys.response(&message).filter(|_| is_proxys)
             }
             _ => quoted_key(&self.keys, bytes),
@@ -252,7 +248,7 @@ impl Stateful {
         if let Some(status) = message.status() {
             let key = self.keys.response(message).filter(|&key| self.proxy.expects(key));
             if let Some(key) = key {
-                self.notes.source = flow.peer;
+                self.notes.source = flow;
                 self.response(step, (key, status), message);
             }
             return key.is_some();
@@ -304,7 +300,7 @@ impl Stateful {
         let arrived = Arrived { method, key, cancels: None, transport };
         for transmit in answer.transmits() {
             let bytes = answer.message(transmit);
-            let (way, length) = ((flow.peer, transmit.flow.peer), message.bytes().len());
+            let (way, length) = ((flow, transmit.flow), message.bytes().len());
             let allowance = step.edge.allowance(way, false, length);
             // The most that the 100 may have had.
             let told = allowance.most_of_trying(longest(length));
@@ -344,7 +340,7 @@ impl Stateful {
         (key, status): (transaction::TransactionKey, u16),
         message: &Message<'_>,
     ) {
-        if !step.edge.topology.is_our_via(message.top_via()) {
+        if !step.edge.topology.ports.wrote(message.top_via()) {
             return step.edge.discard(Drop::ForeignResponse);
         }
         if (200..300).contains(&status)
@@ -356,7 +352,7 @@ impl Stateful {
         }
         self.drive(step, |proxy, step| proxy.decide(key, status, step));
         self.note(step, (key, status), message);
-        step.edge.hear_notice(message, self.notes.source);
+        step.edge.hear_notice(message, self.notes.source.peer);
         self.drive(step, |proxy, step| proxy.response(key, status, message, step));
         step.edge.note_response(message);
         if let Some((host, port)) = self.notes.look_up.take() {
@@ -372,7 +368,7 @@ impl Stateful {
         message: &Message<'_>,
     ) {
         let Some((sent, request)) = self.proxy.sent(key) else { return };
-        let slot = edge.topology.slot_at(sent.flow.peer);
+        let slot = edge.topology.slot_at(sent.flow.remote());
         if let Some(slot) = slot {
             if let Some(queues) = queues {
                 // The call is another member's, or over.
@@ -383,7 +379,7 @@ impl Stateful {
             balancer.answered(edge.now, slot);
             balancer.count_response(slot, status);
             // Whoever is behind the hop has seen the branch, too, and speaks for himself alone.
-            let is_its_own = self.notes.source == sent.flow.peer;
+            let is_its_own = self.notes.source.remote() == sent.flow.remote();
             if let Some(rest) = Pause::asked_by(message).filter(|_| is_its_own) {
                 balancer.pause(edge.now, slot, edge.now + rest.length, rest.asked);
             }

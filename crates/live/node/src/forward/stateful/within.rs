@@ -21,7 +21,7 @@ use crate::token::owner::TokenOwner;
 use crate::validate::{check_extensions, check_form, check_secure};
 use ::dialog::Proof;
 use balance::{CallKey, Direction, PoolId, Request};
-use base::{Flow, Operation, Outbox};
+use base::{Flow, Operation, Outbox, Peer, Transport};
 use std::cell::Cell;
 use std::net::SocketAddr;
 use wire::{Message, Method, request_source_target};
@@ -84,7 +84,7 @@ impl Stateful {
             ticket: Cell::default(),
             told,
         };
-        self.notes.source = flow.peer;
+        self.notes.source = flow;
         self.forward(step, message, received);
         Ok(true)
     }
@@ -220,7 +220,8 @@ impl Stateful {
 
     /// The next hop at an address.
     fn hop_at(&self, edge: &Edge, address: SocketAddr) -> Option<Flow> {
-        let slot = edge.topology.slot_at(address).filter(|&slot| self.hops.has(slot))?;
+        let slot =
+            edge.topology.slot_at(Peer::new(Transport::Udp, address)).filter(|&slot| self.hops.has(slot))?;
         Some(edge.topology.node(slot))
     }
 

@@ -5,6 +5,7 @@ use crate::counters::Drop;
 use crate::edge::Edge;
 use crate::forward::onward::{Onward, Refresh};
 use crate::pause::Pause;
+use crate::ports::Asked;
 use crate::record::hand_over;
 use crate::remote_targets::{Side, TargetRefresh, refreshes_target};
 use crate::route_header::Target;
@@ -33,7 +34,7 @@ pub(crate) fn pass(
     let target = request_source_target(message.top_via(), from.peer).unwrap_or(from.peer);
     let transaction = Transaction::new(message, message.top_via(), target);
     let branch = HopBranch {
-        listener: from.listener as u8,
+        asked: Asked::by(from),
         routing,
         receiver: refresh.receiver.unwrap_or_default(),
         by_initiator: refresh.by_initiator,
@@ -49,16 +50,12 @@ pub(crate) fn pass(
 /// A response to what went on without a transaction (§16.7 steps 3, 8 and 9, §16.11).
 pub(crate) fn relay(step: &mut Step<'_>, flow: Flow, message: &Message<'_>) {
     let edge = &mut *step.edge;
-    let (branch, to) = match edge.hop_way_back(message) {
+    let (branch, way) = match edge.hop_way_back(message) {
         Ok(found) => found,
         Err(drop) => return edge.discard(drop),
     };
-    // §18.2.2: by the next Via, from where the request came in.
-    let Some(way) = edge.topology.way_to(branch.listener.into(), to) else {
-        return edge.discard(Drop::NoTarget);
-    };
     edge.hear_notice(message, flow.peer);
-    if let Some(slot) = edge.topology.slot_at(flow.peer) {
+    if let Some(slot) = edge.topology.slot_of(flow) {
         step.balancer.answered(edge.now, slot);
         step.balancer.count_response(slot, message.status().unwrap_or_default());
         if let Some(rest) = Pause::asked_by(message) {
@@ -68,8 +65,8 @@ pub(crate) fn relay(step: &mut Step<'_>, flow: Flow, message: &Message<'_>) {
     edge.note_response(message);
     edge.edits.clear();
     edge.edits.pop_via(message);
-    edge.drop_identity(message, flow.peer);
-    edge.tell_notice(message, to);
+    edge.drop_identity(message, flow);
+    edge.tell_notice(message, way.peer);
     let of = (&*edge.topology, &edge.tokens);
     let to_edit = (&mut edge.edits, &mut edge.scratch);
     let led = hand_over(message, flow.peer, TokenOwner::Proxy, of, to_edit);
@@ -82,10 +79,10 @@ pub(crate) fn relay(step: &mut Step<'_>, flow: Flow, message: &Message<'_>) {
 }
 
 impl Edge {
-    /// Verifies that our Via is on top, with a token that fits, and finds where the next Via leads (§18.1.2).
-    fn hop_way_back(&mut self, message: &Message<'_>) -> Result<(HopBranch, SocketAddr), Drop> {
+    /// Verifies that our Via is on top, with a token that fits, and finds the way back (§18.1.2, §18.2.2).
+    fn hop_way_back(&mut self, message: &Message<'_>) -> Result<(HopBranch, Flow), Drop> {
         // §18.1.2; and nobody answers an ACK (§17.1.1.3).
-        if !self.topology.is_our_via(message.top_via()) || message.cseq().method == Method::Ack {
+        if !self.topology.ports.wrote(message.top_via()) || message.cseq().method == Method::Ack {
             return Err(Drop::ForeignResponse);
         }
         let branch = message.top_via().branch.ok_or(Drop::ForeignResponse)?;
@@ -94,7 +91,8 @@ impl Edge {
         self.ledger.charge(Operation::VerifyToken);
         let transaction = Transaction::new(message, &via, to);
         let branch = self.tokens.read_hop_branch(branch, &transaction).ok_or(Drop::ForeignResponse)?;
-        Ok((branch, to))
+        let way = self.topology.ports.way_back_by(branch.asked, &via, to).ok_or(Drop::NoTarget)?;
+        Ok((branch, way))
     }
 
     /// Takes note of where the receiver of a request within a dialog is reached from now on, if that is elsewhere than before

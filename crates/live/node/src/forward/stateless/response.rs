@@ -19,35 +19,31 @@ use wire::{Message, Method, response_target};
 impl Stateless {
     /// A response comes back from a member, or goes to one.
     pub(crate) fn response(&mut self, step: &mut Step<'_>, flow: Flow, message: &Message<'_>) {
-        let (token, branch, to) = match self.way_back(step, message) {
+        let (token, branch, way) = match self.way_back(step, message) {
             Ok(found) => found,
             Err(drop) => return step.edge.discard(drop),
         };
         look_for_record(step, flow.peer, message, token);
         self.note(step, message, token, branch);
         step.edge.note_response(message);
-        // RFC 3261 §18.2.2: responses leave from where the request came in.
-        let Some(way) = step.edge.topology.way_to(u16::from(token.listener), to) else {
-            return step.edge.discard(Drop::NoTarget);
-        };
+        let Some(way) = way else { return step.edge.discard(Drop::NoTarget) };
         step.edge.edits.clear();
         step.edge.edits.pop_via(message);
         if token.direction == Direction::FromPool {
-            step.edge.drop_identity(message, flow.peer);
+            step.edge.drop_identity(message, flow);
             lead_initiator(step, flow.peer, message);
         }
         step.edge.send_edited(message, way, step.out);
         step.edge.counters.responses_forwarded += 1;
     }
 
-    /// Verifies that our Via is on top, with a token that fits, and finds the mark of the client's branch and where the next Via
-    /// leads.
+    /// Verifies that our Via is on top, with a token that fits, and finds the mark of the client's branch and the way back.
     /// The token stands in for RFC 3261 §18.1.2's check of the sent-by, and also holds for a sister's Via.
     fn way_back(
         &mut self,
         step: &mut Step<'_>,
         message: &Message<'_>,
-    ) -> Result<(BranchToken, u32, SocketAddr), Drop> {
+    ) -> Result<(BranchToken, u32, Option<Flow>), Drop> {
         let branch = message.top_via().branch.ok_or(Drop::ForeignResponse)?;
         let via = message.second_via().ok_or(Drop::NoWayBack)?;
         let to = response_target(&via).ok_or(Drop::NoTarget)?;
@@ -67,7 +63,8 @@ impl Stateless {
             let call = tokens.call_key(message.call_id());
             self.searched(message, token, Search { call, cseq: message.cseq().number, branch: mark })?;
         }
-        Ok((token, mark, to))
+        let way = topology.ports.way_back_by(token.asked, &via, to);
+        Ok((token, mark, way))
     }
 
     /// Every node was asked; those that do not know the INVITE say so (481). Nobody needs to hear that before the last one.

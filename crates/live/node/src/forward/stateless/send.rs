@@ -3,6 +3,7 @@
 use crate::arrival::Arrival;
 use crate::destination::Destination;
 use crate::edge::Edge;
+use crate::ports::Asked;
 use crate::record::{initiator_target, record, wants_record_route};
 use crate::route_header::{Target, edit_hop, max_breadth};
 use crate::step::Step;
@@ -32,7 +33,7 @@ pub(crate) fn send_to(
     let routes = destination.rule.map(|rule| (Arc::clone(&step.edge.routes), rule));
     let rule = routes.as_ref().map(|(routes, rule)| routes.rule(*rule));
     step.edge.edit_by_rule(message, &arrival.route, (rule, flow.listener));
-    step.edge.drop_credentials(message, flow.peer);
+    step.edge.drop_credentials(message, flow);
     if wants_record_route(message) {
         record_route(step, arrival, destination, slot, [flow.listener, way.listener], older);
     }
@@ -41,13 +42,13 @@ pub(crate) fn send_to(
     let token = BranchToken {
         node: step.balancer.nodes()[slot.index()].id,
         direction: request.direction,
-        listener: flow.listener as u8,
+        asked: Asked::by(flow),
         routing: destination.routing,
     };
     ledger.charge(Operation::MakeToken);
     let transaction = Transaction::new(message, message.top_via(), arrival.target);
     scratch.clear();
-    scratch.extend_from_slice(topology.listeners[usize::from(way.listener)].via.as_bytes());
+    scratch.extend_from_slice(topology.ports[way.listener].via.as_bytes());
     tokens.write_branch(token, &transaction, older, scratch);
     if is_search {
         scratch.extend_from_slice(branch::SEARCHED);
