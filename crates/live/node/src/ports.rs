@@ -83,6 +83,15 @@ impl Index<u16> for Ports {
     }
 }
 
+impl<'a> IntoIterator for &'a Ports {
+    type Item = &'a Port;
+    type IntoIter = core::slice::Iter<'a, Port>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
 impl Ports {
     /// The ports in their order.
     pub fn iter(&self) -> core::slice::Iter<'_, Port> {

@@ -267,7 +267,7 @@ impl Control {
 
     /// Says where the process listens.
     pub(crate) fn announce(&self) {
-        for Port { local: address, advertised, .. } in self.ports.iter() {
+        for Port { local: address, advertised, .. } in &self.ports {
             if address == advertised {
                 tracing::info!(%address, "listening");
             } else {
