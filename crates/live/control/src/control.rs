@@ -1,183 +1,30 @@
 //! Ties it together: one input, one bounded step, effects in their order.
 
+mod failures;
 mod operator;
+mod stopping;
 mod traffic;
 
 pub use operator::ListedMember;
 
 use crate::log::LogEntry;
-use crate::membership::{Drainer, Membership, MembershipEvent, ReachableMember, SlotRecord, Tenure};
+use crate::membership::{Membership, MembershipEvent, ReachableMember, SlotRecord, Tenure};
+use crate::messages::{ControlEffect, ControlInput};
 use crate::names::{FoundAddresses, MemberName, Names, Question};
 use crate::pools::PoolNumbers;
 use crate::probe::{ProbeMessages, ProbeSettings};
+use crate::process::ProcessId;
 use crate::questions::{Asked, QuestionId, Questions, next_hop_answer};
 use crate::settings::{ControlSettings, Egress, PoolSettings};
 use balance::{HealthSettings, Load, Members, Node, NodeId, PoolId, Slot};
 use base::{Flow, Instant, Outbox, Peer, Transport};
 use core::time::Duration;
-use node::{HopName, PoolSetup, Ports, Resolved, Setup, ShardEvent, Tokens, Topology, node_id};
-use operator::Stopping;
+use failures::Failures;
+use node::{PoolSetup, Ports, Setup, Topology, node_id};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use traffic::Failures;
-
-/// Something that the control plane hears of.
-#[derive(Debug)]
-pub enum ControlInput<'a> {
-    /// Time has passed: what is [due](Control::deadline) is done.
-    Timer,
-    /// Another configuration. `is_other_resolver`: other DNS servers are asked from now on, or other domains tried.
-    Settings {
-        /// What it says.
-        settings: Box<ControlSettings>,
-        /// Whether what the DNS said before does not count.
-        is_other_resolver: bool,
-    },
-    /// The clock of the tokens was set, or what tells them apart has changed.
-    Tokens {
-        /// The marks in messages.
-        tokens: Arc<Tokens>,
-        /// Unix time of [`Instant::ZERO`] in seconds.
-        epoch_unix: u64,
-    },
-    /// The settings of the resolver were read again, after [`ControlEffect::ReadResolver`].
-    ResolverRead {
-        /// Whether other DNS servers are asked from now on, or other domains tried.
-        is_other: bool,
-    },
-    /// A question has come to its end, after [`ControlEffect::LookUp`].
-    Answer {
-        /// Which.
-        id: QuestionId,
-        /// What was found.
-        answer: Result<FoundAddresses, String>,
-    },
-    /// A datagram came in where probes leave.
-    ProbeDatagram {
-        /// From there.
-        from: SocketAddr,
-        /// Its bytes.
-        bytes: &'a [u8],
-    },
-    /// The network said (ICMP) that nobody listens at this address, to which what began with `quoted` was sent from where
-    /// probes leave.
-    ProbeRefused {
-        /// Where.
-        address: SocketAddr,
-        /// The beginning of what was sent.
-        quoted: &'a [u8],
-    },
-    /// The network said (ICMP) that what a shard sent to this address did not arrive.
-    Unreachable(Peer),
-    /// What a shard tells.
-    Shard(ShardEvent),
-    /// Which slots are in use in any shard, after [`ControlEffect::AskSlotsInUse`]; `None` if a shard did not say.
-    SlotsInUse(Option<Vec<bool>>),
-    /// A node is taken out of service, or put back.
-    Drain {
-        /// The node.
-        slot: Slot,
-        /// By whom.
-        by: Drainer,
-        /// Whether it is taken out.
-        draining: bool,
-    },
-    /// Somebody who should know says that a node is not there: it is asked at once, and that decides.
-    Doubt(Slot),
-    /// An operator says that a node is back, and takes calls.
-    Up(Slot),
-    /// The process is to stop: no new calls, the others may end.
-    Stop,
-    /// Another process takes the new calls from now on.
-    Succeeded,
-    /// That process was killed: the new calls are ours again.
-    GivenBack,
-    /// That process has ended as it should, or does not wait any longer: nothing comes from it any more.
-    SuccessionOver,
-    /// Another process of this configuration has calls of its own on the nodes, as the one that this process has taken over from.
-    Joins {
-        /// The process.
-        process: ProcessId,
-        /// The nodes that were drained there, and by whom.
-        drained: &'a [(NodeId, Drainer)],
-        /// The nodes that were dead there.
-        dead: &'a [NodeId],
-    },
-    /// Another process has this on these nodes.
-    OtherLoads {
-        /// The process.
-        process: ProcessId,
-        /// The load of each node.
-        loads: Vec<(NodeId, Load)>,
-    },
-    /// Another process has ended.
-    Gone(ProcessId),
-    /// What is left to do, after [`ControlEffect::AskWorkLeft`].
-    WorkLeft(WorkLeft),
-    /// A monitor beside the member at this address says how many new calls a second it can take.
-    Capacity {
-        /// Where the member is.
-        member: SocketAddr,
-        /// Calls a second.
-        capacity: f64,
-    },
-}
-
-/// A process, by its number on the machine.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct ProcessId(pub u32);
-
-/// What the shards still have to do.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct WorkLeft {
-    /// By slot, calls and transactions of all shards.
-    pub open: Vec<usize>,
-    /// Requests of a proxy that wait for their answer.
-    pub waiting: usize,
-    /// Whether a shard has entries for late messages.
-    pub is_any_kept: bool,
-}
-
-/// Something that the control plane wants done. Probes are datagrams beside these; they leave by listener 0 for IPv4, and by
-/// listener 1 for IPv6.
-#[derive(Clone, PartialEq, Debug)]
-pub enum ControlEffect {
-    /// Every shard is to have this from now on.
-    SetUp(Arc<Setup>),
-    /// A question to the DNS, to be answered with [`ControlInput::Answer`].
-    LookUp {
-        /// Which.
-        id: QuestionId,
-        /// What is asked.
-        question: Question,
-    },
-    /// The settings of the resolver may have changed, and are to be read again: [`ControlInput::ResolverRead`].
-    ReadResolver,
-    /// Every shard is to know where a name leads.
-    Name(Arc<(HopName, Resolved)>),
-    /// The shards are to say which slots they have anything in: [`ControlInput::SlotsInUse`].
-    AskSlotsInUse,
-    /// By slot, what other processes have there.
-    Elsewhere(Vec<Load>),
-    /// Every shard is to know how many new calls a second the member in this slot can take.
-    Capacity {
-        /// The slot.
-        slot: Slot,
-        /// Calls a second.
-        capacity: f64,
-    },
-    /// When this process ends, none that it has taken over from is to go on in its place.
-    Release,
-    /// Every shard is to know that another process has ended.
-    Gone(ProcessId),
-    /// The shards are to say what they still have to do: [`ControlInput::WorkLeft`].
-    AskWorkLeft,
-    /// The process ends.
-    End,
-    /// People are to hear of this.
-    Log(LogEntry),
-}
+use stopping::Stopping;
 
 /// How often it is looked whether calls of the silent are lost: where no probe fails regularly, nothing else tells how long a
 /// member has been silent.

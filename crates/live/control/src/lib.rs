@@ -11,23 +11,27 @@ mod address;
 mod control;
 mod log;
 mod membership;
+mod messages;
 mod names;
 mod pools;
 mod probe;
+mod process;
 mod questions;
 pub mod scale;
 mod settings;
 
 pub use address::{Address, MemberSettings};
-pub use control::{Control, ControlEffect, ControlInput, ListedMember, ProcessId, WorkLeft};
+pub use control::{Control, ListedMember};
 pub use log::LogEntry;
 pub use membership::{
     Drainer, Drains, MemberEvent, Membership, MembershipEvent, ReachableMember, SlotRecord, Tenure,
 };
+pub use messages::{ControlEffect, ControlInput};
 pub use names::{
     AskedName, DnsQuery, Families, FoundAddresses, LookUp, MemberName, Names, Question, Record, RecordKind,
     ResolvedMember, SearchList, ServiceRecord, Share,
 };
 pub use probe::{Probe, ProbeOutcome, ProbeResult, ProbeSchedule, ProbeSettings};
+pub use process::{ProcessId, WorkLeft};
 pub use questions::QuestionId;
 pub use settings::{ControlSettings, Egress, PoolSettings};

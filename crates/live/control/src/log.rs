@@ -1,6 +1,8 @@
 //! What people are to hear of.
 
-use crate::{Address, Drainer, MemberEvent, ProcessId};
+use crate::address::Address;
+use crate::membership::{Drainer, MemberEvent};
+use crate::process::ProcessId;
 use core::time::Duration;
 use node::HopName;
 use std::net::SocketAddr;

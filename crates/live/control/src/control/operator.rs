@@ -1,10 +1,12 @@
 //! What operators say and see, and how a process ends: on demand, or because another one takes over.
 
-use super::{Control, ControlEffect, ProcessId, WorkLeft};
+use super::Control;
 use crate::Address;
 use crate::log::LogEntry;
 use crate::membership::{Drainer, Drains, Tenure};
+use crate::messages::ControlEffect;
 use crate::probe::ProbeResult;
+use crate::process::{ProcessId, WorkLeft};
 use crate::settings::{Egress, PoolSettings};
 use balance::{Load, Node, NodeId, PoolId, Slot};
 use base::{Instant, Outbox};
@@ -36,45 +38,6 @@ pub struct ListedMember {
 
 /// How often the shards are asked whether calls are left when the process stops.
 const STOP_POLL: Duration = Duration::from_millis(100);
-
-/// Whether the process is to end.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Stopping {
-    /// Since when it is to stop.
-    since: Option<Instant>,
-    /// Since when another process takes the new calls.
-    succeeded: Option<Instant>,
-    /// That process hands nothing to this one any more.
-    pub(super) is_over: bool,
-    /// When the shards are asked next what is left to do; `None`: they have been asked.
-    next: Option<Instant>,
-    has_ended: bool,
-}
-
-impl Stopping {
-    /// Since when there are no new calls.
-    fn begun(&self) -> Option<Instant> {
-        self.since.or(self.succeeded)
-    }
-
-    pub(super) fn deadline(&self) -> Option<Instant> {
-        self.next.filter(|_| self.begun().is_some() && !self.has_ended)
-    }
-
-    /// Whether the shards are to be asked now what is left to do.
-    pub(super) fn ask(&mut self, now: Instant) -> bool {
-        let is_due = self.deadline().is_some_and(|due| due <= now);
-        if is_due {
-            self.next = None;
-        }
-        is_due
-    }
-
-    /// Until when new calls are refused, if they are. Where another process takes them, this one gets none.
-    pub(super) fn refuses_until(&self, wait: Duration) -> Option<Instant> {
-        self.since.filter(|_| self.succeeded.is_none()).map(|since| since + wait)
-    }
-}
 
 impl<E: Egress> Control<E> {
     /// Members and former members in the order of their slots; not every slot has one.

@@ -1,24 +1,14 @@
 //! What the traffic and the probes say.
 
-use super::{Control, ControlEffect, look_up};
+use super::{Control, look_up};
 use crate::log::LogEntry;
+use crate::messages::ControlEffect;
 use crate::probe::ProbeMessages;
 use crate::settings::Egress;
 use balance::{Node, NodeRefusal};
 use base::{Instant, Outbox, Peer};
-use core::time::Duration;
 use node::ShardEvent;
 use std::net::SocketAddr;
-
-/// What is remembered of failures, so that people hear of each once.
-#[derive(Debug, Default)]
-pub(super) struct Failures {
-    /// New calls refused because no member took any: since this was last told, and when that was.
-    refused: (u64, Option<Instant>),
-}
-
-/// How often it is told that no member takes new calls. Each shard reports every second.
-const REFUSALS_EACH: Duration = Duration::from_secs(10);
 
 impl<E: Egress> Control<E> {
     /// A datagram came in where probes leave.
@@ -75,13 +65,7 @@ impl<E: Egress> Control<E> {
     /// No member took these new calls.
     fn none_took(&mut self, now: Instant, refused: u64, out: &mut Outbox<ControlEffect>) {
         self.members.none_took(now);
-        let (sum, told) = &mut self.failures.refused;
-        *sum += refused;
-        if told.is_some_and(|told| now.saturating_since(told) < REFUSALS_EACH) {
-            return;
-        }
-        *told = Some(now);
-        let refused = core::mem::take(sum);
+        let Some(refused) = self.failures.refused(now, refused) else { return };
         let all = self.members.nodes().iter().zip(self.members.records()).filter(|(node, _)| node.member);
         // Only the shards know how many calls a member has.
         let why = |node: &Node| node.refusal(now, 0).map_or("full", NodeRefusal::name);
