@@ -1,7 +1,10 @@
 //! `sarabande sim`: simulates.
 
+mod arguments;
 mod figures;
+mod output;
 mod run;
+mod values;
 mod vary;
 mod wire;
 
@@ -16,7 +19,7 @@ pub(crate) struct Arguments {
 #[derive(clap::Subcommand)]
 enum What {
     /// Runs a scenario and prints what came of it.
-    Run(run::Arguments),
+    Run(arguments::Arguments),
     /// Makes one figure: data, plots, and a report that puts them beside what its source states.
     ///
     /// Statements that fail are printed; they are results, and do not change the exit code.

@@ -3,6 +3,7 @@
 mod capacity;
 pub(super) mod registrar;
 mod scale;
+mod scene;
 mod view;
 mod watch;
 

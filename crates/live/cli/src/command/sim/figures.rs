@@ -60,7 +60,7 @@ pub(super) fn list() -> Result<()> {
 }
 
 fn make(entries: &[Entry], common: &Common) -> Result<()> {
-    let unwritable = || super::run::unwritable(&common.out);
+    let unwritable = || super::output::unwritable(&common.out);
     papers::report::prepare(&common.out).with_context(unwritable)?;
     let effort = if common.quick { Effort::Quick } else { Effort::Full };
     let options = Options { seed: common.seed, effort, threads: all_cores() };

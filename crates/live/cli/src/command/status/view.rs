@@ -1,6 +1,6 @@
 //! The picture of a running server, made of the demo's parts.
 
-use super::watch::{Role, Scene};
+use super::scene::{Role, Scene};
 use super::{hop_state, new_calls, policies, queue, scale, span, trouble};
 use crate::picture::{ACCENT, Columns, DIM, Top, area, block, draw_keys, draw_members};
 use ratatui::Frame;
@@ -191,9 +191,9 @@ fn draw_news(frame: &mut Frame<'_>, area: Rect, scene: &Scene, now: Instant) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::scene::tests::pool;
+    use super::super::scene::{Answer, Scene};
     use super::super::tests::{health, member};
-    use super::super::watch::tests::pool;
-    use super::super::watch::{Answer, Scene};
     use super::*;
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;

@@ -4,6 +4,7 @@
 mod cluster;
 mod neighbour;
 mod news;
+mod output;
 mod play;
 mod scene;
 mod story;

@@ -2,7 +2,8 @@
 
 use super::cluster::Cluster;
 use super::neighbour::Neighbour;
-use super::scene::{Outcome, Told};
+use super::output::Told;
+use super::scene::Outcome;
 use super::story::{PHASES, Story};
 use super::tracks::Tracks;
 use crate::command::demo::stage::Screen;

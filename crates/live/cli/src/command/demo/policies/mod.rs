@@ -2,13 +2,15 @@
 
 mod act;
 mod cast;
+mod scene;
 mod summary;
 mod view;
 
 use super::stage::{self, Screen};
 use crate::print;
-use act::{Act, Outcome, Plot, Told};
+use act::Told;
 use anyhow::{Result, bail};
+use scene::{Act, Outcome, Plot, calls_lost};
 use tokio::signal::unix::SignalKind;
 
 #[derive(clap::Args)]
@@ -90,7 +92,7 @@ fn acts(arguments: &PolicyArguments) -> Vec<Act> {
 /// What must not happen, whatever the machine.
 fn verdict(outcomes: &[Outcome]) -> Result<()> {
     let wrong: u64 = outcomes.iter().map(|outcome| outcome.results.wrong_server).sum();
-    let lost: u64 = outcomes.iter().map(|outcome| act::calls_lost(&outcome.results)).sum();
+    let lost: u64 = outcomes.iter().map(|outcome| calls_lost(&outcome.results)).sum();
     match (lost, wrong) {
         (0, 0) => Ok(()),
         _ => bail!("{lost} new calls lost, {wrong} messages met a wrong server"),

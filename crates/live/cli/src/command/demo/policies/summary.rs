@@ -1,6 +1,6 @@
 //! What the demo has shown, in words.
 
-use super::act::{Outcome, Plot, calls_broken, calls_lost};
+use super::scene::{Outcome, Plot, calls_broken, calls_lost};
 use crate::command::load::table;
 use std::fmt::Write as _;
 

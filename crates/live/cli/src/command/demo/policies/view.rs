@@ -1,7 +1,7 @@
 //! The live view: what the servers do now, what the callers see, and what the policies before have come to.
 
-use super::act::{Outcome, Plot, Scene, calls_broken, calls_lost};
 use super::cast::rate;
+use super::scene::{Outcome, Plot, Scene, calls_broken, calls_lost};
 use crate::command::demo::view::{alarm, count, draw_head, draw_news, draw_text, times};
 use crate::command::load::table::milliseconds;
 use crate::picture::{Columns, DIM, Top, area, draw_keys, draw_members};

@@ -2,6 +2,8 @@
 //! state of the calls.
 
 mod chain;
+mod output;
+mod phases;
 mod phones;
 mod play;
 mod registration;
@@ -12,6 +14,7 @@ mod view;
 use super::stage;
 use crate::print;
 use anyhow::{Result, bail};
+use phases::{PHASES, Phase, QUICK, QUICK_SECONDS};
 use scene::Outcome;
 
 #[derive(clap::Args)]
@@ -30,27 +33,6 @@ pub(crate) struct Arguments {
     no_tui: bool,
 }
 
-/// A time of steady load.
-#[derive(Clone, Copy, PartialEq, Debug)]
-struct Phase {
-    name: &'static str,
-    /// What it shows.
-    shows: &'static str,
-    /// Calls, as part of those of which one proxy can keep all state.
-    load: f64,
-}
-
-const PHASES: [Phase; 5] = [
-    Phase { name: "quiet", load: 0.5, shows: "the first has room, and keeps all" },
-    Phase { name: "busy", load: 1.08, shows: "the first is full, and passes some on" },
-    Phase { name: "busier", load: 1.15, shows: "it passes more on, until both are alike" },
-    Phase { name: "too much", load: 1.3, shows: "all are full, and say so: throttle" },
-    Phase { name: "quiet again", load: 0.5, shows: "the first takes it all back" },
-];
-/// Those of the quick demo, by their place.
-const QUICK: [usize; 3] = [0, 2, 4];
-const QUICK_SECONDS: f64 = 5.0;
-
 impl Arguments {
     fn phases(&self) -> (Vec<Phase>, f64) {
         if self.quick {
@@ -62,7 +44,8 @@ impl Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
-    let outcome = stage::play(play::play(arguments))?;
+    let (phases, seconds) = arguments.phases();
+    let outcome = stage::play(play::play(&phases, seconds, arguments.seed, arguments.no_tui))?;
     print::line(summary::text(&outcome))?;
     verdict(&outcome)
 }

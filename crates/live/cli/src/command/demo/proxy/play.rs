@@ -1,9 +1,9 @@
 //! Has the phones call by way of the proxies, phase by phase, and shows it.
 
 use super::chain::{Chain, rate};
+use super::phases::Phase;
 use super::phones::{Phones, Ringing};
 use super::scene::{Ended, Outcome, Scene, Tracks};
-use super::{Arguments, Phase};
 use crate::command::demo::stage::Screen;
 use crate::command::load::random;
 use anyhow::Result;
@@ -15,14 +15,13 @@ use tokio::signal::unix::SignalKind;
 const PATIENCE: f64 = 5.0;
 
 /// Plays all phases, or until somebody has seen enough.
-pub(super) async fn play(arguments: &Arguments) -> Result<Outcome> {
-    let (phases, seconds) = arguments.phases();
+pub(super) async fn play(phases: &[Phase], seconds: f64, seed: u64, plain: bool) -> Result<Outcome> {
     let password = format!("{:016x}", random());
-    let mut screen = Screen::open(arguments.no_tui, &[SignalKind::interrupt()])?;
-    let ringing = Ringing::start(arguments.seed)?;
+    let mut screen = Screen::open(plain, &[SignalKind::interrupt()])?;
+    let ringing = Ringing::start(seed)?;
     let chain = Chain::open(&password).await?;
-    let phones = ringing.register_and_call(chain.ends(), &password, &plan(&phases, seconds))?;
-    let outcome = show(&phases, seconds, (&chain, &phones), &mut screen).await;
+    let phones = ringing.register_and_call(chain.ends(), &password, &plan(phases, seconds))?;
+    let outcome = show(phases, seconds, (&chain, &phones), &mut screen).await;
     drop(phones);
     chain.close().await?;
     outcome
@@ -98,7 +97,7 @@ async fn show(
 
 #[cfg(test)]
 mod tests {
-    use super::super::PHASES;
+    use super::super::phases::PHASES;
     use super::*;
 
     #[test]

@@ -95,7 +95,7 @@ fn figures(ended: &Ended) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::PHASES;
+    use super::super::phases::PHASES;
     use super::super::phones::Registered;
     use super::*;
     use crate::command::demo::view::{assert_shown, rows};

@@ -1,0 +1,72 @@
+//! Shows a moment of the demo: as a picture, or as lines where there is no terminal.
+
+use super::scene::{Line, STOPPED, Scene, shortened};
+use super::story::PHASES;
+use super::view;
+use crate::command::demo::stage::{self, LineClock};
+use crate::command::load::table::milliseconds;
+use anyhow::Result;
+use ratatui::Frame;
+
+/// What lines have told.
+#[derive(Default)]
+pub(super) struct Told {
+    phase: Option<usize>,
+    news: usize,
+}
+
+impl stage::Scene for Scene<'_> {
+    type Told = Told;
+
+    fn draw(&self, frame: &mut Frame<'_>) {
+        view::draw(frame, self);
+    }
+
+    fn print(&self, told: &mut Told, clock: &mut LineClock) -> Result<()> {
+        let before = told.phase.replace(self.index);
+        if before.is_none() {
+            print_line!("{}", shortened(&self.story.pace))?;
+        }
+        if before != told.phase {
+            let phase = self.phase();
+            print_line!("phase {}/{} {}: {}", self.index + 1, PHASES.len(), phase.name, phase.shows)?;
+        }
+        for news in &self.news[told.news..] {
+            print_line!("{news}")?;
+        }
+        told.news = self.news.len();
+        if self.seconds <= 0.0 {
+            // Until the first server is there nobody calls.
+            clock.restart();
+        }
+        if !clock.is_due() {
+            return Ok(());
+        }
+        let now = self.now();
+        let servers: Vec<_> = self.lines.iter().filter_map(Line::text).collect();
+        print_line!(
+            "{:5.1} s  {:.0} calls/s for {:.0}, {} waiting, {} lost; {} servers wanted, {} ready: {}",
+            self.seconds,
+            now.offered,
+            now.capacity,
+            self.waiting,
+            self.calls.calls_failed(),
+            self.wanted,
+            self.ready,
+            servers.join(", ")
+        )
+    }
+}
+
+impl Line {
+    /// What the server does, unless it is stopped.
+    fn text(&self) -> Option<String> {
+        let Self { name, state, calls_per_second, .. } = self;
+        if state == STOPPED {
+            return None;
+        }
+        let Some(capacity) = self.capacity else { return Some(format!("{name} {state}")) };
+        let p95 = self.p95_us.map_or("-".to_owned(), milliseconds);
+        Some(format!("{name} {calls_per_second:.0} of {capacity:.0}/s p95 {p95} ms"))
+    }
+}

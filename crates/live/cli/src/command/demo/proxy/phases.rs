@@ -1,0 +1,22 @@
+//! The phases of the demo.
+
+/// A time of steady load.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Phase {
+    pub(super) name: &'static str,
+    /// What it shows.
+    pub(super) shows: &'static str,
+    /// Calls, as part of those of which one proxy can keep all state.
+    pub(super) load: f64,
+}
+
+pub(super) const PHASES: [Phase; 5] = [
+    Phase { name: "quiet", load: 0.5, shows: "the first has room, and keeps all" },
+    Phase { name: "busy", load: 1.08, shows: "the first is full, and passes some on" },
+    Phase { name: "busier", load: 1.15, shows: "it passes more on, until both are alike" },
+    Phase { name: "too much", load: 1.3, shows: "all are full, and say so: throttle" },
+    Phase { name: "quiet again", load: 0.5, shows: "the first takes it all back" },
+];
+/// Those of the quick demo, by their place.
+pub(super) const QUICK: [usize; 3] = [0, 2, 4];
+pub(super) const QUICK_SECONDS: f64 = 5.0;
