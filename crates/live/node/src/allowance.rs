@@ -33,7 +33,7 @@ pub(crate) struct Allowance {
 impl Edge {
     /// What may be sent to `to` for a request of so many bytes that came by `from`. `is_genuine`: its sender has proved to know a
     /// password, so that a nonce has come back that was sent where this answer goes, or behind a trusted proxy.
-    pub(crate) fn allowance(&self, (from, to): (Flow, Flow), is_genuine: bool, request: usize) -> Allowance {
+    pub(crate) fn allowance(&self, from: Flow, to: Flow, is_genuine: bool, request: usize) -> Allowance {
         let has_shown = is_genuine && !self.is_trusted(from);
         let is_free = has_shown || self.is_trusted(to);
         Allowance { total: (!is_free).then_some(TIMES * request) }

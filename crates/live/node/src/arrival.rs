@@ -24,6 +24,13 @@ pub(crate) enum Proof {
     UnknownNode,
 }
 
+/// A message, and the flow that it came by.
+#[derive(Clone, Copy)]
+pub(crate) struct Inbound<'m> {
+    pub(crate) flow: Flow,
+    pub(crate) message: &'m Message<'m>,
+}
+
 /// A request, what was read of it, and who sent it.
 pub(crate) struct Arrival<'m> {
     /// What it came by.
@@ -56,6 +63,11 @@ impl<'m> Arrival<'m> {
         let call = edge.tokens.call_key(message.call_id());
         let member = pools.member_of(&edge.topology, flow);
         Ok(Self { flow, message, method, call, route, proof, member, target })
+    }
+
+    /// The message, and the flow that it came by.
+    pub(crate) fn inbound(&self) -> Inbound<'m> {
+        Inbound { flow: self.flow, message: self.message }
     }
 
     /// The token that holds, if there is one.

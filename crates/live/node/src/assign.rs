@@ -107,8 +107,7 @@ impl Step<'_> {
             let turn = match (waited, queue) {
                 (Some((pool, waited)), Some(_)) if pool == request.pool => Some(waited.into()),
                 (_, Some(queues)) => {
-                    let offered = (arrival.flow, arrival.message, &mut *progress);
-                    Some(queues.offer(now, request.pool, offered, balancer))
+                    Some(queues.offer(now, request.pool, arrival.inbound(), progress, balancer))
                 }
                 (_, None) => None,
             };

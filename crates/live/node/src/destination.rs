@@ -215,8 +215,9 @@ impl Step<'_> {
     /// The way of what a member sends to others than its pool.
     fn way_out(&mut self, arrival: &Arrival<'_>) -> Result<Flow, Rejection> {
         let Edge { names, topology, now, .. } = &mut *self.edge;
-        let preferred = (&**topology, arrival.route.far_side.unwrap_or(arrival.flow.listener));
-        names.next_hop(*now, arrival.route.target(arrival.message), arrival.call, preferred, self.out)
+        let preferred = arrival.route.far_side.unwrap_or(arrival.flow.listener);
+        let target = arrival.route.target(arrival.message);
+        names.next_hop(*now, target, arrival.call, topology, preferred, self.out)
     }
 
     /// Where the sender is reached from now on. And what a member sends that was taken out has to be part of

@@ -137,7 +137,7 @@ impl Edge {
             uri: message.uri().unwrap_or_default(),
             next: route.next.or(route.last).unwrap_or_default(),
         };
-        check_loop(&self.topology, &self.tokens, message, (&routing, older))
+        check_loop(&self.topology, &self.tokens, message, &routing, older)
     }
 
     /// Sends `message` with the edits collected for it.

@@ -34,7 +34,8 @@ impl Edge {
         &mut self,
         message: &Message<'_>,
         route: &RouteHeader<'_>,
-        (rule, listener): (Option<&Rule>, u16),
+        rule: Option<&Rule>,
+        listener: u16,
     ) {
         let Some(rule) = rule else { return route.edit(message, None, &mut self.edits, &mut self.scratch) };
         let rewritten = self.rewrite(rule, route.uri(message), listener);

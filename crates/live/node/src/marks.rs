@@ -14,7 +14,8 @@ impl Edge {
     pub(crate) fn who_keeps(
         &mut self,
         message: &Message<'_>,
-        (from, to): (SocketAddr, SocketAddr),
+        from: SocketAddr,
+        to: SocketAddr,
         has_room: bool,
     ) -> Decision {
         let Some(sharing) = &mut self.sharing else { return Decision::Keep };
@@ -43,7 +44,8 @@ impl Edge {
     pub(crate) fn write_mark(
         &mut self,
         message: &Message<'_>,
-        (from, to): (SocketAddr, SocketAddr),
+        from: SocketAddr,
+        to: SocketAddr,
         keeps: bool,
     ) {
         let Some(sharing) = &self.sharing else { return };

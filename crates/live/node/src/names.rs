@@ -59,7 +59,8 @@ impl Names {
         now: Instant,
         target: Target<'_>,
         call: CallKey,
-        (topology, preferred): (&Topology, u16),
+        topology: &Topology,
+        preferred: u16,
         out: &mut Outbox<ShardEvent>,
     ) -> Result<Flow, Rejection> {
         // What asks for another transport has been told apart.
@@ -70,7 +71,7 @@ impl Names {
             Target::Nowhere => return Err(refused(502, "Next Hop Is No Address").into()),
             Target::Name(host, port) => {
                 let usable = |to: SocketAddr| is_unicast(to.ip()) && way(to).is_some();
-                let (found, question) = self.find(now, (host, port), call, usable);
+                let (found, question) = self.find(now, host, port, call, usable);
                 if let Some(name) = question {
                     out.event(ShardEvent::LookUp(name));
                 }
@@ -85,8 +86,14 @@ impl Names {
     }
 
     /// Asks for a name that a request will go to later.
-    pub(crate) fn prepare(&mut self, now: Instant, name: (&[u8], Option<u16>), out: &mut Outbox<ShardEvent>) {
-        let (_, question) = self.find(now, name, CallKey(0), |_| true);
+    pub(crate) fn prepare(
+        &mut self,
+        now: Instant,
+        host: &[u8],
+        port: Option<u16>,
+        out: &mut Outbox<ShardEvent>,
+    ) {
+        let (_, question) = self.find(now, host, port, CallKey(0), |_| true);
         if let Some(name) = question {
             out.event(ShardEvent::LookUp(name));
         }
@@ -98,7 +105,8 @@ impl Names {
     fn find(
         &mut self,
         now: Instant,
-        (host, port): (&[u8], Option<u16>),
+        host: &[u8],
+        port: Option<u16>,
         call: CallKey,
         usable: impl Fn(SocketAddr) -> bool,
     ) -> (Found, Option<HopName>) {
@@ -196,7 +204,7 @@ mod tests {
     }
 
     fn find(names: &mut Names, now: u64, host: &str) -> (Found, Option<HopName>) {
-        names.find(Instant::from_millis(now), (host.as_bytes(), None), CALL, |_| true)
+        names.find(Instant::from_millis(now), host.as_bytes(), None, CALL, |_| true)
     }
 
     #[test]
@@ -242,7 +250,7 @@ mod tests {
         let partial = |of: SocketAddr| Resolved { partial: true, ..answer(&[(of, 1.0)]) };
         // As where all listeners are of IPv4.
         let find = |names: &mut Names| {
-            names.find(Instant::ZERO, (b"a.example", None), CALL, |address| address.is_ipv4()).0
+            names.find(Instant::ZERO, b"a.example", None, CALL, |address| address.is_ipv4()).0
         };
         find(&mut names);
         let mut after = |answer: Resolved| {
@@ -261,7 +269,7 @@ mod tests {
         let mut names = Names::default();
         find(&mut names, 0, "a.example");
         names.learn(Instant::ZERO, &name("a.example"), &answer(&[(address(1), 1.0)]));
-        let with_port = names.find(Instant::ZERO, (b"a.example", Some(5080)), CALL, |_| true);
+        let with_port = names.find(Instant::ZERO, b"a.example", Some(5080), CALL, |_| true);
         assert_eq!(with_port, (Found::NotYet, Some(HopName { port: Some(5080), ..name("a.example") })));
     }
 
@@ -276,7 +284,7 @@ mod tests {
             let call = CallKey(u128::from(call.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
             let mut find = || {
                 let usable = |at: SocketAddr| at != address(3);
-                names.find(Instant::ZERO, (b"a.example", None), call, usable).0
+                names.find(Instant::ZERO, b"a.example", None, call, usable).0
             };
             let found = find();
             assert_eq!(find(), found);

@@ -14,12 +14,12 @@ use crate::forward::stateful::{Assigned, Located, Stateful};
 use crate::forward::stateless::{Stateless, pass, relay, send_to};
 use crate::home::{Home, STORE_SILENT};
 use crate::progress::{Progress, Stage};
+use crate::record::check_from_tag;
 use crate::rejection::{Own, Refused, Rejection, refused};
 use crate::reply::{acknowledges_us, is_about_us};
 use crate::step::Step;
 use crate::token::branch::is_hop_branch;
 use crate::token::copies::copies_key;
-use crate::validate::check_from_tag;
 use balance::{Request, Slot, Why};
 use base::{Flow, Operation};
 use route::{Fork, Forward, RING_TIME, Service};
@@ -156,7 +156,7 @@ impl Path<'_> {
             To::Onward => self.onward(&arrival, &destination, progress),
             To::Followed(slot) => {
                 self.step.follow(&arrival, &destination.request, progress)?;
-                self.pass(&arrival, &destination, (slot, RecordRoute::Stateless), progress);
+                self.pass(&arrival, &destination, slot, RecordRoute::Stateless, progress);
                 Ok(())
             }
             To::Member | To::Outside(_) | To::Orphan | To::Registrar => {
@@ -247,12 +247,12 @@ impl Path<'_> {
                 rule: rule.as_ref().map(|(routes, rule)| routes.rule(*rule)),
                 ..Onward::of(arrival.flow, contact.hop, RecordRoute::Stateless)
             };
-            pass(step, arrival.message, &onward, (destination.routing, &Refresh::of(true)), false);
+            pass(step, arrival.message, &onward, destination.routing, &Refresh::of(true), false);
             progress.pass();
             return Ok(());
         }
         let located = Located::new(contacts, RING_TIME, rule);
-        stateful.begin_located(step, arrival, destination, (located, forward == Forward::Dialog), progress)
+        stateful.begin_located(step, arrival, destination, located, forward == Forward::Dialog, progress)
     }
 
     /// Asks the balancer for a member or next hop, and sends the request there, with a transaction or without.
@@ -306,7 +306,7 @@ impl Path<'_> {
                 self.stateless.passed.note(self.step.edge.now, key, slot);
             }
             let record_route = if service.records_route() { RecordRoute::Stateless } else { RecordRoute::No };
-            self.pass(arrival, destination, (slot, record_route), progress);
+            self.pass(arrival, destination, slot, record_route, progress);
             return Ok(());
         }
         let (step, Some(stateful)) = (&mut self.step, self.stateful.as_deref_mut()) else {
@@ -334,7 +334,7 @@ impl Path<'_> {
             patience: step.queues.as_deref().filter(|_| may_move).and_then(|queues| queues.patience(pool)),
             moved: None,
         };
-        stateful.begin(step, arrival, destination, (assigned, service.counts_calls()), progress)
+        stateful.begin(step, arrival, destination, assigned, service.counts_calls(), progress)
     }
 
     /// Asks the balancer for a member, and sends the request there without a transaction; or where a member wants it
@@ -365,7 +365,8 @@ impl Path<'_> {
         &mut self,
         arrival: &Arrival<'_>,
         destination: &Destination<'_>,
-        (slot, record_route): (Slot, RecordRoute),
+        slot: Slot,
+        record_route: RecordRoute,
         progress: &mut Progress,
     ) {
         let (step, message) = (&mut self.step, arrival.message);
@@ -376,7 +377,7 @@ impl Path<'_> {
             ..Onward::of(arrival.flow, step.edge.topology.node(slot), record_route)
         };
         let older = self.stateless.passed.is_older_than_key(step.edge, message, arrival.flow.peer);
-        pass(step, message, &onward, (destination.routing, &Refresh::of(true)), older);
+        pass(step, message, &onward, destination.routing, &Refresh::of(true), older);
         step.balancer.count_request(step.edge.now, slot, &destination.request);
         progress.pass();
     }
@@ -386,7 +387,7 @@ impl Path<'_> {
         let hop = self.step.edge.topology.node(slot).peer;
         let has_room = self.stateful.as_ref().is_some_and(|stateful| stateful.has_room(arrival.message));
         service.has_transactions()
-            || self.step.edge.who_keeps(arrival.message, (arrival.flow.peer, hop), has_room)
+            || self.step.edge.who_keeps(arrival.message, arrival.flow.peer, hop, has_room)
                 == distribute::Decision::Keep
     }
 }

@@ -1,8 +1,9 @@
 //! Our Record-Route: in requests that begin a dialog (RFC 3261 §16.6 step 4), and in their responses (§16.7 step 8).
 
 use crate::Topology;
+use crate::edge::Edge;
+use crate::rejection::{Refused, refused};
 use crate::route_header::{Own, Target};
-use crate::token::Tokens;
 use crate::token::dialog::is_peers;
 use crate::token::owner::TokenOwner;
 use std::net::SocketAddr;
@@ -12,6 +13,15 @@ use wire::{Edits, Message, Method};
 pub(crate) fn wants_record_route(message: &Message<'_>) -> bool {
     message.to_tag().is_none()
         && matches!(message.method(), Some(Method::Invite | Method::Subscribe | Method::Refer))
+}
+
+/// RFC 3261 §8.1.1.3: From MUST have a tag, which RFC 2543 had not. Only the tags tell the sides of a dialog apart: where its end
+/// has to be heard of (`is_counted`), what would begin one without is refused. Elsewhere it gets no Record-Route.
+pub(crate) fn check_from_tag(message: &Message<'_>, is_counted: bool) -> Result<(), Refused> {
+    if is_counted && wants_record_route(message) && message.from_tag().is_none() {
+        return Err(refused(400, "From Tag Missing"));
+    }
+    Ok(())
 }
 
 /// Whether this answer to an INVITE that began a dialog lacks our Record-Route, which all with a From tag got. RFC 3261 §12.1.1:
@@ -31,7 +41,8 @@ pub(crate) fn record(
     ports: [u16; 2],
     edits: &mut Edits,
     scratch: &mut Vec<u8>,
-    (element, write): (TokenOwner, impl Fn(&mut Vec<u8>)),
+    element: TokenOwner,
+    write: impl Fn(&mut Vec<u8>),
 ) {
     let sides = if ports[0] == ports[1] { &ports[..1] } else { &ports[..] };
     for &side in sides {
@@ -64,15 +75,15 @@ pub(crate) fn initiator_target<'a>(
 ///
 /// Returns where the token leads, if there is one.
 pub(crate) fn hand_over<'a>(
+    edge: &mut Edge,
     response: &Message<'a>,
     source: SocketAddr,
     element: TokenOwner,
-    (topology, tokens): (&Topology, &Tokens),
-    (edits, scratch): (&mut Edits, &mut Vec<u8>),
 ) -> Option<Target<'a>> {
     if !response.has_record_routes() {
         return None;
     }
+    let Edge { topology, tokens, edits, scratch, .. } = edge;
     let begins = response.status().is_some_and(|status| (101..300).contains(&status));
     let (mut above, mut led) = (None, None);
     for value in response.record_routes() {
@@ -82,9 +93,9 @@ pub(crate) fn hand_over<'a>(
         };
         let Some(token) = own.token.filter(|token| is_peers(element, token)) else { continue };
         let target = above.or(response.contact()).map_or(Target::Nowhere, Target::of);
-        let to = (&target, target.is_at(source));
+        let heard = target.is_at(source);
         scratch.clear();
-        if begins && tokens.write_answer(element, token, response, to, scratch) {
+        if begins && tokens.write_answer(element, token, response, &target, heard, scratch) {
             led = Some(target);
         } else {
             scratch.resize(token.len(), b'0');

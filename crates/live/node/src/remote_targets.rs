@@ -47,7 +47,8 @@ impl TargetRefresh {
     pub(crate) fn new(
         tokens: &Tokens,
         message: &Message<'_>,
-        (side, by_initiator): (Side, bool),
+        side: Side,
+        by_initiator: bool,
         target: &Target<'_>,
         heard: bool,
     ) -> Self {
@@ -110,8 +111,9 @@ impl RemoteTargets {
         if is_home && self.initiators.is_empty() {
             return None;
         }
-        let side = (Side::of(held.by_initiator), held.by_initiator);
-        let refreshed = TargetRefresh::new(tokens, message, side, &target, target.is_at(from));
+        let (by_initiator, heard) = (held.by_initiator, target.is_at(from));
+        let side = Side::of(by_initiator);
+        let refreshed = TargetRefresh::new(tokens, message, side, by_initiator, &target, heard);
         (!is_home || self.initiators.get(&refreshed.dialog).is_some()).then_some(refreshed)
     }
 

@@ -108,7 +108,7 @@ pub(crate) fn answer<E>(
         Own::Trying | Own::Cancelled | Own::Refused(_) => retry_after.as_slice(),
     };
     let is_genuine = matches!(own, Own::OfHome(_, true));
-    let most = most(own, length, edge.allowance((flow, back), is_genuine, length));
+    let most = most(own, length, edge.allowance(flow, back, is_genuine, length));
     let mut send = |headers: &[(&str, &[u8])]| {
         out.send_at_most(most, back, |buffer| {
             let reply = ResponseBuilder::reply(buffer, message, from, own.status(), own.reason(), &tag);

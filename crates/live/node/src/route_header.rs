@@ -22,13 +22,13 @@ pub(crate) struct Own<'a> {
 }
 
 impl<'a> Own<'a> {
-    /// By its address; of a pool also a sister's, by the parameter with the token.
+    /// By its address; of a pool also that of another balancer of the site, by the parameter with the token.
     pub(crate) fn of(topology: &Topology, uri: &'a [u8], element: TokenOwner) -> Option<Self> {
         let uri = SipUri::parse(uri).ok()?;
         let token = uri.param(element.param()).flatten();
         let listener = topology.ports.named(&uri);
-        let is_sisters = element == TokenOwner::Pool && token.is_some();
-        (listener.is_some() || is_sisters || topology.is_ours(&uri)).then_some(Self { token, listener })
+        let is_of_another = element == TokenOwner::Pool && token.is_some();
+        (listener.is_some() || is_of_another || topology.is_ours(&uri)).then_some(Self { token, listener })
     }
 }
 
@@ -38,7 +38,7 @@ pub(crate) fn named_element(topology: &Topology, message: &Message<'_>) -> Optio
         let parsed = SipUri::parse(uri).ok()?;
         let is_in = |owner: TokenOwner| parsed.param(owner.param()).flatten().is_some();
         if is_in(TokenOwner::Pool) {
-            // Ours or a sister's.
+            // Ours, or another balancer's of the site.
             return Some(TokenOwner::Pool);
         }
         let is_ours = || topology.ports.named(&parsed).is_some() || topology.is_ours(&parsed);

@@ -96,7 +96,7 @@ impl Shard {
             stateless: Stateless::default(),
             pools: Pools::default(),
             setup: Arc::clone(setup),
-            stateful: Box::new(Stateful::new(proxy, (secret, serial))),
+            stateful: Box::new(Stateful::new(proxy, secret, serial)),
             home: None,
             home_secret: core::array::from_fn(|at| if at < 8 { one[at] } else { other[at - 8] }),
             queues: None,
@@ -130,7 +130,7 @@ impl Shard {
                 if let (Some(queues), Some(node)) =
                     (&mut self.queues, self.balancer.nodes().get(slot.index()))
                 {
-                    queues.announce(now, (slot, node.id), capacity);
+                    queues.announce(now, slot, node.id, capacity);
                 }
             }
             ShardInput::Learned { pool, node, capacity } => {

@@ -1,6 +1,6 @@
 //! What changes in a shard with another set-up: what is other than before, and nothing else.
 
-use crate::home::{Home, HomeSettings};
+use crate::home::{Home, HomeSecrets, HomeSettings};
 use crate::pools::Pools;
 use crate::queue::{QueueSetup, Queues};
 use crate::refusals::Refusals;
@@ -115,10 +115,11 @@ impl Shard {
     /// Takes over the services of the home domain, or that there are none.
     fn set_home(&mut self, settings: Option<&HomeSettings>) {
         let tokens = &self.edge.tokens;
-        let secrets = (tokens.nonce_keys(), self.home_secret, tokens.call_hash().words());
+        let (nonce_keys, ban_hash) = (tokens.nonce_keys(), tokens.call_hash().words());
+        let secrets = HomeSecrets { nonce_keys, random: self.home_secret, ban_hash };
         let kept = self.home.take().map(|home| *home);
-        let at = (self.edge.now, self.place.1);
-        self.home = settings.map(|settings| Box::new(Home::set_up(kept, settings, secrets, at)));
+        let (now, shards) = (self.edge.now, self.place.1);
+        self.home = settings.map(|settings| Box::new(Home::set_up(kept, settings, secrets, now, shards)));
         self.edge.realm = self.home.as_ref().and_then(|home| home.realm()).map(Into::into);
         self.edge.trusted = settings.map(|settings| settings.trusted.clone()).unwrap_or_default();
         self.stateful.serve_home(self.home.is_some());

@@ -1,6 +1,5 @@
 //! Is a request valid (RFC 3261 §16.3)? The same for every way of forwarding.
 
-use crate::record::wants_record_route;
 use crate::rejection::{Refused, refused};
 use crate::route_header::RouteHeader;
 use crate::token::branch::{self, Routing};
@@ -65,22 +64,14 @@ pub(crate) fn check_secure(message: &Message<'_>, route: &RouteHeader<'_>) -> Re
     Ok(())
 }
 
-/// RFC 3261 §8.1.1.3: From MUST have a tag, which RFC 2543 had not. Only the tags tell the sides of a dialog apart: where its end
-/// has to be heard of (`is_counted`), what would begin one without is refused. Elsewhere it gets no Record-Route.
-pub(crate) fn check_from_tag(message: &Message<'_>, is_counted: bool) -> Result<(), Refused> {
-    if is_counted && wants_record_route(message) && message.from_tag().is_none() {
-        return Err(refused(400, "From Tag Missing"));
-    }
-    Ok(())
-}
-
 /// Step 4 as RFC 5393 §4.2 has it: a Via of ours with the same routing decision below means that the request has come
 /// back. Returns the decision's hash, for our own Via; `older` as in [`Tokens::write_branch`].
 pub(crate) fn check_loop(
     topology: &Topology,
     tokens: &Tokens,
     message: &Message<'_>,
-    (routing, older): (&Routing<'_>, bool),
+    routing: &Routing<'_>,
+    older: bool,
 ) -> Result<u32, Refused> {
     // Another element of the same site in front of us makes the same hash: the sent-by tells its Via from ours.
     let looped = |via: &Via<'_>| {

@@ -1,7 +1,8 @@
 //! Requests that wait, for the answer of a store or for room in a queue: their copies, and what comes of the wait.
 
+use crate::arrival::Inbound;
 use crate::counters::Drop;
-use crate::home::Pending;
+use crate::home::PendingRequest;
 use crate::path::Path;
 use crate::progress::{Stage, Waited, Waiter};
 use crate::question::StoreAnswer;
@@ -39,7 +40,7 @@ impl Path<'_> {
                 step.answer(flow, message, Own::Cancelled);
                 let terminated = refused(487, "Request Terminated").into();
                 waiter.progress.refuse();
-                self.refuse_waiter((waiter.flow, &waiter.bytes), waiter.progress.is_told, terminated);
+                self.refuse_waiter(waiter.flow, &waiter.bytes, waiter.progress.is_told, terminated);
                 true
             }
             _ => false,
@@ -74,14 +75,14 @@ impl Path<'_> {
         let Ok(message) = wire::scan(&bytes) else { return };
         match self.take(flow, &message, progress) {
             Ok(()) => self.step.edge.tell(flow, Some(&message), self.step.out),
-            Err(rejection) => self.refuse_waiter((flow, &bytes), is_told, rejection),
+            Err(rejection) => self.refuse_waiter(flow, &bytes, is_told, rejection),
         }
     }
 
     /// Gives a call that has waited what it gets instead of a member. A caller that `is_told`, by 100, sends no
     /// copies, which could be answered again where the answer is lost (RFC 3261 §17.1.1.2): it gets one in any case,
     /// and until it acknowledges that.
-    fn refuse_waiter(&mut self, (flow, bytes): (Flow, &[u8]), is_told: bool, rejection: Rejection) {
+    fn refuse_waiter(&mut self, flow: Flow, bytes: &[u8], is_told: bool, rejection: Rejection) {
         let Ok(message) = wire::scan(bytes) else { return };
         let rejection = match rejection {
             Rejection::Dropped(Drop::QueueFull) if is_told => CALL_WAITS_TOO_LONG.into(),
@@ -99,31 +100,28 @@ impl Path<'_> {
     /// A store has answered the question with this number.
     pub(crate) fn answered(&mut self, number: u64, answer: StoreAnswer) {
         let now = self.step.edge.now;
-        if let Some(waiter) = self.home.as_deref_mut().and_then(|home| home.take(now, Some(number))) {
-            self.resume(waiter, Some(answer));
+        if let Some(request) = self.home.as_deref_mut().and_then(|home| home.take(now, Some(number))) {
+            self.resume(request, Some(answer));
         }
     }
 
     /// Gives up what has waited too long for a store.
     pub(crate) fn expire_waiting(&mut self) {
         let now = self.step.edge.now;
-        while let Some(waiter) = self.home.as_deref_mut().and_then(|home| home.take(now, None)) {
-            self.resume(waiter, None);
+        while let Some(request) = self.home.as_deref_mut().and_then(|home| home.take(now, None)) {
+            self.resume(request, None);
         }
     }
 
     /// A request waits no more: it has its answer, or none.
-    fn resume(
-        &mut self,
-        (waiter, pending, is_cancelled): (Waiter, Pending, bool),
-        answer: Option<StoreAnswer>,
-    ) {
+    fn resume(&mut self, request: PendingRequest, answer: Option<StoreAnswer>) {
+        let PendingRequest { waiter, pending, is_cancelled, .. } = request;
         let Waiter { flow, bytes, mut progress } = waiter;
         let message = wire::scan(&bytes).expect("it was read when it came in");
         let sent = self.step.out.transmits().len();
         let Some(home) = self.home.as_deref_mut() else { return };
-        let stage =
-            home.resume(&mut self.step, (flow, &message), (pending, is_cancelled), answer, &mut progress);
+        let inbound = Inbound { flow, message: &message };
+        let stage = home.resume(&mut self.step, inbound, pending, is_cancelled, answer, &mut progress);
         let taken = match stage {
             Ok(Stage::GoesOn) => self.take(flow, &message, progress),
             Ok(Stage::Done) => Ok(()),

@@ -85,7 +85,7 @@ fn way(step: &mut Step<'_>, arrival: &Arrival<'_>, binding: &Binding) -> Result<
             None => Target::of(&binding.uri),
         },
     };
-    names.next_hop(*now, target, arrival.call, (&**topology, flow.listener), step.out)
+    names.next_hop(*now, target, arrival.call, topology, flow.listener, step.out)
 }
 
 impl Edge {

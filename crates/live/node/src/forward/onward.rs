@@ -96,7 +96,7 @@ impl Edge {
         let route = RouteHeader::new(&self.topology, message, onward.element);
         match onward.contact {
             Some(contact) => self.edit_for_contact(message, &route, onward.rule, contact),
-            None => self.edit_by_rule(message, &route, (onward.rule, onward.from.listener)),
+            None => self.edit_by_rule(message, &route, onward.rule, onward.from.listener),
         }
         self.drop_credentials(message, onward.from);
         if onward.record_route != RecordRoute::No
@@ -113,7 +113,7 @@ impl Edge {
         write(&self.tokens, &mut self.scratch);
         let branch = start..self.scratch.len();
         if let Some(keeps) = onward.keeps {
-            self.write_mark(message, (onward.from.peer, onward.hop.peer), keeps);
+            self.write_mark(message, onward.from.peer, onward.hop.peer, keeps);
         }
         self.edits.push_via(message, &self.scratch);
         branch
@@ -143,6 +143,6 @@ impl Edge {
         let write = |out: &mut Vec<u8>| tokens.write_route(element, token, message, unix, false, out);
         let (edits, scratch) = (&mut self.edits, &mut self.scratch);
         let listeners = [from.listener, hop.listener];
-        record(message, &self.topology, listeners, edits, scratch, (element, write));
+        record(message, &self.topology, listeners, edits, scratch, element, write);
     }
 }

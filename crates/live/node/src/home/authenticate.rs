@@ -3,14 +3,13 @@
 use super::place::client;
 use super::services::Home;
 use super::waiting::Pending;
-use crate::arrival::Arrival;
+use crate::arrival::{Arrival, Inbound};
 use crate::edge::Edge;
 use crate::event::{ShardEvent, WrongPassword};
 use crate::progress::{Progress, Stage, User};
 use crate::question::Asked;
 use crate::rejection::{Own, Refused, Rejection, refused};
 use crate::step::Step;
-use base::Flow;
 use digest_auth::{Claim, Examined, Refusal, Request, Role, Secret, Verdict};
 use location::{Answer, Aor};
 use wire::{Host, Message, NameAddr};
@@ -40,17 +39,17 @@ impl Home {
                 let needs = claim.needs();
                 let (name, realm) = (needs.user.into(), needs.realm.into());
                 let asked = Asked::User { name, realm, algorithm: needs.algorithm };
-                self.ask(step, (flow, message), (asked, Pending::User(claim, role)), progress)?;
+                self.ask(step, arrival.inbound(), asked, Pending::User(claim, role), progress)?;
             }
             Examined::Refused(Refusal::Challenge { stale }) => {
                 self.counters.log_ins.stale += u64::from(stale);
                 self.counters.log_ins.challenged += u64::from(!stale);
-                self.challenge(step, (flow, message), (role, stale));
+                self.challenge(step, arrival.inbound(), role, stale);
                 progress.refuse();
             }
             Examined::Limited(refusal, user) => {
                 let party = if is_for_registrar { message.to() } else { message.from() };
-                return self.ask_for_home(step, arrival, (refusal, user, party), progress);
+                return self.ask_for_home(step, arrival, refusal, user, party, progress);
             }
             Examined::Refused(refusal) => return Err(super::services::limited(refusal).into()),
         }
@@ -62,8 +61,9 @@ impl Home {
     fn challenge(
         &mut self,
         step: &mut Step<'_>,
-        (flow, message): (Flow, &Message<'_>),
-        (role, stale): (Role, bool),
+        Inbound { flow, message }: Inbound<'_>,
+        role: Role,
+        stale: bool,
     ) {
         let (_, place) = client(flow, message, &self.trusted);
         let Some(authenticator) = &mut self.authenticator else { return };
@@ -81,10 +81,13 @@ impl Home {
     pub(super) fn settle(
         &mut self,
         step: &mut Step<'_>,
-        (flow, message): (Flow, &Message<'_>),
-        (claim, role, secret): (&Claim, Role, Option<&Secret>),
+        inbound: Inbound<'_>,
+        claim: &Claim,
+        role: Role,
+        secret: Option<&Secret>,
         progress: &mut Progress,
     ) -> Stage {
+        let Inbound { flow, message } = inbound;
         let (from, _) = client(flow, message, &self.trusted);
         // A reload has ended authentication meanwhile: the request is taken up as it would be now.
         let Some(authenticator) = &mut self.authenticator else { return Stage::GoesOn };
@@ -110,7 +113,7 @@ impl Home {
         }
         // A repetition of these credentials is no other guess.
         let sent = step.out.transmits().len();
-        self.challenge(step, (flow, message), (role, stale));
+        self.challenge(step, inbound, role, stale);
         progress.refuse();
         self.keep_answer(step, flow.peer, message, sent);
         Stage::Done

@@ -18,7 +18,7 @@ impl Home {
         aor: Aor,
         progress: &mut Progress,
     ) -> Result<(), Rejection> {
-        let asked = (Asked::Location(Ask::Read(aor)), Pending::Location);
-        self.ask(step, (arrival.flow, arrival.message), asked, progress)
+        let about = Asked::Location(Ask::Read(aor));
+        self.ask(step, arrival.inbound(), about, Pending::Location, progress)
     }
 }

@@ -15,5 +15,5 @@ mod waiting;
 
 pub use report::{HomeCounters, HomeReport, LogIns, LookUps};
 pub use services::{AuthenticationSettings, HomeSettings};
-pub(crate) use services::{Home, STORE_SILENT};
-pub(crate) use waiting::Pending;
+pub(crate) use services::{Home, HomeSecrets, STORE_SILENT};
+pub(crate) use waiting::PendingRequest;

@@ -2,7 +2,7 @@
 
 use super::services::Home;
 use super::waiting::Pending;
-use crate::arrival::Arrival;
+use crate::arrival::{Arrival, Inbound};
 use crate::progress::{Progress, Stage};
 use crate::question::Asked;
 use crate::rejection::Rejection;
@@ -65,7 +65,9 @@ impl Home {
         &mut self,
         step: &mut Step<'_>,
         arrival: &Arrival<'_>,
-        (refusal, user, party): (Refusal, Box<[u8]>, &[u8]),
+        refusal: Refusal,
+        user: Box<[u8]>,
+        party: &[u8],
         progress: &mut Progress,
     ) -> Result<Stage, Rejection> {
         let (_, place) = client(arrival.flow, arrival.message, &self.trusted);
@@ -75,16 +77,18 @@ impl Home {
         let may_ask = authenticator.is_some_and(|of| of.may_ask(step.edge.now, place));
         let Some(aor) = aor.filter(|_| may_ask) else { return Err(self.limited(refusal)) };
         progress.has_looked_up = true;
-        let asked = (Asked::Location(Ask::Read(aor)), Pending::Place(user));
-        self.ask(step, (arrival.flow, arrival.message), asked, progress)?;
+        let (about, pending) = (Asked::Location(Ask::Read(aor)), Pending::Place(user));
+        self.ask(step, arrival.inbound(), about, pending, progress)?;
         Ok(Stage::Done)
     }
 
     /// The bindings of a user who has no try left are known: a live one from here lets the request be judged.
     pub(super) fn learn_home(
         &mut self,
-        (flow, message): (Flow, &Message<'_>),
-        (user, record, date): (&[u8], Option<Record>, UnixTime),
+        Inbound { flow, message }: Inbound<'_>,
+        user: &[u8],
+        record: Option<Record>,
+        date: UnixTime,
     ) {
         if let Some(authenticator) = &mut self.authenticator {
             let (_, place) = client(flow, message, &self.trusted);

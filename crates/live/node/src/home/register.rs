@@ -2,14 +2,14 @@
 
 use super::services::Home;
 use super::waiting::Pending;
-use crate::arrival::Arrival;
+use crate::arrival::{Arrival, Inbound};
 use crate::event::ShardEvent;
 use crate::progress::{Progress, User};
 use crate::question::Asked;
 use crate::rejection::{Own, Rejection};
 use crate::route_header::Target;
 use crate::step::Step;
-use base::{Flow, UnixTime};
+use base::UnixTime;
 use location::{Answer, Authorization, Purpose, Reach, Register, Registration, Reply, Source, Step as Next};
 use std::net::SocketAddr;
 use wire::Message;
@@ -30,10 +30,10 @@ impl Home {
         match Register::read(message, source, authorization) {
             Ok(register) => {
                 let (registration, next) = Registration::begin(register);
-                self.go_on(step, (flow, message), (Box::new(registration), next), progress)
+                self.go_on(step, arrival.inbound(), Box::new(registration), next, progress)
             }
             Err(answer) => {
-                self.answer_register(step, (flow, message), (&answer, None), progress);
+                self.answer_register(step, arrival.inbound(), &answer, None, progress);
                 Ok(())
             }
         }
@@ -43,28 +43,32 @@ impl Home {
     pub(super) fn go_on_registering(
         &mut self,
         step: &mut Step<'_>,
-        request: (Flow, &Message<'_>),
-        (mut registration, reply, date): (Box<Registration>, Reply, UnixTime),
+        inbound: Inbound<'_>,
+        mut registration: Box<Registration>,
+        reply: Reply,
+        date: UnixTime,
         progress: &mut Progress,
     ) -> Result<(), Rejection> {
         let next = registration.reply(date, &self.registrar, reply);
-        self.go_on(step, request, (registration, next), progress)
+        self.go_on(step, inbound, registration, next, progress)
     }
 
     fn go_on(
         &mut self,
         step: &mut Step<'_>,
-        request: (Flow, &Message<'_>),
-        (registration, next): (Box<Registration>, Next),
+        inbound: Inbound<'_>,
+        registration: Box<Registration>,
+        next: Next,
         progress: &mut Progress,
     ) -> Result<(), Rejection> {
         match next {
             Next::Ask(ask) => {
-                self.ask(step, request, (Asked::Location(ask), Pending::Register(registration)), progress)
+                let (about, pending) = (Asked::Location(ask), Pending::Register(registration));
+                self.ask(step, inbound, about, pending, progress)
             }
             Next::Done(answer) => {
                 let purpose = Some(registration.purpose());
-                self.answer_register(step, request, (&answer, purpose), progress);
+                self.answer_register(step, inbound, &answer, purpose, progress);
                 Ok(())
             }
         }
@@ -74,8 +78,9 @@ impl Home {
     fn answer_register(
         &mut self,
         step: &mut Step<'_>,
-        (flow, message): (Flow, &Message<'_>),
-        (answer, purpose): (&Answer, Option<Purpose>),
+        Inbound { flow, message }: Inbound<'_>,
+        answer: &Answer,
+        purpose: Option<Purpose>,
         progress: &mut Progress,
     ) {
         self.counters.registered(purpose, answer.status);

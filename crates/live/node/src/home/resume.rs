@@ -2,21 +2,21 @@
 
 use super::services::{Home, STORE_SILENT, USERS_SILENT};
 use super::waiting::Pending;
+use crate::arrival::Inbound;
 use crate::progress::{Progress, Stage};
 use crate::question::StoreAnswer;
 use crate::rejection::{Rejection, refused};
 use crate::step::Step;
-use base::Flow;
 use location::{Reply, targets};
-use wire::Message;
 
 impl Home {
     /// A request waits no more: it has its answer, or none, or its caller has hung up (`is_cancelled`).
     pub(crate) fn resume(
         &mut self,
         step: &mut Step<'_>,
-        (flow, message): (Flow, &Message<'_>),
-        (pending, is_cancelled): (Pending, bool),
+        inbound: Inbound<'_>,
+        pending: Pending,
+        is_cancelled: bool,
         answer: Option<StoreAnswer>,
         progress: &mut Progress,
     ) -> Result<Stage, Rejection> {
@@ -26,10 +26,10 @@ impl Home {
                 Err(refused(487, "Request Terminated").into())
             }
             (Pending::User(claim, role), Some(StoreAnswer::User(Ok(secret)))) => {
-                Ok(self.settle(step, (flow, message), (&claim, role, secret.as_ref()), progress))
+                Ok(self.settle(step, inbound, &claim, role, secret.as_ref(), progress))
             }
             (Pending::Register(registration), Some(StoreAnswer::Location(reply, date))) => {
-                self.go_on_registering(step, (flow, message), (registration, reply, date), progress)?;
+                self.go_on_registering(step, inbound, registration, reply, date, progress)?;
                 Ok(Stage::Done)
             }
             (Pending::Location, Some(StoreAnswer::Location(Reply::Read(Ok(record)), date))) => {
@@ -40,7 +40,7 @@ impl Home {
                 Ok(Stage::GoesOn)
             }
             (Pending::Place(user), Some(StoreAnswer::Location(Reply::Read(Ok(record)), date))) => {
-                self.learn_home((flow, message), (&user, record, date));
+                self.learn_home(inbound, &user, record, date);
                 Ok(Stage::GoesOn)
             }
             (pending @ Pending::User(..), _) => Err(self.unanswered(&pending, USERS_SILENT)),

@@ -1,8 +1,9 @@
 //! The services of a home domain at one shard, and the requests that wait for answers of stores.
 
-use super::repeats::Repeats;
+use super::repeats::{Repeats, RequestPrint};
 use super::report::{HomeCounters, HomeReport};
-use super::waiting::{Pending, Waiting};
+use super::waiting::{Pending, PendingRequest, Waiting};
+use crate::arrival::Inbound;
 use crate::event::ShardEvent;
 use crate::progress::{Progress, Waiter};
 use crate::question::{Asked, Question};
@@ -43,6 +44,16 @@ pub struct AuthenticationSettings {
     pub bans: BanSettings,
 }
 
+/// The secrets of a home domain at one shard.
+pub(crate) struct HomeSecrets {
+    /// The keys of nonces, which all proxies of the site share.
+    pub(crate) nonce_keys: NonceKeys,
+    /// Of this process and shard alone.
+    pub(crate) random: [u8; 16],
+    /// The key of the hash that bans are kept by, which all shards share.
+    pub(crate) ban_hash: [u64; 2],
+}
+
 /// The services of a home domain, of one shard.
 pub(crate) struct Home {
     pub(super) registrar: Registrar,
@@ -71,10 +82,11 @@ impl Home {
     pub(crate) fn set_up(
         kept: Option<Self>,
         settings: &HomeSettings,
-        (nonce_keys, random, shared): (NonceKeys, [u8; 16], [u64; 2]),
-        (now, shards): (Instant, usize),
+        secrets: HomeSecrets,
+        now: Instant,
+        shards: usize,
     ) -> Self {
-        let mut kept = kept;
+        let (mut kept, HomeSecrets { nonce_keys, random, ban_hash }) = (kept, secrets);
         let authenticator = settings.authentication.as_ref().map(|wanted| {
             let bans = wanted.bans.share(shards);
             if let Some(mut authenticator) = kept.as_mut().and_then(|home| home.authenticator.take()) {
@@ -88,7 +100,7 @@ impl Home {
             let issuer = (word(0) as u32).wrapping_add((now.as_nanos() / 1_000_000) as u32);
             let nonces = Nonces::new(nonce_keys, issuer, wanted.nonces);
             // The same at all shards, which tell each other what they have found out.
-            let bans = Bans::new(bans, shared);
+            let bans = Bans::new(bans, ban_hash);
             Authenticator::new(wanted.digest.clone(), nonces, Replays::new(NONCES_MAX), bans)
         });
         let anew = || (Waiting::new(now), Repeats::default(), HomeCounters::default());
@@ -163,8 +175,9 @@ impl Home {
     pub(super) fn ask(
         &mut self,
         step: &mut Step<'_>,
-        (flow, message): (Flow, &Message<'_>),
-        (about, pending): (Asked, Pending),
+        Inbound { flow, message }: Inbound<'_>,
+        about: Asked,
+        pending: Pending,
         progress: &mut Progress,
     ) -> Result<(), Rejection> {
         if !self.waiting.has_room(message.bytes().len()) {
@@ -178,7 +191,7 @@ impl Home {
     }
 
     /// The request that waits for the answer with this number, or the next one that has waited too long.
-    pub(crate) fn take(&mut self, now: Instant, number: Option<u64>) -> Option<(Waiter, Pending, bool)> {
+    pub(crate) fn take(&mut self, now: Instant, number: Option<u64>) -> Option<PendingRequest> {
         match number {
             Some(number) => self.waiting.take(number),
             None => self.waiting.expired(now),
@@ -199,7 +212,7 @@ impl Home {
             }
             _ => {
                 let key = self.keys.request(message).key;
-                let of = (key, message.bytes().len(), flow.peer);
+                let of = RequestPrint::new(key, message.bytes().len(), flow.peer);
                 if let Some((flow, answer)) = self.repeats.get(step.edge.now, of) {
                     if let Some(answer) = answer {
                         step.out.send(flow, |buffer| buffer.extend_from_slice(answer));
@@ -221,8 +234,8 @@ impl Home {
     ) {
         if let Some(answer) = step.out.transmits().get(sent) {
             let key = self.keys.request(message).key;
-            let length = message.bytes().len();
-            self.repeats.keep(step.edge.now, (key, length, from), answer.flow, step.out.message(answer));
+            let of = RequestPrint::new(key, message.bytes().len(), from);
+            self.repeats.keep(step.edge.now, of, answer.flow, step.out.message(answer));
         }
     }
 

@@ -29,19 +29,19 @@ pub(crate) enum Pending {
     Location,
 }
 
-/// A request that waits for an answer.
-struct Entry {
+/// A request that waits for the answer of a store.
+pub(crate) struct PendingRequest {
     key: TransactionKey,
-    waiter: Waiter,
-    pending: Pending,
+    pub(crate) waiter: Waiter,
+    pub(crate) pending: Pending,
     /// Its CANCEL came meanwhile.
-    is_cancelled: bool,
+    pub(crate) is_cancelled: bool,
     until: Instant,
 }
 
 /// All that wait, by the number of their question. Numbers only go up, so the first is the oldest.
 pub(crate) struct Waiting {
-    waiters: BTreeMap<u64, Entry>,
+    waiters: BTreeMap<u64, PendingRequest>,
     numbers: BTreeMap<TransactionKey, u64>,
     last: u64,
     bytes: usize,
@@ -81,7 +81,8 @@ impl Waiting {
         self.bytes += waiter.bytes.len();
         self.numbers.insert(key, self.last);
         let until = now + PATIENCE;
-        self.waiters.insert(self.last, Entry { key, waiter, pending, is_cancelled: false, until });
+        let request = PendingRequest { key, waiter, pending, is_cancelled: false, until };
+        self.waiters.insert(self.last, request);
         self.last
     }
 
@@ -96,16 +97,16 @@ impl Waiting {
         entry.map(|entry| entry.is_cancelled = true).is_some()
     }
 
-    /// The request whose question has been answered, and whether it has been cancelled; none if it waits no more.
-    pub(crate) fn take(&mut self, number: u64) -> Option<(Waiter, Pending, bool)> {
-        let Entry { key, waiter, pending, is_cancelled, .. } = self.waiters.remove(&number)?;
-        self.numbers.remove(&key);
-        self.bytes -= waiter.bytes.len();
-        Some((waiter, pending, is_cancelled))
+    /// The request whose question has been answered; `None` if it waits no more.
+    pub(crate) fn take(&mut self, number: u64) -> Option<PendingRequest> {
+        let request = self.waiters.remove(&number)?;
+        self.numbers.remove(&request.key);
+        self.bytes -= request.waiter.bytes.len();
+        Some(request)
     }
 
     /// The next request that has waited too long.
-    pub(crate) fn expired(&mut self, now: Instant) -> Option<(Waiter, Pending, bool)> {
+    pub(crate) fn expired(&mut self, now: Instant) -> Option<PendingRequest> {
         let (&number, _) = self.waiters.first_key_value().filter(|(_, entry)| entry.until <= now)?;
         self.take(number)
     }

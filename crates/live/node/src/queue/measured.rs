@@ -106,7 +106,7 @@ impl Measured {
     /// A call has moved to another member, since this one, which got it at `sent`, has answered nothing to it. If the
     /// call before has moved as well, and nothing was answered in between, the member is slow, and has carried
     /// neither. One call alone says nothing: it may be one that the member never answers.
-    pub(super) fn moved(&mut self, now: Instant, slot: Slot, (sent, call): (Instant, CallKey)) {
+    pub(super) fn moved(&mut self, now: Instant, slot: Slot, sent: Instant, call: CallKey) {
         let Some(member) = self.members.get_mut(&slot).filter(|member| member.unanswered > 0) else { return };
         member.unanswered -= 1;
         member.moved_in_row += 1;
@@ -219,7 +219,7 @@ mod tests {
             for call in 0..25 {
                 measured.delivered(at(1_000 * second + call), Slot(0));
                 let sent = at(1_000 * second + call);
-                measured.moved(at(1_000 * second + call + 100), Slot(0), (sent, CallKey(7)));
+                measured.moved(at(1_000 * second + call + 100), Slot(0), sent, CallKey(7));
             }
             last =
                 measured.capacities(at(1_000 * (second + 1))).first().map_or(last, |(_, capacity)| *capacity);
@@ -242,7 +242,7 @@ mod tests {
                         measured.answered(at(from), Slot(0), Duration::from_micros(100));
                     }
                 }
-                measured.moved(at(from + 100), Slot(0), (at(from), CallKey(7)));
+                measured.moved(at(from + 100), Slot(0), at(from), CallKey(7));
                 measured.answered_late(at(from + 200), Slot(0), answered);
                 for (_, capacity) in measured.capacities(at(from + 1_000)) {
                     last = capacity;

@@ -225,7 +225,8 @@ impl PoolQueue {
     pub(super) fn look(
         &mut self,
         now: Instant,
-        (pool, balancer): (PoolId, &Balancer),
+        pool: PoolId,
+        balancer: &Balancer,
         trials: bool,
         announced: &BTreeMap<Slot, Announced>,
     ) {
@@ -313,9 +314,9 @@ impl PoolQueue {
     /// A call has moved on from the first member, which got it at `sent` and was silent since, to that other one.
     /// Where the first one has answered later calls meanwhile, the time does not count: otherwise calls that it never
     /// answers would make it look slow.
-    pub(super) fn moved(&mut self, now: Instant, call: CallKey, (first, sent): (Slot, Instant), other: Slot) {
+    pub(super) fn moved(&mut self, now: Instant, call: CallKey, first: Slot, sent: Instant, other: Slot) {
         if self.front.moved(now, (first, sent), other) {
-            self.measured.moved(now, first, (sent, call));
+            self.measured.moved(now, first, sent, call);
         } else {
             self.measured.taken_back(first);
         }
@@ -323,7 +324,7 @@ impl PoolQueue {
     }
 
     /// A call that a member got at `sent` counts no more as one that it has not answered.
-    pub(super) fn taken_back(&mut self, now: Instant, (slot, sent): (Slot, Instant)) {
+    pub(super) fn taken_back(&mut self, now: Instant, slot: Slot, sent: Instant) {
         if self.front.taken_back(now, slot, sent) {
             self.measured.taken_back(slot);
         }

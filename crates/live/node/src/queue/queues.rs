@@ -1,6 +1,7 @@
 //! The queues of a shard's pools.
 
 use super::pool::{Announced, PoolQueue, QueueReport, QueueSetup};
+use crate::arrival::Inbound;
 use crate::counters::Drop;
 use crate::progress::{Progress, Waited, Waiter};
 use crate::rejection::{Refused, Rejection, refused};
@@ -125,27 +126,29 @@ impl Queues {
         balancer: &Balancer,
     ) -> Option<Slot> {
         let queue = self.pools.get_mut(pool.index())?.as_mut()?;
-        queue.look(now, (pool, balancer), false, &self.announced);
+        queue.look(now, pool, balancer, false, &self.announced);
         queue.other(now, slot)
     }
 
-    /// A call has moved on from the first member, which got it at that time and was silent since, to that other one.
+    /// A call has moved on from the first member, which got it at `sent` and was silent since, to that other one.
     pub(crate) fn moved(
         &mut self,
         now: Instant,
-        (pool, call): (PoolId, CallKey),
-        first: (Slot, Instant),
+        pool: PoolId,
+        call: CallKey,
+        first: Slot,
+        sent: Instant,
         other: Slot,
     ) {
         if let Some(queue) = self.of(pool) {
-            queue.moved(now, call, first, other);
+            queue.moved(now, call, first, sent, other);
         }
     }
 
-    /// A call that a member got at that time is with a faster member, could not be sent, or is over.
-    pub(crate) fn taken_back(&mut self, now: Instant, pool: PoolId, member: (Slot, Instant)) {
+    /// A call that a member got at `sent` is with a faster member, could not be sent, or is over.
+    pub(crate) fn taken_back(&mut self, now: Instant, pool: PoolId, member: Slot, sent: Instant) {
         if let Some(queue) = self.of(pool) {
-            queue.taken_back(now, member);
+            queue.taken_back(now, member, sent);
         }
     }
 
@@ -180,7 +183,7 @@ impl Queues {
         if let Some((pool, slot)) = self.given.take()
             && !has_it(slot)
         {
-            self.taken_back(now, pool, (slot, now));
+            self.taken_back(now, pool, slot, now);
         }
     }
 
@@ -199,7 +202,7 @@ impl Queues {
         balancer: &Balancer,
     ) -> Option<QueueTurn> {
         let queue = self.pools.get_mut(pool.index())?.as_mut()?;
-        queue.look(now, (pool, balancer), true, &self.announced);
+        queue.look(now, pool, balancer, true, &self.announced);
         let otherwise = if queue.is_full(now) { QueueTurn::Full } else { QueueTurn::Waits };
         Some(queue.would_pull(now).map_or(otherwise, QueueTurn::Member))
     }
@@ -209,15 +212,17 @@ impl Queues {
         &mut self,
         now: Instant,
         pool: PoolId,
-        (flow, message, progress): (Flow, &Message<'_>, &mut Progress),
+        inbound: Inbound<'_>,
+        progress: &mut Progress,
         balancer: &Balancer,
     ) -> Turn {
         let Some(Some(queue)) = self.pools.get_mut(pool.index()) else { return Turn::Full(full(None)) };
-        queue.look(now, (pool, balancer), true, &self.announced);
+        queue.look(now, pool, balancer, true, &self.announced);
         if let Some(slot) = queue.pull(now) {
             self.given = Some((pool, slot));
             return Turn::Now(slot);
         }
+        let Inbound { flow, message } = inbound;
         let key = self.keys.request(message).key;
         let tells = queue.tells();
         let progress_made = core::mem::take(progress);
@@ -277,7 +282,7 @@ impl Queues {
     }
 
     /// A member has announced how many new calls a second it can take, from all shards together.
-    pub(crate) fn announce(&mut self, now: Instant, (slot, id): (Slot, NodeId), capacity: f64) {
+    pub(crate) fn announce(&mut self, now: Instant, slot: Slot, id: NodeId, capacity: f64) {
         self.announced.insert(slot, Announced { id, at: now, capacity });
         self.news.push((slot, capacity));
         self.is_stale = true;
@@ -301,7 +306,7 @@ impl Queues {
         let mut due = Vec::new();
         for (pool, queue) in (0..).map(PoolId).zip(&mut self.pools) {
             if let Some(queue) = queue.as_mut().filter(|queue| is_stale || queue.is_due(now)) {
-                queue.look(now, (pool, balancer), true, &self.announced);
+                queue.look(now, pool, balancer, true, &self.announced);
                 for &(slot, capacity) in &news {
                     queue.announce(now, slot, capacity);
                 }

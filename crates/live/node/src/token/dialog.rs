@@ -122,7 +122,8 @@ impl Tokens {
         element: TokenOwner,
         text: &[u8],
         response: &Message<'_>,
-        (target, heard): (&Target<'_>, bool),
+        target: &Target<'_>,
+        heard: bool,
         out: &mut Vec<u8>,
     ) -> bool {
         let (Some(bytes), Some(peer)) = (decode(element, text), response.to_tag()) else { return false };
@@ -313,7 +314,7 @@ mod tests {
         let begins = wire::scan(begins.as_bytes()).expect("a request");
         of.write_route(element, token, &begins, NOW, false, &mut peers);
         let response = wire::scan(&answers).expect("a response");
-        assert!(of.write_answer(element, &peers, &response, (&THERE, true), &mut initiators));
+        assert!(of.write_answer(element, &peers, &response, &THERE, true, &mut initiators));
         assert_eq!(peers.len(), initiators.len(), "a response grows by nothing");
         [peers, initiators]
     }
@@ -389,7 +390,7 @@ mod tests {
         let try_with = |text: &[u8], call: &str, from: &str, to: &str| {
             let response = response(call, from, to);
             let response = wire::scan(&response).expect("a response");
-            ours.write_answer(TokenOwner::Proxy, text, &response, (&THERE, true), &mut Vec::new())
+            ours.write_answer(TokenOwner::Proxy, text, &response, &THERE, true, &mut Vec::new())
         };
         assert!(try_with(&peers, "c", "a", "x"), "whoever answers");
         assert!(!try_with(&peers, "d", "a", "b") && !try_with(&peers, "c", "x", "b"));

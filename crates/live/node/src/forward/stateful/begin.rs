@@ -1,6 +1,7 @@
 //! Requests to a pool that keeps transactions, and that no dialog has led there (RFC 3261 §16.5).
 
 use super::assigned::Assigned;
+use super::dialogs::Tracked;
 use super::located::Located;
 use super::received::{Received, TargetSet, way_back};
 use super::transactions::Stateful;
@@ -8,6 +9,7 @@ use crate::allowance::Sender;
 use crate::arrival::Arrival;
 use crate::counters::Drop;
 use crate::destination::Destination;
+use crate::edge::Edge;
 use crate::forward::onward::{RecordRoute, Refresh};
 use crate::progress::Progress;
 use crate::rejection::Rejection;
@@ -47,13 +49,18 @@ impl Stateful {
         step: &mut Step<'_>,
         arrival: &Arrival<'_>,
         destination: &Destination<'_>,
-        (assigned, is_noted): (Assigned, bool),
+        assigned: Assigned,
+        is_noted: bool,
         progress: &mut Progress,
     ) -> Result<(), Rejection> {
-        let noted = is_noted.then(|| Box::new(assigned.request));
         let keeps_dialogs = assigned.record_route == RecordRoute::WithDialogs;
+        let pool = Some(assigned.request.pool.0);
+        let tracked = self.track(step.edge, arrival, destination, pool, keeps_dialogs)?;
+        let noted = is_noted.then(|| Box::new(assigned.request));
         let way = TargetSet::Pool(Box::new(assigned));
-        self.begin_by(step, arrival, destination, (way, noted, keeps_dialogs), progress)
+        let received = received(step.edge, arrival, destination.routing, way, progress);
+        self.begin_by(step, arrival, Received { noted, tracked, ..received });
+        Ok(())
     }
 
     /// Sends a request for a user on to the user's contacts.
@@ -62,57 +69,64 @@ impl Stateful {
         step: &mut Step<'_>,
         arrival: &Arrival<'_>,
         destination: &Destination<'_>,
-        (located, keeps_dialogs): (Located, bool),
+        located: Located,
+        keeps_dialogs: bool,
         progress: &mut Progress,
     ) -> Result<(), Rejection> {
+        let tracked = self.track(step.edge, arrival, destination, None, keeps_dialogs)?;
         let way = TargetSet::Contacts(Box::new(located));
-        self.begin_by(step, arrival, destination, (way, None, keeps_dialogs), progress)
+        let received = received(step.edge, arrival, destination.routing, way, progress);
+        self.begin_by(step, arrival, Received { tracked, ..received });
+        Ok(())
     }
 
-    fn begin_by(
+    /// The call of a request, if its dialogs are kept: the one that the request begins, or one that is known here.
+    fn track(
         &mut self,
-        step: &mut Step<'_>,
+        edge: &Edge,
         arrival: &Arrival<'_>,
         destination: &Destination<'_>,
-        (way, noted, keeps_dialogs): (TargetSet, Option<Box<Request<'static>>>, bool),
-        progress: &mut Progress,
-    ) -> Result<(), Rejection> {
-        let Arrival { flow, message, .. } = *arrival;
-        let pool = match &way {
-            TargetSet::Pool(assigned) => Some(assigned.request.pool.0),
-            TargetSet::Uri(..) | TargetSet::Contacts(_) => None,
-        };
-        let tracked = match &mut self.dialogs {
-            Some(dialogs) => {
-                let known = message.to_tag().and_then(|_| dialogs.untold(step.edge, message));
-                match known {
-                    None if keeps_dialogs && begins_call(&destination.request) => {
-                        let of = (destination.rule, pool);
-                        Some(Box::new(dialogs.begin(step.edge, message, flow.peer, of)?))
-                    }
-                    known => known,
-                }
-            }
-            None => None,
-        };
-        let received = Received {
-            bytes: message.bytes().into(),
-            call: arrival.call,
-            flow,
-            back: way_back(step.edge, message, flow),
-            routing: destination.routing,
-            breadth: max_breadth(message),
-            refresh: Refresh::of(true),
-            noted,
-            tracked,
-            is_genuine: progress.sender() == Sender::Genuine,
-            ticket: Cell::new(progress.ticket.take()),
-            told: Cell::default(),
-            way,
-        };
-        self.notes.source = flow;
-        self.forward(step, message, received);
-        Ok(())
+        pool: Option<u16>,
+        keeps_dialogs: bool,
+    ) -> Result<Option<Box<Tracked>>, Rejection> {
+        let (Some(dialogs), message) = (&mut self.dialogs, arrival.message) else { return Ok(None) };
+        let known = message.to_tag().and_then(|_| dialogs.untold(edge, message));
+        if known.is_none() && keeps_dialogs && begins_call(&destination.request) {
+            let tracked = dialogs.begin(edge, message, arrival.flow.peer, destination.rule, pool)?;
+            return Ok(Some(Box::new(tracked)));
+        }
+        Ok(known)
+    }
+
+    fn begin_by(&mut self, step: &mut Step<'_>, arrival: &Arrival<'_>, received: Received) {
+        self.notes.source = arrival.flow;
+        self.forward(step, arrival.message, received);
+    }
+}
+
+/// A request as it is kept, with the ticket that it has.
+fn received(
+    edge: &Edge,
+    arrival: &Arrival<'_>,
+    routing: u32,
+    way: TargetSet,
+    progress: &mut Progress,
+) -> Received {
+    let Arrival { flow, message, .. } = *arrival;
+    Received {
+        bytes: message.bytes().into(),
+        call: arrival.call,
+        flow,
+        back: way_back(edge, message, flow),
+        routing,
+        breadth: max_breadth(message),
+        refresh: Refresh::of(true),
+        noted: None,
+        tracked: None,
+        is_genuine: progress.sender() == Sender::Genuine,
+        ticket: Cell::new(progress.ticket.take()),
+        told: Cell::default(),
+        way,
     }
 }
 

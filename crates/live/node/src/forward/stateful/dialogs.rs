@@ -138,14 +138,15 @@ impl Dialogs {
         edge: &Edge,
         message: &Message<'_>,
         from: SocketAddr,
-        (rule, pool): (Option<usize>, Option<u16>),
+        rule: Option<usize>,
+        pool: Option<u16>,
     ) -> Result<Tracked, Rejection> {
         let session = self.session_of(message)?;
         let call = call_hash(&edge.tokens, message.call_id(), message.from_tag());
         let rule = rule.map_or("", |rule| &edge.routes.rule(rule).name);
         let pool = pool.and_then(|pool| self.pools.get(usize::from(pool))).map_or("", |name| name);
         let invited = Invited {
-            about: about(message, true, from, (rule, pool)),
+            about: about(message, true, from, rule, pool),
             unix: edge.unix(),
             cseq: message.cseq().number,
             is_spiral: message
@@ -166,7 +167,8 @@ impl Dialogs {
         edge: &Edge,
         message: &Message<'_>,
         from: SocketAddr,
-        (held, proof): (&VerifiedToken, Proof),
+        held: &VerifiedToken,
+        proof: Proof,
     ) -> Result<Option<Box<Tracked>>, Rejection> {
         let method = message.method().unwrap_or(Method::Other);
         let refreshes = matches!(method, Method::Invite | Method::Update);
@@ -180,10 +182,10 @@ impl Dialogs {
             return Ok(is_asked.then(|| Box::new(tracked)));
         }
         if heard.is_none() {
-            let about = about(message, held.by_initiator, from, ("", ""));
+            let about = about(message, held.by_initiator, from, "", "");
             self.calls.found(edge.now, key, about, callee.unwrap_or_default(), held.made);
         }
-        Ok(Some(Box::new(self.follow(edge, message, (key, by, proof), session))))
+        Ok(Some(Box::new(self.follow(edge, message, key, by, proof, session))))
     }
 
     /// A request that refreshes a dialog or ends it goes on.
@@ -191,7 +193,9 @@ impl Dialogs {
         &mut self,
         edge: &Edge,
         message: &Message<'_>,
-        (key, by, proof): (DialogKey, Side, Proof),
+        key: DialogKey,
+        by: Side,
+        proof: Proof,
         session: Forwarded,
     ) -> Tracked {
         let role = if message.method() == Some(Method::Bye) {
@@ -212,7 +216,7 @@ impl Dialogs {
         held: &VerifiedToken,
         status: u16,
     ) {
-        if let Ok(Some(tracked)) = self.within(edge, bye, from, (held, Proof::Tags)) {
+        if let Ok(Some(tracked)) = self.within(edge, bye, from, held, Proof::Tags) {
             self.concluded(edge.now, &tracked, status, true);
         }
     }
@@ -227,7 +231,7 @@ impl Dialogs {
             self.calls.heard(edge.now, key, by, message.cseq().number).map(|_| (key, by))
         };
         let (key, by) = heard(true).or_else(|| heard(false))?;
-        Some(Box::new(self.follow(edge, message, (key, by, Proof::Tags), Forwarded::default())))
+        Some(Box::new(self.follow(edge, message, key, by, Proof::Tags, Forwarded::default())))
     }
 
     /// A response goes back to the request that is `tracked`, from `source`; it has been edited so far as it goes
@@ -236,7 +240,8 @@ impl Dialogs {
         &mut self,
         edge: &mut Edge,
         tracked: &mut Tracked,
-        (request, response): (&[u8], &Message<'_>),
+        request: &[u8],
+        response: &Message<'_>,
         source: SocketAddr,
     ) {
         let now = edge.now;
@@ -251,7 +256,7 @@ impl Dialogs {
                 match &tracked.role {
                     Role::Begins(invited, to_caller) => {
                         let begun = Some((request, &**invited, *to_caller));
-                        self.accept(edge, tracked.key.call, response, source, (session, begun));
+                        self.accept(edge, tracked.key.call, response, source, session, begun);
                     }
                     Role::Ends(bye) => self.calls.bye_answered(now, tracked.key, status, *bye),
                     Role::Refreshes(proof) => {
@@ -275,7 +280,7 @@ impl Dialogs {
         if is_accepted && response.cseq().method == Method::Invite && !self.calls.is_empty() {
             let call = call_hash(&edge.tokens, response.call_id(), response.from_tag());
             let session = response.session_expires().map(|(seconds, _)| Duration::from_secs(seconds.into()));
-            self.accept(edge, call, response, source, (session, None));
+            self.accept(edge, call, response, source, session, None);
         }
     }
 
@@ -285,7 +290,8 @@ impl Dialogs {
         call: u64,
         response: &Message<'_>,
         source: SocketAddr,
-        (session, begun): (Option<Duration>, Option<Begun<'_>>),
+        session: Option<Duration>,
+        begun: Option<Begun<'_>>,
     ) {
         let key = DialogKey { call, tag: edge.tokens.tag_hash(response.to_tag()) };
         let tag = response.to_tag().unwrap_or_default();
@@ -405,7 +411,7 @@ fn call_hash(tokens: &Tokens, call_id: &[u8], caller: Option<&[u8]>) -> u64 {
     hasher.finish()
 }
 
-fn about(message: &Message<'_>, by_initiator: bool, from: SocketAddr, (rule, pool): (&str, &str)) -> About {
+fn about(message: &Message<'_>, by_initiator: bool, from: SocketAddr, rule: &str, pool: &str) -> About {
     let uri = |value| NameAddr::parse(value).map_or(&[][..], |address| address.uri);
     let (mut caller, mut callee) = (uri(message.from()), uri(message.to()));
     if !by_initiator {

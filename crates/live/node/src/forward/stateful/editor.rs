@@ -32,7 +32,7 @@ impl Editor<'_> {
             let before = refresh.receiver.replace(self.edge.tokens.target_hash(&target, false));
             refresh.has_varied |= before.is_some() && before != refresh.receiver;
             if accepted && refresh.has_varied {
-                self.moved(response, (Side::Peer, true), &target);
+                self.moved(response, true, &target);
             }
         } else if accepted && refreshes_target(response.cseq().method) {
             if let Some(sender) = refresh.sender {
@@ -42,7 +42,7 @@ impl Editor<'_> {
                 let target = Target::of(uri);
                 if refresh.has_varied || before != self.edge.tokens.target_hash(&target, false) {
                     self.look_up_later(&target);
-                    self.moved(response, (Side::of(!refresh.by_initiator), refresh.by_initiator), &target);
+                    self.moved(response, refresh.by_initiator, &target);
                 }
             }
         }
@@ -55,10 +55,12 @@ impl Editor<'_> {
         }
     }
 
-    /// Who sent this response is reached elsewhere than before.
-    fn moved(&mut self, response: &Message<'_>, side: (Side, bool), target: &Target<'_>) {
-        let heard = target.is_at(self.notes.source.peer);
-        self.edge.targets.note(TargetRefresh::new(&self.edge.tokens, response, side, target, heard));
+    /// The sender of this response is reached elsewhere than before. `by_initiator`: the initiator of the dialog sent
+    /// the request.
+    fn moved(&mut self, response: &Message<'_>, by_initiator: bool, target: &Target<'_>) {
+        let (tokens, heard) = (&self.edge.tokens, target.is_at(self.notes.source.peer));
+        let side = Side::of(!by_initiator);
+        self.edge.targets.note(TargetRefresh::new(tokens, response, side, by_initiator, target, heard));
     }
 }
 
@@ -67,7 +69,8 @@ impl Editor<'_> {
     pub(super) fn bye(
         &mut self,
         hang_up: &HangUp,
-        (to, hop): (Party, Flow),
+        to: Party,
+        hop: Flow,
         serial: u64,
     ) -> (Packet, TransactionKey) {
         let mut via = self.edge.topology.ports[hop.listener].via.clone().into_bytes();
@@ -90,7 +93,7 @@ impl<'a> Editor<'a> {
     fn longest(&self, request: &Received, status: u16) -> usize {
         let length = request.bytes.len();
         let usual = reply::longest(length);
-        let allowance = || self.edge.allowance((request.flow, request.back), request.is_genuine, length);
+        let allowance = || self.edge.allowance(request.flow, request.back, request.is_genuine, length);
         if status == 100 { allowance().most_of_trying(usual) } else { usual }
     }
 }
@@ -169,9 +172,7 @@ impl Medium<Wire> for Editor<'_> {
         self.edge.edits.pop_via(response);
         self.edge.drop_identity(response, self.notes.source);
         self.edge.tell_notice(response, flow.peer);
-        let of = (&*self.edge.topology, &self.edge.tokens);
-        let to_edit = (&mut self.edge.edits, &mut self.edge.scratch);
-        let led = hand_over(response, self.notes.source.peer, TokenOwner::Proxy, of, to_edit);
+        let led = hand_over(self.edge, response, self.notes.source.peer, TokenOwner::Proxy);
         if let Some(target) = &led {
             self.look_up_later(target);
         }
@@ -180,7 +181,7 @@ impl Medium<Wire> for Editor<'_> {
         match (request, dialogs) {
             (Some(request), dialogs) => {
                 if let (Some(tracked), Some(dialogs)) = (&mut request.tracked, dialogs) {
-                    dialogs.relayed(self.edge, tracked, (&request.bytes, response), source);
+                    dialogs.relayed(self.edge, tracked, &request.bytes, response, source);
                 }
                 self.refresh(&mut request.refresh, response, led);
                 asked = Some(&*request);

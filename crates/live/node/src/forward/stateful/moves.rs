@@ -27,7 +27,7 @@ impl Assigner<'_> {
         let Decision::Forward { slot, .. } = self.balancer.move_to(self.now, &request, other) else {
             return None;
         };
-        queues.moved(self.now, (pool, request.key), (first, assigned.since), slot);
+        queues.moved(self.now, pool, request.key, first, assigned.since, slot);
         self.budgets.of(rule).retry(self.now);
         assigned.moved = Some(Moved { since: [assigned.since, self.now], holder: 0, by_second: 0 });
         assigned.give(self.now, SECOND, slot);
@@ -42,7 +42,7 @@ impl Assigner<'_> {
             None => (place == 0).then_some(assigned.since),
         };
         if let (Some(since), Some(queues)) = (since, self.queues.as_deref_mut()) {
-            queues.taken_back(self.now, assigned.request.pool, (assigned.tried[place], since));
+            queues.taken_back(self.now, assigned.request.pool, assigned.tried[place], since);
         }
     }
 
@@ -66,7 +66,7 @@ impl Assigner<'_> {
         let was_silent = self.balancer.move_back(self.now, &request, (slot, since), is_cancelled);
         let is_second = assigned.slot_of(SECOND) == Some(assigned.tried[before]);
         if let Some(queues) = self.queues.as_deref_mut().filter(|_| was_silent && is_second) {
-            queues.taken_back(self.now, assigned.request.pool, (assigned.tried[before], since_before));
+            queues.taken_back(self.now, assigned.request.pool, assigned.tried[before], since_before);
         }
     }
 }

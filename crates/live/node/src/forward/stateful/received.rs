@@ -113,7 +113,7 @@ impl Received {
             // No timer repeats it.
             return UNLIMITED_REPEATS;
         }
-        edge.allowance((self.flow, to), self.is_genuine, self.bytes.len()).repeats(told as usize, length)
+        edge.allowance(self.flow, to, self.is_genuine, self.bytes.len()).repeats(told as usize, length)
     }
 
     /// The message again.

@@ -24,7 +24,7 @@ use ::dialog::{CallEvent, CallRecord, Cause, Ends, HangUp, Side};
 use ::proxy::{Arrived, Proxy, ProxyStep};
 use balance::{CallKey, Members, Response, Tags};
 use base::{Flow, Instant, Ledger, Outbox, Recent};
-use transaction::{Keys, Packet};
+use transaction::{Keys, Packet, TransactionKey};
 use wire::{Message, Method};
 
 /// Forwards with a transaction for each request (RFC 3261 §16) to members of pools.
@@ -55,7 +55,7 @@ pub(crate) struct Stateful {
 
 impl Stateful {
     /// Without members. `secret` and `serial` are random, of this process and shard alone.
-    pub(crate) fn new(settings: ProxySettings, (secret, serial): ([u8; 16], u64)) -> Self {
+    pub(crate) fn new(settings: ProxySettings, secret: [u8; 16], serial: u64) -> Self {
         let mut proxy = Proxy::new(settings.timers, serial);
         proxy.limit_branches(settings.limits.branches);
         Self {
@@ -148,13 +148,12 @@ impl Stateful {
         let (edge, of) = (&mut *step.edge, Ends::index(to));
         let route = wire::NameAddr::parse(&hang_up.ends.routes[of]).map(|route| route.uri);
         let uri = route.unwrap_or(&hang_up.ends.contacts[of]);
-        let (call, preferred) = (edge.tokens.call_key(&hang_up.call_id), (&*edge.topology, 0));
-        let Ok(hop) = edge.names.next_hop(edge.now, Target::of(uri), call, preferred, step.out) else {
-            return;
-        };
+        let call = edge.tokens.call_key(&hang_up.call_id);
+        let hop = edge.names.next_hop(edge.now, Target::of(uri), call, &edge.topology, 0, step.out);
+        let Ok(hop) = hop else { return };
         self.drive(step, |proxy, step| {
             proxy.originate((hop.transport.into(), UNHEARD_REPEATS), step, |editor, serial| {
-                editor.bye(hang_up, (to, hop), serial)
+                editor.bye(hang_up, to, hop, serial)
             });
         });
     }
@@ -249,7 +248,7 @@ impl Stateful {
             let key = self.keys.response(message).filter(|&key| self.proxy.expects(key));
             if let Some(key) = key {
                 self.notes.source = flow;
-                self.response(step, (key, status), message);
+                self.response(step, key, status, message);
             }
             return key.is_some();
         }
@@ -300,8 +299,8 @@ impl Stateful {
         let arrived = Arrived { method, key, cancels: None, transport };
         for transmit in answer.transmits() {
             let bytes = answer.message(transmit);
-            let (way, length) = ((flow, transmit.flow), message.bytes().len());
-            let allowance = step.edge.allowance(way, false, length);
+            let length = message.bytes().len();
+            let allowance = step.edge.allowance(flow, transmit.flow, false, length);
             // The most that the 100 may have had.
             let told = allowance.most_of_trying(longest(length));
             let repeats = allowance.repeats(told, bytes.len());
@@ -334,12 +333,7 @@ impl Stateful {
     }
 
     /// RFC 3261 §16.7. What has another sent-by than ours in its topmost Via is dropped (§18.1.2).
-    fn response(
-        &mut self,
-        step: &mut Step<'_>,
-        (key, status): (transaction::TransactionKey, u16),
-        message: &Message<'_>,
-    ) {
+    fn response(&mut self, step: &mut Step<'_>, key: TransactionKey, status: u16, message: &Message<'_>) {
         if !step.edge.topology.ports.wrote(message.top_via()) {
             return step.edge.discard(Drop::ForeignResponse);
         }
@@ -351,12 +345,12 @@ impl Stateful {
             dialogs.took_our_bye(step.edge, message);
         }
         self.drive(step, |proxy, step| proxy.decide(key, status, step));
-        self.note(step, (key, status), message);
+        self.note(step, key, status, message);
         step.edge.hear_notice(message, self.notes.source.peer);
         self.drive(step, |proxy, step| proxy.response(key, status, message, step));
         step.edge.note_response(message);
         if let Some((host, port)) = self.notes.look_up.take() {
-            step.edge.names.prepare(step.edge.now, (&host, port), step.out);
+            step.edge.names.prepare(step.edge.now, &host, port, step.out);
         }
     }
 
@@ -364,7 +358,8 @@ impl Stateful {
     fn note(
         &self,
         Step { edge, balancer, queues, out, .. }: &mut Step<'_>,
-        (key, status): (transaction::TransactionKey, u16),
+        key: TransactionKey,
+        status: u16,
         message: &Message<'_>,
     ) {
         let Some((sent, request)) = self.proxy.sent(key) else { return };

@@ -6,7 +6,6 @@ use super::received::{Received, TargetSet, way_back};
 use super::transactions::Stateful;
 use crate::counters::Drop;
 use crate::edge::Edge;
-use crate::event::ShardEvent;
 use crate::forward::onward::{Onward, RecordRoute, Refresh};
 use crate::forward::stateless::pass;
 use crate::rejection::{Refused, Rejection, refused};
@@ -21,7 +20,7 @@ use crate::token::owner::TokenOwner;
 use crate::validate::{check_extensions, check_form, check_secure};
 use ::dialog::Proof;
 use balance::{CallKey, Direction, PoolId, Request};
-use base::{Flow, Operation, Outbox, Peer, Transport};
+use base::{Flow, Operation, Peer, Transport};
 use std::cell::Cell;
 use std::net::SocketAddr;
 use wire::{Message, Method, request_source_target};
@@ -51,18 +50,18 @@ impl Stateful {
         flow: Flow,
         message: &Message<'_>,
     ) -> Result<bool, Rejection> {
-        let examined = self.examine(step.edge, flow, message, step.out);
+        let examined = self.examine(step, flow, message);
         if let Err(Rejection::Answered(own)) = &examined {
             self.refused_bye(step.edge, flow, message, own.status());
         }
         let Some(passage) = examined? else { return Ok(false) };
         let DialogHop { held, call, hop, is_wanted, proof, routing, refresh, is_older } = passage;
         if held.token.kept == Kept::Nothing {
-            pass(step, message, &Onward::of(flow, hop, RecordRoute::No), (routing, &refresh), is_older);
+            pass(step, message, &Onward::of(flow, hop, RecordRoute::No), routing, &refresh, is_older);
             return Ok(true);
         }
         let tracked = match self.dialogs.as_mut().filter(|_| held.token.kept == Kept::Dialog) {
-            Some(dialogs) => dialogs.within(step.edge, message, flow.peer, (&held, proof))?,
+            Some(dialogs) => dialogs.within(step.edge, message, flow.peer, &held, proof)?,
             None => None,
         };
         let noted = self.note_within(step, flow, message, &passage);
@@ -132,11 +131,11 @@ impl Stateful {
     /// §16.3 to §16.5. What is not to be forwarded is answered at once, without a transaction.
     fn examine(
         &mut self,
-        edge: &mut Edge,
+        step: &mut Step<'_>,
         flow: Flow,
         message: &Message<'_>,
-        out: &mut Outbox<ShardEvent>,
     ) -> Result<Option<DialogHop>, Rejection> {
+        let edge = &mut *step.edge;
         let route = RouteHeader::new(&edge.topology, message, TokenOwner::Proxy);
         // Where both kinds of token are, the first one counts.
         if route.token.is_none() || named_element(&edge.topology, message) != Some(TokenOwner::Proxy) {
@@ -161,7 +160,8 @@ impl Stateful {
         let routing = edge.routing(message, &route, Direction::ToPool, is_older)?;
         check_extensions(message)?;
         let call = edge.tokens.call_key(message.call_id());
-        let (hop, is_wanted) = self.way_within(edge, (flow.listener, call), message, &route, &held, out)?;
+        let (hop, is_wanted) = self.way_within(step, flow.listener, call, message, &route, &held)?;
+        let edge = &mut *step.edge;
         let refresh = refresh(edge, flow.peer, message, &route, &held);
         let proof = proof(edge, message, &route, &held);
         Ok(Some(DialogHop { held, call, hop, is_wanted, proof, routing, refresh, is_older }))
@@ -189,13 +189,14 @@ impl Stateful {
     /// known to want it.
     fn way_within<'a>(
         &mut self,
-        edge: &mut Edge,
-        (listener, call): (u16, CallKey),
+        step: &mut Step<'_>,
+        listener: u16,
+        call: CallKey,
         message: &Message<'a>,
         route: &RouteHeader<'a>,
         held: &VerifiedToken,
-        out: &mut Outbox<ShardEvent>,
     ) -> Result<(Flow, bool), Rejection> {
+        let Step { edge, out, .. } = step;
         if route.leads_to_us(&edge.topology, message) {
             // Whoever names us as his Contact, or is reached by a name that we answer to, is behind the hop of the dialog.
             let hop = edge.topology.slot(held.token.node).filter(|_| held.by_initiator);
@@ -209,12 +210,12 @@ impl Stateful {
         } else if edge.tokens.leads_to(held, &target) {
             held.token.heard
         } else {
-            let side = (Side::of(!held.by_initiator), held.by_initiator);
-            let asked = TargetRefresh::new(&edge.tokens, message, side, &target, false);
+            let (side, by_initiator) = (Side::of(!held.by_initiator), held.by_initiator);
+            let asked = TargetRefresh::new(&edge.tokens, message, side, by_initiator, &target, false);
             edge.targets.leads_to(asked).ok_or(refused(403, "Target Is Not Of This Dialog"))?
         };
-        let preferred = (&*edge.topology, route.far_side.unwrap_or(listener));
-        let node = edge.names.next_hop(edge.now, target, call, preferred, out)?;
+        let preferred = route.far_side.unwrap_or(listener);
+        let node = edge.names.next_hop(edge.now, target, call, &edge.topology, preferred, out)?;
         Ok((node, heard || self.hop_at(edge, node.peer).is_some()))
     }
 
@@ -259,8 +260,8 @@ fn proof(edge: &mut Edge, message: &Message<'_>, route: &RouteHeader<'_>, held: 
     }
     let target = route.target(message);
     let is_led = edge.tokens.leads_to(held, &target) || {
-        let side = (Side::of(!held.by_initiator), held.by_initiator);
-        let asked = TargetRefresh::new(&edge.tokens, message, side, &target, false);
+        let (side, by_initiator) = (Side::of(!held.by_initiator), held.by_initiator);
+        let asked = TargetRefresh::new(&edge.tokens, message, side, by_initiator, &target, false);
         edge.targets.leads_to(asked).is_some()
     };
     if !is_led {

@@ -23,7 +23,8 @@ pub(crate) fn pass(
     step: &mut Step<'_>,
     message: &Message<'_>,
     onward: &Onward<'_>,
-    (routing, refresh): (u32, &Refresh),
+    routing: u32,
+    refresh: &Refresh,
     older: bool,
 ) {
     let edge = &mut *step.edge;
@@ -67,12 +68,10 @@ pub(crate) fn relay(step: &mut Step<'_>, flow: Flow, message: &Message<'_>) {
     edge.edits.pop_via(message);
     edge.drop_identity(message, flow);
     edge.tell_notice(message, way.peer);
-    let of = (&*edge.topology, &edge.tokens);
-    let to_edit = (&mut edge.edits, &mut edge.scratch);
-    let led = hand_over(message, flow.peer, TokenOwner::Proxy, of, to_edit);
+    let led = hand_over(edge, message, flow.peer, TokenOwner::Proxy);
     if let Some(Target::Name(host, port)) = led.or(edge.receiver_moved(flow.peer, message, branch)) {
         // The ACK to this response goes there, and does not come again.
-        edge.names.prepare(edge.now, (host, port), step.out);
+        edge.names.prepare(edge.now, host, port, step.out);
     }
     edge.send_edited(message, way, step.out);
     edge.passed.responses += 1;
@@ -111,9 +110,9 @@ impl Edge {
         if self.tokens.target_hash(&target, false) == request.receiver {
             return None;
         }
-        let side = (Side::of(!request.by_initiator), request.by_initiator);
-        let heard = target.is_at(source);
-        self.targets.note(TargetRefresh::new(&self.tokens, response, side, &target, heard));
+        let (by_initiator, heard) = (request.by_initiator, target.is_at(source));
+        let side = Side::of(!by_initiator);
+        self.targets.note(TargetRefresh::new(&self.tokens, response, side, by_initiator, &target, heard));
         Some(target)
     }
 }

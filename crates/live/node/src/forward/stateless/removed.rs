@@ -66,9 +66,10 @@ impl Unacknowledged {
         }
         let held = arrival.held().filter(|held| held.is_senders()).ok_or(refused(403, "Forbidden"))?;
         let target = arrival.route.target(arrival.message);
-        let side = (Side::of(!held.by_initiator), held.by_initiator);
+        let by_initiator = held.by_initiator;
         let Edge { tokens, targets, .. } = &mut *step.edge;
-        let asked = TargetRefresh::new(tokens, arrival.message, side, &target, false);
+        let side = Side::of(!by_initiator);
+        let asked = TargetRefresh::new(tokens, arrival.message, side, by_initiator, &target, false);
         if tokens.leads_to(held, &target) || targets.leads_to(asked).is_some() {
             return Ok(());
         }

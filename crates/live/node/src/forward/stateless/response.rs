@@ -38,7 +38,8 @@ impl Stateless {
     }
 
     /// Verifies that our Via is on top, with a token that fits, and finds the mark of the client's branch and the way back.
-    /// The token stands in for RFC 3261 §18.1.2's check of the sent-by, and also holds for a sister's Via.
+    /// The token stands in for RFC 3261 §18.1.2's check of the sent-by, and also holds for the Via of another
+    /// balancer of the site.
     fn way_back(
         &mut self,
         step: &mut Step<'_>,
@@ -119,10 +120,9 @@ fn look_for_record(step: &mut Step<'_>, source: SocketAddr, message: &Message<'_
 /// The node that began a dialog gets the token which leads to the other side: it will need that when it is no member any
 /// more. The name of the other side is asked for, since an ACK does not come again.
 fn lead_initiator(step: &mut Step<'_>, source: SocketAddr, message: &Message<'_>) {
-    let Edge { topology, tokens, edits, scratch, names, now, .. } = &mut *step.edge;
-    let (of, to_edit) = ((&**topology, &*tokens), (edits, scratch));
-    if let Some(Target::Name(host, port)) = hand_over(message, source, TokenOwner::Pool, of, to_edit) {
-        names.prepare(*now, (host, port), step.out);
+    let edge = &mut *step.edge;
+    if let Some(Target::Name(host, port)) = hand_over(edge, message, source, TokenOwner::Pool) {
+        edge.names.prepare(edge.now, host, port, step.out);
     }
 }
 

@@ -32,7 +32,7 @@ pub(crate) fn send_to(
     edit_hop(message, flow.peer, max_breadth(message), &mut step.edge.edits);
     let routes = destination.rule.map(|rule| (Arc::clone(&step.edge.routes), rule));
     let rule = routes.as_ref().map(|(routes, rule)| routes.rule(*rule));
-    step.edge.edit_by_rule(message, &arrival.route, (rule, flow.listener));
+    step.edge.edit_by_rule(message, &arrival.route, rule, flow.listener);
     step.edge.drop_credentials(message, flow);
     if wants_record_route(message) {
         record_route(step, arrival, destination, slot, [flow.listener, way.listener], older);
@@ -90,5 +90,5 @@ fn record_route(
         home: tokens.home_hash(is_contact.then_some(&target), older),
     };
     let write = |out: &mut Vec<u8>| tokens.write_route(TokenOwner::Pool, token, message, unix, older, out);
-    record(message, topology, listeners, edits, scratch, (TokenOwner::Pool, write));
+    record(message, topology, listeners, edits, scratch, TokenOwner::Pool, write);
 }
