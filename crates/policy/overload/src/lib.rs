@@ -5,7 +5,8 @@
 //! - feeds the meters of [`signal`] and gives a [`signal::HostLoad`] to its [`local::Controller`] at each period;
 //! - as a server answers with the [`hop::Feedback`] of a [`hop::Receiver`]; as a client keeps a [`hop::Sender`]
 //!   and a [`retry_after::Backoff`] for each downstream neighbour, and asks them before it forwards;
-//! - or keeps an [`end_to_end::Targets`] where feedback travels the whole path.
+//! - or keeps an [`end_to_end::Targets`] where feedback travels the whole path;
+//! - and for each server that knows nothing of all this a [`member::MemberLimit`].
 //!
 //! [`OverloadSettings`] says which of these a host runs, and a [`Guard`] puts them together.
 #![forbid(unsafe_code)]
@@ -15,6 +16,7 @@ pub mod end_to_end;
 mod guard;
 pub mod hop;
 pub mod local;
+pub mod member;
 mod mix;
 pub mod retry_after;
 mod settings;

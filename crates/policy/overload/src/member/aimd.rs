@@ -1,0 +1,16 @@
+//! Additive increase, multiplicative decrease (Chiu and Jain 1989), on response time and on failures.
+
+use super::batch::Batch;
+
+/// The limit is multiplied by this when responses are late or requests fail.
+const BACKOFF: f64 = 0.9;
+
+pub(super) fn next(limit: f64, batch: &Batch) -> f64 {
+    if batch.fails || batch.delay > batch.late() {
+        limit * BACKOFF
+    } else if batch.is_used(limit) {
+        limit + 1.0
+    } else {
+        limit
+    }
+}

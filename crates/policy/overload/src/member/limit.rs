@@ -1,0 +1,288 @@
+//! The limit of one server: when it begins, how it moves, when it ends.
+
+use super::MemberLaw;
+use super::batch::{Meter, Work};
+use super::open::Open;
+use super::pace::Pace;
+use base::Instant;
+use core::time::Duration;
+
+/// The least limit: with fewer, one lost answer would stop a server.
+const LEAST: f64 = 2.0;
+/// The limit of a server that is back: it doubles with each batch until something waits.
+const BACK: f64 = 8.0;
+/// No more than this is held to be a limit.
+const MOST: f64 = 1e5;
+/// What is open may take so long at the pace of the answers, seconds: below T1, or callers repeat themselves.
+const WAIT_MOST: f64 = 0.4;
+/// ...and so many times what is usual.
+const USUAL_TIMES: f64 = 4.0;
+/// Batches in a row whose shortest response time is too long, before the limit begins.
+const ROW: u32 = 2;
+/// Fewest failures of a batch from which their share is judged.
+const LOST: u32 = 8;
+/// A failure keeps its place for so long, seconds: a server that refuses at once would have room at once.
+const LOSS_HOLDS: f64 = 1.0;
+/// The limit ends when it has not been reached for so long.
+const CALM: Duration = Duration::from_secs(5);
+/// The floor is measured so long after the limit has begun...
+const MEASURE_FIRST: Duration = Duration::from_secs(2);
+/// ...and then so often...
+const MEASURE_AGAIN: Duration = Duration::from_mins(1);
+/// ...for at most so long.
+const MEASURE_MOST: Duration = Duration::from_secs(1);
+
+/// A measurement of the floor: the server has next to nothing to do meanwhile.
+#[derive(Clone, Copy, Debug)]
+struct Measurement {
+    since: Instant,
+    /// Whether what was open before is answered.
+    is_quiet: bool,
+}
+
+/// How many requests a server may have that it has not answered at all.
+///
+/// Tell it of each new request ([`sent`](Self::sent)), and once of how that goes on: its first answer
+/// ([`answered`](Self::answered)), or an end without one ([`left`](Self::left), [`lost`](Self::lost)).
+#[derive(Clone, Debug)]
+pub struct MemberLimit {
+    law: MemberLaw,
+    open: Open,
+    meter: Meter,
+    pace: Pace,
+    /// Late batches in a row.
+    row: u32,
+    limit: Option<f64>,
+    /// Whether nothing has waited since the limit began: it doubles.
+    doubles: bool,
+    /// Answers to earlier requests say nothing of the present limit.
+    judged_from: Instant,
+    /// When the limit was last needed.
+    needed: Instant,
+    measure_at: Instant,
+    measurement: Option<Measurement>,
+    /// Failures that keep their place, and as of when.
+    losses: (f64, Instant),
+}
+
+impl MemberLimit {
+    /// Without a limit.
+    pub fn new(law: MemberLaw) -> Self {
+        Self {
+            law,
+            open: Open::default(),
+            meter: Meter::new(),
+            pace: Pace::default(),
+            row: 0,
+            limit: None,
+            doubles: false,
+            judged_from: Instant::ZERO,
+            needed: Instant::ZERO,
+            measure_at: Instant::ZERO,
+            measurement: None,
+            losses: (0.0, Instant::ZERO),
+        }
+    }
+
+    /// The law that moves it.
+    pub fn law(&self) -> MemberLaw {
+        self.law
+    }
+
+    /// Requests without any answer.
+    pub fn open(&self, now: Instant) -> u32 {
+        self.open.count(now)
+    }
+
+    /// The limit that holds now, if one does.
+    pub fn limit(&self, now: Instant) -> Option<u32> {
+        self.limit_at(now).map(|limit| limit as u32)
+    }
+
+    fn limit_at(&self, now: Instant) -> Option<f64> {
+        let limit = self.limit.filter(|_| now < self.needed + CALM)?;
+        Some(if self.measurement.is_some() { LEAST } else { limit })
+    }
+
+    /// Whether it may have one more new request. With priority it may have twice as many.
+    pub fn has_room(&self, now: Instant, has_priority: bool) -> bool {
+        let Some(limit) = self.limit_at(now) else { return true };
+        let most = if has_priority { 2.0 * limit.floor() } else { limit.floor() };
+        self.taken(now) < most
+    }
+
+    /// Places that are taken.
+    fn taken(&self, now: Instant) -> f64 {
+        f64::from(self.open.count(now)) + self.losses_at(now)
+    }
+
+    fn losses_at(&self, now: Instant) -> f64 {
+        let (losses, at) = self.losses;
+        losses * (1.0 - now.saturating_since(at).as_secs_f64() / LOSS_HOLDS).max(0.0)
+    }
+
+    /// A new request goes to it.
+    pub fn sent(&mut self, now: Instant) {
+        self.open.add(now);
+        let open = self.open.count(now);
+        self.pace.note_open(now, open);
+        self.meter.note_open(self.taken(now));
+        if self.limit_at(now).is_none() && self.is_swamped(now, open) {
+            self.begin(now);
+        }
+        self.look(now);
+    }
+
+    /// Whether what is open takes too long at the pace of the answers.
+    fn is_swamped(&self, now: Instant, open: u32) -> bool {
+        let Some(rate) = self.pace.rate(now) else { return false };
+        let Some(usual) = self.meter.usual(now) else { return false };
+        f64::from(open) > rate * (WAIT_MOST + USUAL_TIMES * usual)
+    }
+
+    /// The first answer came to a new request that was sent then. `works`: it is that of a server at work, not the
+    /// refusal of a call.
+    pub fn answered(&mut self, now: Instant, work: Work, sent: Instant, works: bool) {
+        self.open.answer(sent);
+        self.pace.answer();
+        self.pace.note_open(now, self.open.count(now));
+        if works {
+            self.note(now, work, sent);
+        }
+        self.look(now);
+    }
+
+    /// An answer came to a request within a dialog that was sent then.
+    pub fn noted(&mut self, now: Instant, work: Work, sent: Instant) {
+        self.note(now, work, sent);
+        self.look(now);
+    }
+
+    /// A new request that was sent then is over, and says nothing of the server.
+    pub fn left(&mut self, sent: Instant) {
+        self.open.remove(sent);
+    }
+
+    /// A new request that was sent then failed: it was answered 503, or not at all. `is_open`: it had no answer before.
+    pub fn lost(&mut self, now: Instant, sent: Instant, is_open: bool) {
+        if is_open {
+            self.open.remove(sent);
+        }
+        let age = now.saturating_since(sent).as_secs_f64();
+        self.losses = (self.losses_at(now) + (1.0 - age / LOSS_HOLDS).max(0.0), now);
+        self.meter.lose();
+        self.look(now);
+    }
+
+    /// The server is back from the dead: nothing that it had counts, and it begins with little.
+    pub fn restart(&mut self, now: Instant) {
+        *self = Self { meter: self.meter.clone(), ..Self::new(self.law) };
+        self.hold(now, BACK, true);
+    }
+
+    /// The server has died: nothing is open there.
+    pub fn forget_open(&mut self) {
+        (self.open, self.pace) = (Open::default(), Pace::default());
+    }
+
+    fn note(&mut self, now: Instant, work: Work, sent: Instant) {
+        if sent >= self.judged_from {
+            self.meter.answer(work, now.saturating_since(sent));
+        }
+    }
+
+    /// The limit begins.
+    fn begin(&mut self, now: Instant) {
+        let open = self.taken(now);
+        let at_pace = self.pace.rate(now).map(|rate| rate * self.meter.bearable());
+        let limit = at_pace.unwrap_or(open / 2.0).min(open);
+        // The pace of a server that stands still says nothing of its next one.
+        self.hold(now, limit, limit < BACK);
+    }
+
+    fn hold(&mut self, now: Instant, limit: f64, doubles: bool) {
+        self.limit = Some(limit.clamp(LEAST, MOST));
+        (self.doubles, self.row, self.needed) = (doubles, 0, now);
+        (self.measure_at, self.measurement) = (now + MEASURE_FIRST, None);
+        self.judge_from(now);
+    }
+
+    fn judge_from(&mut self, now: Instant) {
+        self.judged_from = now;
+        self.meter.begin(now, self.taken(now));
+    }
+
+    /// Looks whether a batch is complete.
+    fn look(&mut self, now: Instant) {
+        if self.limit.is_some() && self.limit_at(now).is_none() {
+            (self.limit, self.measurement) = (None, None);
+        }
+        if self.measurement.is_some() {
+            return self.measure(now);
+        }
+        if !self.meter.is_complete(now) {
+            return;
+        }
+        match self.limit {
+            None => self.look_for_overload(now),
+            Some(limit) => self.adapt(now, limit),
+        }
+        self.meter.begin(now, self.taken(now));
+    }
+
+    fn look_for_overload(&mut self, now: Instant) {
+        let (lost, answers) = (self.meter.lost(), self.meter.answers());
+        let is_late = self.meter.batch(now).is_some_and(|batch| batch.delay > batch.late());
+        self.row = if is_late { self.row + 1 } else { 0 };
+        if self.row >= ROW || (lost >= LOST && lost >= answers) {
+            return self.begin(now);
+        }
+        if !is_late {
+            self.meter.learn(now);
+        }
+    }
+
+    fn adapt(&mut self, now: Instant, limit: f64) {
+        let Some(batch) = self.meter.batch(now) else { return };
+        self.meter.learn_shorter();
+        let is_late = batch.fails || batch.delay > batch.bearable();
+        if is_late || batch.peak >= limit.floor() {
+            self.needed = now;
+        }
+        self.doubles &= !is_late;
+        let next = if self.doubles {
+            if batch.is_used(limit) { 2.0 * limit } else { limit }
+        } else {
+            self.law.next(limit, &batch)
+        };
+        self.limit = Some(next.clamp(LEAST, MOST));
+        if next < limit {
+            self.judge_from(now);
+        }
+        if now >= self.measure_at && !self.doubles {
+            self.measurement = Some(Measurement { since: now, is_quiet: false });
+        }
+    }
+
+    /// The floor is measured: first what is open has to be answered, then a batch is.
+    fn measure(&mut self, now: Instant) {
+        let Some(measurement) = &mut self.measurement else { return };
+        let is_over = now.saturating_since(measurement.since) >= MEASURE_MOST;
+        if !measurement.is_quiet {
+            measurement.is_quiet = f64::from(self.open.count(now)) <= LEAST;
+            if measurement.is_quiet {
+                self.judge_from(now);
+            } else if is_over {
+                self.end_measurement(now);
+            }
+        } else if is_over || self.meter.answers() >= LOST {
+            self.meter.measured(now);
+            self.end_measurement(now);
+        }
+    }
+
+    fn end_measurement(&mut self, now: Instant) {
+        (self.measurement, self.measure_at, self.needed) = (None, now + MEASURE_AGAIN, now);
+        self.judge_from(now);
+    }
+}

@@ -1,0 +1,332 @@
+//! Callers, a balancer with a limit for each member, and members that know nothing of it.
+//!
+//! A member has workers and one queue. A call is an INVITE, an ACK and, after a holding time, a BYE; they cost a
+//! half, a tenth and four tenths of its price. The way takes 1 ms. Nothing is retransmitted: the tests ask for waits
+//! below T1, where nothing would be.
+
+use base::{Instant, Rng};
+use core::time::Duration;
+use overload::member::{MemberLaw, MemberLimit, Work};
+use rand::Rng as _;
+use rand_distr::{Distribution, Exp};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+const HOP: Duration = Duration::from_millis(1);
+const HOLD_MEAN: f64 = 3.0;
+const BUFFER: usize = 20_000;
+/// Timer B.
+const TIMEOUT: Duration = Duration::from_secs(32);
+/// A call that is answered within this is good.
+pub(crate) const GOOD: Duration = Duration::from_millis(500);
+
+/// A member.
+#[derive(Clone, Debug)]
+pub(crate) struct Member {
+    /// Seconds of a worker that a call takes on average.
+    pub(crate) price: f64,
+    pub(crate) workers: usize,
+    /// Speed from a time (s) on.
+    pub(crate) speeds: Vec<(f64, f64)>,
+    /// It does nothing from the first time (s) to the second.
+    pub(crate) stall: Option<(f64, f64)>,
+    /// It answers an INVITE so long after its work, seconds, evenly spread: it sends no 100.
+    pub(crate) rings: (f64, f64),
+    /// With more than so many waiting, it answers 503 at once, for a tenth of the price.
+    pub(crate) refuses: usize,
+    /// This share of its INVITEs gets no answer at all.
+    pub(crate) swallows: f64,
+}
+
+impl Default for Member {
+    /// 200 calls a second.
+    fn default() -> Self {
+        Self {
+            price: 0.005,
+            workers: 1,
+            speeds: vec![(0.0, 1.0)],
+            stall: None,
+            rings: (0.0, 0.0),
+            refuses: usize::MAX,
+            swallows: 0.0,
+        }
+    }
+}
+
+impl Member {
+    pub(crate) fn of(calls: f64) -> Self {
+        Self { price: 1.0 / calls, ..Self::default() }
+    }
+
+    pub(crate) fn capacity(&self) -> f64 {
+        self.workers as f64 / self.price
+    }
+
+    fn end(&self, start: f64, work: f64) -> f64 {
+        let speed =
+            self.speeds.iter().rev().find(|(from, _)| *from <= start).map_or(1.0, |(_, speed)| *speed);
+        let (end, (from, to)) = (start + work / speed, self.stall.unwrap_or((f64::MAX, f64::MAX)));
+        if start >= to || end <= from { end } else { end + to - from.max(start) }
+    }
+}
+
+/// What is asked of a run.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) law: Option<MemberLaw>,
+    pub(crate) members: Vec<Member>,
+    /// Calls a second from a time (s) on.
+    pub(crate) load: Vec<(f64, f64)>,
+    pub(crate) seconds: f64,
+}
+
+/// One second of a run, by when its calls came.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct Second {
+    pub(crate) offered: u32,
+    pub(crate) refused: u32,
+    /// Answered in time; by when they were answered.
+    pub(crate) good: u32,
+    /// Set-up delays of the calls that were admitted, seconds; infinite for those that were lost in a full buffer.
+    pub(crate) delays: Vec<f64>,
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Kind {
+    Invite,
+    Ack,
+    Bye,
+    Refusal,
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Job {
+    kind: Kind,
+    member: usize,
+    sent: Instant,
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Event {
+    Call,
+    Arrive(Job),
+    Done(Job),
+    /// The answer of a member is back.
+    Back(Job),
+    Timeout(Job),
+}
+
+struct At(Instant, u64, Event);
+
+impl PartialEq for At {
+    fn eq(&self, other: &Self) -> bool {
+        (self.0, self.1) == (other.0, other.1)
+    }
+}
+impl Eq for At {}
+impl PartialOrd for At {
+    fn partial_cmp(&self, other: &Self) -> Option<core::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for At {
+    fn cmp(&self, other: &Self) -> core::cmp::Ordering {
+        (self.0, self.1).cmp(&(other.0, other.1))
+    }
+}
+
+struct World {
+    plan: Plan,
+    now: Instant,
+    order: u64,
+    events: BinaryHeap<Reverse<At>>,
+    queues: Vec<VecDeque<Job>>,
+    busy: Vec<usize>,
+    limits: Vec<Option<MemberLimit>>,
+    open: Vec<u32>,
+    seconds: Vec<Second>,
+    rng: Rng,
+}
+
+pub(crate) fn run(plan: Plan, seed: u64) -> Vec<Second> {
+    let count = plan.members.len();
+    let limits = vec![plan.law.map(MemberLimit::new); count];
+    let mut world = World {
+        now: Instant::ZERO,
+        order: 0,
+        events: BinaryHeap::new(),
+        queues: vec![VecDeque::new(); count],
+        busy: vec![0; count],
+        limits,
+        open: vec![0; count],
+        seconds: vec![Second::default(); plan.seconds as usize + 1],
+        rng: Rng::from_seed(seed),
+        plan,
+    };
+    world.after(Duration::ZERO, Event::Call);
+    let end = Instant::ZERO + Duration::from_secs_f64(world.plan.seconds);
+    while let Some(Reverse(At(at, _, event))) = world.events.pop() {
+        if at >= end {
+            break;
+        }
+        world.now = at;
+        world.handle(event);
+    }
+    world.seconds
+}
+
+impl World {
+    fn after(&mut self, wait: Duration, event: Event) {
+        self.order += 1;
+        self.events.push(Reverse(At(self.now + wait, self.order, event)));
+    }
+
+    fn time(&self) -> f64 {
+        self.now.saturating_since(Instant::ZERO).as_secs_f64()
+    }
+
+    fn exp(&mut self, mean: f64) -> f64 {
+        Exp::new(1.0 / mean).expect("a mean above zero").sample(&mut self.rng)
+    }
+
+    fn second(&mut self, at: Instant) -> &mut Second {
+        let at = at.saturating_since(Instant::ZERO).as_secs() as usize;
+        &mut self.seconds[at]
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Call => self.call(),
+            Event::Arrive(job) => self.arrive(job),
+            Event::Done(job) => self.done(job),
+            Event::Back(job) => self.back(job),
+            Event::Timeout(job) => {
+                if let Some(limit) = &mut self.limits[job.member] {
+                    limit.lost(self.now, job.sent, true);
+                }
+                self.open[job.member] -= 1;
+            }
+        }
+    }
+
+    fn call(&mut self) {
+        let time = self.time();
+        let rate = self.plan.load.iter().rev().find(|(from, _)| *from <= time).map_or(0.0, |(_, rate)| *rate);
+        let gap = self.exp(1.0 / rate.max(0.1));
+        self.after(Duration::from_secs_f64(gap.min(1.0)), Event::Call);
+        if rate <= 0.0 {
+            return;
+        }
+        let now = self.now;
+        self.second(now).offered += 1;
+        let has_room =
+            |&member: &usize| self.limits[member].as_ref().is_none_or(|limit| limit.has_room(now, false));
+        let Some(member) = (0..self.limits.len()).filter(has_room).min_by_key(|&member| self.open[member])
+        else {
+            self.second(now).refused += 1;
+            return;
+        };
+        if let Some(limit) = &mut self.limits[member] {
+            limit.sent(now);
+        }
+        self.open[member] += 1;
+        self.after(HOP, Event::Arrive(Job { kind: Kind::Invite, member, sent: now }));
+    }
+
+    fn arrive(&mut self, mut job: Job) {
+        let Member { refuses, swallows, .. } = self.plan.members[job.member];
+        let is_invite = job.kind == Kind::Invite;
+        if is_invite && self.queues[job.member].len() >= refuses {
+            job.kind = Kind::Refusal;
+        }
+        if is_invite && self.rng.random::<f64>() < swallows {
+            self.after(TIMEOUT, Event::Timeout(job));
+        } else if self.queues[job.member].len() < BUFFER {
+            self.queues[job.member].push_back(job);
+            self.serve(job.member);
+        } else if is_invite {
+            self.second(job.sent).delays.push(f64::INFINITY);
+            self.after(TIMEOUT, Event::Timeout(job));
+        }
+    }
+
+    fn serve(&mut self, at: usize) {
+        while self.busy[at] < self.plan.members[at].workers {
+            let Some(job) = self.queues[at].pop_front() else { return };
+            let share = match job.kind {
+                Kind::Invite => 0.5,
+                Kind::Bye => 0.4,
+                Kind::Ack | Kind::Refusal => 0.1,
+            };
+            let work = self.exp(self.plan.members[at].price * share);
+            let (start, member) = (self.time(), &self.plan.members[at]);
+            let took = member.end(start, work) - start;
+            self.busy[at] += 1;
+            self.after(Duration::from_secs_f64(took), Event::Done(job));
+        }
+    }
+
+    fn done(&mut self, job: Job) {
+        self.busy[job.member] -= 1;
+        let (least, most) = self.plan.members[job.member].rings;
+        let rings =
+            if job.kind == Kind::Invite && most > 0.0 { self.rng.random_range(least..most) } else { 0.0 };
+        if job.kind != Kind::Ack {
+            self.after(HOP + Duration::from_secs_f64(rings), Event::Back(job));
+        }
+        if job.kind == Kind::Invite {
+            let delay = (self.now + HOP).saturating_since(job.sent);
+            self.second(job.sent).delays.push(delay.as_secs_f64());
+            let now = self.now;
+            if delay <= GOOD {
+                self.second(now).good += 1;
+            }
+        }
+        self.serve(job.member);
+    }
+
+    fn back(&mut self, job: Job) {
+        let (now, hold) = (self.now, self.exp(HOLD_MEAN));
+        let limit = &mut self.limits[job.member];
+        match job.kind {
+            Kind::Invite => {
+                if let Some(limit) = limit {
+                    limit.answered(now, Work::Invite, job.sent, true);
+                }
+                self.open[job.member] -= 1;
+                let follow = |kind, wait: Duration| Job { kind, member: job.member, sent: now + wait };
+                self.after(HOP, Event::Arrive(follow(Kind::Ack, Duration::ZERO)));
+                let hold = Duration::from_secs_f64(hold);
+                self.after(hold + HOP, Event::Arrive(follow(Kind::Bye, hold)));
+            }
+            Kind::Bye => {
+                if let Some(limit) = limit {
+                    limit.noted(now, Work::Bye, job.sent);
+                }
+            }
+            Kind::Refusal => {
+                if let Some(limit) = limit {
+                    limit.lost(now, job.sent, true);
+                }
+                self.open[job.member] -= 1;
+            }
+            Kind::Ack => {}
+        }
+    }
+}
+
+/// Good calls a second.
+pub(crate) fn goodput(seconds: &[Second]) -> f64 {
+    f64::from(seconds.iter().map(|second| second.good).sum::<u32>()) / seconds.len() as f64
+}
+
+pub(crate) fn refused(seconds: &[Second]) -> u32 {
+    seconds.iter().map(|second| second.refused).sum()
+}
+
+/// The set-up delay that 99 % of the admitted calls do not exceed, seconds.
+pub(crate) fn p99(seconds: &[Second]) -> f64 {
+    let mut delays: Vec<f64> = seconds.iter().flat_map(|second| second.delays.iter().copied()).collect();
+    delays.sort_by(f64::total_cmp);
+    delays.get(delays.len() * 99 / 100).copied().unwrap_or_default()
+}

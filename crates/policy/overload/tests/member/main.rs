@@ -1,0 +1,4 @@
+//! Limits of members: what each law promises, the table of the page, and random sequences.
+mod harness;
+mod random;
+mod table;

@@ -1,0 +1,142 @@
+//! Random sequences of what a limit is told, beside a plain account of the open requests.
+
+use base::Instant;
+use core::time::Duration;
+use overload::member::{MemberLaw, MemberLimit, Work};
+use proptest::prelude::*;
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Wait(u64),
+    Send,
+    Answer { which: usize, works: bool },
+    Lose { which: usize },
+    Leave { which: usize },
+    Note { took: u64 },
+    Die,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let which = || 0..64usize;
+    prop_oneof![
+        3 => (0..400u64).prop_map(Step::Wait),
+        1 => (0..8_000u64).prop_map(Step::Wait),
+        12 => Just(Step::Send),
+        8 => (which(), any::<bool>()).prop_map(|(which, works)| Step::Answer { which, works }),
+        2 => which().prop_map(|which| Step::Lose { which }),
+        1 => which().prop_map(|which| Step::Leave { which }),
+        1 => (0..2_000u64).prop_map(|took| Step::Note { took }),
+        1 => Just(Step::Die),
+    ]
+}
+
+/// Without any answer for longer, a request may count no more.
+const COUNTS: Duration = Duration::from_secs(4);
+
+fn check(limit: &MemberLimit, now: Instant, open: &[Instant]) {
+    let counted = limit.open(now);
+    assert!(counted as usize <= open.len(), "{counted} of {} open", open.len());
+    if let Some(most) = limit.limit(now) {
+        assert!(most >= 2, "a limit of {most}");
+    }
+    if limit.limit(now).is_none() {
+        assert!(limit.has_room(now, false), "no limit, and no room");
+    }
+    assert!(!limit.has_room(now, false) || limit.has_room(now, true), "priority comes first");
+    // After four seconds of silence everything that was open has gone, and every failure has been forgotten.
+    let later = now + COUNTS + Duration::from_millis(250);
+    assert!(limit.open(later) == 0 && limit.has_room(later, false), "a limit for ever");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+    #[test]
+    fn a_limit_leaves_room_for_two_counts_what_is_open_and_never_stays_shut(
+        steps in prop::collection::vec(step(), 1..600),
+        law in prop::sample::select(MemberLaw::ALL.to_vec()),
+    ) {
+        let (mut limit, mut now, mut open) = (MemberLimit::new(law), Instant::from_millis(1), Vec::new());
+        for step in steps {
+            let take = |open: &mut Vec<Instant>, which: usize| {
+                (!open.is_empty()).then(|| open.remove(which % open.len()))
+            };
+            match step {
+                Step::Wait(millis) => now += Duration::from_millis(millis),
+                Step::Send => {
+                    limit.sent(now);
+                    open.push(now);
+                }
+                Step::Answer { which, works } => {
+                    if let Some(sent) = take(&mut open, which) {
+                        limit.answered(now, Work::Invite, sent, works);
+                    }
+                }
+                Step::Lose { which } => {
+                    if let Some(sent) = take(&mut open, which) {
+                        limit.lost(now, sent, true);
+                    }
+                }
+                Step::Leave { which } => {
+                    if let Some(sent) = take(&mut open, which) {
+                        limit.left(sent);
+                    }
+                }
+                Step::Note { took } => {
+                    let sent = now.as_nanos().saturating_sub(took * 1_000_000);
+                    limit.noted(now, Work::Bye, Instant::from_nanos(sent));
+                }
+                Step::Die => {
+                    open.clear();
+                    limit.restart(now);
+                    assert!(limit.limit(now).is_some_and(|most| most >= 2));
+                }
+            }
+            check(&limit, now, &open);
+        }
+    }
+}
+
+#[test]
+fn a_burst_at_the_start_is_refused_nothing() {
+    let mut limit = MemberLimit::new(MemberLaw::default());
+    for n in 0..5_000 {
+        let now = Instant::from_nanos(n * 10_000);
+        assert!(limit.has_room(now, false), "call {n}");
+        limit.sent(now);
+    }
+}
+
+#[test]
+fn a_server_that_is_back_begins_with_little_and_doubles() {
+    let mut limit = MemberLimit::new(MemberLaw::default());
+    limit.restart(Instant::from_millis(1));
+    let mut most = Vec::new();
+    for round in 0..5 {
+        let mut sent = 0;
+        let now = Instant::from_millis(1 + round * 120);
+        while limit.has_room(now, false) {
+            limit.sent(now);
+            sent += 1;
+        }
+        most.push(sent);
+        for _ in 0..sent {
+            limit.answered(Instant::from_millis(106 + round * 120), Work::Invite, now, true);
+        }
+    }
+    assert_eq!(most, [8, 16, 32, 64, 128]);
+}
+
+#[test]
+fn who_refuses_at_once_has_no_room_at_once() {
+    let mut limit = MemberLimit::new(MemberLaw::default());
+    let mut sent = 0;
+    for n in 0..20_000 {
+        let now = Instant::from_millis(n);
+        if limit.has_room(now, false) {
+            limit.sent(now);
+            limit.lost(now, now, true);
+            sent += 1;
+        }
+    }
+    assert!(sent < 1_500, "{sent} of 20,000 in 20 s");
+}

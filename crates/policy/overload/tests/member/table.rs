@@ -1,0 +1,136 @@
+//! The table of `docs/overload/adaptive.md`, made by the harness; `UPDATE_DOCS=1` writes it anew.
+
+use crate::harness::*;
+use overload::member::MemberLaw;
+
+/// A scenario: its name, members, load from a time on, and the seconds that are judged.
+struct Scenario {
+    name: &'static str,
+    members: Vec<Member>,
+    load: Vec<(f64, f64)>,
+    judged: (usize, usize),
+    /// Of the members in these seconds, calls a second.
+    capacity: f64,
+    is_below_capacity: bool,
+    /// The goodput that the default law is to have, percent.
+    least_good: f64,
+}
+
+const LAWS: [Option<MemberLaw>; 4] =
+    [None, Some(MemberLaw::Aimd), Some(MemberLaw::Vegas), Some(MemberLaw::Gradient)];
+
+fn of(name: &'static str, members: Vec<Member>, load: &[(f64, f64)], judged: (usize, usize)) -> Scenario {
+    let capacity = members.iter().map(Member::capacity).sum();
+    Scenario {
+        name,
+        members,
+        load: load.to_vec(),
+        judged,
+        capacity,
+        is_below_capacity: false,
+        least_good: 95.0,
+    }
+}
+
+fn below(name: &'static str, member: Member) -> Scenario {
+    Scenario { is_below_capacity: true, least_good: 97.0, ..of(name, vec![member], &[(0.0, 160.0)], (0, 60)) }
+}
+
+fn scenarios() -> Vec<Scenario> {
+    let one = Member::default;
+    let step = |load| [(0.0, 100.0), (10.0, load)];
+    let stalls = || Member { stall: Some((30.0, 32.0)), ..one() };
+    let after_stall = |scenario| Scenario { least_good: 90.0, ..scenario };
+    let half = Member { speeds: vec![(0.0, 1.0), (30.0, 0.5)], ..one() };
+    let half = of("0.8x, half the CPU from 30 s on, 2 s later", vec![half], &[(0.0, 160.0)], (32, 60));
+    let unequal = [50.0, 100.0, 200.0].map(Member::of).to_vec();
+    vec![
+        below("0.8x", one()),
+        below("0.8x, rings 0.2 to 5 s and sends no 100", Member { rings: (0.2, 5.0), ..one() }),
+        below("0.8x, 16 workers", Member { price: 0.08, workers: 16, ..one() }),
+        of("2x", vec![one()], &step(400.0), (20, 60)),
+        of("10x", vec![one()], &step(2_000.0), (20, 60)),
+        of("10x, the first 10 s of it", vec![one()], &step(2_000.0), (10, 20)),
+        of("10x from the start", vec![one()], &[(0.0, 2_000.0)], (5, 60)),
+        of("10x, 2,000 calls/s", vec![Member::of(2_000.0)], &[(0.0, 1_000.0), (10.0, 20_000.0)], (20, 40)),
+        of(
+            "10x, 1 INVITE of 20 is never answered",
+            vec![Member { swallows: 0.05, ..one() }],
+            &step(2_000.0),
+            (20, 60),
+        ),
+        Scenario {
+            least_good: 85.0,
+            ..of(
+                "10x, 503 at once beyond 50 waiting",
+                vec![Member { refuses: 50, ..one() }],
+                &step(2_000.0),
+                (20, 60),
+            )
+        },
+        Scenario { capacity: 100.0, ..half },
+        after_stall(of("0.8x, after a stall of 2 s", vec![stalls()], &[(0.0, 160.0)], (32, 60))),
+        after_stall(of(
+            "0.6x, two members, one stalls for 2 s",
+            vec![stalls(), one()],
+            &[(0.0, 240.0)],
+            (30, 60),
+        )),
+        of("3x, members of 1:2:4", unequal, &step(1_050.0), (20, 60)),
+        of("2x for 20 s, then 0.5x", vec![one()], &[(0.0, 100.0), (10.0, 400.0), (30.0, 100.0)], (31, 60)),
+    ]
+}
+
+/// Goodput in percent of what could be had: of the capacity, or of what is offered where that is less. Then the set-up
+/// delay that 99 % of the admitted calls do not exceed, and how many of a hundred calls were refused.
+fn figures(scenario: &Scenario, law: Option<MemberLaw>) -> (f64, f64, f64) {
+    let (from, to) = scenario.judged;
+    let plan =
+        Plan { law, members: scenario.members.clone(), load: scenario.load.clone(), seconds: to as f64 };
+    let seconds = run(plan, 7);
+    let judged = &seconds[from..to];
+    let offered = f64::from(judged.iter().map(|second| second.offered).sum::<u32>());
+    let possible = scenario.capacity.min(offered / judged.len() as f64);
+    (100.0 * goodput(judged) / possible, 1_000.0 * p99(judged), 100.0 * f64::from(refused(judged)) / offered)
+}
+
+fn table() -> String {
+    let mut text =
+        String::from("| scenario | none | aimd | vegas | gradient |\n| --- | --- | --- | --- | --- |\n");
+    for scenario in scenarios() {
+        let cells = LAWS.map(|law| {
+            let (good, delay, refused) = figures(&scenario, law);
+            let delay = if delay.is_finite() { format!("{delay:.0}") } else { "never".to_owned() };
+            format!("{good:.0} % / {delay} / {refused:.0} %")
+        });
+        text += &["| ", scenario.name, " | ", &cells.join(" | "), " |\n"].concat();
+    }
+    text
+}
+
+#[test]
+fn the_table_in_the_docs_is_what_the_harness_measures() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/overload/adaptive.md");
+    let page = std::fs::read_to_string(path).unwrap();
+    let (head, rest) = page.split_once("<!-- measured -->\n").unwrap();
+    let (_, tail) = rest.split_once("<!-- end -->").unwrap();
+    let right = format!("{head}<!-- measured -->\n{}<!-- end -->{tail}", table());
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(path, &right).unwrap();
+    }
+    assert!(std::fs::read_to_string(path).unwrap() == right, "run UPDATE_DOCS=1 cargo test -p overload");
+}
+
+#[test]
+fn the_default_law_keeps_goodput_and_delay_and_refuses_nothing_below_capacity() {
+    for scenario in scenarios() {
+        let (good, delay, refused) = figures(&scenario, Some(MemberLaw::default()));
+        let name = scenario.name;
+        assert!(good >= scenario.least_good, "{name}: {good} %");
+        if scenario.is_below_capacity {
+            assert!(refused <= 0.0, "{name}: {refused} % refused");
+        } else {
+            assert!(delay <= 500.0, "{name}: {delay} ms");
+        }
+    }
+}
