@@ -3,7 +3,7 @@
 
 use crate::edge::Edge;
 use crate::pools::Pools;
-use crate::rejection::Rejection;
+use crate::rejection::Refused;
 use crate::route_header::RouteHeader;
 use crate::token::dialog::VerifiedToken;
 use crate::token::owner::TokenOwner;
@@ -18,9 +18,11 @@ use wire::{Message, Method, request_source_target};
 pub(crate) enum Proof {
     /// Nothing: there is none, or it does not hold.
     None,
-    /// It holds, and its node is known.
+    /// A pool's holds, and its node is known.
     Token(VerifiedToken),
-    /// It holds, but ties the dialog to a node that is not known.
+    /// A proxy's holds, and is its sender's: the request goes where the other party has named.
+    Proxy(VerifiedToken),
+    /// A pool's holds, but ties the dialog to a node that is not known.
     UnknownNode,
 }
 
@@ -47,22 +49,21 @@ pub(crate) struct Arrival<'m> {
 }
 
 impl<'m> Arrival<'m> {
-    /// Checks the form of a request, and reads it. Changes nothing but counters.
-    pub(crate) fn read(
-        edge: &mut Edge,
-        pools: &Pools,
-        flow: Flow,
-        message: &'m Message<'m>,
-    ) -> Result<Self, Rejection> {
-        check_form(message)?;
+    /// Reads a request. Changes nothing but counters.
+    pub(crate) fn read(edge: &mut Edge, pools: &Pools, flow: Flow, message: &'m Message<'m>) -> Self {
         let target = request_source_target(message.top_via(), flow.peer).unwrap_or(flow.peer);
-        let route = RouteHeader::new(&edge.topology, message, TokenOwner::Pool);
-        check_secure(message, &route)?;
+        let route = RouteHeader::read(&edge.topology, message);
         let proof = prove(edge, message, &route);
         let method = message.method().unwrap_or(Method::Other);
         let call = edge.tokens.call_key(message.call_id());
         let member = pools.member_of(&edge.topology, flow);
-        Ok(Self { flow, message, method, call, route, proof, member, target })
+        Self { flow, message, method, call, route, proof, member, target }
+    }
+
+    /// Checks its form (§16.3).
+    pub(crate) fn check(&self) -> Result<(), Refused> {
+        check_form(self.message)?;
+        check_secure(self.message, &self.route)
     }
 
     /// The message, and the flow that it came by.
@@ -70,11 +71,11 @@ impl<'m> Arrival<'m> {
         Inbound { flow: self.flow, message: self.message }
     }
 
-    /// The token that holds, if there is one.
+    /// The token of a pool that holds, if there is one.
     pub(crate) fn held(&self) -> Option<&VerifiedToken> {
         match &self.proof {
             Proof::Token(held) => Some(held),
-            Proof::None | Proof::UnknownNode => None,
+            Proof::None | Proof::Proxy(_) | Proof::UnknownNode => None,
         }
     }
 
@@ -107,11 +108,17 @@ impl<'m> Arrival<'m> {
 fn prove(edge: &mut Edge, message: &Message<'_>, route: &RouteHeader<'_>) -> Proof {
     let Some(text) = route.token.filter(|_| message.to_tag().is_some()) else { return Proof::None };
     edge.ledger.charge(Operation::VerifyToken);
-    let proof = match edge.tokens.read_route(TokenOwner::Pool, text, message, edge.unix()) {
+    let proof = match edge.tokens.read_route(route.owner, text, message, edge.unix()) {
+        Some(held) if route.owner == TokenOwner::Proxy => {
+            // Only the tags tell the sides apart: without one in From, which RFC 3261 §8.1.1.3 asks for, nobody can.
+            let from = message.from_tag();
+            let is_senders = held.is_senders() && from.is_some() && from != message.to_tag();
+            if is_senders { Proof::Proxy(held) } else { Proof::None }
+        }
         Some(held) if edge.topology.slot(held.token.node).is_some() => Proof::Token(held),
         Some(_) => Proof::UnknownNode,
         None => Proof::None,
     };
-    edge.counters.tokens_refused += u64::from(!matches!(proof, Proof::Token(_)));
+    edge.counters.tokens_refused += u64::from(matches!(proof, Proof::None | Proof::UnknownNode));
     proof
 }

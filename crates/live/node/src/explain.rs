@@ -144,7 +144,8 @@ impl Path<'_> {
         flow: Flow,
         message: &'m Message<'m>,
     ) -> Result<(Arrival<'m>, Destination<'m>), Rejection> {
-        let arrival = Arrival::read(self.step.edge, self.step.pools, flow, message)?;
+        let arrival = Arrival::read(self.step.edge, self.step.pools, flow, message);
+        arrival.check()?;
         let destination = self.step.destination(&arrival, self.stateless, self.home.as_deref())?;
         match destination.to {
             To::Outside(Err(rejection)) => Err(rejection),

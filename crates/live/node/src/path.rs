@@ -90,8 +90,7 @@ impl Path<'_> {
         }
     }
 
-    /// Whether a message belongs to a transaction, or to a dialog that began with one and is not its member's alone.
-    /// If so it has been dealt with.
+    /// Whether a message belongs to a transaction, or repeats a request that was refused. If so it has been dealt with.
     fn is_of_transactions(&mut self, flow: Flow, message: &Message<'_>) -> bool {
         let Some(stateful) = self.stateful.as_deref_mut() else { return false };
         let step = &mut self.step;
@@ -105,10 +104,7 @@ impl Path<'_> {
             step.reject(flow, message, refusal.into());
             return true;
         }
-        stateful.within(step, flow, message).unwrap_or_else(|rejection| {
-            step.reject(flow, message, rejection);
-            true
-        })
+        false
     }
 
     /// Takes a request that belongs to no transaction here.
@@ -119,28 +115,52 @@ impl Path<'_> {
         if self.is_of_waiting(flow, message) {
             return;
         }
-        if let Err(rejection) = self.take(flow, message, Progress::default()) {
+        let arrival = Arrival::read(self.step.edge, self.step.pools, flow, message);
+        if let Err(rejection) = self.arrived(&arrival) {
+            if let (Rejection::Answered(own), Some(stateful)) = (&rejection, self.stateful.as_deref_mut()) {
+                stateful.refused_bye(self.step.edge, &arrival, own.status());
+            }
             self.step.reject(flow, message, rejection);
         }
     }
 
-    /// Takes a request up, with the progress that it has made. The ticket of one that is rejected ends here.
+    /// Takes a request whose dialog began with a transaction here and is not its member's alone, or any other.
+    fn arrived(&mut self, arrival: &Arrival<'_>) -> Result<(), Rejection> {
+        arrival.check()?;
+        if let Some(stateful) = self.stateful.as_deref_mut()
+            && stateful.within(&mut self.step, arrival)?
+        {
+            return Ok(());
+        }
+        self.go_or_refuse(arrival, Progress::default())
+    }
+
+    /// Takes a request up again that has waited, with the progress that it has made.
     pub(crate) fn take(
         &mut self,
         flow: Flow,
         message: &Message<'_>,
         mut progress: Progress,
     ) -> Result<(), Rejection> {
-        let taken = self.go(flow, message, &mut progress);
-        if taken.is_err() {
+        let arrival = Arrival::read(self.step.edge, self.step.pools, flow, message);
+        if let Err(refused) = arrival.check() {
             progress.refuse();
+            return Err(refused.into());
         }
-        taken
+        self.go_or_refuse(&arrival, progress)
     }
 
-    fn go(&mut self, flow: Flow, message: &Message<'_>, progress: &mut Progress) -> Result<(), Rejection> {
-        let arrival = Arrival::read(self.step.edge, self.step.pools, flow, message)?;
-        let destination = self.step.destination(&arrival, self.stateless, self.home.as_deref())?;
+    /// Sends a request on, or answers it. The ticket of one that is rejected ends here.
+    fn go_or_refuse(&mut self, arrival: &Arrival<'_>, mut progress: Progress) -> Result<(), Rejection> {
+        let gone = self.go(arrival, &mut progress);
+        if gone.is_err() {
+            progress.refuse();
+        }
+        gone
+    }
+
+    fn go(&mut self, arrival: &Arrival<'_>, progress: &mut Progress) -> Result<(), Rejection> {
+        let destination = self.step.destination(arrival, self.stateless, self.home.as_deref())?;
         if let To::Outside(Err(rejection)) = destination.to {
             // A node that hangs up has done with the call, whoever hears of it.
             if arrival.method == Method::Bye {
@@ -148,19 +168,19 @@ impl Path<'_> {
             }
             return Err(rejection);
         }
-        if self.at_home(&arrival, &destination, progress)? == Stage::Done {
+        if self.at_home(arrival, &destination, progress)? == Stage::Done {
             return Ok(());
         }
         match destination.to {
-            To::Contacts => self.locate(&arrival, &destination, progress),
-            To::Onward => self.onward(&arrival, &destination, progress),
+            To::Contacts => self.locate(arrival, &destination, progress),
+            To::Onward => self.onward(arrival, &destination, progress),
             To::Followed(slot) => {
-                self.step.follow(&arrival, &destination.request, progress)?;
-                self.pass(&arrival, &destination, slot, RecordRoute::Stateless, progress);
+                self.step.follow(arrival, &destination.request, progress)?;
+                self.pass(arrival, &destination, slot, RecordRoute::Stateless, progress);
                 Ok(())
             }
             To::Member | To::Outside(_) | To::Orphan | To::Registrar => {
-                self.balance(&arrival, &destination, progress)
+                self.balance(arrival, &destination, progress)
             }
         }
     }

@@ -25,31 +25,34 @@ impl<'a> Own<'a> {
     /// By its address; of a pool also that of another balancer of the site, by the parameter with the token.
     pub(crate) fn of(topology: &Topology, uri: &'a [u8], element: TokenOwner) -> Option<Self> {
         let uri = SipUri::parse(uri).ok()?;
-        let token = uri.param(element.param()).flatten();
-        let listener = topology.ports.named(&uri);
+        Self::with_token(topology, &uri, element, token_of(&uri, element))
+    }
+
+    fn with_token(
+        topology: &Topology,
+        uri: &SipUri<'a>,
+        element: TokenOwner,
+        token: Option<&'a [u8]>,
+    ) -> Option<Self> {
+        let listener = topology.ports.named(uri);
         let is_of_another = element == TokenOwner::Pool && token.is_some();
-        (listener.is_some() || is_of_another || topology.is_ours(&uri)).then_some(Self { token, listener })
+        (listener.is_some() || is_of_another || topology.is_ours(uri)).then_some(Self { token, listener })
     }
 }
 
-/// Whose token is in the first URI of ours that has one: in the Route, or where a strict router has put it.
-pub(crate) fn named_element(topology: &Topology, message: &Message<'_>) -> Option<TokenOwner> {
-    let element = |uri| {
-        let parsed = SipUri::parse(uri).ok()?;
-        let is_in = |owner: TokenOwner| parsed.param(owner.param()).flatten().is_some();
-        if is_in(TokenOwner::Pool) {
-            // Ours, or another balancer's of the site.
-            return Some(TokenOwner::Pool);
-        }
-        let is_ours = || topology.ports.named(&parsed).is_some() || topology.is_ours(&parsed);
-        (is_in(TokenOwner::Proxy) && is_ours()).then_some(TokenOwner::Proxy)
-    };
-    let uri = message.uri().filter(|uri| uri.contains(&b';'));
-    uri.into_iter().chain(message.routes().map(|value| value.uri)).find_map(element)
+/// The token that a URI has for an element.
+fn token_of<'a>(uri: &SipUri<'a>, element: TokenOwner) -> Option<&'a [u8]> {
+    uri.param(element.param()).flatten()
+}
+
+/// The element whose token a URI has, if it has one; otherwise a pool's.
+fn owner_of(uri: &SipUri<'_>) -> TokenOwner {
+    let is_proxys = token_of(uri, TokenOwner::Pool).is_none() && token_of(uri, TokenOwner::Proxy).is_some();
+    if is_proxys { TokenOwner::Proxy } else { TokenOwner::Pool }
 }
 
 /// What the Route header and the Request-URI say about where a request goes (RFC 3261 §16.4).
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub(crate) struct RouteHeader<'a> {
     /// How many Route values on top are ours.
     ours: usize,
@@ -59,30 +62,50 @@ pub(crate) struct RouteHeader<'a> {
     pub(crate) last: Option<&'a [u8]>,
     /// The token in the first URI of ours that has one.
     pub(crate) token: Option<&'a [u8]>,
+    /// The element whose token it is.
+    pub(crate) owner: TokenOwner,
     /// The listener that the last Route value of ours names: the one that the far side knows (RFC 5658 §4).
     pub(crate) far_side: Option<u16>,
 }
 
 impl<'a> RouteHeader<'a> {
-    /// §16.4: which Route values are ours, and what the next one is.
+    /// §16.4: which Route values are ours, and what the next one is. Where there are tokens of both kinds, the first one
+    /// counts.
+    pub(crate) fn read(topology: &Topology, message: &Message<'a>) -> Self {
+        Self::scan(topology, message, None)
+    }
+
+    /// As [`read`](Self::read), as this element sees it: tokens of others say nothing.
     pub(crate) fn new(topology: &Topology, message: &Message<'a>, element: TokenOwner) -> Self {
+        Self::scan(topology, message, Some(element))
+    }
+
+    fn scan(topology: &Topology, message: &Message<'a>, element: Option<TokenOwner>) -> Self {
         let uri = message.uri().unwrap_or_default();
-        let mut info = Self::default();
+        let owner = element.unwrap_or(TokenOwner::Pool);
+        let mut info = Self { ours: 0, next: None, last: None, token: None, owner, far_side: None };
         let mut left = usize::MAX;
         // A strict router replaced the Request-URI by what we put into Record-Route, and put that last. That one has
         // parameters, and most others have none.
         if message.has_routes()
             && uri.contains(&b';')
             && let Ok(parsed) = SipUri::parse(uri)
-            && let Some(Some(token)) = parsed.param(element.param())
+            && let owner = element.unwrap_or_else(|| owner_of(&parsed))
+            && let Some(token) = token_of(&parsed, owner)
             && topology.is_ours(&parsed)
         {
-            info.token = Some(token);
+            (info.token, info.owner) = (Some(token), owner);
             info.last = message.routes().last().map(|value| value.uri);
             left = message.routes().count() - 1;
         }
         for value in message.routes().take(left) {
-            let Some(own) = Own::of(topology, value.uri, element) else {
+            let own = SipUri::parse(value.uri).ok().and_then(|uri| {
+                if element.is_none() && info.token.is_none() {
+                    info.owner = owner_of(&uri);
+                }
+                Own::with_token(topology, &uri, info.owner, token_of(&uri, info.owner))
+            });
+            let Some(own) = own else {
                 info.next = Some(value.uri);
                 break;
             };

@@ -1,11 +1,13 @@
 //! Dialogs through the proxy that are lawful, usual or not: their requests arrive where the parties want them.
 mod common;
 
+use base::Operation;
 use common::dialog::{Dialog, End};
-use common::proxy::{HOPS, PROXY, ProxyBed, client};
+use common::proxy::{HOPS, PROXY, ProxyBed, STATELESS, client};
 use common::text::{Req, Resp, record_routes, replaced, string};
 use common::{KEY, LIFETIME, Sent, addr};
 use node::{HopName, Resolved, ShardEvent, TokenKey, Tokens};
+use route::{Service, Spread};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -86,6 +88,34 @@ fn early_dialogs_of_a_forked_call() {
     let crossed = Req { uri: format!("sip:{}", calls[1].callee.at), ..calls[0].by_caller("INFO", 9) };
     assert_eq!(bed.one(client(), &crossed.bytes()).status(), 403);
     bed.assert_forgets();
+}
+
+/// RFC 3261 §8.1.1.3: From has a tag, in requests within a dialog the local one (§12.2.1.1). Who sends one without has
+/// the token from elsewhere: it holds no more than a token that was made up, and is looked at once.
+#[test]
+fn a_token_does_not_hold_without_a_from_tag() {
+    for mode in [Service::HOPS, STATELESS, Service::Calls(Spread::Found)] {
+        for method in ["INFO", "BYE", "INVITE"] {
+            let mut bed = ProxyBed::plain().with_mode(mode);
+            let at_hop = bed.invite(&Req::new("INVITE", "call", client()));
+            let ok = Resp::new(200, addr("127.0.4.1:5060")).bytes(&at_hop.bytes);
+            let ok = bed.one(callee(), &ok);
+            let call = begun("call", "bob", addr("127.0.4.1:5060"), &at_hop, &ok);
+            caller_asks(&mut bed, &call, "ACK", 1);
+            let before = verified(&bed);
+            let bare = Req { from_tag: String::new(), ..call.by_caller(method, 2) }
+                .via(&format!("SIP/2.0/UDP {};branch=z9hG4bK-bare;rport", client()));
+            assert_eq!(bed.one(client(), &bare.bytes()).status(), 403, "{mode:?} {method}");
+            assert_eq!((bed.shard.counters().tokens_refused, verified(&bed) - before), (1, 1));
+            caller_asks(&mut bed, &call, "BYE", 3);
+        }
+    }
+}
+
+/// How many tokens were verified.
+fn verified(bed: &ProxyBed) -> u64 {
+    let done = bed.shard.ledger();
+    done.iter().find(|(operation, _)| *operation == Operation::VerifyToken).map_or(0, |(_, times)| times)
 }
 
 /// A caller that keeps the route set of the 180, when the 200 comes with another Contact.

@@ -336,9 +336,15 @@ fn what_is_counted_needs_a_from_tag() {
         for method in ["INVITE", "SUBSCRIBE", "REFER"] {
             let mut bed = Bed::plain().with_mode(mode);
             let request = Req { from_tag: String::new(), ..Req::new(method, "old", client()) };
-            let refusal = bed.one(client(), &request.bytes());
-            assert_eq!((refusal.to, refusal.status()), (client(), 400), "{method}");
-            assert_eq!(bed.shard.counters().replies[&(400, "From Tag Missing")], 1);
+            // The Route of another dialog makes no difference.
+            let routes = vec![format!("<sip:{PROXY};lr;sbp=x>")];
+            let other = Req { routes, ..Req { call_id: "other".to_owned(), ..request.clone() } };
+            let other = other.via(&format!("SIP/2.0/UDP {};branch=z9hG4bK-other;rport", client()));
+            for request in [request, other] {
+                let refusal = bed.one(client(), &request.bytes());
+                assert_eq!((refusal.to, refusal.status()), (client(), 400), "{method}");
+            }
+            assert_eq!(bed.shard.counters().replies[&(400, "From Tag Missing")], 2);
             assert_eq!(bed.shard.proxy_report().expect("it has next hops").transactions, 0);
         }
     }

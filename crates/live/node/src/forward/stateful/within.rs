@@ -4,37 +4,35 @@
 use super::dialogs::way;
 use super::received::{Received, TargetSet, way_back};
 use super::transactions::Stateful;
-use crate::counters::Drop;
+use crate::arrival::{Arrival, Proof};
 use crate::edge::Edge;
 use crate::forward::onward::{Onward, RecordRoute, Refresh};
 use crate::forward::stateless::pass;
 use crate::rejection::{Refused, Rejection, refused};
 use crate::remote_targets::{Side, TargetRefresh, refreshes_target};
-use crate::reply::acknowledges_us;
-use crate::route_header::{RouteHeader, Target, max_breadth, named_element};
+use crate::route_header::{Target, max_breadth};
 use crate::step::Step;
 use crate::token::branch::Transaction;
 use crate::token::copies::copies_key;
 use crate::token::dialog::{Kept, VerifiedToken};
 use crate::token::owner::TokenOwner;
-use crate::validate::{check_extensions, check_form, check_secure};
-use ::dialog::Proof;
-use balance::{CallKey, Direction, PoolId, Request};
-use base::{Flow, Operation, Peer, Transport};
+use crate::validate::check_extensions;
+use ::dialog::Proof as TargetProof;
+use balance::{Direction, PoolId, Request};
+use base::{Flow, Peer, Transport};
 use std::cell::Cell;
 use std::net::SocketAddr;
-use wire::{Message, Method, request_source_target};
+use wire::{Message, Method};
 
 /// How a request within a dialog goes on.
 struct DialogHop {
     /// Its token.
     held: VerifiedToken,
-    call: CallKey,
     hop: Flow,
     /// Whether what it goes to is known to want it.
     is_wanted: bool,
     /// Whether it goes to the target of its dialog: asked where its answer says what becomes of that.
-    proof: Proof,
+    proof: TargetProof,
     routing: u32,
     refresh: Refresh,
     /// Whether its first copy went on, without a transaction, before the key of new tokens changed.
@@ -44,18 +42,10 @@ struct DialogHop {
 impl Stateful {
     /// Takes a request that has a token of ours. If that does not fit it is as any other, as far as it names nobody but us or a
     /// next hop: `false`, and nothing was done.
-    pub(crate) fn within(
-        &mut self,
-        step: &mut Step<'_>,
-        flow: Flow,
-        message: &Message<'_>,
-    ) -> Result<bool, Rejection> {
-        let examined = self.examine(step, flow, message);
-        if let Err(Rejection::Answered(own)) = &examined {
-            self.refused_bye(step.edge, flow, message, own.status());
-        }
-        let Some(passage) = examined? else { return Ok(false) };
-        let DialogHop { held, call, hop, is_wanted, proof, routing, refresh, is_older } = passage;
+    pub(crate) fn within(&mut self, step: &mut Step<'_>, arrival: &Arrival<'_>) -> Result<bool, Rejection> {
+        let Some(passage) = self.examine(step, arrival)? else { return Ok(false) };
+        let Arrival { flow, message, call, .. } = *arrival;
+        let DialogHop { held, hop, is_wanted, proof, routing, refresh, is_older } = passage;
         if held.token.kept == Kept::Nothing {
             pass(step, message, &Onward::of(flow, hop, RecordRoute::No), routing, &refresh, is_older);
             return Ok(true);
@@ -64,7 +54,7 @@ impl Stateful {
             Some(dialogs) => dialogs.within(step.edge, message, flow.peer, &held, proof)?,
             None => None,
         };
-        let noted = self.note_within(step, flow, message, &passage);
+        let noted = self.note_within(step, arrival, &passage);
         let (bytes, way) = (message.bytes().into(), TargetSet::Uri(hop, is_wanted));
         let (breadth, noted) = (max_breadth(message), noted.map(Box::new));
         let (back, is_genuine, told) = (way_back(step.edge, message, flow), false, Cell::default());
@@ -92,8 +82,7 @@ impl Stateful {
     fn note_within(
         &self,
         Step { edge, balancer, .. }: &mut Step<'_>,
-        flow: Flow,
-        message: &Message<'_>,
+        arrival: &Arrival<'_>,
         passage: &DialogHop,
     ) -> Option<Request<'static>> {
         let held = &passage.held;
@@ -101,16 +90,15 @@ impl Stateful {
         if !self.counted.has(slot) && balancer.is_idle() {
             return None;
         }
-        let from = flow.peer;
-        let target = request_source_target(message.top_via(), from).unwrap_or(from);
-        let transaction = Transaction::new(message, message.top_via(), target);
+        let message = arrival.message;
+        let transaction = Transaction::new(message, message.top_via(), arrival.target);
         let direction = if held.by_initiator { Direction::ToPool } else { Direction::FromPool };
         let request = Request {
-            key: passage.call,
+            key: arrival.call,
             call_id: &[],
             // It is not to be chosen again.
             pool: PoolId::default(),
-            method: message.method().unwrap_or(Method::Other),
+            method: arrival.method,
             cseq: message.cseq().number,
             in_dialog: true,
             direction,
@@ -128,27 +116,17 @@ impl Stateful {
         })
     }
 
-    /// §16.3 to §16.5. What is not to be forwarded is answered at once, without a transaction.
+    /// §16.4 and §16.5. A request that is not to be forwarded is answered at once, without a transaction.
     fn examine(
         &mut self,
         step: &mut Step<'_>,
-        flow: Flow,
-        message: &Message<'_>,
+        arrival: &Arrival<'_>,
     ) -> Result<Option<DialogHop>, Rejection> {
+        let Arrival { flow, message, ref route, .. } = *arrival;
         let edge = &mut *step.edge;
-        let route = RouteHeader::new(&edge.topology, message, TokenOwner::Proxy);
-        // Where both kinds of token are, the first one counts.
-        if route.token.is_none() || named_element(&edge.topology, message) != Some(TokenOwner::Proxy) {
-            return Ok(None);
-        }
-        if acknowledges_us(&edge.tokens, message) {
-            return Err(Rejection::Dropped(Drop::Ack));
-        }
-        check_form(message)?;
-        check_secure(message, &route)?;
-        let Some(held) = held(edge, message, &route) else {
-            let leads_to_us = route.next.is_none() && route.leads_to_us(&edge.topology, message);
-            if message.to_tag().is_some() && !leads_to_us {
+        let Proof::Proxy(held) = arrival.proof else {
+            let has_token = route.owner == TokenOwner::Proxy && route.token.is_some();
+            if has_token && message.to_tag().is_some() && !route.leads_to_us(&edge.topology, message) {
                 self.check_named(edge, &route.target(message))?;
             }
             return Ok(None);
@@ -157,24 +135,22 @@ impl Stateful {
             self.check_limit(edge, message, true)?;
         }
         let is_older = held.token.kept == Kept::Nothing && self.is_older_than_key(edge, message, flow.peer);
-        let routing = edge.routing(message, &route, Direction::ToPool, is_older)?;
+        let routing = edge.routing(message, route, Direction::ToPool, is_older)?;
         check_extensions(message)?;
-        let call = edge.tokens.call_key(message.call_id());
-        let (hop, is_wanted) = self.way_within(step, flow.listener, call, message, &route, &held)?;
-        let edge = &mut *step.edge;
-        let refresh = refresh(edge, flow.peer, message, &route, &held);
-        let proof = proof(edge, message, &route, &held);
-        Ok(Some(DialogHop { held, call, hop, is_wanted, proof, routing, refresh, is_older }))
+        let (hop, is_wanted) = self.way_within(step, arrival, &held)?;
+        let refresh = refresh(step.edge, arrival, &held);
+        let proof = target_proof(step.edge, arrival, &held);
+        Ok(Some(DialogHop { held, hop, is_wanted, proof, routing, refresh, is_older }))
     }
 
     /// A BYE of a dialog whose state is kept gets this answer of ours, whatever the reason: the dialog hears of it.
-    fn refused_bye(&mut self, edge: &mut Edge, flow: Flow, message: &Message<'_>, status: u16) {
-        let Some(dialogs) = self.dialogs.as_mut().filter(|_| message.method() == Some(Method::Bye)) else {
-            return;
-        };
-        let route = RouteHeader::new(&edge.topology, message, TokenOwner::Proxy);
-        if let Some(held) = held(edge, message, &route).filter(|held| held.token.kept == Kept::Dialog) {
-            dialogs.refused_bye(edge, message, flow.peer, &held, status);
+    pub(crate) fn refused_bye(&mut self, edge: &mut Edge, arrival: &Arrival<'_>, status: u16) {
+        if arrival.method == Method::Bye
+            && let Proof::Proxy(held) = &arrival.proof
+            && held.token.kept == Kept::Dialog
+            && let Some(dialogs) = &mut self.dialogs
+        {
+            dialogs.refused_bye(edge, arrival.message, arrival.flow.peer, held, status);
         }
     }
 
@@ -187,15 +163,13 @@ impl Stateful {
 
     /// Where a request within a dialog goes (RFC 3261 §16.4 and §16.5): to whom the other party has named. And whether that is
     /// known to want it.
-    fn way_within<'a>(
+    fn way_within(
         &mut self,
         step: &mut Step<'_>,
-        listener: u16,
-        call: CallKey,
-        message: &Message<'a>,
-        route: &RouteHeader<'a>,
+        arrival: &Arrival<'_>,
         held: &VerifiedToken,
     ) -> Result<(Flow, bool), Rejection> {
+        let Arrival { flow, message, call, ref route, .. } = *arrival;
         let Step { edge, out, .. } = step;
         if route.leads_to_us(&edge.topology, message) {
             // Whoever names us as his Contact, or is reached by a name that we answer to, is behind the hop of the dialog.
@@ -214,7 +188,7 @@ impl Stateful {
             let asked = TargetRefresh::new(&edge.tokens, message, side, by_initiator, &target, false);
             edge.targets.leads_to(asked).ok_or(refused(403, "Target Is Not Of This Dialog"))?
         };
-        let preferred = route.far_side.unwrap_or(listener);
+        let preferred = route.far_side.unwrap_or(flow.listener);
         let node = edge.names.next_hop(edge.now, target, call, &edge.topology, preferred, out)?;
         Ok((node, heard || self.hop_at(edge, node.peer).is_some()))
     }
@@ -238,25 +212,13 @@ impl Stateful {
     }
 }
 
-/// The token of a request, if it is its sender's and fits.
-fn held(edge: &mut Edge, message: &Message<'_>, route: &RouteHeader<'_>) -> Option<VerifiedToken> {
-    let text = route.token.filter(|_| message.to_tag().is_some())?;
-    edge.ledger.charge(Operation::VerifyToken);
-    let held = edge.tokens.read_route(TokenOwner::Proxy, text, message, edge.unix());
-    // Only the tags tell the sides apart.
-    let held = held.filter(|held| {
-        held.is_senders() && message.from_tag().is_some() && message.from_tag() != message.to_tag()
-    });
-    edge.counters.tokens_refused += u64::from(held.is_none());
-    held
-}
-
 /// Whether a request goes to the target that the other party of its dialog has named, and by which way. A next hop takes requests
 /// of anybody, and a Route may lead on from there: whoever answers then need not be of the dialog.
-fn proof(edge: &mut Edge, message: &Message<'_>, route: &RouteHeader<'_>, held: &VerifiedToken) -> Proof {
-    let matters = matches!(message.method(), Some(Method::Bye | Method::Invite | Method::Update));
+fn target_proof(edge: &mut Edge, arrival: &Arrival<'_>, held: &VerifiedToken) -> TargetProof {
+    let Arrival { message, method, ref route, .. } = *arrival;
+    let matters = matches!(method, Method::Bye | Method::Invite | Method::Update);
     if !matters || held.token.kept != Kept::Dialog || route.last.is_some() {
-        return Proof::Tags;
+        return TargetProof::Tags;
     }
     let target = route.target(message);
     let is_led = edge.tokens.leads_to(held, &target) || {
@@ -265,24 +227,19 @@ fn proof(edge: &mut Edge, message: &Message<'_>, route: &RouteHeader<'_>, held: 
         edge.targets.leads_to(asked).is_some()
     };
     if !is_led {
-        return Proof::Tags;
+        return TargetProof::Tags;
     }
-    Proof::Token(way(&edge.tokens, route.behind(message), message.uri().unwrap_or_default()))
+    TargetProof::Token(way(&edge.tokens, route.behind(message), message.uri().unwrap_or_default()))
 }
 
 /// What the response may change of where the parties of the dialog are reached.
-fn refresh(
-    edge: &Edge,
-    from: SocketAddr,
-    message: &Message<'_>,
-    route: &RouteHeader<'_>,
-    held: &VerifiedToken,
-) -> Refresh {
+fn refresh(edge: &Edge, arrival: &Arrival<'_>, held: &VerifiedToken) -> Refresh {
+    let Arrival { message, ref route, .. } = *arrival;
     let by_initiator = held.by_initiator;
-    if !message.method().is_some_and(refreshes_target) {
+    if !refreshes_target(arrival.method) {
         return Refresh::of(by_initiator);
     }
-    let sender = edge.targets.sender(&edge.tokens, message, held, from);
+    let sender = edge.targets.sender(&edge.tokens, message, held, arrival.flow.peer);
     let target = || edge.tokens.target_hash(&route.target(message), false);
     let receiver = route.next.is_none().then(target);
     Refresh { sender, receiver, ..Refresh::of(by_initiator) }
