@@ -98,21 +98,13 @@ impl Step<'_> {
         request.direction = self.direction(arrival, sender)?;
         let leaves = request.direction == Direction::FromPool;
         request.pinned = request.pinned.or(sender.filter(|_| leaves));
-        let of_dialog = request.pinned.or(match standing {
-            Standing::Session(slot) => Some(slot),
-            Standing::New | Standing::Dialog | Standing::Orphan => None,
-        });
-        let of_its_dialog = || of_dialog.map_or(self.pools.first(), |slot| self.pools.of(slot));
-        request.pool = pool.unwrap_or_else(of_its_dialog);
+        request.pool = pool.unwrap_or_else(|| self.pool_of_dialog(standing, &request));
         // What a node that left began to send to others is looked at below.
-        let has_left = arrival
-            .member
-            .is_some_and(|slot| !is_for_registrar && !self.balancer.nodes()[slot.index()].member);
-        if has_left && pool.is_some() && self.is_new(&request) {
+        if pool.is_some() && !is_for_registrar && self.has_left(arrival) && self.is_new(&request) {
             return Err(refused(403, "Forbidden").into());
         }
-        let is_orphan = standing == Standing::Orphan;
-        let goes_onward = !is_orphan && goes_onward(self.pools.service(request.pool), &request);
+        let goes_onward =
+            standing != Standing::Orphan && goes_onward(self.pools.service(request.pool), &request);
         let older = if goes_onward {
             stateless.passed.is_older_than_key(self.edge, message, flow.peer)
         } else {
@@ -120,8 +112,7 @@ impl Step<'_> {
         };
         let routing = self.edge.routing(message, &arrival.route, request.direction, older)?;
         check_extensions(message)?;
-        let transaction = Transaction::new(message, message.top_via(), arrival.target);
-        request.branch = self.edge.tokens.mark(&transaction, request.direction, routing);
+        request.branch = self.mark(arrival, request.direction, routing);
         let to = if is_for_registrar && message.to_tag().is_none() {
             To::Registrar
         } else if leaves {
@@ -132,13 +123,30 @@ impl Step<'_> {
             To::Onward
         } else if let Some(slot) = stateless.passed.before(self, arrival, &request) {
             To::Followed(slot)
-        } else if is_orphan {
+        } else if standing == Standing::Orphan {
             To::Orphan
         } else {
             To::Member
         };
         let refreshed = self.refreshed(arrival, &request, stateless)?;
         Ok(Destination { request, rule, routing, refreshed, to })
+    }
+
+    /// The mark of the branch that a request goes on with.
+    fn mark(&self, arrival: &Arrival<'_>, direction: Direction, routing: u32) -> u32 {
+        let transaction = Transaction::new(arrival.message, arrival.message.top_via(), arrival.target);
+        self.edge.tokens.mark(&transaction, direction, routing)
+    }
+
+    /// The pool of a request that no rule leads: that of the member its dialog or session is with, else the first one.
+    fn pool_of_dialog(&self, standing: Standing, request: &Request<'_>) -> PoolId {
+        let of_session = if let Standing::Session(slot) = standing { Some(slot) } else { None };
+        request.pinned.or(of_session).map_or(self.pools.first(), |slot| self.pools.of(slot))
+    }
+
+    /// Whether the node that sent a request is no member any more.
+    fn has_left(&self, arrival: &Arrival<'_>) -> bool {
+        arrival.member.is_some_and(|slot| !self.balancer.nodes()[slot.index()].member)
     }
 
     /// Whether anything proves that a request is part of a dialog. Anybody can make up a To tag, so one alone proves

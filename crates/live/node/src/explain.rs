@@ -68,6 +68,17 @@ pub struct PassedOver {
     pub verdicts: Vec<CandidateVerdict>,
 }
 
+/// What the balancer would decide about a request.
+struct Choice {
+    /// The pool that is asked last.
+    pool: PoolId,
+    decision: Decision,
+    /// Every member of that pool.
+    verdicts: Vec<CandidateVerdict>,
+    /// The pools before it.
+    passed_over: Vec<PassedOver>,
+}
+
 impl Path<'_> {
     /// What would happen to this request if it came by this flow now.
     pub(crate) fn explain(&mut self, flow: Flow, bytes: &[u8]) -> Result<Explanation, String> {
@@ -94,30 +105,8 @@ impl Path<'_> {
             return Err("answered here: it is a REGISTER for the registrar".to_owned());
         }
         let located = self.located(&arrival, &destination)?;
-        let (now, balancer, routes) = (self.step.edge.now, &*self.step.balancer, &self.step.edge.routes);
-        let (mut verdicts, mut pool, mut decision) = (Vec::new(), request.pool, Decision::Orphan);
-        let mut passed = Vec::new();
-        if !matches!(destination.to, To::Orphan | To::Contacts) {
-            let first = first_pool(routes, &destination, balancer, now);
-            for pool in passed_over(routes, &destination, first) {
-                let asked = Request { pool, ..*request };
-                let (_, verdicts) = balancer.explain(now, &asked);
-                let is_full = balancer.is_full(now, &asked);
-                let outcome = if is_full { Outcome::Full } else { Outcome::NoneAlive };
-                passed.push(PassedOver { pool, outcome, verdicts });
-            }
-            (decision, pool) = choose(routes, &destination, first, |request| {
-                let decision;
-                (decision, verdicts) = balancer.explain(now, request);
-                let outcome = goes_on_as(decision, balancer.is_full(now, request));
-                let over = |outcome| PassedOver { pool: request.pool, outcome, verdicts: verdicts.clone() };
-                passed.extend(outcome.map(over));
-                (decision, outcome)
-            });
-            // The last one is told of by the decision.
-            passed.retain(|over| over.pool != pool);
-            decision = without_search(decision, &arrival);
-        }
+        let Choice { pool, decision, verdicts, passed_over } = self.choice(&arrival, &destination);
+        let (now, balancer) = (self.step.edge.now, &*self.step.balancer);
         let begins_call = takes_turn(balancer, request, begins);
         let is_taken = matches!(decision, Decision::Forward { why: Why::Policy, .. });
         let queues = self.step.queues.as_deref_mut().filter(|_| begins_call && is_taken);
@@ -130,12 +119,41 @@ impl Path<'_> {
             route: destination.rule.map(|index| self.route_taken(index, &arrival)),
             located,
             outside: destination.to.outside(),
-            passed_over: passed,
+            passed_over,
             pool,
             policy: balancer.policy_name(pool),
             queue,
             verdicts,
         })
+    }
+
+    /// What the balancer would decide, pool after pool.
+    fn choice(&self, arrival: &Arrival<'_>, destination: &Destination<'_>) -> Choice {
+        let (now, balancer, routes) = (self.step.edge.now, &*self.step.balancer, &self.step.edge.routes);
+        let request = &destination.request;
+        let (mut verdicts, mut passed) = (Vec::new(), Vec::new());
+        if matches!(destination.to, To::Orphan | To::Contacts) {
+            return Choice { pool: request.pool, decision: Decision::Orphan, verdicts, passed_over: passed };
+        }
+        let first = first_pool(routes, destination, balancer, now);
+        for pool in passed_over(routes, destination, first) {
+            let asked = Request { pool, ..*request };
+            let (_, verdicts) = balancer.explain(now, &asked);
+            let is_full = balancer.is_full(now, &asked);
+            let outcome = if is_full { Outcome::Full } else { Outcome::NoneAlive };
+            passed.push(PassedOver { pool, outcome, verdicts });
+        }
+        let (decision, pool) = choose(routes, destination, first, |request| {
+            let decision;
+            (decision, verdicts) = balancer.explain(now, request);
+            let outcome = goes_on_as(decision, balancer.is_full(now, request));
+            let over = |outcome| PassedOver { pool: request.pool, outcome, verdicts: verdicts.clone() };
+            passed.extend(outcome.map(over));
+            (decision, outcome)
+        });
+        // The last one is told of by the decision.
+        passed.retain(|over| over.pool != pool);
+        Choice { pool, decision: without_search(decision, arrival), verdicts, passed_over: passed }
     }
 
     /// Where the request goes, if it goes anywhere.

@@ -7,6 +7,7 @@ use crate::arrival::Arrival;
 use crate::assign::{Assignment, NO_SERVER, member_by_call};
 use crate::counters::Drop;
 use crate::destination::{Destination, To};
+use crate::edge::Edge;
 use crate::event::ShardEvent;
 use crate::forward::contacts::contacts;
 use crate::forward::onward::{Onward, RecordRoute, Refresh};
@@ -20,7 +21,7 @@ use crate::reply::{acknowledges_us, is_about_us};
 use crate::step::Step;
 use crate::token::branch::is_hop_branch;
 use crate::token::copies::copies_key;
-use balance::{Request, Slot, Why};
+use balance::{PoolId, Request, Slot, Why};
 use base::{Flow, Operation};
 use route::{Fork, Forward, RING_TIME, Service};
 use std::sync::Arc;
@@ -291,15 +292,8 @@ impl Path<'_> {
         let may_keep = service.has_transactions() || (forward == Forward::Distributed && begins);
         let named = if service.has_hops() { step.named_member(arrival, destination)? } else { None };
         let has_members = step.balancer.members(request.pool).next().is_some();
-        let is_counted = forward == Forward::Dialog || (service.has_hops() && service.counts_calls());
-        check_from_tag(message, is_counted)?;
-        let Some(stateful) = self.stateful.as_deref_mut() else { return Err(NO_SERVER.into()) };
-        if service.has_transactions() {
-            stateful.check_new(step, arrival, destination, forward)?;
-        }
-        if service.has_hops() && has_members && is_about_us(step.edge, message) {
-            return Err(Rejection::Answered(Own::Capabilities));
-        }
+        self.check_onward(arrival, destination, has_members)?;
+        let step = &mut self.step;
         // With a transaction that is found by now, unless it began without one.
         let may_be_passed = !service.has_transactions() || !self.stateless.passed.is_empty();
         let is_remembered = may_be_passed && named.is_none();
@@ -336,25 +330,35 @@ impl Path<'_> {
             stateful.check_new(step, arrival, destination, forward)?;
         }
         let is_fixed = request.in_dialog || named.is_some();
-        let (fork, ring_time) = service.fork();
+        // What comes again with credentials is for the member that asked for them.
         let may_move = !is_fixed && arrival.method == Method::Invite && why == Why::Policy;
-        let assigned = Assigned {
-            request: Request { pool, call_id: &[], ..*request },
-            dialogs: service.dialogs(),
-            record_route: record_route_of(service),
-            is_fixed,
-            fork: if is_fixed { Fork::None } else { fork },
-            ring_time,
-            rule: destination.rule.map(|rule| (Arc::clone(&step.edge.routes), rule)),
-            tried: [slot].into_iter().collect(),
-            pools: 1,
-            since: step.edge.now,
-            failed: None,
-            // What comes again with credentials is for the member that asked for them.
-            patience: step.queues.as_deref().filter(|_| may_move).and_then(|queues| queues.patience(pool)),
-            moved: None,
-        };
+        let patience = step.queues.as_deref().filter(|_| may_move).and_then(|queues| queues.patience(pool));
+        let assigned =
+            Assigned { patience, ..assigned(step.edge, destination, service, pool, slot, is_fixed) };
         stateful.begin(step, arrival, destination, assigned, service.counts_calls(), progress)
+    }
+
+    /// Whether a request may go to a next hop, or on with a transaction, as far as that follows from the request and
+    /// its pool.
+    fn check_onward(
+        &mut self,
+        arrival: &Arrival<'_>,
+        destination: &Destination<'_>,
+        has_members: bool,
+    ) -> Result<(), Rejection> {
+        let step = &mut self.step;
+        let service = step.pools.service(destination.request.pool);
+        let forward = service.forward();
+        let is_counted = forward == Forward::Dialog || (service.has_hops() && service.counts_calls());
+        check_from_tag(arrival.message, is_counted)?;
+        let Some(stateful) = self.stateful.as_deref_mut() else { return Err(NO_SERVER.into()) };
+        if service.has_transactions() {
+            stateful.check_new(step, arrival, destination, forward)?;
+        }
+        if service.has_hops() && has_members && is_about_us(step.edge, arrival.message) {
+            return Err(Rejection::Answered(Own::Capabilities));
+        }
+        Ok(())
     }
 
     /// Asks the balancer for a member, and sends the request there without a transaction; or where a member wants it
@@ -409,6 +413,33 @@ impl Path<'_> {
         service.has_transactions()
             || self.step.edge.who_keeps(arrival.message, arrival.flow.peer, hop, has_room)
                 == distribute::Decision::Keep
+    }
+}
+
+/// A request that goes to this member of a pool first; `is_fixed`: to no other one.
+fn assigned(
+    edge: &Edge,
+    destination: &Destination<'_>,
+    service: Service,
+    pool: PoolId,
+    slot: Slot,
+    is_fixed: bool,
+) -> Assigned {
+    let (fork, ring_time) = service.fork();
+    Assigned {
+        request: Request { pool, call_id: &[], ..destination.request },
+        dialogs: service.dialogs(),
+        record_route: record_route_of(service),
+        is_fixed,
+        fork: if is_fixed { Fork::None } else { fork },
+        ring_time,
+        rule: destination.rule.map(|rule| (Arc::clone(&edge.routes), rule)),
+        tried: [slot].into_iter().collect(),
+        pools: 1,
+        since: edge.now,
+        failed: None,
+        patience: None,
+        moved: None,
     }
 }
 

@@ -93,13 +93,13 @@ pub(crate) fn answer<E>(
     let contact = contact.as_deref().map(|contact| ("Contact", contact));
     let least = if let Own::SessionTooShort(least) = own { least.to_string() } else { String::new() };
     let least = [("Min-SE", least.as_bytes())];
-    let of_home: Vec<(&str, &[u8])> = match own {
+    let of_home: Vec<Header<'_>> = match own {
         Own::OfHome(answer, _) | Own::Challenge(answer) => {
             answer.headers.iter().map(|(name, value)| (*name, &value[..])).collect()
         }
         _ => Vec::new(),
     };
-    let headers: &[(&str, &[u8])] = match own {
+    let headers: &[Header<'_>] = match own {
         Own::OfHome(..) | Own::Challenge(_) => &of_home,
         Own::ByRule(_) => contact.as_slice(),
         Own::Capabilities => &CAPABILITIES,
@@ -109,28 +109,40 @@ pub(crate) fn answer<E>(
     };
     let is_genuine = matches!(own, Own::OfHome(_, true));
     let most = most(own, length, edge.allowance(flow, back, is_genuine, length));
-    let mut send = |headers: &[(&str, &[u8])]| {
+    let send = |headers: &[Header<'_>]| {
         out.send_at_most(most, back, |buffer| {
             let reply = ResponseBuilder::reply(buffer, message, from, own.status(), own.reason(), &tag);
             headers.iter().fold(reply, |reply, (name, value)| reply.header(name, value)).finish(b"");
         })
     };
-    // What it SHOULD or MAY have comes after the bound, and so do the Contacts of a redirection (§8.1.3.4): whoever wrote a
-    // request that short knows at least that it is refused, and a forged source gets no more than of other answers.
     let is_needless = matches!(own, Own::Capabilities) || retry_after.is_some() || contact.is_some();
-    let mut sent = send(headers) || (is_needless && send(&[]));
-    // What a stranger is told of the bindings is bounded: the last ones are his own.
-    for first in 1..headers.len() {
-        if sent || !matches!(own, Own::OfHome(..)) {
-            break;
-        }
-        sent = send(&headers[first..]);
+    let is_sent = send_what_fits(own, headers, is_needless, send);
+    is_sent.then_some(()).ok_or(Drop::TooLong)
+}
+
+/// The name and the value of a header field.
+type Header<'a> = (&'a str, &'a [u8]);
+
+/// Sends an answer with these header fields, or with as many of them as there is room for. Returns whether it was sent.
+fn send_what_fits(
+    own: Own<'_>,
+    headers: &[Header<'_>],
+    is_needless: bool,
+    mut send: impl FnMut(&[Header<'_>]) -> bool,
+) -> bool {
+    // What it SHOULD or MAY have comes after the bound, and so do the Contacts of a redirection (§8.1.3.4): whoever
+    // wrote a request that short knows at least that it is refused, and a forged source gets no more than of other
+    // answers.
+    if send(headers) || (is_needless && send(&[])) {
+        return true;
     }
-    // The last challenge is the one that every client knows.
-    if let (false, Own::Challenge(_), [_, .., last]) = (sent, own, headers) {
-        sent = send(core::slice::from_ref(last));
+    match own {
+        // What a stranger is told of the bindings is bounded: the last ones are his own.
+        Own::OfHome(..) => (1..headers.len()).any(|first| send(&headers[first..])),
+        // The last challenge is the one that every client knows.
+        Own::Challenge(_) if headers.len() > 1 => send(&headers[headers.len() - 1..]),
+        _ => false,
     }
-    sent.then_some(()).ok_or(Drop::TooLong)
 }
 
 /// RFC 3261 §16.3 step 5: the option tags that we do not know, which are all. Never longer than where they stood.
