@@ -140,7 +140,7 @@ impl Telling {
         };
         let targets: Vec<_> = reporting.to.iter().map(target).collect();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let (division, since) = (Arc::new(Mutex::new(Division::default())), Instant::now());
+        let (division, since) = (Arc::new(Mutex::new(Division::new(0..targets.len()))), Instant::now());
         let reporters: Vec<_> = targets
             .iter()
             .enumerate()

@@ -17,7 +17,8 @@
 //!   minute after minute (BBR limits its shortest round trip in the same way, by `ProbeRTT`).
 //! - **A measurement** is made when the first answer of a minute took longer than T + `base`: the member is
 //!   overloaded, or it has become slower, or the way to it longer. It gets no call until it has answered all that it
-//!   has, then one alone. All threads of a process do so at about the same time, since their minutes are the same, so
+//!   has, then one alone. If the lone call takes longer than T + `base` too, it is a spike perhaps, such as a pause of
+//!   the member, and a second lone call confirms it: the shorter time of both counts. All threads of a process do so at about the same time, since their minutes are the same, so
 //!   one measures few calls of the others. Thus a member that has become slower is known to be so after a minute or
 //!   two, and one that is overloaded answers the lone call as fast as ever.
 //! - **Calls that are passed over.** Servers answer in about the order of arrival. Once a call is answered that was
@@ -172,21 +173,25 @@ struct Base {
     measured: Option<Duration>,
     /// The member is to be measured.
     is_due: bool,
+    /// The time of a lone call that was late: another one has to confirm it.
+    unconfirmed: Option<Duration>,
 }
 
 impl Base {
     /// An answer took so long. `is_alone`: to a call that was alone in the member all the time.
     fn note(&mut self, now: Instant, took: Duration, is_alone: bool, threshold: Duration) {
         let (minute, took) = (minute(now), took.max(Duration::from_nanos(1)));
+        let is_late = took > threshold + self.at(now, threshold);
         if self.is_due && is_alone {
+            let Some(took) = self.confirmed(took, is_late) else { return };
             *self = Self {
                 minutes: [(minute, took), (0, Duration::ZERO)],
                 measured: Some(took.min(BASE_MOST)),
                 is_due: false,
+                unconfirmed: None,
             };
             return;
         }
-        let is_late = took > threshold + self.at(now, threshold);
         let [current, _] = self.minutes;
         if current.1.is_zero() || current.0 < minute {
             self.is_due = is_late;
@@ -194,6 +199,20 @@ impl Base {
         } else {
             self.is_due &= is_late;
             self.minutes[0].1 = current.1.min(took);
+        }
+        self.unconfirmed = self.unconfirmed.filter(|_| self.is_due);
+    }
+
+    /// The time that a measurement has found, of the last lone call and the late one before it; `None`: this call is
+    /// the first late one.
+    fn confirmed(&mut self, took: Duration, is_late: bool) -> Option<Duration> {
+        match self.unconfirmed {
+            Some(first) => Some(first.min(took)),
+            None if is_late => {
+                self.unconfirmed = Some(took);
+                None
+            }
+            None => Some(took),
         }
     }
 

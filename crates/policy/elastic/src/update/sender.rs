@@ -9,8 +9,8 @@ use core::fmt;
 pub enum SendError {
     /// The peer answers, but takes no updates.
     NoReceiver,
-    /// It speaks another version.
-    OtherVersion,
+    /// It speaks this version of the protocol, which is another one than [`VERSION`].
+    OtherVersion(u64),
     /// It has refused an update; `None`: for a reason that is not known here.
     Refused(Option<Refusal>),
     /// Its answer makes no sense.
@@ -21,7 +21,13 @@ impl fmt::Display for SendError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NoReceiver => "what answers there takes no updates of capacity",
-            Self::OtherVersion => "it speaks another version of the protocol",
+            Self::OtherVersion(theirs) => {
+                return write!(
+                    f,
+                    "it speaks version {theirs} of the protocol, and here is version {VERSION}: \
+                     run the same release on both sides"
+                );
+            }
             Self::Refused(Some(Refusal::WrongCode)) => "it has another key (wrong_code)",
             Self::Refused(Some(Refusal::UnknownServer)) => {
                 "no member of its has this name or address (unknown_server)"
@@ -63,7 +69,9 @@ impl Sender {
                     Err(SendError::NoReceiver)
                 }
             }
-            [PROTOCOL, version, ..] if read_number(version).is_some() => Err(SendError::OtherVersion),
+            [PROTOCOL, version, ..] => {
+                Err(read_number(version).map_or(SendError::NoReceiver, SendError::OtherVersion))
+            }
             _ => Err(SendError::NoReceiver),
         }
     }

@@ -132,6 +132,23 @@ fn a_slow_member_has_room_for_a_call_beside_one_that_it_swallows() {
     }
 }
 
+/// A pause of the member while it is measured is no time of the way: a second lone call shows that.
+#[test]
+fn one_slow_measurement_is_a_spike() {
+    for (again, given) in [(1, 6), (350, 100)] {
+        let mut queue = queue(Choice::MostRoom, 1);
+        assert_eq!(offer(&mut queue, at(1_000), 0..1).len(), 1);
+        queue.answered(at(1_001), 0, at(1_000));
+        assert_eq!(offer(&mut queue, at(60_000), 1..2).len(), 1);
+        queue.answered(at(60_100), 0, at(60_000));
+        assert_eq!(offer(&mut queue, at(60_101), 2..5).len(), 1, "the first answer of the minute was late");
+        queue.answered(at(60_501), 0, at(60_101));
+        assert_eq!(offer(&mut queue, at(60_502), 5..200).len(), 1, "it is to be confirmed");
+        queue.answered(at(60_502 + again), 0, at(60_502));
+        assert_eq!(offer(&mut queue, at(60_503 + again), 200..500).len(), given);
+    }
+}
+
 /// A call that has moved away from a member which answers what came later says nothing of the member.
 #[test]
 fn a_member_that_swallows_a_call_does_not_stand_still() {

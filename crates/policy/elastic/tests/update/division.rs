@@ -9,6 +9,8 @@ use proptest::prelude::*;
 
 /// Calls a second that the server can take.
 const CAPACITY: f64 = 40.0;
+/// A balancer with fewer calls a second counts as one without calls: a need of 0.05, of which a fifth is for growth.
+const SENDS: f64 = 0.04;
 
 /// A balancer with a queue before the server.
 struct Balancer {
@@ -37,7 +39,8 @@ impl World {
             is_up: true,
         };
         let balancers = offered.iter().map(balancer).collect();
-        Self { balancers, division: Division::default(), millis: 0, next: 0 }
+        let division = Division::new(0..offered.len());
+        Self { balancers, division, millis: 0, next: 0 }
     }
 
     /// So many seconds pass, in which each balancer that is up is told its part once a second, one after the other.
@@ -144,6 +147,25 @@ fn a_lost_balancer_counts_for_some_seconds() {
     assert!(total(&again) < 1.05 * CAPACITY && again.iter().all(|sent| *sent > 10.0), "{again:?}");
 }
 
+/// A monitor that was restarted knows no need: the balancers go on with their calls, and together they are told no more
+/// than the capacity.
+#[test]
+fn a_restarted_monitor_tells_nobody_the_whole_capacity() {
+    let mut division = Division::new(0..3_u64);
+    for second in 0..4_u64 {
+        let now = Instant::from_millis(1_000 * second);
+        // Each is told its part, and says how many calls it has sent, before the next one is told anything.
+        let part = |balancer: u64| {
+            let part = division.part(now, balancer, CAPACITY);
+            division.heard(now, balancer, 5_000 + 20 * (balancer + 1) * second);
+            part
+        };
+        let parts: Vec<_> = (0..3).map(part).collect();
+        assert!(total(&parts) <= CAPACITY + 1e-6, "second {second}: {parts:?}");
+        assert!(parts.iter().all(|part| *part > CAPACITY / 3.0 - 1e-6), "second {second}: {parts:?}");
+    }
+}
+
 proptest! {
     /// Whatever balancers say that they have sent: the parts of those that send are the capacity together at most,
     /// and each of them has an equal part at least, or what it needs.
@@ -152,7 +174,7 @@ proptest! {
         said in prop::collection::vec((0..4_usize, 0..200_u64, 1..3_000_u64), 1..60),
         capacity in 0.0..1_000.0_f64,
     ) {
-        let mut division = Division::default();
+        let mut division = Division::new([]);
         let (mut now, mut sent, mut rate) = (Instant::ZERO, [0; 4], [None; 4]);
         let mut heard = [Instant::ZERO; 4];
         for (balancer, more, wait) in said {
@@ -167,7 +189,7 @@ proptest! {
         let there: Vec<_> = (0..4).filter(|of| is_there(*of)).collect();
         let parts: Vec<_> = there.iter().map(|of| division.part(now, *of, capacity)).collect();
         let equal = capacity / there.len() as f64;
-        let sends: Vec<_> = there.iter().map(|of| rate[*of].is_some_and(|rate| rate > 0.0)).collect();
+        let sends: Vec<_> = there.iter().map(|of| rate[*of].is_some_and(|rate| rate >= SENDS)).collect();
         let of_senders: f64 = parts.iter().zip(&sends).filter(|(_, sends)| **sends).map(|(part, _)| part).sum();
         prop_assert!(of_senders <= capacity + 1e-6, "{parts:?}");
         for (of, part) in there.iter().zip(&parts) {

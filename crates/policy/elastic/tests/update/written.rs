@@ -88,8 +88,10 @@ fn a_sender_knows_its_receiver_and_its_answers() {
     let greeted = |line: &str| Sender::greeted(Key::new(&KEY), line.as_bytes()).map(|_| ());
     assert_eq!(greeted(GREETING.trim_end()), Ok(()));
     let other = GREETING.replace(" 2 ", " 1 ");
-    assert_eq!(greeted(other.trim_end()), Err(SendError::OtherVersion));
-    assert_eq!(greeted("sarabande-capacity 3 and more to come"), Err(SendError::OtherVersion));
+    assert_eq!(greeted(other.trim_end()), Err(SendError::OtherVersion(1)));
+    assert_eq!(greeted("sarabande-capacity 3 and more to come"), Err(SendError::OtherVersion(3)));
+    let told = SendError::OtherVersion(3).to_string();
+    assert!(told.contains("version 3") && told.contains("version 2"), "{told}");
     for wrong in ["", "HTTP/1.1 400 Bad Request", "sarabande-capacity", "sarabande-capacity 2 0011", GREETING]
     {
         assert_eq!(greeted(wrong), Err(SendError::NoReceiver), "{wrong}");
