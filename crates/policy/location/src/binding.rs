@@ -1,7 +1,7 @@
 //! A binding: one contact of an address-of-record.
 
 use crate::registrar::address;
-use base::{Transport, UnixTime};
+use base::{Connection, Flow, Transport, UnixTime};
 use core::time::Duration;
 use std::net::{IpAddr, SocketAddr};
 use wire::NameAddr;
@@ -30,6 +30,15 @@ pub struct Source {
     pub peer: SocketAddr,
     /// The address of ours that it was sent to: only from there does the NAT let anything back in.
     pub local: SocketAddr,
+    /// The connection that it came by, by which requests go to its sender (RFC 5626 §6); `None` over UDP.
+    pub connection: Option<Connection>,
+}
+
+impl Source {
+    /// Of a REGISTER that came by this flow, to this address of ours.
+    pub const fn of(flow: Flow, local: SocketAddr) -> Self {
+        Self { transport: flow.transport, peer: flow.peer, local, connection: flow.connection }
+    }
 }
 
 /// A contact address with what its REGISTER said of it.

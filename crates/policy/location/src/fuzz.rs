@@ -5,7 +5,7 @@ use crate::{
     Answer, Ask, Authorization, Contacts, MemoryLimits, MemoryStore, Register, Registrar, Registration,
     Reply, Settings, Source, Step, Store, targets,
 };
-use base::{Transport, UnixTime};
+use base::{Flow, UnixTime};
 use core::time::Duration;
 use std::net::{Ipv4Addr, SocketAddr};
 use wire::{Method, scan};
@@ -36,7 +36,7 @@ pub fn registers(data: &[u8]) {
             continue;
         }
         let peer = SocketAddr::new(Ipv4Addr::new(192, 0, 2, 1).into(), 5060);
-        let source = Source { transport: Transport::Udp, peer, local: peer };
+        let source = Source::of(Flow::udp(0, peer), peer);
         let register = match Register::read(&message, Some(source), Authorization::Open) {
             Ok(register) => register,
             Err(answer) => {

@@ -2,12 +2,16 @@
 
 use crate::binding::remaining;
 use crate::{Binding, Source};
-use base::{Transport, UnixTime};
+use base::{Connection, Transport, UnixTime};
+use core::num::NonZeroU32;
 use core::time::Duration;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// First byte of a record. Another form of records gets another one.
 const FORM: u8 = 1;
+/// Added to the family of a source with a connection. Records without connections are the same as before there were
+/// any.
+const CONNECTED: u8 = 0x10;
 
 /// The bindings of an address-of-record as bytes, the same for every store. Numbers stand with their highest byte
 /// first:
@@ -16,6 +20,7 @@ const FORM: u8 = 1;
 /// record   form (1)  count (2)  binding*
 /// binding  updated (8, ms)  expires (4, s)  cseq (4)  q (2)  source  uri  params  call-id  path
 /// source   0 | family (1, 4 or 6)  transport (1)  peer (4 or 16) port (2)  local (4 or 16) port (2)
+///          with 16 added to the family, the connection (4) follows
 /// others   length (2)  bytes
 /// ```
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -95,7 +100,8 @@ fn push_source(source: Option<&Source>, out: &mut Vec<u8>) {
         IpAddr::V6(_) => None,
     });
     let is_v4 = v4.iter().all(Option::is_some);
-    out.extend_from_slice(&[if is_v4 { 4 } else { 6 }, transport]);
+    let connected = if source.connection.is_some() { CONNECTED } else { 0 };
+    out.extend_from_slice(&[if is_v4 { 4 } else { 6 } | connected, transport]);
     for (socket, v4) in sockets.iter().zip(v4) {
         match (is_v4, v4, socket.ip()) {
             (true, Some(address), _) => out.extend_from_slice(&address.octets()),
@@ -103,6 +109,9 @@ fn push_source(source: Option<&Source>, out: &mut Vec<u8>) {
             (_, _, IpAddr::V6(address)) => out.extend_from_slice(&address.octets()),
         }
         out.extend_from_slice(&socket.port().to_be_bytes());
+    }
+    if let Some(Connection(number)) = source.connection {
+        out.extend_from_slice(&number.get().to_be_bytes());
     }
 }
 
@@ -135,7 +144,7 @@ impl<'a> Reader<'a> {
         Some(self.take(length)?.into())
     }
 
-    fn socket(&mut self, family: u64) -> Option<SocketAddr> {
+    fn socket(&mut self, family: u8) -> Option<SocketAddr> {
         let address = match family {
             4 => Ipv4Addr::from_bits(self.number(4)? as u32).into(),
             _ => Ipv6Addr::from(<[u8; 16]>::try_from(self.take(16)?).ok()?).into(),
@@ -144,12 +153,16 @@ impl<'a> Reader<'a> {
     }
 
     /// A source of this family, whose number has been read.
-    fn source(&mut self, family: u64) -> Option<Source> {
+    fn source(&mut self, family: u8) -> Option<Source> {
+        let (family, is_connected) = (family & !CONNECTED, family & CONNECTED != 0);
         if family != 4 && family != 6 {
             return None;
         }
         let transport = *Transport::ALL.get(self.number(1)? as usize)?;
-        Some(Source { transport, peer: self.socket(family)?, local: self.socket(family)? })
+        let (peer, local) = (self.socket(family)?, self.socket(family)?);
+        let connection =
+            if is_connected { Some(Connection(NonZeroU32::new(self.number(4)? as u32)?)) } else { None };
+        Some(Source { transport, peer, local, connection })
     }
 
     /// The life of the next binding; the rest of it is passed over.
@@ -157,12 +170,13 @@ impl<'a> Reader<'a> {
         let life = (UnixTime::from_millis(self.number(8)?), self.number(4)? as u32);
         // CSeq and q.
         self.take(4 + 2)?;
-        let source = match self.number(1)? {
+        let family = self.number(1)? as u8;
+        let sockets = match family & !CONNECTED {
             0 => 0,
             4 => 1 + 2 * (4 + 2),
             _ => 1 + 2 * (16 + 2),
         };
-        self.take(source)?;
+        self.take(sockets + if family & CONNECTED == 0 { 0 } else { 4 })?;
         for _ in 0..4 {
             let length = self.number(2)? as usize;
             self.take(length)?;
@@ -175,7 +189,7 @@ impl<'a> Reader<'a> {
         let (expires, cseq, q) = (self.number(4)? as u32, self.number(4)? as u32, self.number(2)? as u16);
         let source = match self.number(1)? {
             0 => None,
-            family => Some(self.source(family)?),
+            family => Some(self.source(family as u8)?),
         };
         let (uri, params, call_id, path) = (self.text()?, self.text()?, self.text()?, self.text()?);
         (q <= 1000).then_some(Binding { uri, params, q, updated, expires, call_id, cseq, path, source })
@@ -199,12 +213,13 @@ mod tests {
     }
 
     fn binding() -> impl Strategy<Value = Binding> {
-        let source =
-            prop::option::of((0..5_usize, socket(), socket()).prop_map(|(transport, peer, local)| {
-                // A source has addresses of one family; IPv4 is shown as IPv6 by the socket where they differ.
-                let same = peer.is_ipv4() == local.is_ipv4();
-                Source { transport: Transport::ALL[transport], peer, local: if same { local } else { peer } }
-            }));
+        let connection = any::<u32>().prop_map(|number| NonZeroU32::new(number % 1_000).map(Connection));
+        let parts = (0..5_usize, socket(), socket(), connection);
+        let source = prop::option::of(parts.prop_map(|(transport, peer, local, connection)| {
+            // A source has addresses of one family; IPv4 is shown as IPv6 by the socket where they differ.
+            let local = if peer.is_ipv4() == local.is_ipv4() { local } else { peer };
+            Source { transport: Transport::ALL[transport], peer, local, connection }
+        }));
         let numbers = (any::<u64>(), any::<u32>(), any::<u32>(), 0..=1000_u16);
         ((text(), text(), text(), text()), numbers, source).prop_map(
             |((uri, params, call_id, path), (updated, expires, cseq, q), source)| {
@@ -238,6 +253,27 @@ mod tests {
                 prop_assert_eq!(Record::of(&record.bindings()).map(|again| again.bindings()), Some(record.bindings()));
             }
         }
+    }
+
+    /// A record as stores have it from versions that knew no connections; one without a connection is still written
+    /// so.
+    #[test]
+    fn records_of_former_versions_are_read() {
+        let mut bytes = vec![FORM, 0, 1];
+        bytes.extend_from_slice(&1_700_000_000_000_u64.to_be_bytes());
+        bytes.extend_from_slice(&[0, 0, 14, 16, 0, 0, 0, 7, 3, 232]);
+        bytes.extend_from_slice(&[4, 0, 198, 51, 100, 7, 0x9c, 0x40, 203, 0, 113, 1, 0x13, 0xc4]);
+        bytes.extend_from_slice(b"\x00\x0dsip:a@[::1]:5\x00\x00\x00\x02id\x00\x00");
+        let record = Record::from_bytes(&bytes).expect("a record");
+        let [binding] = &record.bindings()[..] else { panic!("one binding") };
+        let (peer, local) = (([198, 51, 100, 7], 40_000).into(), ([203, 0, 113, 1], 5060).into());
+        let source = Source { transport: Transport::Udp, peer, local, connection: None };
+        assert_eq!((binding.source, binding.expires, &*binding.call_id), (Some(source), 3_600, &b"id"[..]));
+        assert_eq!(Record::of(&record.bindings()), Some(record.clone()));
+        let connected = Source { connection: NonZeroU32::new(9).map(Connection), ..source };
+        let with = Record::of(&[Binding { source: Some(connected), ..binding.clone() }]).expect("a record");
+        assert_eq!(with.as_bytes().len(), bytes.len() + 4);
+        assert_eq!(with.bindings()[0].source, Some(connected));
     }
 
     #[test]

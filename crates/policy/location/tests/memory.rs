@@ -21,6 +21,7 @@ fn binding(n: usize) -> Binding {
             transport: Transport::Udp,
             peer: ([198, 51, 100, 7], 40_000).into(),
             local: ([203, 0, 113, 1], 5060).into(),
+            connection: None,
         }),
     }
 }

@@ -80,6 +80,8 @@ fn way(step: &mut Step<'_>, arrival: &Arrival<'_>, binding: &Binding) -> Result<
                 let asked = topology.ports.advertised_at(Peer::new(source.transport, source.local));
                 let to = Peer::new(source.transport, source.peer);
                 let way = topology.ports.toward(asked.unwrap_or(flow.listener), to);
+                // By the connection of the REGISTER: nobody connects to a client behind a NAT (RFC 5626 §7).
+                let way = way.map(|way| Flow { connection: source.connection, ..way });
                 return way.ok_or(unreachable.into());
             }
             None => Target::of(&binding.uri),

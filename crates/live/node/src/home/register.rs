@@ -25,8 +25,7 @@ impl Home {
         let Arrival { flow, message, .. } = *arrival;
         let authorization = progress.user.as_ref().map_or(Authorization::Open, User::authorization);
         let local = step.edge.topology.ports.get(flow.listener);
-        let source =
-            local.map(|local| Source { transport: flow.transport, peer: flow.peer, local: local.advertised });
+        let source = local.map(|local| Source::of(flow, local.advertised));
         match Register::read(message, source, authorization) {
             Ok(register) => {
                 let (registration, next) = Registration::begin(register);

@@ -1,7 +1,7 @@
 //! A registrar with its store in memory, and REGISTER requests for it.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
-use base::{Transport, UnixTime};
+use base::{Flow, UnixTime};
 use location::{
     Answer, Aor, Authorization, Binding, MemoryLimits, MemoryStore, Reach, Register, Registrar, Registration,
     Settings, Source, Step, targets,
@@ -41,7 +41,7 @@ pub(crate) fn text(call_id: &str, cseq: u32, lines: &[&str]) -> String {
 
 pub(crate) fn read(text: &str) -> Result<Register, Answer> {
     let peer = socket("198.51.100.7:40000");
-    let source = Source { transport: Transport::Udp, peer, local: socket("203.0.113.1:5060") };
+    let source = Source::of(Flow::udp(0, peer), socket("203.0.113.1:5060"));
     let message = wire::scan(text.as_bytes()).expect("a message");
     assert_eq!(message.fault(), None, "{text}");
     Register::read(&message, Some(source), Authorization::Open)
