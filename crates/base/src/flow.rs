@@ -49,6 +49,28 @@ impl Transport {
         }
     }
 
+    /// The service and protocol labels of its SRV records (RFC 3263 §4.2): `_sip._udp`. `None`: WebSocket servers have none.
+    pub const fn service(self) -> Option<&'static str> {
+        match self {
+            Self::Udp => Some("_sip._udp"),
+            Self::Tcp => Some("_sip._tcp"),
+            Self::Tls => Some("_sips._tcp"),
+            Self::Ws | Self::Wss => None,
+        }
+    }
+
+    /// The parameter of a URI that says how its address is reached (RFC 3261 §19.1.1), with its semicolon. A URI with an address
+    /// and without the parameter means UDP (RFC 3263 §4.1): it is left out there.
+    pub const fn uri_param(self) -> &'static str {
+        match self {
+            Self::Udp => "",
+            Self::Tcp => ";transport=tcp",
+            Self::Tls => ";transport=tls",
+            Self::Ws => ";transport=ws",
+            Self::Wss => ";transport=wss",
+        }
+    }
+
     /// Whether what is sent arrives, or the sender learns that it did not: nothing is sent again (RFC 3261 §17).
     pub const fn is_reliable(self) -> bool {
         !matches!(self, Self::Udp)

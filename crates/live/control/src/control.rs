@@ -17,7 +17,7 @@ use crate::process::ProcessId;
 use crate::questions::{Asked, QuestionId, Questions, next_hop_answer};
 use crate::settings::{ControlSettings, Egress, PoolSettings};
 use balance::{HealthSettings, Load, Members, Node, NodeId, PoolId, Slot};
-use base::{Flow, Instant, Outbox, Peer, Transport};
+use base::{Flow, Instant, Outbox, Peer};
 use core::time::Duration;
 use failures::Failures;
 use node::{PoolSetup, Ports, Setup, Topology, node_id};
@@ -60,7 +60,7 @@ pub struct Control<E> {
     names: Names,
     questions: Questions,
     /// Members that no listener leads to.
-    left_out: BTreeSet<SocketAddr>,
+    left_out: BTreeSet<Peer>,
     failures: Failures,
     stopping: Stopping,
     /// The other processes that have calls on the nodes, and what each has there.
@@ -328,8 +328,8 @@ impl<E: Egress> Control<E> {
         }
         let (mut members, mut left_out) = (Vec::new(), BTreeSet::new());
         for member in self.names.resolved(&self.settings.members) {
-            let Some(address) = self.egress.toward(Peer::new(Transport::Udp, member.address)) else {
-                left_out.insert(member.address);
+            let Some(address) = self.egress.toward(member.peer) else {
+                left_out.insert(member.peer);
                 continue;
             };
             members.push(ReachableMember {
@@ -341,8 +341,8 @@ impl<E: Egress> Control<E> {
                 pools: member.pools,
             });
         }
-        for &address in left_out.difference(&self.left_out) {
-            out.event(ControlEffect::Log(LogEntry::LeftOut { address }));
+        for peer in left_out.difference(&self.left_out) {
+            out.event(ControlEffect::Log(LogEntry::LeftOut { address: peer.address }));
         }
         self.left_out = left_out;
         self.members.set_members(now, &members, awaits);

@@ -28,15 +28,8 @@ impl Port {
     pub fn new(transport: Transport, local: SocketAddr, advertised: SocketAddr) -> Self {
         let sent_by = advertised.to_string();
         let via = format!("SIP/2.0/{} {sent_by};branch=", transport.name());
-        // A URI with an address and without the parameter means UDP (RFC 3263 §4.1): it is left out there, since each byte is
-        // carried by every request of a dialog.
-        let uri_params = match transport {
-            Transport::Udp => "",
-            Transport::Tcp => ";transport=tcp",
-            Transport::Tls => ";transport=tls",
-            Transport::Ws => ";transport=ws",
-            Transport::Wss => ";transport=wss",
-        };
+        // Each byte is carried by every request of a dialog.
+        let uri_params = transport.uri_param();
         Self { transport, local, advertised, sent_by, via, uri_params }
     }
 

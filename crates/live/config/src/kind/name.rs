@@ -7,6 +7,7 @@ use serde_json::json;
 use super::address::{ipv6_without_brackets, strip_scheme, unreachable};
 use super::{Kind, Leaf, Refusal, Schema, quoted};
 use crate::typed::SIP_PORT;
+use base::Transport;
 use control::Address;
 
 /// Where a member is.
@@ -101,6 +102,9 @@ impl Kind for DomainName {
     }
 }
 
+/// The transports that members are reached over.
+const SERVED: [Transport; 1] = [Transport::Udp];
+
 enum Host {
     Ip(IpAddr),
     /// Lower-case, without a final dot.
@@ -144,11 +148,14 @@ fn host_name(text: &str) -> Option<String> {
     named.then_some(name)
 }
 
-/// RFC 2782: `_service._proto.name`. Only UDP is served, so `_sip._udp` is the one prefix (RFC 3263 §4.1).
+/// RFC 2782: `_service._proto.name`. The prefixes are those of the transports that are [served](SERVED) (RFC 3263 §4.1).
 fn srv(text: &str) -> Result<Address, Refusal> {
     let lower = text.to_ascii_lowercase();
-    if let Some(domain) = lower.strip_prefix("_sip._udp.").and_then(host_name) {
-        return Ok(Address::Srv(format!("_sip._udp.{domain}")));
+    for service in SERVED.iter().filter_map(|transport| transport.service()) {
+        let rest = lower.strip_prefix(service).and_then(|rest| rest.strip_prefix('.'));
+        if let Some(domain) = rest.and_then(host_name) {
+            return Ok(Address::Srv(format!("{service}.{domain}")));
+        }
     }
     // Most likely another transport, or a port, which SRV records give themselves.
     let domain = lower.split('.').skip_while(|label| label.starts_with('_')).collect::<Vec<_>>().join(".");

@@ -104,16 +104,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// zone must not make us ask a thousand questions at once.
 const HOSTS_AT_A_TIME: usize = 16;
 
-/// What SRV records are called of servers that take SIP over a transport (RFC 3263 §4.2).
-fn service(transport: Transport) -> Option<&'static str> {
-    match transport {
-        Transport::Udp => Some("_sip._udp"),
-        Transport::Tcp => Some("_sip._tcp"),
-        Transport::Tls => Some("_sips._tcp"),
-        Transport::Ws | Transport::Wss => None,
-    }
-}
-
 /// A host, its port, and its share relative to the mean of its name's.
 type Target = (String, u16, f64);
 
@@ -184,7 +174,8 @@ impl LookUp {
                 return look_up;
             }
             Question::Services(name) => look_up.search.whole_names(name),
-            Question::Sip { transport, name } => service(*transport)
+            Question::Sip { transport, name } => transport
+                .service()
                 .map_or_else(Vec::new, |service| look_up.search.whole_names(&format!("{service}.{name}"))),
         };
         look_up.services = services.into();

@@ -11,7 +11,7 @@ pub use search::SearchList;
 
 use crate::{Address, LogEntry, MemberSettings};
 use balance::PoolId;
-use base::Transport;
+use base::Peer;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::net::SocketAddr;
@@ -21,8 +21,8 @@ use std::net::SocketAddr;
 pub struct ResolvedMember {
     /// The member as the configuration names it.
     pub name: String,
-    /// Where it is.
-    pub address: SocketAddr,
+    /// Where it is, and over what.
+    pub peer: Peer,
     /// Relative capacity.
     pub capacity: f64,
     /// Most calls at a time; 0 = no limit.
@@ -53,7 +53,7 @@ impl AskedName {
                 Question::Addresses { name: address.ip().to_string(), port: address.port() }
             }
             Address::Host { name, port } => {
-                let port = port.unwrap_or(Transport::Udp.default_port());
+                let port = port.unwrap_or(self.name.transport().default_port());
                 Question::Addresses { name: name.clone(), port }
             }
             Address::Srv(name) => Question::Services(name.clone()),
@@ -99,13 +99,14 @@ impl Names {
                 name => self.last.get(name).map_or(Vec::new(), FoundAddresses::shares),
             };
             for (address, share) in shares {
+                let peer = Peer::new(member.address.transport(), address);
                 // Two names for one server are one node, in whatever pools they stand.
-                match all.iter_mut().find(|other| other.address == address) {
+                match all.iter_mut().find(|other| other.peer == peer) {
                     Some(known) if known.pools.contains(&member.pool) => {}
                     Some(known) => known.pools.push(member.pool),
                     None => all.push(ResolvedMember {
                         name: member.address.to_string(),
-                        address,
+                        peer,
                         capacity: member.capacity * share,
                         max_calls: member.max_calls,
                         pools: vec![member.pool],
@@ -277,7 +278,7 @@ mod tests {
         hear(&mut names, host("a.example"), Ok(found(&[])));
         hear(&mut names, host("b.example"), Err("no such name".to_owned()));
         let resolved = names.resolved(&members);
-        let seen: Vec<_> = resolved.iter().map(|r| (r.name.as_str(), r.address, r.capacity)).collect();
+        let seen: Vec<_> = resolved.iter().map(|r| (r.name.as_str(), r.peer.address, r.capacity)).collect();
         assert_eq!(seen, [("192.0.2.1:5060", literal, 2.0), ("a.example", second, 1.0)]);
         let view = |name: &str, addresses, error: &str| MemberName {
             name: name.to_owned(),

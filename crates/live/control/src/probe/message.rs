@@ -75,18 +75,18 @@ impl ProbeMessages {
         let family = usize::from(peer.is_ipv6());
         let Some(local) = self.local[family] else { return };
         let way = Flow { listener: family as u16, ..probe.address };
-        let via = way.transport.name();
+        let (via, param) = (way.transport.name(), way.transport.uri_param());
         out.send(way, |buffer| {
             let mut uri = Vec::new();
-            write!(uri, "sip:{peer}").expect("a Vec takes every byte");
+            write!(uri, "sip:{peer}{param}").expect("a Vec takes every byte");
             RequestBuilder::new(buffer, "OPTIONS", &uri)
                 .header_fmt("Via", format_args!("SIP/2.0/{via} {local};rport;branch={}", branch(mark)))
                 .header("Max-Forwards", "70")
                 .header_fmt("From", format_args!("<sip:probe@{local}>;tag={mark:x}"))
-                .header_fmt("To", format_args!("<sip:{peer}>"))
+                .header_fmt("To", format_args!("<sip:{peer}{param}>"))
                 .header("Call-ID", call_id(mark))
                 .header_fmt("CSeq", format_args!("{} OPTIONS", probe.cseq))
-                .header_fmt("Contact", format_args!("<sip:{local}>"))
+                .header_fmt("Contact", format_args!("<sip:{local}{param}>"))
                 .header("Accept", "application/sdp")
                 .finish(b"");
         });
