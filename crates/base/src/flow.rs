@@ -49,7 +49,8 @@ impl Transport {
         }
     }
 
-    /// The service and protocol labels of its SRV records (RFC 3263 §4.2): `_sip._udp`. `None`: WebSocket servers have none.
+    /// The service and protocol labels of its SRV records (RFC 3263 §4.2): `_sip._udp`. `None`: WebSocket servers
+    /// have none.
     pub const fn service(self) -> Option<&'static str> {
         match self {
             Self::Udp => Some("_sip._udp"),
@@ -59,8 +60,8 @@ impl Transport {
         }
     }
 
-    /// The parameter of a URI that says how its address is reached (RFC 3261 §19.1.1), with its semicolon. A URI with an address
-    /// and without the parameter means UDP (RFC 3263 §4.1): it is left out there.
+    /// The parameter of a URI that says how its address is reached (RFC 3261 §19.1.1), with its semicolon. A URI with
+    /// an address and without the parameter means UDP (RFC 3263 §4.1): it is left out there.
     pub const fn uri_param(self) -> &'static str {
         match self {
             Self::Udp => "",
@@ -76,9 +77,9 @@ impl Transport {
         !matches!(self, Self::Udp)
     }
 
-    /// The longest message, in bytes. Of UDP the payload of a datagram over IPv4: 65,535 less the headers of IP and UDP. It
-    /// is the limit for IPv6 too, since whoever takes a request over the one may forward it over the other. The others
-    /// have the same, since they may have to forward over UDP.
+    /// The longest message, in bytes. Of UDP the payload of a datagram over IPv4: 65,535 less the headers of IP and
+    /// UDP. It is the limit for IPv6 too, since whoever takes a request over the one may forward it over the other.
+    /// The others have the same, since they may have to forward over UDP.
     pub const fn longest(self) -> usize {
         65_507
     }
@@ -100,8 +101,8 @@ impl Peer {
     }
 }
 
-/// A connection of this process. A number is given once in the life of a process. Another process may have given the same, so
-/// who sends by it looks whether the other end has the IP address of the flow's peer.
+/// A connection of this process. A number is given once in the life of a process. Another process may have given the
+/// same, so who sends by it looks whether the other end has the IP address of the flow's peer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Connection(pub NonZeroU32);
 
@@ -130,8 +131,8 @@ impl Flow {
         Peer::new(self.transport, self.peer)
     }
 
-    /// Whether what was sent this way is lost where `failed` leads nowhere: to the same peer, and by the same connection if both
-    /// name one. A link-local address may come with its interface or without.
+    /// Whether what was sent this way is lost where `failed` leads nowhere: to the same peer, and by the same
+    /// connection if both name one. A link-local address may come with its interface or without.
     pub fn meets(&self, failed: Self) -> bool {
         let is_same_connection = match (self.connection, failed.connection) {
             (Some(ours), Some(failed)) => ours == failed,

@@ -2,8 +2,8 @@
 
 use core::ops::{Add, AddAssign, Index, Sub};
 
-/// Work of an INVITE in units of a BYE's (TLWL paper, section III A 3): what it takes a server, and what it weighs in the load of one
-/// unless something else is said. TLWL-1.75 is the ratio that the paper found to be the best.
+/// Work of an INVITE in units of a BYE's (TLWL paper, section III A 3): what it takes a server, and what it weighs in
+/// the load of one unless something else is said. TLWL-1.75 is the ratio that the paper found to be the best.
 pub const INVITE_WORK: f64 = 1.75;
 
 /// The operations that cost something. Live they are counted; a simulator prices them as service time.

@@ -35,8 +35,8 @@ pub enum Address {
 }
 
 impl Address {
-    /// What carries messages to it: of an SRV name the transport of its service; otherwise UDP, since an address or a host without
-    /// a transport means UDP (RFC 3263 §4.1).
+    /// What carries messages to it: of an SRV name the transport of its service; otherwise UDP, since an address or a
+    /// host without a transport means UDP (RFC 3263 §4.1).
     pub fn transport(&self) -> Transport {
         let Self::Srv(name) = self else { return Transport::Udp };
         let is_of = |transport: &Transport| {

@@ -26,10 +26,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use stopping::Stopping;
 
-/// How often it is looked whether calls of the silent are lost: where no probe fails regularly, nothing else tells how long a
-/// member has been silent.
+/// How often it is looked whether calls of the silent are lost: where no probe fails regularly, nothing else tells
+/// how long a member has been silent.
 const LOOK_AROUND: Duration = Duration::from_secs(10);
-/// How often names are asked for of which something was not found: the file or the DNS has an error, and somebody mends it.
+/// How often names are asked for of which something was not found: the file or the DNS has an error, and somebody
+/// mends it.
 const RETRY: Duration = Duration::from_secs(3);
 /// Longest time between two looks for slots that nobody needs. Each walks the session tables.
 const SWEEP: Duration = Duration::from_mins(1);
@@ -45,7 +46,8 @@ struct Timers {
 
 /// Decides beside the traffic: who is a member, who is alive, whose slot is whose, and what follows for the shards.
 ///
-/// - Setting up: [`new`](Self::new); as long as it [is starting](Self::is_starting), answers to its questions come first.
+/// - Setting up: [`new`](Self::new); as long as it [is starting](Self::is_starting), answers to its questions come
+///   first.
 /// - Running: [`handle`](Self::handle), [`deadline`](Self::deadline).
 /// - Reading: [`setup`](Self::setup), [`nodes`](Self::nodes), [`listed`](Self::listed), [`names`](Self::names),
 ///   [`meant`](Self::meant), [`is_stopping`](Self::is_stopping), [`pools`](Self::pools).
@@ -78,8 +80,8 @@ pub struct Control<E> {
 }
 
 impl<E: Egress> Control<E> {
-    /// The control plane of a process with these ports. Probes leave from `local` (IPv4, IPv6); their secret is of this process
-    /// alone.
+    /// The control plane of a process with these ports. Probes leave from `local` (IPv4, IPv6); their secret is of
+    /// this process alone.
     pub fn new(
         now: Instant,
         settings: ControlSettings,
@@ -242,8 +244,8 @@ impl<E: Egress> Control<E> {
         }
     }
 
-    /// How long after a member left its slot may go to another one: a call that is silent for longer is over, and a token that
-    /// is older is refused.
+    /// How long after a member left its slot may go to another one: a call that is silent for longer is over, and a
+    /// token that is older is refused.
     fn quiet(&self) -> Duration {
         let lifetime = self.settings.token_lifetime;
         let keeps_sessions = self.setup.pools.iter().any(|pool| pool.service.counts_calls());
@@ -318,8 +320,8 @@ impl<E: Egress> Control<E> {
         }
     }
 
-    /// Membership as configuration and DNS have it now. A name that is new in the file may mean a member: nobody leaves until
-    /// its first look-up has come to an end, which it does in seconds.
+    /// Membership as configuration and DNS have it now. A name that is new in the file may mean a member: nobody
+    /// leaves until its first look-up has come to an end, which it does in seconds.
     fn update_members(&mut self, now: Instant, out: &mut Outbox<ControlEffect>) {
         let awaits = self.names.awaits(&self.settings.members);
         self.is_starting &= awaits;
@@ -423,8 +425,8 @@ impl<E: Egress> Control<E> {
         setups.into()
     }
 
-    /// A call that goes on from pool to pool is remembered in all of them or in none: where one of a rule's pools counts
-    /// calls, all do.
+    /// A call that goes on from pool to pool is remembered in all of them or in none: where one of a rule's pools
+    /// counts calls, all do.
     fn count_together(&self, pools: &mut [PoolSetup]) {
         let rules = self.settings.shards.routes.table.rules();
         let of_rule = |rule: &route::Rule| match &rule.target {
@@ -472,8 +474,8 @@ impl<E: Egress> Control<E> {
     }
 }
 
-/// By what the members of each pool are judged, by its number. Where nobody is a member, as where users are all that is served,
-/// there is one pool all the same.
+/// By what the members of each pool are judged, by its number. Where nobody is a member, as where users are all that
+/// is served, there is one pool all the same.
 fn judgement(settings: &ControlSettings, numbers: &PoolNumbers) -> Vec<(HealthSettings, ProbeSettings)> {
     let mut judgement = vec![Default::default(); numbers.len().max(1)];
     for (id, pool) in numbers.live().iter().zip(&settings.pools) {

@@ -50,8 +50,8 @@ pub enum ControlInput<'a> {
         /// Its bytes.
         bytes: &'a [u8],
     },
-    /// The network said (ICMP) that nobody listens at this address, to which what began with `quoted` was sent from where
-    /// probes leave.
+    /// The network said (ICMP) that nobody listens at this address, to which what began with `quoted` was sent from
+    /// where probes leave.
     ProbeRefused {
         /// Where.
         address: SocketAddr,
@@ -85,7 +85,8 @@ pub enum ControlInput<'a> {
     GivenBack,
     /// That process has ended as it should, or does not wait any longer: nothing comes from it any more.
     SuccessionOver,
-    /// Another process of this configuration has calls of its own on the nodes, as the one that this process has taken over from.
+    /// Another process of this configuration has calls of its own on the nodes, as the one that this process has
+    /// taken over from.
     Joins {
         /// The process.
         process: ProcessId,
@@ -114,8 +115,8 @@ pub enum ControlInput<'a> {
     },
 }
 
-/// Something that the control plane wants done. Probes are datagrams beside these; they leave by listener 0 for IPv4, and by
-/// listener 1 for IPv6.
+/// Something that the control plane wants done. Probes are datagrams beside these; they leave by listener 0 for IPv4,
+/// and by listener 1 for IPv6.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ControlEffect {
     /// Every shard is to have this from now on.

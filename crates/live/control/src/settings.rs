@@ -11,7 +11,8 @@ use std::sync::Arc;
 /// All that a configuration says to the control plane, and what the process adds to it.
 #[derive(Clone, Debug)]
 pub struct ControlSettings {
-    /// The pools. Members and routes name them by their places here; [`Control`](crate::Control) gives each a number of its own.
+    /// The pools. Members and routes name them by their places here; [`Control`](crate::Control) gives each a number
+    /// of its own.
     pub pools: Vec<PoolSettings>,
     /// The members of all pools, in their order.
     pub members: Vec<MemberSettings>,

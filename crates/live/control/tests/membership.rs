@@ -371,8 +371,8 @@ fn a_member_stays_in_its_pools_whatever_number_they_get() {
     assert!(bed.control.listed()[0].pools.is_empty(), "its pool is gone, and it has left");
 }
 
-/// A name that is new may mean any of them, so nobody leaves before it is known. They get no calls of other pools meanwhile,
-/// not even of the only one that is left.
+/// A name that is new may mean any of them, so nobody leaves before it is known. They get no calls of other pools
+/// meanwhile, not even of the only one that is left.
 #[test]
 fn who_stays_until_names_are_known_is_in_no_other_pool() {
     let mut bed = Bed::new(pools(&[("first", &[A]), ("second", &[B])]));

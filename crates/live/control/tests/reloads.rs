@@ -1,5 +1,5 @@
-//! Sites of several pools of all kinds on bytes, and reloads that reorder, add, remove and change them: what talks, rings or waits goes
-//! on as it began, and reaches the member that it belongs to.
+//! Sites of several pools of all kinds on bytes, and reloads that reorder, add, remove and change them: what talks,
+//! rings or waits goes on as it began, and reaches the member that it belongs to.
 #![allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 
 mod common;
@@ -86,7 +86,8 @@ fn pool(name: &'static str, kind: Kind, members: &[&'static str]) -> PoolOf {
     PoolOf { name, kind, members: members.to_vec(), queue: None }
 }
 
-/// The file with these pools in this order. Each has a route for the users of its name, which goes on to those of `after`.
+/// The file with these pools in this order. Each has a route for the users of its name, which goes on to those of
+/// `after`.
 fn file(pools: &[PoolOf], after: &[(&str, &str)]) -> ControlSettings {
     let place = |name: &str| pools.iter().position(|pool| pool.name == name).map(|place| place as u16);
     let rule = |pool: &PoolOf| {
@@ -295,7 +296,8 @@ impl Talking {
 const CORE: [&str; 2] = ["127.0.1.1:5060", "127.0.1.2:5060"];
 const OTHER: [&str; 2] = ["127.0.2.1:5060", "127.0.2.2:5060"];
 
-/// A pool that is of one kind, and of another one after the reload, which may also put a pool of a third kind before it.
+/// A pool that is of one kind, and of another one after the reload, which may also put a pool of a third kind before
+/// it.
 #[test]
 fn what_talks_or_rings_goes_on_as_it_began() {
     for before in KINDS {
@@ -341,7 +343,8 @@ fn what_talks_or_rings_goes_on_as_it_began() {
     }
 }
 
-/// A process that remembers nothing, as after `kill -9`, and whose file has another pool first: the token alone leads.
+/// A process that remembers nothing, as after `kill -9`, and whose file has another pool first: the token alone
+/// leads.
 #[test]
 fn what_only_a_token_knows_reaches_its_member() {
     for (kind, first) in KINDS.into_iter().flat_map(|kind| KINDS.map(|first| (kind, first))) {
@@ -359,7 +362,8 @@ fn what_only_a_token_knows_reaches_its_member() {
     }
 }
 
-/// The ACK to a failure reaches who failed, once, by the branch of the INVITE (RFC 3261 §17.1.1.3), whatever was reloaded meanwhile.
+/// The ACK to a failure reaches who failed, once, by the branch of the INVITE (RFC 3261 §17.1.1.3), whatever was
+/// reloaded meanwhile.
 #[test]
 fn the_ack_to_a_failure_goes_as_its_invite_went() {
     for before in KINDS.into_iter().filter(|kind| kind.service().fork().0 == Fork::None) {
@@ -378,8 +382,8 @@ fn the_ack_to_a_failure_goes_as_its_invite_went() {
     }
 }
 
-/// A hunt group goes on to its own next member, and to that of the pool that its route named, whatever numbers a file would give
-/// them now.
+/// A hunt group goes on to its own next member, and to that of the pool that its route named, whatever numbers a file
+/// would give them now.
 #[test]
 fn a_hunt_group_goes_on_in_its_pool() {
     let (core, other) = (pool("core", Kind::Hunt, &CORE), pool("other", Kind::Hunt, &OTHER));
@@ -437,7 +441,8 @@ fn failover_goes_on_in_its_pools() {
             sent.iter()
                 .any(|sent| sent.to == addr(CLIENT) && status(sent).is_some_and(|status| status >= 500))
         );
-        // A pool of this name comes back, with other members: it is another one, such as of the next route without a name.
+        // A pool of this name comes back, with other members: it is another one, such as of the next route without a
+        // name.
         let mut world = World::new(before);
         let at = requests(&world.by_client(&invite("call")), "INVITE").remove(0);
         world.reload(file(&[PoolOf { members: OTHER.to_vec(), ..core }], &[]));
@@ -536,7 +541,8 @@ fn site(kinds: [Kind; 3], there: [bool; 3], turn: usize) -> ControlSettings {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
-    /// Whatever becomes of the pools: requests of a dialog reach the two that talk, and all ends with nothing remembered.
+    /// Whatever becomes of the pools: requests of a dialog reach the two that talk, and all ends with nothing
+    /// remembered.
     #[test]
     fn dialogs_reach_their_members(start in [0..7_usize, 0..7, 0..7], steps in steps()) {
         let mut there = [true; 3];

@@ -1,5 +1,6 @@
-//! Members come and go by reload and DNS, probes fail and are answered, operators drain, and shards that hear of it late have
-//! calls: no slot goes to another node while a call is on it, nobody is asked who is not in, and nothing turns in circles.
+//! Members come and go by reload and DNS, probes fail and are answered, operators drain, and shards that hear of it
+//! late have calls: no slot goes to another node while a call is on it, nobody is asked who is not in, and nothing
+//! turns in circles.
 #![allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 
 mod common;

@@ -12,8 +12,8 @@ use std::io::ErrorKind;
 use std::path::Path;
 use storage::{RecordDatabase, RedisSettings, SubscriberSettings, UserFile};
 
-/// What a start with the configuration at `path` would say of what it names, and of the secrets that are kept beside it: a text
-/// for each thing that is wrong, with what helps.
+/// What a start with the configuration at `path` would say of what it names, and of the secrets that are kept beside
+/// it: a text for each thing that is wrong, with what helps.
 pub fn check(config: &Config, path: &Path) -> Vec<String> {
     let mut problems = Vec::new();
     if let Some(registrar) = &config.registrar {
@@ -121,8 +121,8 @@ fn of_calls(calls: &CallsConfig) -> Option<String> {
     problem.map(|problem| format!("[calls] records: {problem}"))
 }
 
-/// What is wrong with a file that is made where there is none: its directory is not. Whether the server may write there is
-/// not known to whoever runs as somebody else.
+/// What is wrong with a file that is made where there is none: its directory is not. Whether the server may write
+/// there is not known to whoever runs as somebody else.
 fn of_file(file: &Path) -> Option<String> {
     if file.is_dir() {
         return Some(format!("{} is a directory; name a file in it", file.display()));

@@ -111,8 +111,8 @@ impl Handle {
         home.ok_or_else(|| ContactsError::NotServed("this process has no [registrar]".to_owned()))
     }
 
-    /// Says that a member is back, named by its address or as in the configuration. Returns the addresses of those that
-    /// were meant.
+    /// Says that a member is back, named by its address or as in the configuration. Returns the addresses of those
+    /// that were meant.
     ///
     /// # Errors
     /// Says which members there are if this is none, or that the server has ended.
@@ -122,8 +122,8 @@ impl Handle {
         answer.await.map_err(|_| GONE)?
     }
 
-    /// Starts or ends the draining of a member by an operator, named by its address or as in the configuration. Returns the addresses of
-    /// those meant.
+    /// Starts or ends the draining of a member by an operator, named by its address or as in the configuration.
+    /// Returns the addresses of those meant.
     ///
     /// # Errors
     /// When there is no such member; says which there are.
@@ -175,8 +175,8 @@ impl Handle {
         requests
     }
 
-    /// Where a request from `from` would go now, and why, if it came to this listener; without one, to the first of the
-    /// sender's address family.
+    /// Where a request from `from` would go now, and why, if it came to this listener; without one, to the first of
+    /// the sender's address family.
     ///
     /// # Errors
     /// How it would be refused, why it is no request, or which listeners there are.

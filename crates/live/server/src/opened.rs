@@ -82,7 +82,8 @@ fn admin(
     listener.map(Some).map_err(|error| StartError::Admin(cannot_listen(address, &error, advice)))
 }
 
-/// The listener of updates of capacity. A process before leaves it once its sockets are taken over: monitors connect again.
+/// The listener of updates of capacity. A process before leaves it once its sockets are taken over: monitors connect
+/// again.
 fn capacity(config: &Config, has_predecessor: bool) -> Result<Option<TcpListener>, StartError> {
     let Some(capacity) = &config.capacity else { return Ok(None) };
     match capacity::bind(capacity.listen) {
@@ -91,16 +92,16 @@ fn capacity(config: &Config, has_predecessor: bool) -> Result<Option<TcpListener
     }
 }
 
-/// A set of sockets for each thread. The kernel spreads datagrams over the sockets of an address; all are bound before
-/// any thread reads, and a first one without `SO_REUSEPORT` makes sure that no other process has the address.
+/// A set of sockets for each thread. The kernel spreads datagrams over the sockets of an address; all are bound
+/// before any thread reads, and a first one without `SO_REUSEPORT` makes sure that no other process has the address.
 fn open_all(ports: &Ports, threads: usize, buffer: usize) -> io::Result<Vec<Vec<UdpSocket>>> {
     drop(open(ports, false, buffer)?);
     // With it, even where there is only one: a process that takes over may have more threads.
     (0..threads).map(|_| open(ports, true, buffer)).collect()
 }
 
-/// The sets of another process, which had more or fewer threads. None may be left unread: the kernel goes on to spread
-/// datagrams over them.
+/// The sets of another process, which had more or fewer threads. None may be left unread: the kernel goes on to
+/// spread datagrams over them.
 fn adopt(
     sets: Vec<Vec<Option<UdpSocket>>>,
     ports: &Ports,

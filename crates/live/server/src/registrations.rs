@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// How long a store is waited for. It answers sooner, also where its server hangs, unless its file is another process's.
+/// How long a store is waited for. It answers sooner, also where its server hangs, unless its file is another
+/// process's.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The home domain, as the control task has it.

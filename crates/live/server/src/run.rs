@@ -76,8 +76,8 @@ impl Server {
         Box::pin(Self::start_on(None, config, path)).await
     }
 
-    /// The same for one server of several in a process, and without a file: what it tells its neighbours of how busy it is, is that
-    /// of a `model`.
+    /// The same for one server of several in a process, and without a file: what it tells its neighbours of how busy
+    /// it is, is that of a `model`.
     ///
     /// # Errors
     /// As [`start`](Self::start).

@@ -325,9 +325,9 @@ impl Balancer {
     }
 
     /// A node answered 503. If it lately refused at least half of its new requests so, it pauses `until` then, at
-    /// most for
-    /// [`SessionSettings::max_rest`]: in this shard at once, in the others when they hear of the [`Sign`]. If it `asked` for the pause
-    /// (Retry-After), it gets a new call only as a trial; if not, also where no other node takes any.
+    /// most for [`SessionSettings::max_rest`]: in this shard at once, in the others when they hear of the [`Sign`].
+    /// If it `asked` for the pause (Retry-After), it gets a new call only as a trial; if not, also where no other
+    /// node takes any.
     pub fn pause(&mut self, now: Instant, slot: Slot, until: Instant, asked: bool) {
         let SessionStore { evidence, leases, .. } = &mut self.store;
         if !evidence[slot.index()].refusals.refuses(leases.shared(slot)) {

@@ -21,7 +21,8 @@ pub(crate) enum Race {
 pub(crate) struct Proxied<R, M, C> {
     pub(crate) context: Context,
     pub(crate) server: Id,
-    /// Kept until the final response: answers and further attempts are made of it. [`Table::take_request`] takes it out.
+    /// Kept until the final response: answers and further attempts are made of it. [`Table::take_request`] takes it
+    /// out.
     pub(crate) request: Option<R>,
     pub(crate) branches: Branches,
     /// The best final response that has come, as it would go back. [`Table::keep_best`] puts it there.
@@ -94,8 +95,8 @@ pub(crate) struct Place {
 pub(crate) enum Leg {
     /// The server transaction of this proxied request; others may use the place after it.
     Server(u32),
-    /// The client transaction of a branch: the place of its request, and its number. Side by side they take no more room than
-    /// the place alone, and every transaction has one.
+    /// The client transaction of a branch: the place of its request, and its number. Side by side they take no more
+    /// room than the place alone, and every transaction has one.
     Client(u32, u8),
     /// A transaction that nothing hangs on: of a CANCEL, or of a request that the proxy refused.
     Alone,
@@ -123,11 +124,12 @@ impl RequestTimer {
     }
 }
 
-/// All requests on their way, each with its timers. An entry is there until it is finished and its client transactions over.
+/// All requests on their way, each with its timers. An entry is there until it is finished and its client
+/// transactions over.
 pub(crate) struct Table<R, M, C> {
     entries: Slab<Proxied<R, M, C>>,
-    /// Timer C of all INVITEs, and the timers of groups. No queue: nearly all are called off early, and each provisional
-    /// response sets one anew.
+    /// Timer C of all INVITEs, and the timers of groups. No queue: nearly all are called off early, and each
+    /// provisional response sets one anew.
     timers: TimerWheel,
     /// Requests without a final response.
     unanswered: usize,

@@ -1,4 +1,5 @@
-//! A shard under test: set up as a process sets it up, with a clock that stands still unless told, and datagrams in and out.
+//! A shard under test: set up as a process sets it up, with a clock that stands still unless told, and datagrams in
+//! and out.
 #![forbid(unsafe_code)]
 
 mod setup;

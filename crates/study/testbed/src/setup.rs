@@ -20,8 +20,8 @@ pub fn routes(rules: Vec<Rule>, setup: &Setup) -> Arc<Routes> {
     Arc::new(Routes { table: Table::new(rules, &listeners), access: Vec::new() })
 }
 
-/// Makes these the members of all pools that have all nodes, and nobody else. Who leaves keeps its slot, and has it again when it
-/// comes back.
+/// Makes these the members of all pools that have all nodes, and nobody else. Who leaves keeps its slot, and has it
+/// again when it comes back.
 pub fn set_members(setup: &mut Setup, members: &[Flow]) {
     let mut topology = setup.topology.as_ref().clone();
     let mut nodes = setup.nodes.to_vec();

@@ -1,5 +1,5 @@
-//! Circles among the files of a crate: files that need each other, by what they `use`. Where there are none, a reader can begin with the
-//! files that need no other.
+//! Circles among the files of a crate: files that need each other, by what they `use`. Where there are none, a reader
+//! can begin with the files that need no other.
 
 use crate::rules::folder_of;
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,8 +8,8 @@ use std::path::Path;
 /// A module by its path, as `forward::stateless::send`.
 type Module = Vec<String>;
 
-/// The files of a crate that are in some circle, by their modules. What stands in unit tests does not count, nor does a module that
-/// only names those below it and what it shows of them.
+/// The files of a crate that are in some circle, by their modules. What stands in unit tests does not count, nor does
+/// a module that only names those below it and what it shows of them.
 ///
 /// # Panics
 /// When no crate is called so.
@@ -58,7 +58,8 @@ fn read(folder: &Path, module: &Module, texts: &mut BTreeMap<Module, String>) {
     }
 }
 
-/// The paths that a text names with `use`, or that begin with `crate` or `super`; and whether it shows them to others.
+/// The paths that a text names with `use`, or that begin with `crate` or `super`; and whether it shows them to
+/// others.
 fn uses(text: &str) -> Vec<(Vec<String>, bool)> {
     let (mut found, mut rest) = (Vec::new(), String::new());
     for statement in text.split_inclusive(';') {

@@ -148,7 +148,8 @@ fn host_name(text: &str) -> Option<String> {
     named.then_some(name)
 }
 
-/// RFC 2782: `_service._proto.name`. The prefixes are those of the transports that are [served](SERVED) (RFC 3263 §4.1).
+/// RFC 2782: `_service._proto.name`. The prefixes are those of the transports that are [served](SERVED) (RFC 3263
+/// §4.1).
 fn srv(text: &str) -> Result<Address, Refusal> {
     let lower = text.to_ascii_lowercase();
     for service in SERVED.iter().filter_map(|transport| transport.service()) {

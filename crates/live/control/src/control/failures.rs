@@ -15,7 +15,8 @@ pub(super) struct Failures {
 }
 
 impl Failures {
-    /// Counts new calls that no member took. Returns how many there have been since this was last told, when it is to be told now.
+    /// Counts new calls that no member took. Returns how many there have been since this was last told, when it is to
+    /// be told now.
     pub(super) fn refused(&mut self, now: Instant, refused: u64) -> Option<u64> {
         self.refused += refused;
         if self.told.is_some_and(|told| now.saturating_since(told) < REFUSALS_EACH) {

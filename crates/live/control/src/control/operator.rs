@@ -79,8 +79,8 @@ impl<E: Egress> Control<E> {
         self.stopping.begun().is_some()
     }
 
-    /// The members that an operator means: by address or name, in any form that the configuration takes, which `named` is
-    /// when it was read; a name may stand for several.
+    /// The members that an operator means: by address or name, in any form that the configuration takes, which
+    /// `named` is when it was read; a name may stand for several.
     ///
     /// # Errors
     /// Says which members there are.
@@ -197,7 +197,8 @@ impl<E: Egress> Control<E> {
         let is_alive = |slot: usize| self.members.nodes().get(slot).is_none_or(Node::is_up);
         let open = left.open.iter().enumerate().filter(|&(slot, _)| is_alive(slot));
         let active = open.map(|(_, open)| open).sum::<usize>() + left.waiting;
-        // Who repeats an answered message gets the same again only here: the process that has taken over has no memory of it.
+        // Who repeats an answered message gets the same again only here: the process that has taken over has no
+        // memory of it.
         let is_late = self.stopping.succeeded.is_some() && left.is_any_kept;
         let is_idle = active == 0 && !is_late && self.processes.is_empty();
         let is_over = self.stopping.is_over || now.saturating_since(since) >= self.settings.stop_wait;

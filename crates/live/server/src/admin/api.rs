@@ -14,7 +14,8 @@ use axum::routing::{delete, get, post};
 use axum::{Json, Router};
 use std::net::{Ipv4Addr, SocketAddr};
 
-/// Where an explained request comes from unless the query says otherwise; only members and peer balancers are special.
+/// Where an explained request comes from unless the query says otherwise; only members and peer balancers are
+/// special.
 const SOME_CALLER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), config::SIP_PORT);
 
 pub(super) fn routes(handle: Handle) -> Router {

@@ -26,7 +26,8 @@ pub(crate) trait Agent: Send + 'static {
 
     fn handle(&mut self, now: Instant, input: AgentInput<'_>, out: &mut Outbox<AgentEvent>);
     fn deadline(&self) -> Option<Instant>;
-    /// What of that is to be met to some microseconds, or this machine's sleep would be measured as the server's work.
+    /// What of that is to be met to some microseconds, or this machine's sleep would be measured as the server's
+    /// work.
     fn exact(&self) -> Option<Instant>;
     /// Ends what it has begun, in order, and begins nothing more.
     fn wind_down(&mut self, now: Instant);

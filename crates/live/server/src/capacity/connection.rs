@@ -1,4 +1,5 @@
-//! One connection that brings updates. It has its own task, and a time for everything that its peer may let it wait for.
+//! One connection that brings updates. It has its own task, and a time for everything that its peer may let it wait
+//! for.
 
 use super::Offer;
 use super::counts::{Closed, Counts};

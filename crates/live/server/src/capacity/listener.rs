@@ -1,5 +1,5 @@
-//! Who connects, and for how long. No connection waits for another, and strangers cannot keep monitors out: of those that
-//! have shown nothing yet the oldest makes room.
+//! Who connects, and for how long. No connection waits for another, and strangers cannot keep monitors out: of those
+//! that have shown nothing yet the oldest makes room.
 
 use super::Offer;
 use super::connection::Connection;
@@ -76,8 +76,8 @@ pub(crate) struct Listening {
 }
 
 impl Listening {
-    /// Listens with `listener`. Without one, another process still has the address and is about to leave it: it is bound as
-    /// soon as it is free.
+    /// Listens with `listener`. Without one, another process still has the address and is about to leave it: it is
+    /// bound as soon as it is free.
     pub(crate) fn start(config: CapacityConfig, listener: Option<TcpListener>, intake: &Intake) -> Self {
         let address = config.listen;
         let (terms, seen) = watch::channel(config);

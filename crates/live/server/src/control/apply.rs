@@ -88,8 +88,8 @@ fn sessions(config: &Config) -> balance::SessionSettings {
     }
 }
 
-/// Who may use the listener at this address: one with this address in the file decides, and otherwise the wildcard that
-/// stands for it.
+/// Who may use the listener at this address: one with this address in the file decides, and otherwise the wildcard
+/// that stands for it.
 fn access(config: &Config, at: SocketAddr) -> Access {
     let of = |is_it: &dyn Fn(SocketAddr) -> bool| {
         let index = config.listen.udp.iter().position(|listener| is_it(listener.bind))?;
@@ -147,8 +147,8 @@ fn fixed(new: &Config, old: &Config) -> Vec<String> {
     changed.into_iter().filter(|(_, changed)| *changed).map(|(key, _)| key.to_owned()).collect()
 }
 
-/// Who may use each listener that this process has, after `new` was read: a listener that is no more in the file stays, with
-/// its lists, until the next start.
+/// Who may use each listener that this process has, after `new` was read: a listener that is no more in the file
+/// stays, with its lists, until the next start.
 fn access_of(running: &Config, new: &Config) -> Vec<Access> {
     let of = |(index, listener): (usize, &UdpListener)| {
         let place = new.listen.udp.iter().position(|other| other.bind == listener.bind);

@@ -37,8 +37,8 @@ impl Control {
         self.capacity.listening = None;
     }
 
-    /// A listener for another address of `[capacity]` than before. One at the same port has to wait until the one that is there is
-    /// closed.
+    /// A listener for another address of `[capacity]` than before. One at the same port has to wait until the one
+    /// that is there is closed.
     pub(super) fn renewed_capacity(&self, config: &Config) -> Result<Option<TcpListener>, String> {
         let Some(new) = config.capacity.as_ref().filter(|_| !self.succeeded) else { return Ok(None) };
         let is_held = |running: &Listening| running.address().port() == new.listen.port();
@@ -67,8 +67,8 @@ impl Control {
         let _ = reply.send(self.announced((connection, peer), &update.server, update.capacity));
     }
 
-    /// A monitor says what a server can take, in calls a second: each capacity that was accepted passes here, once. Returns how many
-    /// calls the server was sent from here so far.
+    /// A monitor says what a server can take, in calls a second: each capacity that was accepted passes here, once.
+    /// Returns how many calls the server was sent from here so far.
     fn announced(
         &mut self,
         (connection, peer): (u64, SocketAddr),
@@ -110,8 +110,8 @@ impl Control {
         self.config.pools.iter().any(is_monitored)
     }
 
-    /// Says whose monitors have fallen silent, and who is heard again. Members that take no calls are not waited for: servers that do
-    /// not run have no monitors either.
+    /// Says whose monitors have fallen silent, and who is heard again. Members that take no calls are not waited for:
+    /// servers that do not run have no monitors either.
     pub(super) fn look_at_monitors(&mut self) {
         let config_of = |pool: &PoolId| {
             let name = &self.core.pool(*pool)?.name;

@@ -55,7 +55,8 @@ impl Control {
         }
     }
 
-    /// Whether that is only what becomes of servers that are not to run, or of which it is not known yet whether they do.
+    /// Whether that is only what becomes of servers that are not to run, or of which it is not known yet whether they
+    /// do.
     fn is_expected(&self, entry: &LogEntry) -> bool {
         let Some((scaling, _)) = &self.scaling else { return false };
         match entry {
@@ -112,8 +113,8 @@ impl Control {
         }
     }
 
-    /// Sets the resolver up anew: also with the same settings, since the system's own may have changed. Returns whether they
-    /// have.
+    /// Sets the resolver up anew: also with the same settings, since the system's own may have changed. Returns
+    /// whether they have.
     pub(super) fn renew_resolver(&mut self) -> bool {
         let renewed = super::Resolver::new(&self.config.dns.servers, &self.ports);
         let former = std::mem::replace(&mut self.resolver, renewed);

@@ -1,5 +1,5 @@
-//! The control task: asks the DNS, sleeps, sends and writes the log for [`control::Control`], which decides who is a member,
-//! who is alive and what the shards work with. It runs beside the traffic, never in it.
+//! The control task: asks the DNS, sleeps, sends and writes the log for [`control::Control`], which decides who is a
+//! member, who is alive and what the shards work with. It runs beside the traffic, never in it.
 
 pub(crate) mod apply;
 mod capacity;
@@ -121,7 +121,8 @@ impl View {
         pools.map(|pool| pool.name.clone()).collect()
     }
 
-    /// What a message from there comes by: the port with this address, or else the first that somebody there can send to.
+    /// What a message from there comes by: the port with this address, or else the first that somebody there can send
+    /// to.
     pub(crate) fn flow(&self, from: SocketAddr, named: Option<SocketAddr>) -> Result<Flow, String> {
         let is_it =
             |port: &Port| named.map_or(port.local.is_ipv4() == from.is_ipv4(), |named| named == port.local);

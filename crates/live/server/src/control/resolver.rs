@@ -28,16 +28,16 @@ pub(crate) struct Resolver {
 }
 
 impl Resolver {
-    /// Asks these servers; without any those of the system, as its configuration has them at the first question. It asks
-    /// for addresses that these ports lead to.
+    /// Asks these servers; without any those of the system, as its configuration has them at the first question. It
+    /// asks for addresses that these ports lead to.
     pub(crate) fn new(servers: &[SocketAddr], ports: &Ports) -> Self {
         let mut ours = ports.iter().flat_map(|port| [port.local, port.advertised]);
         let leads = [ours.clone().any(|ours| ours.is_ipv4()), ours.any(|ours| ours.is_ipv6())];
         Self { servers: servers.to_vec(), leads, client: None }
     }
 
-    /// What the name stands for; an error if there was nobody to ask, or if it cannot be said which hosts the name stands
-    /// for.
+    /// What the name stands for; an error if there was nobody to ask, or if it cannot be said which hosts the name
+    /// stands for.
     pub(super) fn ask(
         &mut self,
         question: Question,
@@ -155,8 +155,8 @@ fn record(data: &RData) -> Option<Record> {
     data.ip_addr().map(Record::Address)
 }
 
-/// What the resolver's configuration says of names without a final dot. The resolver would try them by itself, but tells
-/// only what came of the last one.
+/// What the resolver's configuration says of names without a final dot. The resolver would try them by itself, but
+/// tells only what came of the last one.
 fn search_list(client: &TokioResolver) -> SearchList {
     let config = client.config();
     let domains = config.domain().into_iter().chain(config.search()).map(Name::to_utf8);
@@ -233,7 +233,8 @@ pub(super) mod tests {
         RData::SRV(SRV::new(priority, weight, 5070, Name::from_ascii(target).unwrap()))
     }
 
-    /// What the server says comes to the look-up as it is: records of each type, that there is none, and that it fails.
+    /// What the server says comes to the look-up as it is: records of each type, that there is none, and that it
+    /// fails.
     #[tokio::test]
     async fn a_question_is_answered_by_a_server() {
         let records = vec![

@@ -19,8 +19,8 @@ figures! {
         healthy: bool,
         /// Why not; empty when healthy.
         reasons: Vec<String>,
-        /// What does not work although new calls are taken: pools and next hops that take none, stores that are down, servers
-        /// that cannot be started, monitors without word, and why.
+        /// What does not work although new calls are taken: pools and next hops that take none, stores that are down,
+        /// servers that cannot be started, monitors without word, and why.
         degraded: Vec<String>,
         /// Members that the configuration names, each address of a name for itself.
         members: usize,
@@ -36,8 +36,8 @@ figures! {
         pools: Vec<PoolHealth>,
         /// Whether a stop was asked for.
         stopping: bool => [gauge "sarabande_stopping" "1 once a stop was asked for."],
-        /// Calls, or requests of a proxy, that the process before still has, whose sockets this one has taken over; `null`: there
-        /// is none.
+        /// Calls, or requests of a proxy, that the process before still has, whose sockets this one has taken over;
+        /// `null`: there is none.
         predecessor_calls: Option<usize>,
         /// Number of the process.
         process: u32,
@@ -45,7 +45,8 @@ figures! {
         uptime_seconds: f64 => [gauge "sarabande_uptime_seconds" "Time since the process started."],
         /// Of the program.
         version: String,
-        /// Whether new calls are taken as far as a readiness probe asks: also where they go to members that are only silent.
+        /// Whether new calls are taken as far as a readiness probe asks: also where they go to members that are only
+        /// silent.
         #[serde(skip)]
         ready: bool,
     }

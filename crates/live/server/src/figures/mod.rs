@@ -1,8 +1,9 @@
-//! The tree of figures: what the process shows of itself, made once of what the control task and the shards say. The admin
-//! interface answers with branches of it, metrics are read from it, and the terminal reads it back from the JSON. Times are
-//! seconds unless the name says otherwise.
+//! The tree of figures: what the process shows of itself, made once of what the control task and the shards say. The
+//! admin interface answers with branches of it, metrics are read from it, and the terminal reads it back from the
+//! JSON. Times are seconds unless the name says otherwise.
 //!
-//! Each branch is declared with the macro of `metric.rs`: its text in `docs/openapi.json`, its source and its metric stand in one place.
+//! Each branch is declared with the macro of `metric.rs`: its text in `docs/openapi.json`, its source and its metric
+//! stand in one place.
 
 mod capacity;
 mod commands;
@@ -160,8 +161,8 @@ impl Figures {
         }
     }
 
-    /// The page of `GET /metrics`, as Prometheus reads it. What each metric means is in `docs/admin.md`; a test holds the two
-    /// together.
+    /// The page of `GET /metrics`, as Prometheus reads it. What each metric means is in `docs/admin.md`; a test holds
+    /// the two together.
     pub(crate) fn metrics(&self) -> String {
         let Self { standing, members: MembersView { members, names }, messages, datagrams } = self;
         let mut page = Page::default();
@@ -173,7 +174,8 @@ impl Figures {
         let shards: Vec<_> = (0..datagrams.len()).map(|index| index.to_string()).collect();
         let datagrams = shards.iter().zip(datagrams).map(|(index, each)| ([("shard", &**index)], each));
         page.parts(&datagrams.collect::<Vec<_>>());
-        // One that is in several pools has them all in one label: it has one load, and a sum over the members counts it once.
+        // One that is in several pools has them all in one label: it has one load, and a sum over the members counts
+        // it once.
         let texts = members.iter().map(|member| (member.address.to_string(), member.pools.join(",")));
         let texts: Vec<_> = texts.collect();
         let labelled = members.iter().zip(&texts).map(|(member, (address, pools))| {

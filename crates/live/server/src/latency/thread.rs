@@ -16,7 +16,8 @@ use std::time::Duration;
 
 /// Batches that are read before the clock is looked at again: some thousand packets, a few milliseconds.
 const BATCHES: usize = 64;
-/// How long packets gather before they are read: to wake up costs more than a packet does, and when it came is the kernel's stamp.
+/// How long packets gather before they are read: to wake up costs more than a packet does, and when it came is the
+/// kernel's stamp.
 const GATHER: Duration = Duration::from_millis(5);
 /// After as many batches at once they come fast enough without.
 const FEW: usize = 16;

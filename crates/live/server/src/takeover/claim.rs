@@ -1,5 +1,5 @@
-//! The successor's side: it takes the sockets over, and asks its predecessor from time to time what that one still has to
-//! do.
+//! The successor's side: it takes the sockets over, and asks its predecessor from time to time what that one still
+//! has to do.
 
 use super::owned::OtherProcess;
 use super::{
@@ -104,8 +104,8 @@ impl Claim {
         Self { stream, path, pid: offer.pid, sets, admin, taken, listeners }
     }
 
-    /// Has the predecessor keep its calls only: whoever calls this is the one who reads the sockets from then on. `None`:
-    /// it has ended, and its calls with it.
+    /// Has the predecessor keep its calls only: whoever calls this is the one who reads the sockets from then on.
+    /// `None`: it has ended, and its calls with it.
     ///
     /// # Errors
     /// It goes on.
@@ -192,8 +192,8 @@ mod tests {
     use super::*;
     use std::os::unix::net::UnixListener;
 
-    /// Claims where `predecessor` does what a process of the same configuration does with the one who asks; `then` gets
-    /// what comes of it.
+    /// Claims where `predecessor` does what a process of the same configuration does with the one who asks; `then`
+    /// gets what comes of it.
     fn meet<T>(
         name: &str,
         predecessor: impl FnOnce(UnixListener, UnixStream) + Send + 'static,

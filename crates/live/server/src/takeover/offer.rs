@@ -199,8 +199,8 @@ impl Holdings {
         handed
     }
 
-    /// Stops reading what was taken, and says what is kept. Once all of it is written, the other process has the rest:
-    /// it starts to read when it has all of it.
+    /// Stops reading what was taken, and says what is kept. Once all of it is written, the other process has the
+    /// rest: it starts to read when it has all of it.
     fn cease(&self, stream: &mut UnixStream, mut taken: Taken, findings: Findings) -> io::Result<()> {
         let ended = || io::Error::other("a thread has ended");
         // What the successor does not serve is read here as long as there are calls.

@@ -91,7 +91,8 @@ impl OtherProcess {
         &self.findings
     }
 
-    /// It has ended, or is not waited for any longer: whatever was its is ours, and what it has not read is not for it.
+    /// It has ended, or is not waited for any longer: whatever was its is ours, and what it has not read is not for
+    /// it.
     pub(super) fn end(&self) {
         self.gone.store(true, Ordering::Relaxed);
         for way in &self.ways {

@@ -6,24 +6,25 @@ use core::time::Duration;
 /// How the capacity of a member becomes credit, of which each call takes one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Accrual {
-    /// Evenly, with no more in store than comes in this time, but room for one call: calls reach the member at the rate that it
-    /// asked for, not all at the beginning of a second.
+    /// Evenly, with no more in store than comes in this time, but room for one call: calls reach the member at the
+    /// rate that it asked for, not all at the beginning of a second.
     Smooth {
         /// How much is kept.
         burst: Duration,
     },
-    /// The paper's: each second begins with the capacity as a counter (listing 1, lines 17 and 19), what is left over is gone.
+    /// The paper's: each second begins with the capacity as a counter (listing 1, lines 17 and 19), what is left over
+    /// is gone.
     PerSecond,
 }
 
 /// Which member with room gets a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Choice {
-    /// The one with the most credit, as part of what it can hold: members get calls in proportion to their capacities, a small one
-    /// too. The paper says "a server with capacity > 0".
+    /// The one with the most credit, as part of what it can hold: members get calls in proportion to their
+    /// capacities, a small one too. The paper says "a server with capacity > 0".
     MostRoom,
-    /// Transaction-Least-Work-Left: the one with the least load by its capacity, by the load that the caller told. Load follows
-    /// contention at once, a capacity only after some windows.
+    /// Transaction-Least-Work-Left: the one with the least load by its capacity, by the load that the caller told.
+    /// Load follows contention at once, a capacity only after some windows.
     #[default]
     Tlwl,
     /// Index packing (`AutoScale`): the first in order, so that the last ones have nothing to do and can be stopped.
@@ -33,8 +34,8 @@ pub enum Choice {
 /// The response to a call that cannot wait, or no longer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Overflow {
-    /// 503 with a Retry-After between these numbers of seconds, both included, spread by the injected number so that the refused
-    /// do not come back at once.
+    /// 503 with a Retry-After between these numbers of seconds, both included, spread by the injected number so that
+    /// the refused do not come back at once.
     Refuse {
         /// At least.
         least: u32,
@@ -69,8 +70,9 @@ impl LengthSettings {
 pub struct Moves {
     /// After so long without any answer.
     pub after: Duration,
-    /// The member gets no call until it answers anything, or one after so long, and so on: 1 s. What was lost on its way and not at
-    /// the member looks the same, and a member that has nothing to answer could not show that it is well.
+    /// The member gets no call until it answers anything, or one after so long, and so on: 1 s. What was lost on its
+    /// way and not at the member looks the same, and a member that has nothing to answer could not show that it is
+    /// well.
     pub hold: Duration,
 }
 
@@ -101,13 +103,14 @@ pub struct QueueSettings {
     /// ([`FrontQueue::answered`](super::FrontQueue::answered)), so none by default.
     pub threshold: Option<Duration>,
     /// No call for a member whose load is at or above this: none by default. Load is what the caller tells, so with
-    /// transactions left open as load a member that stands still soon gets no more, and calls wait here for another one
-    /// (`AutoScale`'s packing factor).
+    /// transactions left open as load a member that stands still soon gets no more, and calls wait here for another
+    /// one (`AutoScale`'s packing factor).
     pub load_max: Option<f64>,
     /// Load that a delivered call adds to its member until the caller tells the next load:
     /// [`INVITE_WORK`](base::INVITE_WORK).
     pub call_load: f64,
-    /// A member that has answered nothing to a call for so long has stalled, and another one gets the call: [`Moves`].
+    /// A member that has answered nothing to a call for so long has stalled, and another one gets the call:
+    /// [`Moves`].
     pub moves: Option<Moves>,
     /// The decay of a member's capacity whose updates stay out.
     pub silence: SilenceSettings,

@@ -17,10 +17,11 @@
 //!   minute after minute (BBR limits its shortest round trip in the same way, by `ProbeRTT`).
 //! - **A measurement** is made when the first answer of a minute took longer than T + `base`: the member is
 //!   overloaded, or it has become slower, or the way to it longer. It gets no call until it has answered all that it
-//!   has, then one alone. If the lone call takes longer than T + `base` too, it is a spike perhaps, such as a pause of
-//!   the member, and a second lone call confirms it: the shorter time of both counts. All threads of a process do so at about the same time, since their minutes are the same, so
-//!   one measures few calls of the others. Thus a member that has become slower is known to be so after a minute or
-//!   two, and one that is overloaded answers the lone call as fast as ever.
+//!   has, then one alone. If the lone call takes longer than T + `base` too, it is a spike perhaps, such as a pause
+//!   of the member, and a second lone call confirms it: the shorter time of both counts. All threads of a process do
+//!   so at about the same time, since their minutes are the same, so one measures few calls of the others. Thus a
+//!   member that has become slower is known to be so after a minute or two, and one that is overloaded answers the
+//!   lone call as fast as ever.
 //! - **Calls that are passed over.** Servers answer in about the order of arrival. Once a call is answered that was
 //!   sent T after another one, the earlier call waits for nothing: it was lost, or the member swallows its kind. It
 //!   counts no more (as RACK does for segments of TCP, RFC 8985). Until then it does count, so calls that are

@@ -147,8 +147,8 @@ fn a_lost_balancer_counts_for_some_seconds() {
     assert!(total(&again) < 1.05 * CAPACITY && again.iter().all(|sent| *sent > 10.0), "{again:?}");
 }
 
-/// A monitor that was restarted knows no need: the balancers go on with their calls, and together they are told no more
-/// than the capacity.
+/// A monitor that was restarted knows no need: the balancers go on with their calls, and together they are told no
+/// more than the capacity.
 #[test]
 fn a_restarted_monitor_tells_nobody_the_whole_capacity() {
     let mut division = Division::new(0..3_u64);

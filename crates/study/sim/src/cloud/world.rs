@@ -268,8 +268,8 @@ impl<'p> World<'p> {
         self.receive(now, host as u32, Job { call, message: FIRST });
     }
 
-    /// A host that has not answered leaves the call to another one that has room, once, and with a retry of the budget. What it has
-    /// of it stays work that it has yet to do: it cannot be cancelled before it answers.
+    /// A host that has not answered leaves the call to another one that has room, once, and with a retry of the
+    /// budget. What it has of it stays work that it has yet to do: it cannot be cancelled before it answers.
     fn move_call(&mut self, now: Instant, call: u32, looks: u8) {
         let Call { host, sent, is_settled, .. } = self.calls[call as usize];
         let Some(moves) = self.moves.filter(|_| !is_settled) else { return };

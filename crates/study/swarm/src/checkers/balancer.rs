@@ -86,13 +86,14 @@ impl BalancerChecker {
         self.lives[usize::from(process)] = Life::default();
     }
 
-    /// The calls that nobody helps any more whose INVITE a process had a transaction of: it has ended, or gets no responses
-    /// any more.
+    /// The calls that nobody helps any more whose INVITE a process had a transaction of: it has ended, or gets no
+    /// responses any more.
     pub(super) fn unsettled(&mut self, process: u16) -> BTreeSet<Vec<u8>> {
         core::mem::take(&mut self.lives[usize::from(process)].unsettled)
     }
 
-    /// A process sent `sent`: final responses to INVITEs settle them. None may wait for longer than its queue lets it.
+    /// A process sent `sent`: final responses to INVITEs settle them. None may wait for longer than its queue lets
+    /// it.
     pub(super) fn settle(&mut self, (now, process): (Instant, u16), sent: &[Sent]) -> Result<(), String> {
         let life = &mut self.lives[usize::from(process)];
         for one in sent {
@@ -300,8 +301,8 @@ impl BalancerChecker {
     }
 }
 
-/// RFC 3261 §17.2.3: two hosts may use the same branch, as proxies that share a key do for what they forward without a
-/// transaction.
+/// RFC 3261 §17.2.3: two hosts may use the same branch, as proxies that share a key do for what they forward without
+/// a transaction.
 pub(super) fn key(request: &Message<'_>, method: Method) -> RequestKey {
     let number = request.cseq().number.to_be_bytes();
     let via = request.top_via();

@@ -1,5 +1,5 @@
-//! Observers of a site of several pools: that calls go by their routes, that a refusal is final, and that each call that was answered
-//! has a record where its pool keeps the state of calls.
+//! Observers of a site of several pools: that calls go by their routes, that a refusal is final, and that each call
+//! that was answered has a record where its pool keeps the state of calls.
 
 use super::balancer::{RequestKey, key};
 use crate::plan::{FilePlan, PoolPlan, user_number};
@@ -221,8 +221,8 @@ impl Life {
         Ok(())
     }
 
-    /// Calls are refused for their number only where there are as many: of those whose INVITE has no answer yet, and those that were
-    /// answered and go on by their records.
+    /// Calls are refused for their number only where there are as many: of those whose INVITE has no answer yet, and
+    /// those that were answered and go on by their records.
     fn check_full(&self, file: &FilePlan, response: &Message<'_>) -> Result<(), String> {
         let call = call_of(response);
         // A copy of what was refused gets the same answer, however many there are by then.

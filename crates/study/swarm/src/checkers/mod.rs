@@ -149,7 +149,8 @@ impl Checkers {
         }
     }
 
-    /// A process wrote these records in the step that [`datagram`](Self::datagram) or [`unasked`](Self::unasked) tells of next.
+    /// A process wrote these records in the step that [`datagram`](Self::datagram) or [`unasked`](Self::unasked)
+    /// tells of next.
     pub(super) fn written(&mut self, place: ProcessId, records: &[CallRecord]) {
         match self.site(place) {
             SiteWatch::Proxy(watch) => watch.written(records),
@@ -276,8 +277,8 @@ impl Checkers {
         self.scaled.values_mut().for_each(Scaled::rest);
     }
 
-    /// A server of this site has been stopped, as its scaler wanted; `goes_on`: the process that wanted it still runs. What the
-    /// server had beside what that process knows of is lost.
+    /// A server of this site has been stopped, as its scaler wanted; `goes_on`: the process that wanted it still
+    /// runs. What the server had beside what that process knows of is lost.
     pub(super) fn stopped(
         &mut self,
         now: Instant,

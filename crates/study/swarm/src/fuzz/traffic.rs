@@ -19,7 +19,8 @@ pub(super) struct Received {
     pub(super) bytes: Vec<u8>,
 }
 
-/// The operations still to come, and the messages so far that they are about: what the parties around an element send next.
+/// The operations still to come, and the messages so far that they are about: what the parties around an element send
+/// next.
 pub(super) struct Traffic<'a> {
     data: core::slice::Iter<'a, u8>,
     listeners: [SocketAddr; 3],

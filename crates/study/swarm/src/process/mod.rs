@@ -35,8 +35,8 @@ pub enum Shown {
     },
 }
 
-/// The tokens of the sites of this group while new ones are made with this key. Those before it and the one after it are
-/// accepted: whoever changes the key of several processes has to announce it first.
+/// The tokens of the sites of this group while new ones are made with this key. Those before it and the one after it
+/// are accepted: whoever changes the key of several processes has to announce it first.
 fn tokens(key: u8, group: u16) -> Tokens {
     let [high, low] = group.to_be_bytes();
     let key_of = |number: u8| {

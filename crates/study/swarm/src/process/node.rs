@@ -82,7 +82,8 @@ impl Process {
             }
         };
         let shard = |number: usize| {
-            // What the server draws at random differs from process to process: branches of another one mean nothing to it.
+            // What the server draws at random differs from process to process: branches of another one mean nothing
+            // to it.
             let mut secret = [0; 16];
             secret[..2].copy_from_slice(&site.to_be_bytes());
             secret[2..4].copy_from_slice(&(number as u16).to_be_bytes());
@@ -154,7 +155,8 @@ impl Process {
         slot.is_some()
     }
 
-    /// The shard whose socket gets a datagram from this address, as the kernel spreads them, and that which owns its call.
+    /// The shard whose socket gets a datagram from this address, as the kernel spreads them, and that which owns its
+    /// call.
     pub(crate) fn shards(&self, from: SocketAddr, bytes: &[u8]) -> (usize, usize) {
         let count = self.shards.len();
         let host = if let IpAddr::V4(ip) = from.ip() { u64::from(ip.to_bits()) } else { 0 };
@@ -241,7 +243,8 @@ impl Process {
         sent
     }
 
-    /// A period of this length is over, for which part of it the process was busy; of one that shares out the state of calls.
+    /// A period of this length is over, for which part of it the process was busy; of one that shares out the state
+    /// of calls.
     pub(crate) fn period(&mut self, now: Instant, length: Duration, utilisation: f64) {
         for number in 0..self.shards.len() {
             self.run(now, number, ShardInput::Period { length, utilisation });
@@ -368,8 +371,8 @@ impl Process {
         self.control.setup().topology.slot_at(Peer::new(Transport::Udp, address))
     }
 
-    /// Whether a node may be given a new call; a node that pauses may, if all do. One that is dead for silence alone may if
-    /// none lives, and now and then if it never answered a probe.
+    /// Whether a node may be given a new call; a node that pauses may, if all do. One that is dead for silence alone
+    /// may if none lives, and now and then if it never answered a probe.
     pub(crate) fn may_take_calls(&self, slot: Slot) -> bool {
         let nodes = self.control.nodes();
         let (node, serves) = (&nodes[slot.index()], |node: &Node| node.member && !node.draining);

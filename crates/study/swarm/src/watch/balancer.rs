@@ -14,8 +14,8 @@ const GROWTH_MAX: usize = 100;
 /// And no shorter request gets one: so nobody gets more than twice the bytes of a request for it.
 const ANSWERED_MIN: usize = 100;
 
-/// Watches what goes into an element and what comes out, and knows nothing of the inside: panics when a datagram leaves
-/// that should not, or otherwise than RFC 3261 §16 has it.
+/// Watches what goes into an element and what comes out, and knows nothing of the inside: panics when a datagram
+/// leaves that should not, or otherwise than RFC 3261 §16 has it.
 pub struct BalancerWatch {
     hop: Hop,
     /// All nodes, and whether each is a member.
@@ -46,8 +46,8 @@ impl BalancerWatch {
         }
     }
 
-    /// The nodes have changed; each comes with whether it is a member. The ways back stay: an element may have started
-    /// anew between request and response.
+    /// The nodes have changed; each comes with whether it is a member. The ways back stay: an element may have
+    /// started anew between request and response.
     pub fn set_nodes(&mut self, nodes: impl Iterator<Item = (SocketAddr, bool)>) {
         self.nodes.clear();
         self.nodes.extend(nodes);
@@ -127,8 +127,8 @@ pub(super) fn grows_little(request: &[u8], answer: &Sent) {
 }
 
 impl BalancerWatch {
-    /// Whether this sender may have its request sent there: a member anywhere, one that was taken out to the end of what
-    /// it has begun, and within its dialogs to whom the other party has named.
+    /// Whether this sender may have its request sent there: a member anywhere, one that was taken out to the end of
+    /// what it has begun, and within its dialogs to whom the other party has named.
     fn may_name(&mut self, from: SocketAddr, request: &Message<'_>, to: SocketAddr) -> bool {
         let is = |member: bool| self.nodes.iter().any(|(node, is)| node.ip() == from.ip() && *is == member);
         let branch = request.top_via().branch.unwrap_or_default().to_vec();

@@ -1,4 +1,5 @@
-//! What any element makes of the messages that pass it, whatever it remembers of them (RFC 3261 §16.6, §16.7, §16.11).
+//! What any element makes of the messages that pass it, whatever it remembers of them (RFC 3261 §16.6, §16.7,
+//! §16.11).
 
 use super::{ProcessRule, Sent};
 use std::net::SocketAddr;

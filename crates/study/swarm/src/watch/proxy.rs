@@ -46,7 +46,8 @@ enum Why<'a, 'm> {
 /// Watches a stateful proxy (RFC 3261 §16) from outside: panics when something leaves that should not. It knows the
 /// configuration and sees all datagrams; everything else it derives from them.
 ///
-/// - Making: [`new`](Self::new), [`sharing`](Self::sharing), [`forking`](Self::forking), [`keeping_calls`](Self::keeping_calls).
+/// - Making: [`new`](Self::new), [`sharing`](Self::sharing), [`forking`](Self::forking),
+///   [`keeping_calls`](Self::keeping_calls).
 /// - Telling: [`set_hops`](Self::set_hops), [`rekeyed`](Self::rekeyed), [`restarted`](Self::restarted).
 /// - Watching: [`written`](Self::written), [`check`](Self::check), [`audit`](Self::audit).
 /// - Looking: [`unsettled`](Self::unsettled).
@@ -161,7 +162,8 @@ impl ProxyWatch {
     }
 
     /// The Call-IDs of what would suffer if this process ended now: requests that wait for their final answer, and
-    /// calls whose 2xx went back and was not acknowledged yet. Its repetitions would come under a branch that nobody knows.
+    /// calls whose 2xx went back and was not acknowledged yet. Its repetitions would come under a branch that nobody
+    /// knows.
     pub fn unsettled(&self) -> impl Iterator<Item = Vec<u8>> + '_ {
         let call =
             |server: &Server| wire::scan(&server.request).map(|request| request.call_id().to_vec()).ok();
@@ -226,8 +228,8 @@ impl ProxyWatch {
         }
         let client = self.clients.get_mut(&id).filter(|_| is_own);
         let (Some(client), Some(status)) = (client, response.status()) else {
-            // §16.11: a stateless proxy looks at no more of a response than its topmost Via. Which method it says that it answers
-            // is for the client to compare (§17.1.3).
+            // §16.11: a stateless proxy looks at no more of a response than its topmost Via. Which method it says
+            // that it answers is for the client to compare (§17.1.3).
             if is_own && self.stateless_branches.contains(&id.0) {
                 return passed_back(response, sent);
             }
@@ -253,8 +255,8 @@ impl ProxyWatch {
         }
     }
 
-    /// §16.7 step 10, §16.10: where one branch has accepted, one has declined for all, or the request was cancelled, those that
-    /// ring get a CANCEL.
+    /// §16.7 step 10, §16.10: where one branch has accepted, one has declined for all, or the request was cancelled,
+    /// those that ring get a CANCEL.
     fn check_losers(&self, id: &ServerId) {
         let Some(server) = self.servers.get(id).filter(|_| self.hop.forks && id.is_invite()) else { return };
         let branches = || server.branches.iter().filter_map(|branch| self.clients.get(branch));
@@ -269,8 +271,8 @@ impl ProxyWatch {
         ProcessRule::LoserNotCancelled.holds(left.is_none(), format_args!("{left:?} of call {call:?}"));
     }
 
-    /// §16.7 step 6: a 6xx, else one of the lowest class. A branch without a response counts as answered 408 or, if it could not
-    /// be reached, 503; and a 503 goes back as a 500.
+    /// §16.7 step 6: a 6xx, else one of the lowest class. A branch without a response counts as answered 408 or, if
+    /// it could not be reached, 503; and a 503 goes back as a 500.
     fn check_best(&self, server: &Server, status: u16) {
         let statuses =
             || server.branches.iter().map(|branch| self.clients.get(branch).map_or(0, |it| it.status));
@@ -329,8 +331,8 @@ impl ProxyWatch {
         }
     }
 
-    /// A CANCEL was answered 200. One that repeats a CANCEL is answered by that one's transaction, as long as there is one
-    /// (§17.2.2): it does not cancel an INVITE that has come since.
+    /// A CANCEL was answered 200. One that repeats a CANCEL is answered by that one's transaction, as long as there
+    /// is one (§17.2.2): it does not cancel an INVITE that has come since.
     fn cancelled(&mut self, cancel: &ServerId) {
         let now = self.now;
         let before = self.cancels.insert(cancel.clone(), now);
@@ -500,8 +502,8 @@ impl ProxyWatch {
         }
     }
 
-    /// §18.2.2: a response goes where its request came from, whatever its sender has made of the `via` that is left. Once the
-    /// request is answered, and perhaps forgotten, that Via may say it.
+    /// §18.2.2: a response goes where its request came from, whatever its sender has made of the `via` that is left.
+    /// Once the request is answered, and perhaps forgotten, that Via may say it.
     fn check_way_back(&self, to: SocketAddr, server: Option<&Server>, via: &Via<'_>) {
         let asked = |back: &SocketAddr| *back == to;
         let came_from_there = match server {
@@ -563,7 +565,8 @@ impl ProxyWatch {
         }
     }
 
-    /// ACK to a refusal and CANCEL: made by this hop for the next one, of the INVITE that it had sent (§17.1.1.3, §9.1).
+    /// ACK to a refusal and CANCEL: made by this hop for the next one, of the INVITE that it had sent (§17.1.1.3,
+    /// §9.1).
     fn own(&mut self, sent: &Sent, message: &Message<'_>, id: ClientId, why: Why<'_, '_>) {
         let of_invite = (id.0.clone(), b"INVITE".to_vec());
         let name = message.cseq().method.name();
@@ -716,8 +719,8 @@ impl ProxyWatch {
         self.target(sent.to, message, request);
     }
 
-    /// §16.6 step 4: requests that begin a dialog get a Record-Route, with a second one where the sides differ. Without a From tag
-    /// (RFC 2543) they get none.
+    /// §16.6 step 4: requests that begin a dialog get a Record-Route, with a second one where the sides differ.
+    /// Without a From tag (RFC 2543) they get none.
     fn record_route(&mut self, sent: &Sent, message: &Message<'_>, request: &Message<'_>) {
         let begins = request.to_tag().is_none()
             && request.from_tag().is_some()
@@ -739,7 +742,8 @@ impl ProxyWatch {
         self.dialogs.recorded(self.now + self.token_lifetime, message, added);
     }
 
-    /// §16.4, §16.5, §16.6 step 7: to a next hop, or where the parties of a dialog that came this way have told each other.
+    /// §16.4, §16.5, §16.6 step 7: to a next hop, or where the parties of a dialog that came this way have told each
+    /// other.
     fn target(&mut self, to: SocketAddr, message: &Message<'_>, request: &Message<'_>) {
         let may_go = self.hops.contains(&to) || self.dialogs.may_go(request, to);
         ProcessRule::NoHop.holds(may_go, format_args!("{to}"));

@@ -1,8 +1,8 @@
-//! Every rule that a run is held to bites: for each there is a canary, something that breaks it on purpose, and that is
-//! noticed.
+//! Every rule that a run is held to bites: for each there is a canary, something that breaks it on purpose, and that
+//! is noticed.
 //!
-//! Canaries stand between the processes and the network, or between them and whoever looks into them: what the checkers see
-//! is what a broken process would send and show.
+//! Canaries stand between the processes and the network, or between them and whoever looks into them: what the
+//! checkers see is what a broken process would send and show.
 
 mod balancer;
 mod cage;

@@ -7,8 +7,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Writes the report where one is wanted, and prints the results, whatever becomes of the other: a disk may be full, and
-/// who reads may be gone.
+/// Writes the report where one is wanted, and prints the results, whatever becomes of the other: a disk may be full,
+/// and who reads may be gone.
 pub(super) fn finish(
     arguments: &Arguments,
     write: impl FnOnce(&Path) -> Result<PathBuf>,

@@ -22,8 +22,8 @@ const REFERENCE_DASH: &str = "3 5";
 
 /// Draws a plot as a file of its own. `id` keeps names in it apart when several stand in one page.
 ///
-/// By hand: kuva, which drew the plots before, brings a text shaper and a PNG encoder, and took longer to compile than the
-/// rest of this crate.
+/// By hand: kuva, which drew the plots before, brings a text shaper and a PNG encoder, and took longer to compile
+/// than the rest of this crate.
 pub(super) fn draw(plot: &Plot, id: &str) -> String {
     let legend = Legend::of(plot);
     let axes = Axes::of(plot, legend.width());

@@ -1,5 +1,5 @@
-//! `sarabande demo proxy`: phones that register and call each other through proxies in a row, which share out who keeps the
-//! state of the calls.
+//! `sarabande demo proxy`: phones that register and call each other through proxies in a row, which share out who
+//! keeps the state of the calls.
 
 mod chain;
 mod output;

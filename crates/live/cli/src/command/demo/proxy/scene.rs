@@ -40,7 +40,8 @@ impl Tracks {
 fn line((kept, all): &mut (Rate, Rate), seconds: f64, standing: &Standing) -> Line {
     let Some(proxy) = &standing.proxy else { return Line::default() };
     let sharing = proxy.distribution.unwrap_or_default();
-    // A request for a user is a fork, which has its state where it forks: there is nothing to decide, and nothing counted as shared.
+    // A request for a user is a fork, which has its state where it forks: there is nothing to decide, and nothing
+    // counted as shared.
     let rung = standing.registrar.as_ref().map_or(0, |home| home.look_ups.found_total);
     let is_home = standing.registrar.is_some();
     let kept = kept.sample(seconds, sharing.kept_total + rung);
