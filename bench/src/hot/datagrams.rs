@@ -136,6 +136,37 @@ pub(super) fn proxied(length: Length) -> Result<u64> {
     bed.replay(proxy(), short, length)
 }
 
+/// New INVITEs that overload control refuses, and their ACKs.
+pub(super) fn refused(length: Length) -> Result<u64> {
+    let mut shard = balancer();
+    let (mut out, mut refused) = (Outbox::default(), 0);
+    let client = Flow::udp(0, CLIENT);
+    for call in 0..length.pick(10, CALLS) {
+        out.clear();
+        let late = ShardInput::Waited { waited: Duration::from_secs(1), queue: 1_000 };
+        shard.handle(Instant::ZERO, late, &mut out);
+        let bytes = request(call, "INVITE", 1, None);
+        shard.handle(Instant::ZERO, ShardInput::Message { flow: client, bytes: &bytes }, &mut out);
+        let refusal = out.transmits().last().map(|sent| out.message(sent)).context("nothing came back")?;
+        ensure!(refusal.starts_with(b"SIP/2.0 503 "), "it was not refused");
+        let ack = acknowledgement(call, refusal)?;
+        shard.handle(Instant::ZERO, ShardInput::Message { flow: client, bytes: &ack }, &mut out);
+        ensure!(out.transmits().len() == 1, "the ACK went on");
+        refused += 1;
+    }
+    Ok(refused)
+}
+
+/// The ACK to a refusal.
+fn acknowledgement(call: u64, refusal: &[u8]) -> Result<Vec<u8>> {
+    let scanned = wire::scan(refusal).map_err(|discard| anyhow::anyhow!(discard.reason()))?;
+    let tag = scanned.to_tag().context("a refusal has a To tag")?;
+    let ack = String::from_utf8(request(call, "ACK", 1, None))?;
+    let invite = ack.replace(&format!("{call}-ACK-1"), &format!("{call}-INVITE-1"));
+    let to = "To: <sip:bob@example.com>";
+    Ok(invite.replace(to, &format!("{to};tag={}", String::from_utf8_lossy(tag))).into_bytes())
+}
+
 /// The messages of calls as they arrive at the balancer.
 pub(super) fn scan(length: Length) -> Result<u64> {
     let mut bed = Bed::noting(balancer());

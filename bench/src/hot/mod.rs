@@ -23,6 +23,8 @@ pub enum HotPath {
     Balanced,
     /// A message through the stateful proxy, transactions and timers included.
     Proxied,
+    /// A new INVITE that overload control refuses, and the ACK to that.
+    Refused,
     /// The life of a transaction: opened, answered, cleared away.
     Transaction,
     /// A typed message of the simulator, in topology 3 of the Overload paper.
@@ -56,6 +58,7 @@ impl HotPath {
         match self {
             Self::Scan | Self::Balanced | Self::Proxied | Self::Simulated => "message",
             Self::Transaction => "transaction",
+            Self::Refused => "refusal",
             Self::Called => "call",
         }
     }
@@ -69,6 +72,7 @@ impl HotPath {
             Self::Scan => datagrams::scan(length),
             Self::Balanced => datagrams::balanced(length),
             Self::Proxied => datagrams::proxied(length),
+            Self::Refused => datagrams::refused(length),
             Self::Transaction => transactions::lives(length),
             // From 40 s on, transactions end as fast as they begin.
             Self::Simulated => Ok(sim::model::run(&topology_3(length.pick(40, 80), 20.0), 1).messages),

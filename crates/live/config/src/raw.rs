@@ -23,6 +23,7 @@ use crate::kind::{
     HOUR, HopAddress, KIB, KeyPath, KeyText, MIB, MINUTE, MemberAddress, NetworkText, PolicyName, Ratio,
     SECOND, ServedName, Share, Size, Time, YEAR,
 };
+use crate::scenario::ScenarioLocal;
 use crate::setting::{Entry, Setting};
 use crate::table::{NAME, REQUIRED};
 use crate::typed::{Level, LogFormat};
@@ -65,6 +66,7 @@ table! {
         route: Vec<RawRoute>,
         registrar: Option<RawRegistrar>,
         access: RawAccess,
+        overload: RawOverload,
         timers: RawTimers,
         token: RawToken,
         admin: RawAdmin,
@@ -339,6 +341,30 @@ table! {
         key_file: Option<Setting<KeyPath>> => "none",
         /// Networks that monitors may connect from; everyone where there is none.
         from: Vec<Setting<NetworkText>>,
+    }
+
+    let delay = overload::local::delay::DelaySettings::default();
+
+    /// What is done when more is asked for than this process can serve: it refuses new requests with 503, early and at
+    /// little cost, so that those that it takes are answered in time. What belongs to calls in progress is never
+    /// refused, nor is the repetition of what was taken (docs/overload).
+    struct RawOverload {
+        /// Which new requests are refused: by their expected wait (`"delay"`); by how busy the threads are
+        /// (`"occupancy"`); all, above 800 messages that wait, until there are less than 600 (`"bang-bang"`); or
+        /// none (`"none"`), which collapses above capacity.
+        local: Setting<Choice<ScenarioLocal>> = ScenarioLocal::Delay,
+        /// Of `delay`: from this expected wait on nothing new is taken; from half of it on less than everything.
+        /// Emergency calls and others with priority have twice the room.
+        wait: Setting<Time<2, SECOND>> = delay.bound,
+        /// Of `bang-bang`: the Retry-After of its refusals. Neighbours that keep to it go away and come back all at
+        /// once, which is worse than none.
+        retry_after: Option<Setting<Time<SECOND, HOUR>>> => "none",
+        /// Whether a thread with more messages than time serves responses and what belongs to dialogs first, then
+        /// repetitions, emergency calls, new requests, and OPTIONS; drops copies of what waits; and gives up what has
+        /// waited for 500 ms. Without it messages wait in the sockets, first come first served.
+        triage: Setting<Flag> = true,
+        /// Networks of SIP servers whose Resource-Priority counts (RFC 4412). That of members always does.
+        neighbours: Vec<Setting<NetworkText>>,
     }
 
     /// The log, on standard error. At most 50 lines of one kind at once and 10 a second are written; those that

@@ -10,7 +10,7 @@ pub use scale::*;
 use balance::{HealthSettings, PolicyKind};
 use control::{Address, MemberSettings, ProbeSettings};
 use digest_auth::Offer;
-use node::{DialogSettings, Distribution, HomeSettings, Orphans, ProxySettings, QueueSetup};
+use node::{DialogSettings, Distribution, HomeSettings, Orphans, OverloadControl, ProxySettings, QueueSetup};
 use route::{Access, Dialogs, Fork, Forward, RateSettings, Rule};
 use std::fmt;
 use std::net::SocketAddr;
@@ -77,6 +77,8 @@ pub struct Config {
     pub access: Vec<Access>,
     /// Limits of what each source may begin, over all threads.
     pub rates: RateSettings,
+    /// What is done about more requests than can be served.
+    pub overload: OverloadControl,
     /// Keys of the tokens in Record-Route and Via.
     pub token: Token,
     /// The admin HTTP listener.

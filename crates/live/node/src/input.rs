@@ -18,6 +18,15 @@ pub enum ShardInput<'a> {
         /// Its bytes.
         bytes: &'a [u8],
     },
+    /// How long the messages to come have waited in the sockets and the queue of the thread.
+    Waited {
+        /// The time since the first of them arrived.
+        waited: Duration,
+        /// How many wait still, as far as the thread has read them.
+        queue: usize,
+    },
+    /// How long the thread has been busy in all, at [`Shard::busy_deadline`](crate::Shard::busy_deadline).
+    Busy(Duration),
     /// Time has passed: [`Shard::deadline`](crate::Shard::deadline).
     Timer,
     /// A period is over, about once a second; only where the state of calls is shared out ([`Shard::shares_state`](crate::Shard::shares_state)).

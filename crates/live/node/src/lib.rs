@@ -48,7 +48,7 @@ mod topology;
 mod validate;
 mod waits;
 
-pub use admission::TicketCounts;
+pub use admission::{Judged, OverloadControl, OverloadReport, TicketCounts};
 pub use counters::{Drop, ShardCounters};
 pub use event::{ShardEvent, WrongPassword};
 pub use explain::{Explanation, PassedOver, RouteTaken};

@@ -1,6 +1,6 @@
 //! Views of a shard: counters, balancer, reports.
 
-use crate::admission::TicketCounts;
+use crate::admission::{OverloadReport, TicketCounts};
 use crate::counters::{Drop, ShardCounters};
 use crate::forward::stateful::ProxyReport;
 use crate::home::HomeReport;
@@ -10,7 +10,7 @@ use crate::sharing::SharingReport;
 use crate::token::Tokens;
 use crate::topology::Topology;
 use balance::{Balancer, CallKey};
-use base::Ledger;
+use base::{Instant, Ledger};
 
 impl Shard {
     /// The addresses in use.
@@ -45,6 +45,21 @@ impl Shard {
     /// Counts of the operations so far.
     pub fn ledger(&self) -> Ledger {
         self.edge.ledger + self.stateful.ledger()
+    }
+
+    /// Overload control as it is now.
+    pub fn overload_report(&mut self, now: Instant) -> OverloadReport {
+        self.edge.gate.overload.report(now)
+    }
+
+    /// The rules of the queue in front of the shard, if there is to be one.
+    pub fn triage(&self) -> Option<overload::Triage> {
+        self.edge.gate.overload.triage()
+    }
+
+    /// New requests that overload control has refused.
+    pub fn refused_by_overload(&self) -> u64 {
+        self.edge.gate.overload.refused()
     }
 
     /// What is kept of transactions, if a pool is forwarded to with them, or has next hops.

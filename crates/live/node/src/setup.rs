@@ -1,5 +1,6 @@
 //! The set-up of a shard, as one value.
 
+use crate::admission::OverloadControl;
 use crate::forward::stateful::{DialogSettings, ProxyLimits};
 use crate::home::HomeSettings;
 use crate::queue::QueueSetup;
@@ -47,6 +48,8 @@ pub struct ShardSettings {
     pub routes: Arc<Routes>,
     /// How much each source may begin, over all shards.
     pub rates: RateSettings,
+    /// What is done about more requests than can be served.
+    pub overload: OverloadControl,
     /// The registrar and the users of the home domain, if there is one.
     pub home: Option<Arc<HomeSettings>>,
     /// Limits of transactions and their memory, over all shards.
@@ -69,6 +72,7 @@ impl ShardSettings {
             sessions: balance::SessionSettings::default(),
             routes: Arc::default(),
             rates: RateSettings::default(),
+            overload: OverloadControl::default(),
             home: None,
             limits: ProxyLimits::default(),
             distribution: None,

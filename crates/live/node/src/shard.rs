@@ -110,6 +110,13 @@ impl Shard {
     /// One bounded step; all its effects are in `out` when it returns.
     pub fn handle(&mut self, now: Instant, input: ShardInput<'_>, out: &mut Outbox<ShardEvent>) {
         self.edge.now = now;
+        match input {
+            ShardInput::Waited { waited, queue } => {
+                return self.edge.gate.overload.waited(now, waited, queue);
+            }
+            ShardInput::Busy(busy) => return self.edge.gate.overload.busy(now, busy),
+            _ => {}
+        }
         self.stateful.limit_memory();
         // Whatever comes next: copies of what waits are to find it where it is then.
         if self.queues.as_ref().is_some_and(|queues| queues.is_stale()) {
@@ -149,6 +156,7 @@ impl Shard {
                 }
             }
             ShardInput::SetUp(setup) => self.set_up(setup),
+            ShardInput::Waited { .. } | ShardInput::Busy(_) => {}
         }
         self.path(out).conclude();
     }
@@ -183,6 +191,11 @@ impl Shard {
     /// Whether it forwards with transactions and has none that this answers, or says of that it did not arrive.
     pub fn is_stray(&self, bytes: &[u8]) -> bool {
         self.stateful.is_stray(bytes)
+    }
+
+    /// When [`ShardInput::Busy`] is due, if overload control asks for that.
+    pub fn busy_deadline(&self) -> Option<Instant> {
+        self.edge.gate.overload.deadline()
     }
 
     /// When [`ShardInput::Timer`] is due.

@@ -1,6 +1,6 @@
 //! What a step of a shard works with.
 
-use crate::admission::Charge;
+use crate::admission::{Begins, Charge};
 use crate::arrival::Arrival;
 use crate::edge::Edge;
 use crate::event::ShardEvent;
@@ -64,7 +64,13 @@ impl Step<'_> {
         {
             return Err(refused_until(end, self.edge.now).into());
         }
-        self.begin(arrival, request, progress)
+        let charge = self.charge(arrival, request);
+        let now = self.edge.now;
+        // What is known here already is never refused: only where there is something to refuse need it be looked up.
+        if charge.begins == Begins::New && (self.edge.gate.overload.takes_all(now) || self.is_new(request)) {
+            self.edge.gate.overload.admit(now, arrival)?;
+        }
+        self.begin(arrival, charge, progress)
     }
 
     /// The gate, for a request that follows its copy, or its INVITE, to a next hop. It is charged if it begins
@@ -76,7 +82,8 @@ impl Step<'_> {
         progress: &mut Progress,
     ) -> Result<(), Rejection> {
         if progress.charge.is_none() {
-            self.begin(arrival, request, progress)?;
+            let charge = self.charge(arrival, request);
+            self.begin(arrival, charge, progress)?;
         }
         self.goes_on(progress);
         Ok(())
@@ -85,10 +92,9 @@ impl Step<'_> {
     fn begin(
         &mut self,
         arrival: &Arrival<'_>,
-        request: &Request<'_>,
+        charge: Charge,
         progress: &mut Progress,
     ) -> Result<(), Rejection> {
-        let charge = self.charge(arrival, request);
         progress.ticket = self.edge.gate.admit(self.edge.now, arrival.flow.peer.ip(), &charge)?;
         progress.charge = Some(charge);
         Ok(())

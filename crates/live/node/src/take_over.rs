@@ -80,6 +80,9 @@ impl Shard {
         if differs(|one, other| one.settings.rates == other.settings.rates) {
             self.edge.gate.configure(settings.rates.clone().share(shards));
         }
+        if differs(|one, other| one.settings.overload == other.settings.overload) {
+            self.edge.gate.overload.configure(self.edge.now, &settings.overload);
+        }
     }
 
     /// Other pools, of which there were these before.

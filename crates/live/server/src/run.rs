@@ -12,7 +12,7 @@ use crate::shards::board::Board;
 use crate::shards::handover::{Receiver, Sender, ring};
 use crate::shards::listen::expand;
 use crate::shards::wake::Waker;
-use crate::shards::{Command, Peers, Report, Traffic, Worker, WorkerHandle};
+use crate::shards::{Command, Peers, Report, Signals, Traffic, TriageQueue, Worker, WorkerHandle};
 use crate::socket::{ReceiveBatch, SendBatch, UdpSocket};
 use crate::stores::Stores;
 use crate::takeover::owned::OtherProcess;
@@ -298,6 +298,7 @@ fn worker(
     (handle, commands): (WorkerHandle, CommandReceiver<Command>),
     reports: mpsc::UnboundedSender<Report>,
 ) -> io::Result<Worker> {
+    sockets.iter().try_for_each(UdpSocket::stamp)?;
     Ok(Worker {
         index,
         clock,
@@ -321,6 +322,8 @@ fn worker(
         out: Outbox::default(),
         other_loads: Vec::new(),
         traffic: Traffic::default(),
+        signals: Signals::default(),
+        queue: TriageQueue::new(),
         meter: None,
         model: None,
     })

@@ -23,6 +23,8 @@ pub enum MessageClass {
     NewOther,
     /// An INVITE of a new call.
     NewInvite,
+    /// An OPTIONS outside a dialog: a question about health, that can wait, and that says the truth if it does.
+    Probe,
 }
 
 /// What a classifier has to know of a request.
@@ -54,7 +56,7 @@ pub enum Tier {
 
 impl MessageClass {
     /// Every class, in the order of service.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Timer,
         Self::Response,
         Self::Closing,
@@ -63,6 +65,7 @@ impl MessageClass {
         Self::Priority,
         Self::NewOther,
         Self::NewInvite,
+        Self::Probe,
     ];
 
     /// The class of a request.
@@ -73,12 +76,13 @@ impl MessageClass {
             RequestInfo { in_dialog: true, .. } => Self::InDialog,
             RequestInfo { priority: true, .. } => Self::Priority,
             RequestInfo { method: Method::Invite, .. } => Self::NewInvite,
+            RequestInfo { method: Method::Options, .. } => Self::Probe,
             _ => Self::NewOther,
         }
     }
 
     /// The lane of a triage queue, 0 served first: timers; responses and requests within dialogs; repetitions
-    /// of what is accepted; new requests with priority; new requests.
+    /// of what is accepted; new requests with priority; new requests; questions about health.
     pub const fn lane(self) -> usize {
         match self {
             Self::Timer => 0,
@@ -86,16 +90,17 @@ impl MessageClass {
             Self::Repeat => 2,
             Self::Priority => 3,
             Self::NewOther | Self::NewInvite => 4,
+            Self::Probe => 5,
         }
     }
 
     /// Lanes that [`lane`](Self::lane) tells apart.
-    pub const LANES: usize = 5;
+    pub const LANES: usize = 6;
 
     /// When it is rejected.
     pub const fn tier(self) -> Tier {
         match self {
-            Self::NewInvite | Self::NewOther => Tier::First,
+            Self::NewInvite | Self::NewOther | Self::Probe => Tier::First,
             Self::Priority => Tier::Later,
             Self::InDialog => Tier::Last,
             Self::Timer | Self::Response | Self::Closing | Self::Repeat => Tier::Never,
@@ -106,6 +111,14 @@ impl MessageClass {
     pub const fn is_new(self) -> bool {
         matches!(self.tier(), Tier::First | Tier::Later)
     }
+}
+
+/// Whether a Request-URI is that of an emergency call (RFC 5031 §4.1): `urn:service:sos`, or a service below it.
+pub fn is_emergency(uri: &[u8]) -> bool {
+    const SOS: &[u8] = b"urn:service:sos";
+    uri.len() >= SOS.len()
+        && uri[..SOS.len()].eq_ignore_ascii_case(SOS)
+        && matches!(uri.get(SOS.len()), None | Some(b'.'))
 }
 
 #[cfg(test)]
@@ -132,6 +145,16 @@ mod tests {
             assert_eq!(MessageClass::of(RequestInfo { method, ..INVITE }).tier(), Tier::Never);
         }
         let lanes = MessageClass::ALL.map(MessageClass::lane);
-        assert!(lanes.is_sorted() && lanes[7] == MessageClass::LANES - 1);
+        assert!(lanes.is_sorted() && lanes[8] == MessageClass::LANES - 1);
+    }
+
+    #[test]
+    fn only_the_service_sos_and_those_below_it_are_emergencies() {
+        for yes in ["urn:service:sos", "URN:Service:SOS.fire", "urn:service:sos.police"] {
+            assert!(is_emergency(yes.as_bytes()), "{yes}");
+        }
+        for no in ["urn:service:sosial", "urn:service:counseling", "sip:sos@example.com", ""] {
+            assert!(!is_emergency(no.as_bytes()), "{no}");
+        }
     }
 }

@@ -18,15 +18,17 @@ pub mod hop;
 pub mod local;
 pub mod member;
 mod mix;
+mod refusing;
 pub mod retry_after;
 mod settings;
 pub mod signal;
 mod triage;
 mod verdict;
 
-pub use class::{MessageClass, RequestInfo, Tier};
+pub use class::{MessageClass, RequestInfo, Tier, is_emergency};
 pub use guard::{Guard, Notice, Rejection, RequestPath, Settled};
 pub use mix::{Mix, Scope};
+pub use refusing::Refusing;
 pub use settings::{FeedbackLaw, LocalLaw, OverloadSettings};
 pub use triage::{Fate, Triage};
 pub use verdict::{RejectAt, RejectState, Verdict};

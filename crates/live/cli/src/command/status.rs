@@ -14,8 +14,8 @@ use anyhow::Result;
 use comfy_table::{CellAlignment, ColumnConstraint, Table};
 use serde_json::{Value, json};
 use server::figures::{
-    CallsView, DistributionView, HealthView, MemberView, MembersView, NameView, NextHop, PoolHealth,
-    ProxyView, Sessions,
+    CallsView, DistributionView, HealthView, MemberView, MembersView, NameView, NextHop, OverloadView,
+    PoolHealth, ProxyView, Sessions,
 };
 use std::fmt::Write as _;
 
@@ -101,11 +101,12 @@ fn text(health: &HealthView, sessions: &Sessions, MembersView { members, names }
         });
     format!(
         "sarabande {version}, up {up}, {policy}, {new_calls}\n\n{}\n\n\
-         sessions: {} active, {} ended and remembered{}{}{}{}{}",
+         sessions: {} active, {} ended and remembered{}{}{}{}{}{}",
         rows(members, health.pools.len() > 1),
         sessions.active,
         sessions.expired,
         before(health, "session"),
+        health.overload.as_ref().map(admission).unwrap_or_default(),
         health.pools.iter().filter_map(queue).chain(pools_in_trouble(health)).collect::<String>(),
         down.collect::<String>(),
         deaf.collect::<String>(),
@@ -120,6 +121,21 @@ fn policies(health: &HealthView) -> String {
     }
     let each = health.pools.iter().map(|pool| format!("{} {}", pool.name, pool.policy));
     format!("policies {}", each.collect::<Vec<_>>().join(" "))
+}
+
+/// What overload control takes and refuses.
+fn admission(overload: &OverloadView) -> String {
+    let OverloadView { law, acceptance, wait_seconds, recently_refused, .. } = overload;
+    let (offered, refused) =
+        (overload.offered + overload.priority_offered, overload.refused + overload.priority_refused);
+    let now = match (*recently_refused * 100.0, *acceptance * 100.0) {
+        (0.0, _) => String::new(),
+        (share, takes) => format!(
+            "; {share:.0} % of late: messages wait {:.0} ms, {takes:.0} % of new requests are taken now",
+            wait_seconds * 1_000.0
+        ),
+    };
+    format!("\noverload control: {law}, {refused} of {} refused{now}", plural(offered, "new request"))
 }
 
 /// How the queue of a pool does, if it has one.
@@ -209,7 +225,7 @@ fn proxy_text(health: &HealthView, proxy: &ProxyView) -> String {
     format!(
         "sarabande {}, up {up}, proxy, {new_calls}\n{}{gap}\n\
          {} of at most {} transactions, {} of at most {} MiB, {} unanswered{}\n\
-         since the start: {} forwarded, {} of them again to another next hop,\n  {} relayed, {} refused{}{}{}{}",
+         since the start: {} forwarded, {} of them again to another next hop,\n  {} relayed, {} refused{}{}{}{}{}",
         health.version,
         hops.collect::<String>(),
         proxy.transactions,
@@ -222,6 +238,7 @@ fn proxy_text(health: &HealthView, proxy: &ProxyView) -> String {
         proxy.retried_total,
         plural(proxy.relayed_total, "response"),
         proxy.refused_total,
+        health.overload.as_ref().map(admission).unwrap_or_default(),
         pools_in_trouble(health).collect::<String>(),
         forks(proxy),
         proxy.distribution.as_ref().map(distribution).unwrap_or_default(),
@@ -407,6 +424,7 @@ pub(crate) mod tests {
             pools: Vec::new(),
             stopping: false,
             predecessor_calls: None,
+            overload: None,
             process: 1,
             uptime_seconds: 5.0,
             version: "1.2.3".to_owned(),

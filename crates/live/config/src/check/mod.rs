@@ -11,6 +11,7 @@ mod capacity;
 mod conditions;
 mod distribution;
 mod listen;
+mod overload;
 pub(crate) mod pool;
 mod proxy;
 mod queue;
@@ -45,6 +46,7 @@ pub(crate) fn check(raw: &RawConfig, directory: &Path, report: &mut Report<'_>) 
     let distribution = distribution::check(raw, pools, report);
     let calls = calls::check(raw, (pools, registrar.as_ref()), directory, report);
     let access = access::check(raw, report);
+    let overload = overload::check(&raw.overload, report);
     let token = token::check(&raw.token, directory, report);
     let admin = admin::check(&raw.admin, directory, report);
     let capacity =
@@ -66,6 +68,7 @@ pub(crate) fn check(raw: &RawConfig, directory: &Path, report: &mut Report<'_>) 
         registrar,
         access,
         rates,
+        overload: overload?,
         token: token?,
         admin: admin?,
         capacity,

@@ -2,10 +2,11 @@
 //!
 //! It is asked once a request. Access lists come first ([`lets_in`]): they look at the source alone. The rest is
 //! asked when it is known where the request goes ([`Step::admit`](crate::step::Step::admit)): is the process about to
-//! stop, have the transactions room, has the source begun all that it may? A request that may go on gets a
-//! [`Ticket`], and keeps it through all waits.
+//! stop, is there time to serve the request, have the transactions room, has the source begun all that it may? A
+//! request that may go on gets a [`Ticket`], and keeps it through all waits.
 
 mod begun;
+mod overload;
 mod ticket;
 
 use crate::rejection::{Refuser, Rejection, refuse};
@@ -14,6 +15,8 @@ use balance::{Balancer, Request};
 use base::{Flow, Instant};
 pub(crate) use begun::{Asker, Begins};
 use begun::{Begun, LATEST, RequestKeys};
+pub(crate) use overload::Overload;
+pub use overload::{Judged, OverloadControl, OverloadReport};
 use route::{Access, Exceeded, RateLimits, RateSettings, Refusal};
 use std::net::{IpAddr, SocketAddr};
 pub(crate) use ticket::Ticket;
@@ -45,13 +48,15 @@ pub(crate) struct Gate {
     rates: RateLimits,
     begun: Begun,
     tickets: TicketCounts,
+    pub(crate) overload: Overload,
 }
 
 impl Gate {
     /// Without limits. `key` spreads the sources over the buckets.
     pub(crate) fn new(key: [u64; 2]) -> Self {
         let rates = RateLimits::new(RateSettings::default(), key);
-        Self { rates, begun: Begun::default(), tickets: TicketCounts::default() }
+        let overload = Overload::new(key[0] ^ key[1]);
+        Self { rates, begun: Begun::default(), tickets: TicketCounts::default(), overload }
     }
 
     /// Changes how much each source may begin.

@@ -58,6 +58,7 @@ pub(super) fn settings(
                 access: ports.iter().map(|port| access(config, port.local)).collect(),
             }),
             rates: config.rates.clone(),
+            overload: config.overload.clone(),
             home: config.registrar.as_ref().zip(stores).map(|(registrar, stores)| home(registrar, stores)),
             limits: config.transactions.limits,
             distribution: config.distribution.clone(),

@@ -281,6 +281,9 @@ impl Control {
         if let Some(address) = self.config.admin.listen {
             tracing::info!(%address, "admin interface");
         }
+        if let Some(why) = self.config.overload.collapses() {
+            tracing::warn!("[overload] {why}");
+        }
         if self.config.registrar.as_ref().is_some_and(|registrar| registrar.users.is_none()) {
             tracing::warn!("[registrar] has no `users`: whoever reaches a listener may register as anybody");
         }

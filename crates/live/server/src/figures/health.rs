@@ -2,7 +2,7 @@
 
 use super::members::state;
 use super::metric::figures;
-use super::{PoolName, QueueView, ScaleView, queue};
+use super::{OverloadView, PoolName, QueueView, ScaleView, queue};
 use crate::control::View;
 use crate::shards::AllShards;
 use crate::stores::StoreReport;
@@ -39,6 +39,8 @@ figures! {
         /// Calls, or requests of a proxy, that the process before still has, whose sockets this one has taken over;
         /// `null`: there is none.
         predecessor_calls: Option<usize>,
+        /// How the process protects itself; `null` while no thread has answered.
+        overload: Option<OverloadView>,
         /// Number of the process.
         process: u32,
         /// Since the process started.
@@ -193,6 +195,8 @@ impl HealthView {
         degraded.extend(records.map(|why| format!("records of calls: {why}")));
         degraded.extend(view.scales.iter().flat_map(ScaleView::degraded));
         degraded.extend(view.capacity.iter().flat_map(|capacity| &capacity.silent).map(ToString::to_string));
+        let overload = shards.overload().map(|report| OverloadView::new(&report, shards.unread()));
+        degraded.extend(overload.as_ref().and_then(OverloadView::degraded));
         Self {
             role: if view.is_proxy { "proxy" } else { "pool" }.to_owned(),
             healthy: reasons.is_empty(),
@@ -206,6 +210,7 @@ impl HealthView {
             pools,
             stopping: view.stopping,
             predecessor_calls: view.predecessor_calls,
+            overload,
             process: std::process::id(),
             uptime_seconds: view.now.as_secs_f64(),
             version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -12,6 +12,7 @@ mod explanation;
 mod health;
 mod members;
 pub(crate) mod metric;
+mod overload;
 pub(crate) mod process;
 mod proxy;
 mod queue;
@@ -27,6 +28,7 @@ pub use contacts::{ContactView, ContactsView};
 pub use explanation::{CandidateView, ExplanationView, PassedOverView, RewriteView, Route};
 pub use health::{HealthView, PoolHealth};
 pub use members::{MemberView, MembersView, NameView, OccupancyView, TimesView};
+pub use overload::OverloadView;
 pub use proxy::{CallsView, DistributionView, NextHop, ProxyView};
 pub use queue::{QueueMemberView, QueueView};
 pub use registrar::{LogInsView, LookUpsView, RegistrarView, RegistrationsView, StoreView};
@@ -39,6 +41,7 @@ use balance::{NodeStats, PoolId};
 use base::Instant;
 use control::{ListedMember, PoolSettings};
 use node::QueueMember;
+use overload::ThreadFigures;
 use std::collections::BTreeMap;
 use text::Page;
 use traffic::Messages;
@@ -87,6 +90,7 @@ pub struct Figures {
     messages: Messages,
     /// By shard.
     datagrams: Vec<Traffic>,
+    threads: Vec<ThreadFigures>,
 }
 
 impl Standing {
@@ -134,6 +138,7 @@ impl Figures {
     pub(crate) fn new(view: &View, snapshots: Vec<ShardSnapshot>, oldest: &BTreeMap<usize, Instant>) -> Self {
         let mut messages = Messages { look_ups_forgotten: view.look_ups_forgotten, ..Messages::default() };
         let (mut counts, mut stats, mut datagrams) = (Vec::new(), Vec::new(), Vec::new());
+        let threads = snapshots.iter().map(ThreadFigures::new).collect();
         for snapshot in snapshots {
             messages.counters.merge(&snapshot.counters);
             messages.ledger += snapshot.ledger;
@@ -158,13 +163,14 @@ impl Figures {
             members: MembersView { members, names },
             messages,
             datagrams,
+            threads,
         }
     }
 
     /// The page of `GET /metrics`, as Prometheus reads it. What each metric means is in `docs/admin.md`; a test holds
     /// the two together.
     pub(crate) fn metrics(&self) -> String {
-        let Self { standing, members: MembersView { members, names }, messages, datagrams } = self;
+        let Self { standing, members: MembersView { members, names }, messages, datagrams, threads } = self;
         let mut page = Page::default();
         standing.put(&mut page);
         page.part(&crate::log::unwritten());
@@ -174,6 +180,8 @@ impl Figures {
         let shards: Vec<_> = (0..datagrams.len()).map(|index| index.to_string()).collect();
         let datagrams = shards.iter().zip(datagrams).map(|(index, each)| ([("shard", &**index)], each));
         page.parts(&datagrams.collect::<Vec<_>>());
+        let threads = shards.iter().zip(threads).map(|(index, each)| ([("shard", &**index)], each));
+        page.parts(&threads.collect::<Vec<_>>());
         // One that is in several pools has them all in one label: it has one load, and a sum over the members counts
         // it once.
         let texts = members.iter().map(|member| (member.address.to_string(), member.pools.join(",")));
@@ -201,6 +209,9 @@ impl Standing {
             policies.sample(&[("policy", "none"), ("pool", "")], 1);
         }
         page.part(health);
+        if let Some(overload) = &health.overload {
+            page.part(overload);
+        }
         page.part(sessions);
         if let Some(proxy) = proxy {
             proxy.put(page);

@@ -1,9 +1,10 @@
 //! What a shard has to do and did, at one moment, and what all have together.
 
+use super::{SignalFigures, TriageCounts};
 use balance::{Load, NodeId, NodeStats, PoolId, TableCounts};
 use base::Ledger;
 use control::ListedMember;
-use node::{HomeReport, ProxyReport, QueueReport, ShardCounters};
+use node::{HomeReport, OverloadReport, ProxyReport, QueueReport, ShardCounters};
 use std::collections::BTreeMap;
 
 /// What a shard has to do.
@@ -21,6 +22,10 @@ pub(crate) struct ShardCounts {
     pub(crate) proxy: Option<ProxyReport>,
     /// Of the home domain.
     pub(crate) home: Option<HomeReport>,
+    /// Of overload control.
+    pub(crate) overload: OverloadReport,
+    /// Messages that wait for the thread.
+    pub(crate) unread: usize,
     /// Of the queues, by the number of their pool.
     pub(crate) queues: Vec<Option<QueueReport>>,
 }
@@ -61,6 +66,8 @@ pub(crate) struct ShardSnapshot {
     /// By slot.
     pub(crate) stats: Vec<NodeStats>,
     pub(crate) traffic: Traffic,
+    pub(crate) signals: SignalFigures,
+    pub(crate) triage: TriageCounts,
 }
 
 /// What went through a shard's sockets and rings.
@@ -102,6 +109,16 @@ impl<'a> AllShards<'a> {
     /// What is kept of transactions; `None` where no pool is forwarded to with them.
     pub(crate) fn proxy(self) -> Option<ProxyReport> {
         sum(self.0.iter().filter_map(|counts| counts.proxy.clone()), ProxyReport::merge)
+    }
+
+    /// Overload control: the counts of all, and the longest wait.
+    pub(crate) fn overload(self) -> Option<OverloadReport> {
+        sum(self.0.iter().map(|counts| counts.overload), OverloadReport::merge)
+    }
+
+    /// Messages that wait for a thread.
+    pub(crate) fn unread(self) -> usize {
+        self.0.iter().map(|counts| counts.unread).sum()
     }
 
     /// How the home domain does, if there is one.

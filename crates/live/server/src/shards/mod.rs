@@ -3,7 +3,8 @@
 //! The kernel spreads datagrams over the threads by address, so the messages of one call arrive on different ones.
 //! A call belongs to the shard that its Call-ID hashes to; a datagram that arrives elsewhere is handed over as it is,
 //! through a ring between the two threads ([`handover`]). What the shards must know of each other for balancing, the
-//! load of each node, they read from a board of atomics before each batch ([`board`]).
+//! load of each node, they read from a board of atomics before each batch ([`board`]). A thread that has more messages
+//! than time puts them in the order in which it serves them ([`triage`]).
 
 pub(crate) mod alarm;
 pub(crate) mod board;
@@ -11,10 +12,14 @@ mod counts;
 pub(crate) mod handover;
 mod intake;
 pub(crate) mod listen;
+mod signals;
+mod triage;
 pub(crate) mod wake;
 mod worker;
 
 pub(crate) use counts::{AllShards, ShardCounts, ShardSnapshot, Traffic};
+pub(crate) use signals::{SignalFigures, Signals};
+pub(crate) use triage::{TriageCounts, TriageQueue};
 pub(crate) use worker::{
     Command, Explained, MOST_SOCKETS, Peers, Report, Worker, WorkerHandle, tells_failures,
 };

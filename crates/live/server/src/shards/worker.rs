@@ -6,6 +6,8 @@ use super::counts::{ShardCounts, ShardSnapshot, Traffic};
 use super::handover::{Handed, Receiver, Sender};
 use super::intake::{owner, take};
 use super::listen::MOST;
+use super::signals::Signals;
+use super::triage::TriageQueue;
 use super::wake::Waker;
 use crate::clock::Clock;
 use crate::records::Records;
@@ -25,6 +27,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::net::SocketAddr;
 use std::sync::mpsc;
 use std::sync::{Arc, Once};
+use std::time::Duration;
 use tokio::sync::{mpsc as async_mpsc, oneshot};
 use tracing::Level;
 
@@ -157,6 +160,9 @@ pub(crate) struct Worker {
     /// What the other threads last had on each node, by slot; kept for its memory.
     pub(crate) other_loads: Vec<Load>,
     pub(crate) traffic: Traffic,
+    pub(crate) signals: Signals,
+    /// Messages that were read and not handled yet.
+    pub(crate) queue: TriageQueue,
     /// Where the state of calls is shared out with neighbours, they want to know how busy we are.
     pub(crate) meter: Option<Meter>,
     /// What they are told of in place of the process's own processors.
@@ -165,6 +171,9 @@ pub(crate) struct Worker {
 
 /// Most sockets of a thread.
 pub(crate) const MOST_SOCKETS: usize = 4 * MOST;
+/// Batches of one socket or ring that are read at a wake-up where messages wait in the queue of the thread. Then what has
+/// been read gets its turn.
+const READ_MOST: usize = 16;
 /// Bytes to be sent that are not left to wait for the end of the batch.
 const MUCH: usize = 1 << 20;
 /// Entries looked at in one go when the oldest calls are asked for.
@@ -214,9 +223,12 @@ impl Worker {
                 self.obey(command);
             }
             let period = self.meter.as_ref().map(Meter::deadline);
-            self.alarm.set(now, Instant::earliest(self.shard.deadline(), period));
+            let busy = self.shard.busy_deadline();
+            self.alarm.set(now, Instant::earliest(Instant::earliest(self.shard.deadline(), period), busy));
+            self.signals.on_turn_end(self.clock.now());
             let inlet = self.wait();
             now = self.clock.now();
+            self.signals.on_woken(now);
             self.read_board(now);
             for at in 0..self.ready.len() {
                 let (socket, flags) = self.ready[at];
@@ -230,6 +242,10 @@ impl Worker {
             }
             self.read_rings(now);
             self.read_inlet(now, inlet);
+            self.serve_queue();
+            if busy.is_some_and(|busy| busy <= now) {
+                self.shard.handle(now, ShardInput::Busy(self.signals.busy()), &mut self.out);
+            }
             if self.shard.deadline().is_some_and(|deadline| deadline <= now) {
                 self.shard.handle(now, ShardInput::Timer, &mut self.out);
             }
@@ -246,7 +262,7 @@ impl Worker {
     /// Sleeps until there is something to do. What the sockets have is in `ready`, what the inlet has is told.
     fn wait(&mut self) -> PollFlags {
         let waker = &self.peers.wakers[self.index];
-        let work = self.peers.receivers.iter().any(|ring| !ring.is_empty());
+        let work = self.queue.len() > 0 || self.peers.receivers.iter().any(|ring| !ring.is_empty());
         let no_time = Timespec { tv_sec: 0, tv_nsec: 0 };
         // Its memory is kept.
         let mut ready = std::mem::take(&mut self.ready);
@@ -282,17 +298,81 @@ impl Worker {
         if self.is_quiet(socket) {
             return;
         }
-        // One batch a wake-up: the other sockets and the timers get their turn.
-        let Ok(count) = self.receive.receive(&self.sockets[socket]) else { return };
-        debug_assert!(count <= BATCH, "a batch is at most {BATCH}");
-        self.traffic.received += count as u64;
         let listener = (socket % self.listeners) as u16;
-        for index in self.hand_over(listener, count) {
+        // One batch a wake-up, as long as the thread keeps up: the other sockets and the timers get their turn.
+        for _ in 0..READ_MOST {
+            let Ok(count) = self.receive.receive(&self.sockets[socket]) else { return };
+            debug_assert!(count <= BATCH, "a batch is at most {BATCH}");
+            self.traffic.received += count as u64;
+            if count > 0 {
+                self.signals.on_waited(now, self.receive.waited(0));
+            }
+            let queues = self.shard.triage().is_some() && (count == BATCH || self.queue.len() > 0);
+            let own = self.hand_over(listener, count);
+            if queues {
+                self.queue_up(listener, &own);
+            } else {
+                self.take_all(now, listener, &own);
+            }
+            if count < BATCH || !queues {
+                return;
+            }
+        }
+    }
+
+    /// Handles these datagrams of the batch.
+    fn take_all(&mut self, now: Instant, listener: u16, own: &[usize]) {
+        let Some(first) = own.first() else { return };
+        let waited = ShardInput::Waited { waited: self.receive.waited(*first), queue: own.len() };
+        self.shard.handle(now, waited, &mut self.out);
+        for &index in own {
             let (bytes, from) = self.receive.get(index);
             let Self { shard, out, traffic, processes, .. } = self;
             let handed = Handed::Message { flow: Flow::udp(listener, from), bytes };
             take(shard, processes, traffic, now, &handed, out);
             self.flush_if_much();
+        }
+    }
+
+    /// Has these datagrams of the batch wait for their turn.
+    fn queue_up(&mut self, listener: u16, own: &[usize]) {
+        let now = self.clock.now();
+        for &index in own {
+            let (bytes, from) = self.receive.get(index);
+            self.queue.push(now, self.receive.waited(index), Flow::udp(listener, from), bytes);
+        }
+    }
+
+    /// Handles a batch of what waits, in the order of its classes.
+    fn serve_queue(&mut self) {
+        let Some(rules) = self.shard.triage().filter(|_| self.queue.len() > 0) else { return };
+        let begun = self.clock.now();
+        let (mut now, mut refusing, refused_before) =
+            (begun, Duration::ZERO, self.shard.refused_by_overload());
+        for _ in 0..BATCH {
+            let waiting = self.queue.len();
+            let Self { shard, out, traffic, processes, queue, clock, .. } = self;
+            let Some(turn) = queue.pop(now, &rules) else { break };
+            let refused = shard.refused_by_overload();
+            shard.handle(now, ShardInput::Waited { waited: turn.waited, queue: waiting }, out);
+            let handed = Handed::Message { flow: turn.flow, bytes: turn.bytes };
+            take(shard, processes, traffic, now, &handed, out);
+            let after = clock.now();
+            if shard.refused_by_overload() > refused {
+                refusing += after.saturating_since(now);
+            }
+            now = after;
+            self.flush_if_much();
+        }
+        // What is sent takes longer than what is decided.
+        let (sent, to_send) = (self.traffic.sent, self.clock.now());
+        self.flush();
+        now = self.clock.now();
+        let (sent, refused) = (self.traffic.sent - sent, self.shard.refused_by_overload() - refused_before);
+        if refused > 0 {
+            let part = (refused as f64 / sent.max(1) as f64).min(1.0);
+            refusing += now.saturating_since(to_send).mul_f64(part);
+            self.queue.on_refused(now, refusing);
         }
     }
 
@@ -321,10 +401,17 @@ impl Worker {
 
     fn read_rings(&mut self, now: Instant) {
         for ring in 0..self.peers.receivers.len() {
-            for _ in 0..BATCH {
-                let Self { shard, out, traffic, peers, processes, .. } = self;
+            for taken in 0..BATCH * READ_MOST {
+                let Self { shard, out, traffic, peers, processes, queue, .. } = self;
+                let queues = shard.triage().is_some() && (taken >= BATCH || queue.len() > 0);
+                if taken >= BATCH && !queues {
+                    break;
+                }
                 let Some(handed) = peers.receivers[ring].pop() else { break };
-                take(shard, processes, traffic, now, &handed, out);
+                match handed {
+                    Handed::Message { flow, bytes } if queues => queue.push(now, Duration::ZERO, flow, bytes),
+                    _ => take(shard, processes, traffic, now, &handed, out),
+                }
                 self.flush_if_much();
             }
         }
@@ -562,7 +649,8 @@ impl Worker {
         }
     }
 
-    fn counts(&self) -> ShardCounts {
+    fn counts(&mut self) -> ShardCounts {
+        let overload = self.shard.overload_report(self.clock.now());
         let (balancer, proxy) = (self.shard.balancer(), self.shard.proxy_report());
         let slots = (0..).map(Slot).zip(balancer.nodes());
         ShardCounts {
@@ -576,20 +664,25 @@ impl Worker {
             without_takers: self.shard.counters().without_takers,
             proxy,
             home: self.shard.home_report(),
+            overload,
+            unread: self.queue.len(),
             queues: self.shard.queue_reports(),
         }
     }
 
-    fn snapshot(&self) -> ShardSnapshot {
+    fn snapshot(&mut self) -> ShardSnapshot {
+        let counts = self.counts();
         let balancer = self.shard.balancer();
         let stats = (0..self.slots()).map(|slot| balancer.stats(Slot(slot as u16)).clone()).collect();
         let lost = self.sockets.iter().filter_map(|socket| socket.lost_datagrams().ok()).map(u64::from).sum();
         ShardSnapshot {
             counters: self.shard.counters(),
             ledger: self.shard.ledger(),
-            counts: self.counts(),
+            counts,
             stats,
             traffic: Traffic { receive_lost: lost, ..self.traffic },
+            signals: self.signals.figures(self.clock.now()),
+            triage: self.queue.counts,
         }
     }
 

@@ -3,8 +3,9 @@
 use std::io;
 use std::net::SocketAddr;
 use std::ptr;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use libc::{iovec, mmsghdr};
+use libc::{cmsghdr, iovec, mmsghdr, timespec};
 
 use super::errors::is_network_error;
 use super::slot::{Name, Slot};
@@ -27,6 +28,18 @@ pub(super) fn room() -> (Vec<u8>, impl Iterator<Item = iovec>) {
     (arena, (0..BATCH).map(vector))
 }
 
+/// Octets of the control message with the time of a datagram's arrival (`SCM_TIMESTAMPNS`).
+// SAFETY: it computes a length, and reads no memory.
+const STAMP: usize = unsafe { libc::CMSG_SPACE(size_of::<timespec>() as u32) } as usize;
+
+/// Room for that control message, aligned as its header is.
+#[derive(Clone, Copy)]
+#[repr(C)]
+union Control {
+    header: cmsghdr,
+    octets: [u8; STAMP],
+}
+
 /// Up to [`BATCH`] datagrams as one system call delivered them, valid until the next.
 ///
 /// Takes 4 MiB of address space, of which only pages that a datagram has touched are ever backed by memory: some
@@ -34,9 +47,12 @@ pub(super) fn room() -> (Vec<u8>, impl Iterator<Item = iovec>) {
 pub struct ReceiveBatch {
     /// Number of valid entries.
     count: usize,
-    // None of the three is ever resized: `headers` points into `slots`, and they into `arena`.
+    /// When they were received, since 1970: the clock of the stamps.
+    received: Duration,
+    // None of the four is ever resized: `headers` points into `slots` and `controls`, and `slots` into `arena`.
     headers: Vec<mmsghdr>,
     slots: Vec<Slot>,
+    controls: Vec<Control>,
     arena: Vec<u8>,
 }
 
@@ -48,8 +64,15 @@ impl ReceiveBatch {
     pub fn new() -> Self {
         let (arena, vectors) = room();
         let mut slots: Vec<Slot> = vectors.map(|vector| Slot { name: Name::empty(), vector }).collect();
-        let headers = slots.iter_mut().map(Slot::header).collect();
-        Self { count: 0, headers, slots, arena }
+        let mut controls = vec![Control { octets: [0; STAMP] }; BATCH];
+        let control = controls.iter_mut().map(|control| (&raw mut *control).cast());
+        let headers = slots.iter_mut().zip(control).map(|(slot, control)| {
+            let mut header = slot.header();
+            (header.msg_hdr.msg_control, header.msg_hdr.msg_controllen) = (control, STAMP);
+            header
+        });
+        let headers = headers.collect();
+        Self { count: 0, received: Duration::ZERO, headers, slots, controls, arena }
     }
 
     /// Replaces the content by the datagrams that wait at `socket`, at most [`BATCH`], without blocking; returns how
@@ -59,14 +82,15 @@ impl ReceiveBatch {
     /// queue as well. What is left is a fault of the program or a machine out of memory.
     pub fn receive(&mut self, socket: &UdpSocket) -> io::Result<usize> {
         for header in &mut self.headers[..self.count] {
-            // The kernel reduced it to the length of the address that it wrote.
+            // The kernel reduced both to the lengths that it wrote.
             header.msg_hdr.msg_namelen = Name::SIZE;
+            header.msg_hdr.msg_controllen = STAMP;
         }
         self.count = 0;
         loop {
-            // SAFETY: each of the `BATCH` headers points to the name and the vector of a slot of its own, and the
-            // vector to `ROOM` octets of `arena` that no other shares; all of it lives, unmoved, as long as `self`,
-            // which is borrowed mutably.
+            // SAFETY: each of the `BATCH` headers points to the name and the vector of a slot of its own, the vector to
+            // `ROOM` octets of `arena` and the header to `STAMP` octets of `controls` that no other shares; all of it
+            // lives, unmoved, as long as `self`, which is borrowed mutably.
             let received = unsafe {
                 libc::recvmmsg(
                     socket.raw(),
@@ -78,6 +102,7 @@ impl ReceiveBatch {
             };
             if let Ok(received) = usize::try_from(received) {
                 self.count = received;
+                self.received = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
                 return Ok(received);
             }
             let error = io::Error::last_os_error();
@@ -101,6 +126,29 @@ impl ReceiveBatch {
         let datagram = &self.arena[i * STRIDE..i * STRIDE + length];
         let from = self.slots[i].name.read().expect("a UDP socket is of one of the two families");
         (datagram, from)
+    }
+
+    /// How long datagram `i` of the last [`ReceiveBatch::receive`] had waited in the socket then, by the clock of the
+    /// machine. Zero from a socket that is told of no times ([`UdpSocket::stamp`]).
+    ///
+    /// # Panics
+    /// As [`ReceiveBatch::get`].
+    pub fn waited(&self, i: usize) -> Duration {
+        let header = &self.headers[..self.count][i].msg_hdr;
+        if header.msg_controllen < STAMP {
+            return Duration::ZERO;
+        }
+        // SAFETY: the kernel has written a whole control message of `STAMP` octets, the only one that fits, so that its
+        // header is initialised.
+        let control = unsafe { &self.controls[i].header };
+        if (control.cmsg_level, control.cmsg_type) != (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) {
+            return Duration::ZERO;
+        }
+        // SAFETY: the data of a control message of this type is a `timespec`, which lies within the `STAMP` octets of the
+        // union; it is read without the alignment that the header alone promises.
+        let stamp = unsafe { libc::CMSG_DATA(control).cast::<timespec>().read_unaligned() };
+        let arrived = Duration::new(stamp.tv_sec.max(0) as u64, stamp.tv_nsec as u32);
+        self.received.saturating_sub(arrived)
     }
 
     /// All datagrams of the last [`ReceiveBatch::receive`], in the order of their arrival.

@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::Range;
 use std::os::fd::AsFd;
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -251,6 +252,32 @@ fn datagrams_that_found_no_room_are_counted() {
     let kept = batch.receive(&to).expect("receive");
     assert!(lost > 0);
     assert_eq!(kept + lost as usize, 50);
+}
+
+#[test]
+fn a_socket_that_stamps_says_how_long_each_datagram_has_waited() {
+    for ip in LOOPBACK {
+        let (from, to) = (socket(ip), socket(ip));
+        let target = address(&to);
+        let mut batch = ReceiveBatch::new();
+        for stamps in [false, true] {
+            if stamps {
+                to.stamp().expect("the kernel stamps");
+            }
+            SendBatch::new().send(&from, b"ab", [(0..1, target)]);
+            std::thread::sleep(Duration::from_millis(30));
+            SendBatch::new().send(&from, b"ab", [(0..2, target)]);
+            // Twice: the headers are used again.
+            let mut waited = Vec::new();
+            while waited.len() < 2 {
+                let count = batch.receive(&to).expect("receive");
+                waited.extend((0..count).map(|index| batch.waited(index)));
+            }
+            let at_least = Duration::from_millis(if stamps { 30 } else { 0 });
+            assert!(waited[0] >= at_least && waited[1] <= waited[0], "{waited:?}");
+            assert!(stamps || waited == [Duration::ZERO; 2], "{waited:?}");
+        }
+    }
 }
 
 #[test]

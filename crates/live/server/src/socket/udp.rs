@@ -77,6 +77,11 @@ impl UdpSocket {
         if result < 0 { Err(io::Error::last_os_error()) } else { Ok(counters[DROPS]) }
     }
 
+    /// Has the kernel say of each datagram when it arrived ([`super::ReceiveBatch::waited`]).
+    pub fn stamp(&self) -> io::Result<()> {
+        set_option(&self.socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)
+    }
+
     /// Has the runtime say when there are datagrams or errors to be read. To be called on a Tokio runtime.
     pub fn watch(self) -> io::Result<AsyncFd<Self>> {
         // SAFETY: the descriptor is open and the same for as long as `self`, which the result owns and lends only

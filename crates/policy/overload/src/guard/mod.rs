@@ -253,7 +253,8 @@ impl<N: Ord + Copy> Guard<N> {
         }
     }
 
-    fn on_queue(&mut self, queue: usize) {
+    /// So many messages wait in a queue that the host does not tell of one by one.
+    pub fn on_queue(&mut self, queue: usize) {
         self.load.queue = queue;
         self.local.on_queue(queue);
     }
@@ -351,6 +352,16 @@ impl<N: Ord + Copy> Guard<N> {
     /// The share of new requests that the local law takes now, 0 to 1.
     pub fn acceptance(&self, now: Instant) -> f64 {
         self.local.acceptance(&self.load_at(now, MessageClass::NewInvite))
+    }
+
+    /// How long a new request that arrives now is expected to wait.
+    pub fn wait(&self, now: Instant) -> Duration {
+        self.load_at(now, MessageClass::NewInvite).wait
+    }
+
+    /// The name of the local law.
+    pub fn law(&self) -> &'static str {
+        self.local.name()
     }
 
     /// The load as it is for a message of this class.

@@ -1,0 +1,239 @@
+//! Overload control at the gate: which new requests a busy thread takes.
+
+use crate::arrival::Arrival;
+use crate::rejection::{Refused, Rejection, refused};
+use base::{Instant, Peer, Rng};
+use core::time::Duration;
+use overload::{
+    Fate, Guard, LocalLaw, MessageClass, OverloadSettings, RequestInfo, RequestPath, Tier, Triage,
+    is_emergency,
+};
+use route::Network;
+
+/// What a process does about more requests than it can serve.
+#[derive(Clone, PartialEq, Debug)]
+pub struct OverloadControl {
+    /// The laws.
+    pub laws: OverloadSettings,
+    /// Networks of neighbours: their Resource-Priority counts (RFC 4412 §9).
+    pub neighbours: Box<[Network]>,
+}
+
+impl Default for OverloadControl {
+    /// New requests are taken by their wait, what finishes calls comes first, and nobody is a neighbour.
+    fn default() -> Self {
+        let local = LocalLaw::Delay(overload::local::delay::DelaySettings::default());
+        let laws = OverloadSettings { local, triage: Some(Triage::default()), ..OverloadSettings::default() };
+        Self { laws, neighbours: Box::default() }
+    }
+}
+
+impl OverloadControl {
+    /// Why these settings lose calls above capacity, if they are known to.
+    pub fn collapses(&self) -> Option<&'static str> {
+        match self.laws.local {
+            LocalLaw::None => {
+                Some("refuses nothing: above capacity calls are set up late or not at all (docs/overload)")
+            }
+            LocalLaw::RetryAfter(_) => Some(
+                "asks for pauses by Retry-After: neighbours go away and come back all at once (docs/overload/retry-after.md)",
+            ),
+            _ => None,
+        }
+    }
+}
+
+/// New requests that came to the law of a shard, and those that it refused.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Judged {
+    /// All.
+    pub offered: u64,
+    /// Those that were refused.
+    pub refused: u64,
+}
+
+impl core::ops::AddAssign for Judged {
+    fn add_assign(&mut self, more: Self) {
+        self.offered += more.offered;
+        self.refused += more.refused;
+    }
+}
+
+/// The overload control of a shard, as it is now.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct OverloadReport {
+    /// The law.
+    pub law: &'static str,
+    /// The share of new requests that it takes now, 0 to 1.
+    pub acceptance: f64,
+    /// How long a message that comes now is expected to wait.
+    pub wait: Duration,
+    /// New requests without priority.
+    pub usual: Judged,
+    /// New requests with priority.
+    pub priority: Judged,
+    /// All new requests of the last 5 to 10 s.
+    pub recent: Judged,
+}
+
+impl OverloadReport {
+    /// Adds another shard: its counts, and the longer wait with its acceptance.
+    pub fn merge(&mut self, other: &Self) {
+        self.usual += other.usual;
+        self.priority += other.priority;
+        self.recent += other.recent;
+        self.acceptance = self.acceptance.min(other.acceptance);
+        self.wait = self.wait.max(other.wait);
+    }
+}
+
+/// The guard of a shard.
+pub(crate) struct Overload {
+    control: OverloadControl,
+    guard: Guard<Peer>,
+    rng: Rng,
+    usual: Judged,
+    priority: Judged,
+    /// Where the counts of late begin, and those of the time before that.
+    recent_since: Instant,
+    recent: [Judged; 2],
+}
+
+/// Of so long are the counts of late, and twice as long at most.
+const RECENT: Duration = Duration::from_secs(5);
+
+/// What a message takes until that is measured.
+const MEAN: Duration = Duration::from_micros(20);
+
+impl Overload {
+    /// One without any law. `seed`: of the shares that it draws.
+    pub(super) fn new(seed: u64) -> Self {
+        let rng = Rng::from_seed(seed);
+        let off = OverloadControl { laws: OverloadSettings::default(), neighbours: Box::default() };
+        let guard = Guard::new(Instant::ZERO, off.laws, 1, MEAN, rng.clone());
+        Self {
+            control: off,
+            guard,
+            rng,
+            usual: Judged::default(),
+            priority: Judged::default(),
+            recent_since: Instant::ZERO,
+            recent: [Judged::default(); 2],
+        }
+    }
+
+    /// Changes the laws. Laws that stay keep what they have learned.
+    pub(crate) fn configure(&mut self, now: Instant, control: &OverloadControl) {
+        if control.laws != self.control.laws {
+            self.guard = Guard::new(now, control.laws, 1, MEAN, self.rng.clone());
+        }
+        self.control = control.clone();
+    }
+
+    /// The messages to come have waited so long in the sockets and queue of the thread, where so many wait still.
+    pub(crate) fn waited(&mut self, now: Instant, waited: Duration, queue: usize) {
+        self.guard.on_waited(now, waited);
+        self.guard.on_queue(queue);
+    }
+
+    /// The thread has been busy for so long in all.
+    pub(crate) fn busy(&mut self, now: Instant, busy: Duration) {
+        self.guard.tick(now, busy);
+    }
+
+    /// The rules of the queue in front of the shard.
+    pub(crate) fn triage(&self) -> Option<Triage> {
+        self.control.laws.triage
+    }
+
+    /// When the laws want to know how busy the thread was.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.guard.deadline()
+    }
+
+    /// Whether it takes everything now.
+    pub(crate) fn takes_all(&self, now: Instant) -> bool {
+        let is_late = |triage: Triage| self.guard.wait(now) >= triage.reject_after;
+        self.guard.is_off()
+            || (self.guard.acceptance(now) >= 1.0 && !self.control.laws.triage.is_some_and(is_late))
+    }
+
+    /// Whether a new request is taken.
+    pub(crate) fn admit(&mut self, now: Instant, arrival: &Arrival<'_>) -> Result<(), Rejection> {
+        if self.guard.is_off() {
+            return Ok(());
+        }
+        let class = self.class(arrival);
+        let path = RequestPath { from: None, takes_feedback: false, to: None, path: None };
+        let waited = self.guard.wait(now);
+        let is_stale = |triage: Triage| triage.fate(class, waited) != Fate::Serve;
+        let taken = if self.control.laws.triage.is_some_and(is_stale) {
+            Err(REFUSED)
+        } else {
+            self.guard.on_request(now, class, &path)
+        };
+        let judged = Judged { offered: 1, refused: u64::from(taken.is_err()) };
+        *(if class.tier() == Tier::Later { &mut self.priority } else { &mut self.usual }) += judged;
+        self.roll(now);
+        self.recent[0] += judged;
+        taken.map_err(|rejection| {
+            let retry_after = (rejection.retry_after > 0).then(|| u64::from(rejection.retry_after));
+            Refused { retry_after, ..refused(rejection.status, OVERLOADED) }.into()
+        })
+    }
+
+    /// Puts the counts of late aside where they are old enough.
+    fn roll(&mut self, now: Instant) {
+        let age = now.saturating_since(self.recent_since);
+        if age >= RECENT {
+            let before = if age >= RECENT * 2 { Judged::default() } else { self.recent[0] };
+            (self.recent, self.recent_since) = ([Judged::default(), before], now);
+        }
+    }
+
+    fn class(&self, arrival: &Arrival<'_>) -> MessageClass {
+        MessageClass::of(RequestInfo {
+            method: arrival.method,
+            in_dialog: false,
+            repeat: false,
+            priority: self.has_priority(arrival),
+        })
+    }
+
+    /// An emergency call (RFC 5031 §4.1), or a Resource-Priority of somebody who may ask for that (RFC 4412 §9).
+    fn has_priority(&self, arrival: &Arrival<'_>) -> bool {
+        let message = arrival.message;
+        let is_trusted = || {
+            let ip = arrival.flow.peer.ip();
+            arrival.member.is_some() || self.control.neighbours.iter().any(|network| network.contains(ip))
+        };
+        message.uri().is_some_and(is_emergency)
+            || (message.header("Resource-Priority").is_some() && is_trusted())
+    }
+
+    /// What is to be told of it.
+    pub(crate) fn report(&mut self, now: Instant) -> OverloadReport {
+        self.roll(now);
+        let [mut recent, before] = self.recent;
+        recent += before;
+        OverloadReport {
+            recent,
+            law: self.guard.law(),
+            acceptance: self.guard.acceptance(now),
+            wait: self.guard.wait(now),
+            usual: self.usual,
+            priority: self.priority,
+        }
+    }
+
+    /// New requests that the law has refused.
+    pub(crate) fn refused(&self) -> u64 {
+        self.usual.refused + self.priority.refused
+    }
+}
+
+/// The reason phrase of a refusal by the law.
+const OVERLOADED: &str = "Overloaded";
+
+/// What a request gets that has waited too long.
+const REFUSED: overload::Rejection = overload::Rejection { status: 503, retry_after: 0 };

@@ -1,0 +1,132 @@
+//! Overload control at the gate: which requests a busy shard refuses, and which it never does.
+mod common;
+
+use common::proxy::{PROXY, ProxyBed, STATELESS, client};
+use common::text::{Req, answer};
+use common::*;
+use core::time::Duration;
+use node::{Judged, OverloadControl, ShardInput};
+use overload::{LocalLaw, OverloadSettings};
+use route::{Network, Service};
+
+const SERVICES: [Service; 4] = [Service::Balance, Service::BalanceTransactions, Service::HOPS, STATELESS];
+
+/// The messages to come have waited so long.
+fn waited(bed: &mut ProxyBed, millis: u64) {
+    let waited = Duration::from_millis(millis);
+    assert!(bed.input(ShardInput::Waited { waited, queue: 0 }).is_empty());
+}
+
+fn judged(bed: &mut ProxyBed) -> (Judged, Judged) {
+    let now = bed.now;
+    let report = bed.shard.overload_report(now);
+    (report.usual, report.priority)
+}
+
+/// The status that a request gets while messages wait so long; `None`: it is passed on.
+fn refusal(bed: &mut ProxyBed, millis: u64, request: &Req) -> Option<u16> {
+    waited(bed, millis);
+    let sent = bed.receive(0, client(), &request.bytes());
+    let status = sent.iter().find(|sent| sent.to == client()).map(Sent::status);
+    status.filter(|status| *status != 100)
+}
+
+#[test]
+fn a_new_request_that_has_waited_too_long_is_refused_and_reaches_nobody() {
+    for service in SERVICES {
+        let mut bed = ProxyBed::plain().with_mode(service);
+        waited(&mut bed, 63);
+        let invite = Req::new("INVITE", "call", client());
+        let refusal = bed.one(client(), &invite.bytes());
+        assert_eq!((refusal.to, refusal.status()), (client(), 503), "{service:?}");
+        assert!(refusal.message().header("Retry-After").is_none(), "it speaks of this request alone");
+        let tag = testkit::tag(&refusal.bytes, "To");
+        let ack = invite.same_branch("ACK", tag.as_deref());
+        assert!(bed.receive(0, client(), &ack.bytes()).is_empty(), "{service:?}: its ACK ends here");
+        assert_eq!(judged(&mut bed).0, Judged { offered: 1, refused: 1 });
+        assert_eq!(bed.shard.tickets().given(), 0, "a refused request has no ticket");
+        waited(&mut bed, 0);
+        bed.invite(&Req::new("INVITE", "another", client()));
+        assert_eq!(bed.shard.tickets().given(), 1, "{service:?}: calm again");
+        bed.shard.audit().expect("leases and tickets agree");
+    }
+}
+
+#[test]
+fn what_belongs_to_a_call_is_never_refused() {
+    for service in SERVICES {
+        let mut bed = ProxyBed::plain().with_mode(service);
+        let call = bed.call("call");
+        let ringing = Req::new("INVITE", "ringing", client());
+        let at_hop = bed.invite(&ringing);
+        for (what, request) in [
+            ("a repetition", ringing.clone()),
+            ("a re-INVITE", call.by_caller("INVITE", 2)),
+            ("an ACK", call.by_caller("ACK", 2)),
+            ("an OPTIONS within the dialog", call.by_caller("OPTIONS", 3)),
+            ("a BYE", call.by_caller("BYE", 4)),
+            ("a CANCEL", ringing.same_branch("CANCEL", None)),
+        ] {
+            let status = refusal(&mut bed, 60_000, &request).filter(|status| *status != 200);
+            assert_eq!(status, None, "{service:?}: {what}");
+        }
+        waited(&mut bed, 60_000);
+        let back = bed.receive(0, at_hop.to, &answer(&at_hop.bytes, addr(PROXY), 487, at_hop.to));
+        assert!(back.iter().any(|sent| sent.to == client() && sent.status() == 487), "{service:?}");
+        assert_eq!(judged(&mut bed).0.refused, 0, "{service:?}");
+    }
+}
+
+#[test]
+fn between_the_two_waits_a_share_is_taken() {
+    let mut bed = ProxyBed::plain().with_mode(Service::Balance);
+    let mut taken = |millis| {
+        let call = |at: &u32| Req::new("INVITE", &format!("{millis}-{at}"), client());
+        (0..400).filter(|at| refusal(&mut bed, millis, &call(at)).is_none()).count()
+    };
+    assert_eq!((taken(31), taken(63)), (400, 0));
+    assert!(taken(47).abs_diff(200) < 60);
+}
+
+#[test]
+fn an_emergency_call_has_twice_the_room_and_so_has_priority_of_neighbours_alone() {
+    let mut bed = ProxyBed::plain().with_mode(STATELESS);
+    let sos = |call| Req { uri: "urn:service:sos.fire".to_owned(), ..Req::new("INVITE", call, client()) };
+    assert_eq!(refusal(&mut bed, 62, &sos("1")), None);
+    assert_eq!(refusal(&mut bed, 125, &sos("2")), Some(503));
+    let first = |call| Req::new("INVITE", call, client()).with("Resource-Priority", "ets.0");
+    assert_eq!(refusal(&mut bed, 63, &first("3")), Some(503), "a stranger may write what he likes");
+    let neighbours = Box::new([Network::host(client().ip())]);
+    bed.set(|setup| setup.settings.overload.neighbours = neighbours);
+    assert_eq!(refusal(&mut bed, 62, &first("4")), None);
+    assert_eq!(refusal(&mut bed, 63, &Req::new("INVITE", "5", client())), Some(503));
+    let (_, priority) = judged(&mut bed);
+    assert_eq!(priority, Judged { offered: 3, refused: 1 });
+}
+
+#[test]
+fn an_emergency_call_that_is_late_is_served_where_the_law_allows() {
+    let mut bed = ProxyBed::plain().with_mode(STATELESS);
+    // A law that looks at how busy the thread is, which is not at all: the rules of the queue alone refuse.
+    bed.set(|setup| {
+        setup.settings.overload.laws.local =
+            LocalLaw::Occupancy(overload::local::occupancy::OccupancySettings::default());
+    });
+    assert!(bed.shard.busy_deadline().is_some());
+    assert_eq!(refusal(&mut bed, 499, &Req::new("INVITE", "1", client())), None);
+    assert_eq!(refusal(&mut bed, 500, &Req::new("INVITE", "2", client())), Some(503));
+    let sos = Req { uri: "urn:service:sos".to_owned(), ..Req::new("INVITE", "3", client()) };
+    assert_eq!(refusal(&mut bed, 500, &sos), None);
+}
+
+#[test]
+fn without_a_law_nothing_is_refused_and_a_reload_changes_the_law() {
+    let mut bed = ProxyBed::plain().with_mode(Service::Balance);
+    bed.set(|setup| {
+        let laws = OverloadSettings::default();
+        setup.settings.overload = OverloadControl { laws, neighbours: Box::default() };
+    });
+    assert_eq!(refusal(&mut bed, 60_000, &Req::new("INVITE", "1", client())), None);
+    bed.set(|setup| setup.settings.overload = OverloadControl::default());
+    assert_eq!(refusal(&mut bed, 60_000, &Req::new("INVITE", "2", client())), Some(503));
+}

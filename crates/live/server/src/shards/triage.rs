@@ -1,0 +1,295 @@
+//! The queue of a thread that has more messages than time: what finishes work is served before what begins it.
+//!
+//! Nothing waits here as long as a thread keeps up: what it reads it handles at once. A full batch says that more
+//! waits in the socket. Then the socket is read dry, in bounded steps, and messages wait here by their class.
+
+use base::{Flow, Instant};
+use core::hash::BuildHasher;
+use overload::{Fate, MessageClass, Refusing, RequestInfo, Tier, Triage};
+use std::collections::{HashSet, VecDeque};
+use std::hash::RandomState;
+use std::time::Duration;
+use wire::Peek;
+
+/// Bytes that each lane holds, allocated when the first message waits: some thousand usual messages.
+const LANE: usize = 1 << 20;
+
+/// A message that waits.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    flow: Flow,
+    class: MessageClass,
+    /// When it came to the socket.
+    arrived: Instant,
+    /// Of sender and bytes.
+    hash: u64,
+    start: usize,
+    length: usize,
+}
+
+/// Messages of equal rank, first come first served, in one stretch of memory that is used in turn.
+#[derive(Debug, Default)]
+struct Lane {
+    waiting: VecDeque<Waiting>,
+    bytes: Vec<u8>,
+}
+
+impl Lane {
+    /// Where so many bytes find room, each message in one piece.
+    fn room(&self, length: usize) -> Option<usize> {
+        let (Some(first), Some(last)) = (self.waiting.front(), self.waiting.back()) else {
+            return (length <= LANE).then_some(0);
+        };
+        let (head, tail) = (first.start, last.start + last.length);
+        if tail > head {
+            if LANE - tail >= length { Some(tail) } else { (head >= length).then_some(0) }
+        } else {
+            (head - tail >= length).then_some(tail)
+        }
+    }
+
+    fn push(&mut self, message: Waiting, bytes: &[u8]) -> bool {
+        let Some(start) = self.room(bytes.len()) else { return false };
+        self.bytes.resize(LANE, 0);
+        self.bytes[start..start + bytes.len()].copy_from_slice(bytes);
+        self.waiting.push_back(Waiting { start, ..message });
+        true
+    }
+}
+
+/// What became of messages in the queue.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct TriageCounts {
+    /// Messages that waited.
+    pub(crate) queued: u64,
+    /// Copies of what waited already.
+    pub(crate) copies: u64,
+    /// Messages that found no room.
+    pub(crate) full: u64,
+    /// New requests whose senders have given up, or for which there was no time, not even to be refused.
+    pub(crate) dropped: u64,
+}
+
+/// The queue of a thread.
+#[derive(Debug)]
+pub(crate) struct TriageQueue {
+    lanes: [Lane; MessageClass::LANES],
+    /// Of all that waits.
+    hashes: HashSet<u64>,
+    hasher: RandomState,
+    turns: usize,
+    /// The time that goes into refusals.
+    refusing: Refusing,
+    pub(crate) counts: TriageCounts,
+}
+
+/// A message whose turn has come.
+#[derive(Debug)]
+pub(crate) struct Turn<'a> {
+    pub(crate) flow: Flow,
+    pub(crate) bytes: &'a [u8],
+    pub(crate) waited: Duration,
+}
+
+/// One turn of so many goes to each lane in turn, so that none waits for ever behind a flood of what is served first.
+const FAIR: usize = 8;
+
+/// From this wait on a new request may be dropped rather than refused: from there on the law `delay` refuses.
+const LATE: Duration = Duration::from_millis(31);
+
+impl TriageQueue {
+    pub(crate) fn new() -> Self {
+        Self {
+            lanes: Default::default(),
+            hashes: HashSet::new(),
+            hasher: RandomState::new(),
+            turns: 0,
+            refusing: Refusing::default(),
+            counts: TriageCounts::default(),
+        }
+    }
+
+    /// Messages that wait.
+    pub(crate) fn len(&self) -> usize {
+        self.hashes.len()
+    }
+
+    /// A message that came by this flow, and has `waited` already, waits here from now on, unless a copy of it does or there
+    /// is no room.
+    pub(crate) fn push(&mut self, now: Instant, waited: Duration, flow: Flow, bytes: &[u8]) {
+        let waited = u64::try_from(waited.as_nanos()).unwrap_or(u64::MAX);
+        let arrived = Instant::from_nanos(now.as_nanos().saturating_sub(waited));
+        let class = class_of(bytes);
+        let hash = self.hasher.hash_one((flow.peer, bytes));
+        if !self.hashes.insert(hash) {
+            self.counts.copies += 1;
+            return;
+        }
+        let message = Waiting { flow, class, arrived, hash, start: 0, length: bytes.len() };
+        if self.lanes[class.lane()].push(message, bytes) {
+            self.counts.queued += 1;
+        } else {
+            self.hashes.remove(&hash);
+            self.counts.full += 1;
+        }
+    }
+
+    /// The message whose turn it is, by the `rules`.
+    pub(crate) fn pop(&mut self, now: Instant, rules: &Triage) -> Option<Turn<'_>> {
+        let (lane, message) = loop {
+            let lane = self.next_lane()?;
+            let message = self.lanes[lane].waiting.pop_front()?;
+            self.hashes.remove(&message.hash);
+            if !self.is_dropped(now, &message, rules) {
+                break (lane, message);
+            }
+            self.counts.dropped += 1;
+        };
+        self.turns = self.turns.wrapping_add(1);
+        let bytes = &self.lanes[lane].bytes[message.start..message.start + message.length];
+        Some(Turn { flow: message.flow, bytes, waited: now.saturating_since(message.arrived) })
+    }
+
+    fn next_lane(&self) -> Option<usize> {
+        let has_any = |lane: &usize| !self.lanes[*lane].waiting.is_empty();
+        let fair = self.turns / FAIR % self.lanes.len();
+        let first = Some(fair).filter(|lane| self.turns.is_multiple_of(FAIR) && has_any(lane));
+        first.or_else(|| (0..self.lanes.len()).find(has_any))
+    }
+
+    /// Whether the sender has given up, or there is no time to refuse a request that is late.
+    fn is_dropped(&mut self, now: Instant, message: &Waiting, rules: &Triage) -> bool {
+        let waited = now.saturating_since(message.arrived);
+        let may_be_refused = message.class.tier() == Tier::First;
+        rules.fate(message.class, waited) == Fate::Drop
+            || (may_be_refused && waited > LATE && !self.refusing.may_refuse(now))
+    }
+
+    /// So long was spent on refusals.
+    pub(crate) fn on_refused(&mut self, now: Instant, spent: Duration) {
+        self.refusing.on_refused(now, spent);
+    }
+}
+
+/// The class of a message as far as a glance tells. It decides on nothing but the order of the queue.
+fn class_of(bytes: &[u8]) -> MessageClass {
+    match Peek::at(bytes) {
+        Peek::Response => MessageClass::Response,
+        Peek::Request { method, uri, has_to_tag: in_dialog } => {
+            let priority = overload::is_emergency(uri);
+            MessageClass::of(RequestInfo { method, in_dialog, repeat: false, priority })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flow() -> Flow {
+        Flow::udp(0, "192.0.2.1:5060".parse().expect("an address"))
+    }
+
+    fn message(start: &str, to: &str, number: usize) -> Vec<u8> {
+        format!("{start}\r\nTo: <sip:a@example.com>{to}\r\nCall-ID: {number}\r\n\r\n").into_bytes()
+    }
+
+    fn starts(queue: &mut TriageQueue, now: u64) -> Vec<String> {
+        let mut starts = Vec::new();
+        while let Some(turn) = queue.pop(Instant::from_millis(now), &Triage::default()) {
+            let text = String::from_utf8_lossy(turn.bytes);
+            starts.push(text.split(' ').next().unwrap_or_default().to_owned());
+        }
+        starts
+    }
+
+    #[test]
+    fn what_finishes_calls_comes_before_what_begins_them() {
+        let mut queue = TriageQueue::new();
+        // The first turn is a fair one: to the lane of timers, which is empty.
+        for (start, to) in [
+            ("OPTIONS sip:a SIP/2.0", ""),
+            ("INVITE sip:a SIP/2.0", ""),
+            ("INVITE urn:service:sos SIP/2.0", ""),
+            ("INVITE sip:b SIP/2.0", ";tag=1"),
+            ("BYE sip:b SIP/2.0", ";tag=1"),
+            ("SIP/2.0 200 OK", ";tag=1"),
+        ] {
+            queue.push(Instant::ZERO, Duration::ZERO, flow(), &message(start, to, 1));
+        }
+        assert_eq!(queue.len(), 6);
+        let order = starts(&mut queue, 1);
+        assert_eq!(order, ["INVITE", "BYE", "SIP/2.0", "INVITE", "INVITE", "OPTIONS"]);
+        assert_eq!(queue.len(), 0);
+    }
+
+    #[test]
+    fn a_copy_of_what_waits_does_not_wait_twice() {
+        let mut queue = TriageQueue::new();
+        let invite = message("INVITE sip:a SIP/2.0", "", 1);
+        (0..7).for_each(|_| queue.push(Instant::ZERO, Duration::ZERO, flow(), &invite));
+        assert_eq!((queue.len(), queue.counts.copies), (1, 6));
+        assert_eq!(starts(&mut queue, 1).len(), 1);
+        queue.push(Instant::ZERO, Duration::ZERO, flow(), &invite);
+        assert_eq!(starts(&mut queue, 1).len(), 1, "once it was served, the next copy is the shard's");
+    }
+
+    #[test]
+    fn a_flood_of_what_is_served_first_does_not_keep_the_others_waiting_for_ever() {
+        let mut queue = TriageQueue::new();
+        (0..2_000).for_each(|at| {
+            queue.push(Instant::ZERO, Duration::ZERO, flow(), &message("SIP/2.0 200 OK", "", at))
+        });
+        queue.push(Instant::ZERO, Duration::ZERO, flow(), &message("INVITE sip:a SIP/2.0", "", 1));
+        let order = starts(&mut queue, 1);
+        let at = order.iter().position(|start| start == "INVITE").expect("it is served");
+        assert!(at <= FAIR * MessageClass::LANES, "{at}");
+    }
+
+    #[test]
+    fn memory_is_bounded_and_used_again() {
+        let mut queue = TriageQueue::new();
+        let push = |queue: &mut TriageQueue, at| {
+            let mut bytes = message("INVITE sip:a SIP/2.0", "", at);
+            bytes.resize(500 + at * 7919 % 3_000, b' ');
+            queue.push(Instant::from_millis(at as u64), Duration::ZERO, flow(), &bytes);
+            bytes
+        };
+        let mut kept = VecDeque::new();
+        for at in 0..20_000 {
+            let before = queue.counts.full;
+            let bytes = push(&mut queue, at);
+            if queue.counts.full == before {
+                kept.push_back(bytes);
+            }
+            if at % 3 == 0 || at > 10_000 {
+                let turn = queue.pop(
+                    Instant::from_millis(at as u64),
+                    &Triage { drop_after: Duration::MAX, ..Triage::default() },
+                );
+                assert_eq!(turn.map(|turn| turn.bytes.to_vec()), kept.pop_front(), "at {at}");
+            }
+        }
+        assert!(queue.counts.full > 0 && queue.lanes.iter().all(|lane| lane.bytes.len() <= LANE));
+    }
+
+    #[test]
+    fn who_has_given_up_is_forgotten_and_so_is_whom_there_is_no_time_to_refuse() {
+        let mut queue = TriageQueue::new();
+        let push = |queue: &mut TriageQueue, start| {
+            queue.push(Instant::ZERO, Duration::ZERO, flow(), &message(start, "", 1))
+        };
+        push(&mut queue, "INVITE sip:a SIP/2.0");
+        push(&mut queue, "SIP/2.0 200 OK");
+        assert_eq!(starts(&mut queue, 32_000), ["SIP/2.0"]);
+        assert_eq!(queue.counts.dropped, 1);
+        queue.on_refused(Instant::from_millis(32_000), Duration::ZERO);
+        queue.on_refused(Instant::from_millis(32_100), Duration::from_millis(100));
+        for start in ["INVITE sip:a SIP/2.0", "INVITE urn:service:sos SIP/2.0"] {
+            queue.push(Instant::from_millis(32_000), Duration::ZERO, flow(), &message(start, "", 1));
+        }
+        assert_eq!(starts(&mut queue, 32_110).len(), 1, "the emergency call");
+        push(&mut queue, "INVITE sip:a SIP/2.0");
+        assert_eq!(queue.len(), 1);
+    }
+}

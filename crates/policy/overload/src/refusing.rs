@@ -1,0 +1,99 @@
+//! How much of its time a host may spend on refusals.
+
+use base::Instant;
+use core::time::Duration;
+
+/// The part of a host's time that goes into refusing requests. Where it is above [`Refusing::MOST`], refusing leaves too
+/// little for what is accepted, and a new request that is to be refused is dropped instead: dropping costs next to
+/// nothing.
+///
+/// A dropped request comes back up to six times (RFC 3261 §17.1.1.2), so a refusal is the better answer as long as there
+/// is time for it.
+#[derive(Clone, Debug, Default)]
+pub struct Refusing {
+    since: Instant,
+    refusing: Duration,
+    share: f64,
+}
+
+/// Short against T1, and some hundred refusals long.
+const WINDOW: Duration = Duration::from_millis(50);
+/// Weight of a new window.
+const WEIGHT: f64 = 0.5;
+
+impl Refusing {
+    /// The most that may go into refusals. The other half serves what was accepted.
+    pub const MOST: f64 = 0.5;
+
+    /// So long was spent on a refusal until now.
+    pub fn on_refused(&mut self, now: Instant, spent: Duration) {
+        self.refusing += spent;
+        self.roll(now);
+    }
+
+    /// Whether one more request may be refused rather than dropped.
+    pub fn may_refuse(&mut self, now: Instant) -> bool {
+        self.roll(now);
+        self.share <= Self::MOST
+    }
+
+    /// The part of the time, 0 to 1.
+    pub fn share(&self) -> f64 {
+        self.share
+    }
+
+    fn roll(&mut self, now: Instant) {
+        let length = now.saturating_since(self.since);
+        if length < WINDOW {
+            return;
+        }
+        let share = (self.refusing.as_secs_f64() / length.as_secs_f64()).min(1.0);
+        // Of a longer time without a refusal nothing is left.
+        let windows = (length.as_secs_f64() / WINDOW.as_secs_f64()).min(100.0);
+        let keeps = (1.0 - WEIGHT).powf(windows);
+        self.share = self.share * keeps + share * (1.0 - keeps);
+        (self.since, self.refusing) = (now, Duration::ZERO);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_of_the_time_goes_into_refusals_at_most() {
+        let mut refusing = Refusing::default();
+        let (mut now, mut refused, mut served) = (Instant::ZERO, Duration::ZERO, Duration::ZERO);
+        // Ten requests of 100 us to refuse for each of 300 us that is served, which is more than half.
+        for _ in 0..3_000 {
+            for _ in 0..10 {
+                if refusing.may_refuse(now) {
+                    let spent = Duration::from_micros(100);
+                    (now, refused) = (now + spent, refused + spent);
+                    refusing.on_refused(now, spent);
+                }
+            }
+            now = now + Duration::from_micros(300);
+            served += Duration::from_micros(300);
+        }
+        let share = refused.as_secs_f64() / (refused + served).as_secs_f64();
+        assert!((0.4..0.6).contains(&share), "{share}");
+    }
+
+    #[test]
+    fn few_refusals_are_all_given_and_a_pause_forgets_many() {
+        let mut refusing = Refusing::default();
+        let mut now = Instant::ZERO;
+        for _ in 0..1_000 {
+            assert!(refusing.may_refuse(now));
+            refusing.on_refused(now, Duration::from_micros(100));
+            now = now + Duration::from_millis(1);
+        }
+        (0..1_000).for_each(|_| {
+            now = now + Duration::from_millis(1);
+            refusing.on_refused(now, Duration::from_millis(1));
+        });
+        assert!(!refusing.may_refuse(now) && refusing.share() > 0.9);
+        assert!(refusing.may_refuse(now + Duration::from_secs(1)));
+    }
+}

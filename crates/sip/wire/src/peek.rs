@@ -1,0 +1,80 @@
+//! A glance at a datagram, for the order in which messages are looked at.
+
+use crate::header::name::Name;
+use crate::line::{self, Next};
+use crate::{Method, message};
+
+/// What a glance shows of a datagram. It is a hint: only [`crate::scan()`] says what a message is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Peek<'a> {
+    /// It begins as a response.
+    Response,
+    /// It begins as a request.
+    Request {
+        /// Its method.
+        method: Method,
+        /// What stands in place of the Request-URI.
+        uri: &'a [u8],
+        /// Whether the first To has a tag.
+        has_to_tag: bool,
+    },
+}
+
+impl<'a> Peek<'a> {
+    /// Reads as far as the first To.
+    pub fn at(datagram: &'a [u8]) -> Self {
+        let bytes = message::without_leading_crlf(datagram);
+        if bytes.starts_with(b"SIP/2.0 ") {
+            return Self::Response;
+        }
+        let end = line::physical_end(bytes, 0);
+        let start = end.as_ref().map_or(bytes, |end| &bytes[..end.next]);
+        let mut words = start.split(|byte| *byte == b' ');
+        let method = Method::parse(words.next().unwrap_or_default());
+        let uri = words.next().unwrap_or_default();
+        let has_to_tag = end.is_some_and(|end| has_to_tag(bytes, end.next));
+        Self::Request { method, uri, has_to_tag }
+    }
+}
+
+fn has_to_tag(bytes: &[u8], mut pos: usize) -> bool {
+    while let Next::Field(line) = line::next(bytes, pos) {
+        if line.field == Name::To {
+            let value = line.trimmed(bytes).of(bytes);
+            // Parameters of the header field come after the URI.
+            let after = value.iter().rposition(|byte| *byte == b'>').map_or(0, |at| at + 1);
+            return value[after..].windows(5).any(|word| word.eq_ignore_ascii_case(b";tag="));
+        }
+        pos = line.next as usize;
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(text: &str) -> (Method, &[u8], bool) {
+        match Peek::at(text.as_bytes()) {
+            Peek::Request { method, uri, has_to_tag } => (method, uri, has_to_tag),
+            Peek::Response => panic!("a request: {text}"),
+        }
+    }
+
+    #[test]
+    fn a_request_shows_its_method_and_whether_it_is_of_a_dialog() {
+        let (method, uri, has_to_tag) =
+            request("\r\nINVITE urn:service:sos SIP/2.0\r\nVia: x\r\nTo: <sip:a;tag=b@c>\r\n\r\n");
+        assert_eq!((method, uri, has_to_tag), (Method::Invite, &b"urn:service:sos"[..], false));
+        assert!(request("BYE sip:a SIP/2.0\r\nt: \"x\" <sip:a>;x=y;TAG=1\r\n\r\n").2);
+        assert!(request("BYE sip:a SIP/2.0\r\nTo: sip:a;tag=1\r\n\r\n").2);
+    }
+
+    #[test]
+    fn what_is_no_message_is_no_reason_to_panic() {
+        assert_eq!(Peek::at(b"SIP/2.0 200 OK\r\n"), Peek::Response);
+        for text in ["", "\r\n\r\n", "x", "INVITE", "INVITE \r\nTo", "INVITE a b\r\nTo:\r\n\r\n"] {
+            assert!(!request(text).2, "{text:?}");
+        }
+    }
+}
