@@ -3,7 +3,7 @@
 
 use super::Length;
 use crate::bed::{Bed, CLIENT, Element, balancer, proxy, request};
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use base::{Flow, Instant, Ledger, Outbox};
 use core::time::Duration;
 use node::{ShardEvent, ShardInput};

@@ -1,6 +1,7 @@
 //! Where a request would go, worked out without sending it.
 
 use crate::admission::Begins;
+use crate::admission::OverloadReport;
 use crate::arrival::Arrival;
 use crate::assign::{choose, first_pool, goes_on_as, passed_over, takes_turn, without_search};
 use crate::counters::Drop;
@@ -99,6 +100,7 @@ impl Path<'_> {
         }
         let begins = self.step.charge(&arrival, request).begins;
         if begins == Begins::New {
+            self.check_overload()?;
             self.check_rate(flow)?;
         }
         if matches!(destination.to, To::Registrar) {
@@ -233,6 +235,21 @@ impl Path<'_> {
             }
             Refuser::NoRule => "no [[route]] is for it".to_owned(),
         }
+    }
+
+    /// Whether overload control takes all new requests now.
+    fn check_overload(&mut self) -> Result<(), String> {
+        let now = self.step.edge.now;
+        let overload = &mut self.step.edge.gate.overload;
+        if overload.takes_all(now) {
+            return Ok(());
+        }
+        let OverloadReport { law, acceptance, wait, .. } = overload.report(now);
+        Err(format!(
+            "refused: 503 Overloaded, as {:.0} % of new requests now: law `{law}` of [overload]: messages wait {} ms",
+            (1.0 - acceptance) * 100.0,
+            wait.as_millis()
+        ))
     }
 
     /// Whether its source may begin something more now.

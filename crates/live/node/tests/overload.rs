@@ -78,6 +78,17 @@ fn what_belongs_to_a_call_is_never_refused() {
 }
 
 #[test]
+fn explain_names_the_law_and_the_wait() {
+    let mut bed = ProxyBed::plain().with_mode(Service::Balance);
+    let invite = Req::new("INVITE", "call", client()).bytes();
+    waited(&mut bed, 63);
+    let why = bed.explain(client(), &invite).expect_err("it would be refused");
+    assert!(why.contains("as 100 % of new requests now: law `delay`") && why.contains("wait 63 ms"), "{why}");
+    bed.now += Duration::from_millis(63);
+    bed.explain(client(), &invite).expect("what waited has been read by then");
+}
+
+#[test]
 fn between_the_two_waits_a_share_is_taken() {
     let mut bed = ProxyBed::plain().with_mode(Service::Balance);
     let mut taken = |millis| {
