@@ -19,6 +19,7 @@ const CALLS: u64 = 200;
 /// What came in, and when.
 enum Noted {
     Datagram(SocketAddr, Vec<u8>),
+    Waited(Duration),
     Timer,
 }
 
@@ -32,6 +33,7 @@ impl<E: Element> Element for Notes<E> {
     fn handle(&mut self, now: Instant, input: ShardInput<'_>, out: &mut Outbox<ShardEvent>) {
         let noted = match input {
             ShardInput::Message { flow, bytes } => Noted::Datagram(flow.peer, bytes.to_vec()),
+            ShardInput::Waited { waited, .. } => Noted::Waited(waited),
             // Nothing else comes to an element that shares nothing out.
             _ => Noted::Timer,
         };
@@ -93,6 +95,7 @@ impl<E: Element> Bed<Notes<E>> {
             out.clear();
             let input = match noted {
                 Noted::Datagram(from, bytes) => ShardInput::Message { flow: Flow::udp(0, *from), bytes },
+                Noted::Waited(waited) => ShardInput::Waited { waited: *waited, queue: 0 },
                 Noted::Timer => ShardInput::Timer,
             };
             passed += u64::from(matches!(noted, Noted::Datagram(..)));
@@ -138,23 +141,19 @@ pub(super) fn proxied(length: Length) -> Result<u64> {
 
 /// New INVITEs that overload control refuses, and their ACKs.
 pub(super) fn refused(length: Length) -> Result<u64> {
-    let mut shard = balancer();
-    let (mut out, mut refused) = (Outbox::default(), 0);
-    let client = Flow::udp(0, CLIENT);
-    for call in 0..length.pick(10, CALLS) {
-        out.clear();
-        let late = ShardInput::Waited { waited: Duration::from_secs(1), queue: 1_000 };
-        shard.handle(Instant::ZERO, late, &mut out);
-        let bytes = request(call, "INVITE", 1, None);
-        shard.handle(Instant::ZERO, ShardInput::Message { flow: client, bytes: &bytes }, &mut out);
-        let refusal = out.transmits().last().map(|sent| out.message(sent)).context("nothing came back")?;
-        ensure!(refusal.starts_with(b"SIP/2.0 503 "), "it was not refused");
-        let ack = acknowledgement(call, refusal)?;
-        shard.handle(Instant::ZERO, ShardInput::Message { flow: client, bytes: &ack }, &mut out);
-        ensure!(out.transmits().len() == 1, "the ACK went on");
-        refused += 1;
+    let (mut bed, mut short) = (Bed::noting(balancer()), 0);
+    let late = || ShardInput::Waited { waited: Duration::from_secs(1), queue: 1_000 };
+    for call in 0..CALLS {
+        bed.element.handle(bed.now, late(), &mut bed.out);
+        bed.pass(CLIENT, &request(call, "INVITE", 1, None))?;
+        ensure!(bed.last.starts_with(b"SIP/2.0 503 "), "it was not refused");
+        let ack = acknowledgement(call, &bed.last)?;
+        ensure!(bed.pass(CLIENT, &ack).is_err(), "the ACK went on");
+        if call == 0 {
+            short = bed.noted();
+        }
     }
-    Ok(refused)
+    Ok(bed.replay(balancer(), short, length)? / 2)
 }
 
 /// The ACK to a refusal.
