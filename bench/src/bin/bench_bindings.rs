@@ -73,7 +73,7 @@ fn record(user: u64) -> Record {
         call_id: format!("{user:032x}").into_bytes().into(),
         cseq: 1,
         path: Box::default(),
-        source: Some(Source { transport: Transport::Udp, peer, local }),
+        source: Some(Source { transport: Transport::Udp, peer, local, connection: None }),
     };
     Record::of(&[binding]).expect("a record")
 }
