@@ -12,7 +12,7 @@ use core::time::Duration;
 #[derive(Clone, Debug, Default)]
 pub struct Refusing {
     since: Instant,
-    refusing: Duration,
+    spent: Duration,
     share: f64,
 }
 
@@ -27,7 +27,7 @@ impl Refusing {
 
     /// So long was spent on a refusal until now.
     pub fn on_refused(&mut self, now: Instant, spent: Duration) {
-        self.refusing += spent;
+        self.spent += spent;
         self.roll(now);
     }
 
@@ -47,12 +47,12 @@ impl Refusing {
         if length < WINDOW {
             return;
         }
-        let share = (self.refusing.as_secs_f64() / length.as_secs_f64()).min(1.0);
+        let share = (self.spent.as_secs_f64() / length.as_secs_f64()).min(1.0);
         // Of a longer time without a refusal nothing is left.
         let windows = (length.as_secs_f64() / WINDOW.as_secs_f64()).min(100.0);
         let keeps = (1.0 - WEIGHT).powf(windows);
         self.share = self.share * keeps + share * (1.0 - keeps);
-        (self.since, self.refusing) = (now, Duration::ZERO);
+        (self.since, self.spent) = (now, Duration::ZERO);
     }
 }
 

@@ -11,7 +11,7 @@ use overload::local::{bang_bang, delay, occupancy};
 use overload::retry_after::{self, During};
 use overload::{
     FeedbackLaw, Guard, LocalLaw, MessageClass, NEIGHBOURS_MAX, Notice, OverloadSettings, RejectAt,
-    Rejection, RequestPath, Scope, Settled,
+    Rejection, RequestPath, Scope, Settled, Tier,
 };
 
 const MILLI: Duration = Duration::from_millis(1);
@@ -119,8 +119,8 @@ fn a_full_queue_is_refused_with_the_pause_of_the_law_and_never_what_is_under_way
     assert_eq!((guard.waiting(), guard.acceptance(at(0))), (3, 0.0));
     let busy = Err(Rejection { status: 503, retry_after: 10 });
     for class in MessageClass::ALL {
-        let expected =
-            if matches!(class, MessageClass::NewInvite | MessageClass::NewOther) { busy } else { Ok(()) };
+        let is_first = class.tier() == Tier::First;
+        let expected = if is_first { busy } else { Ok(()) };
         assert_eq!(guard.on_request(at(0), class, &from_agents(7)), expected, "{class:?}");
     }
     (0..3).rev().for_each(|queue| guard.on_dequeue(at(1), MessageClass::NewInvite, queue));
