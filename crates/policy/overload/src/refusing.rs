@@ -73,7 +73,7 @@ mod tests {
                     refusing.on_refused(now, spent);
                 }
             }
-            now = now + Duration::from_micros(300);
+            now += Duration::from_micros(300);
             served += Duration::from_micros(300);
         }
         let share = refused.as_secs_f64() / (refused + served).as_secs_f64();
@@ -87,10 +87,10 @@ mod tests {
         for _ in 0..1_000 {
             assert!(refusing.may_refuse(now));
             refusing.on_refused(now, Duration::from_micros(100));
-            now = now + Duration::from_millis(1);
+            now += Duration::from_millis(1);
         }
         (0..3_000).for_each(|_| {
-            now = now + Duration::from_millis(1);
+            now += Duration::from_millis(1);
             refusing.on_refused(now, Duration::from_millis(1));
         });
         assert!(!refusing.may_refuse(now) && refusing.share() > 0.9);

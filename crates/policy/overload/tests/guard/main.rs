@@ -351,7 +351,7 @@ fn a_scope_of_all_requests_limits_those_in_dialogs_last() {
     );
     for class in MessageClass::ALL {
         let tier = class.tier();
-        assert_eq!(passes(Scope::AllRequests, class), tier == overload::Tier::Never, "{class:?}");
+        assert_eq!(passes(Scope::AllRequests, class), tier == Tier::Never, "{class:?}");
     }
 }
 
