@@ -44,6 +44,10 @@ pub use header::cseq::CSeq;
 pub use header::digest::{AuthText, BadDigest, Challenge, Credentials, DIGEST_MAX};
 pub use header::name::matches as is_header;
 pub use header::name_addr::NameAddr;
+pub use header::overload::{
+    OVERLOAD_OFFER, OVERLOAD_VALIDITY, OverloadAlgorithm, OverloadEdit, OverloadFeedback, OverloadParams,
+    edit_overload,
+};
 pub use header::route::RouteValue;
 pub use header::via::{BadVia, Rport, Via, ViaParam};
 pub use host::Host;

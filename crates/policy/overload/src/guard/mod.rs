@@ -6,7 +6,7 @@ mod request;
 pub use request::{Notice, Rejection, RequestPath, Settled};
 
 use crate::end_to_end::{DownstreamPath, Targets};
-use crate::hop::{Law, Receiver, RequestOutcome, Sender};
+use crate::hop::{Law, Limit, Receiver, RequestOutcome, Sender};
 use crate::local::Controller;
 use crate::signal::{Backlog, HostLoad, Utilisation};
 use crate::{FeedbackLaw, MessageClass, OverloadSettings, RejectAt, Verdict};
@@ -26,6 +26,9 @@ use downstream::Downstream;
 /// - what became of a new request: [`on_lost`](Self::on_lost) before it was sent on, [`on_settled`](Self::on_settled)
 ///   once for each next hop after that;
 /// - the time: [`tick`](Self::tick) at [`deadline`](Self::deadline).
+///
+/// A host that serves each message as it comes tells [`on_handled`](Self::on_handled) and
+/// [`on_answer`](Self::on_answer) in place of these, and asks [`may_pass`](Self::may_pass).
 ///
 /// It asks [`is_open`](Self::is_open) where it chooses a next hop, [`may_send`](Self::may_send) before it tries
 /// another one, and [`notice`](Self::notice) for what goes into a response.
@@ -219,6 +222,11 @@ impl<N: Ord + Copy> Guard<N> {
                 known.backoff.on_503(now, retry_after, self.settings.during);
             }
         }
+        self.on_answer(now, from, notice);
+    }
+
+    /// The same of a host that sees to pauses itself: a neighbour has answered, and this is what it tells.
+    pub fn on_answer(&mut self, now: Instant, from: N, notice: Option<&Notice>) {
         if let Some(sender) = self.downstream.get_mut(from).and_then(|known| known.sender.as_mut()) {
             sender.on_response();
         }
@@ -275,6 +283,41 @@ impl<N: Ord + Copy> Guard<N> {
         if let Some(receiver) = &mut self.receiver {
             receiver.on_served(class);
         }
+    }
+
+    /// A request of a host that serves each as it comes, and knows no windows, was served. `from`: a neighbour that
+    /// keeps to feedback.
+    pub fn on_handled(&mut self, now: Instant, from: Option<N>, class: MessageClass) {
+        let Some(receiver) = &mut self.receiver else { return };
+        receiver.on_served(class);
+        if let Some(from) = from {
+            receiver.on_arrival(now, from, class);
+            if class.is_new() {
+                receiver.on_confirmed(from);
+            }
+        }
+    }
+
+    /// Whether a request may go to a neighbour, for a host that knows no windows and sees to pauses itself. A
+    /// neighbour that was silent gets one at times (RFC 7339 §5.9).
+    pub fn may_pass(&mut self, now: Instant, class: MessageClass, to: N) -> bool {
+        let Some(sender) = self.downstream.sender(now, to, &self.settings) else { return true };
+        let passes = sender.judge(now, class, 1.0, &mut self.rng).is_accept();
+        if passes && class.is_new() {
+            sender.on_settled(now, RequestOutcome::NotSent);
+        }
+        passes
+    }
+
+    /// A neighbour has left a request without any answer.
+    pub fn on_silence(&mut self, now: Instant, to: N) {
+        self.on_sent(now, Some(to), RequestOutcome::Silent);
+    }
+
+    /// What a neighbour has asked for, as far as it is in force, and whether it counts as silent.
+    pub fn limit_of(&self, now: Instant, to: N) -> (Option<Limit>, bool) {
+        let sender = self.downstream.get(to).and_then(|known| known.sender.as_ref());
+        sender.map_or((None, false), |sender| (sender.limit(now), sender.is_silent()))
     }
 
     /// A new request that was taken does not go on after all: it was lost on the way to the processor, or turned out

@@ -26,6 +26,10 @@ impl Bucket {
         Self { rate, content: phase(rng), last: now }
     }
 
+    pub(super) const fn rate(&self) -> f64 {
+        self.rate
+    }
+
     pub(super) fn set_rate(&mut self, now: Instant, rate: f64) {
         self.content = self.content_at(now);
         self.last = now;

@@ -10,6 +10,7 @@ mod refusals;
 mod sender;
 mod share;
 mod silence;
+mod via;
 pub mod window;
 
 pub use receiver::{Law, Receiver};

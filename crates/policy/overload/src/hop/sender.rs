@@ -189,6 +189,22 @@ impl Sender {
         }
     }
 
+    /// What the neighbour asks for, as long as that holds.
+    pub fn limit(&self, now: Instant) -> Option<Limit> {
+        let stored = self.in_force.as_ref().filter(|stored| now < stored.until)?;
+        match &stored.throttle {
+            Throttle::Open => None,
+            Throttle::Loss(acceptance) => Some(Limit::Loss(*acceptance)),
+            Throttle::Rate(bucket) => Some(Limit::Rate(bucket.rate())),
+            Throttle::Window(grown) => Some(Limit::Window(grown.limit)),
+        }
+    }
+
+    /// Whether the neighbour no longer answers (RFC 7339 §5.9).
+    pub fn is_silent(&self) -> bool {
+        self.silence.is_silent()
+    }
+
     /// Whether a new sender would do the same: nothing is under way, and nothing holds requests back.
     pub(crate) fn is_at_rest(&self, now: Instant) -> bool {
         let is_free = self.in_force.as_ref().is_none_or(|stored| now >= stored.until);

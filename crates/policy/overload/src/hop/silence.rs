@@ -32,6 +32,11 @@ impl Silence {
         (self.timeouts, self.probes) = (0, 0);
     }
 
+    /// Whether the server no longer answers.
+    pub(super) fn is_silent(&self) -> bool {
+        self.timeouts >= REPEATED
+    }
+
     /// Whether there is nothing to know of the server: it answers, or nobody has sent it a request for so long that
     /// one more time-out (64*T1) would be over.
     pub(super) fn is_at_rest(&self, now: Instant) -> bool {

@@ -10,6 +10,7 @@ pub(crate) mod max_breadth;
 pub(crate) mod max_forwards;
 pub(crate) mod name;
 pub(crate) mod name_addr;
+pub(crate) mod overload;
 pub(crate) mod retry_after;
 pub(crate) mod route;
 pub(crate) mod via;

@@ -1,0 +1,383 @@
+//! What a Via says of overload control: `oc`, `oc-algo`, `oc-validity` and `oc-seq` (RFC 7339 §4 and §9, RFC 7415 §5).
+
+use crate::Span;
+use crate::chars::number;
+use crate::header::{Name, via};
+use crate::line::{self, Lines};
+use crate::text::push_decimal;
+use crate::{Via, ViaParam};
+
+/// What a client that supports overload control appends to its Via (RFC 7339 §4.1 and §4.2): it prefers a rate.
+pub const OVERLOAD_OFFER: &[u8] = b";oc;oc-algo=\"rate,loss\"";
+
+/// The validity of feedback that names none, in milliseconds (RFC 7339 §4.3).
+pub const OVERLOAD_VALIDITY: u32 = 500;
+
+/// A class of algorithms that limit what a client sends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OverloadAlgorithm {
+    /// `loss`: `oc` is the percentage of requests that are not to be sent (RFC 7339 §7).
+    Loss,
+    /// `rate`: `oc` is how many requests may be sent a second (RFC 7415 §3).
+    Rate,
+}
+
+impl OverloadAlgorithm {
+    /// Its token in `oc-algo`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Loss => "loss",
+            Self::Rate => "rate",
+        }
+    }
+}
+
+/// What a server says of overload control in the topmost Via of a response.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OverloadFeedback {
+    /// What `value` counts.
+    pub algorithm: OverloadAlgorithm,
+    /// `oc`: of `loss` 0 to 100, of `rate` requests a second.
+    pub value: u32,
+    /// `oc-validity` in milliseconds. 0 asks for no limit, whatever the value is (RFC 7339 §5.7).
+    pub validity: u32,
+    /// `oc-seq` in units of its fifth decimal. `None`: there is none that could be read.
+    pub sequence: Option<u64>,
+}
+
+impl OverloadFeedback {
+    /// Appends the parameters, with their semicolons.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b";oc=");
+        push_decimal(self.value, out);
+        out.extend_from_slice(b";oc-algo=\"");
+        out.extend_from_slice(self.algorithm.name().as_bytes());
+        out.extend_from_slice(b"\";oc-validity=");
+        push_decimal(self.validity, out);
+        if let Some(sequence) = self.sequence {
+            out.extend_from_slice(b";oc-seq=");
+            let (whole, decimals) = (sequence / SEQUENCE_UNITS % WHOLE, sequence % SEQUENCE_UNITS);
+            out.extend_from_slice(whole.to_string().as_bytes());
+            out.push(b'.');
+            (0..SEQUENCE_DECIMALS).rev().for_each(|place| {
+                out.push(b'0' + (decimals / 10_u64.pow(place) % 10) as u8);
+            });
+        }
+    }
+}
+
+/// Decimals of `oc-seq` at most (RFC 7339 §9).
+const SEQUENCE_DECIMALS: u32 = 5;
+const SEQUENCE_UNITS: u64 = 10_u64.pow(SEQUENCE_DECIMALS);
+/// Digits before its point at most.
+const SEQUENCE_DIGITS: usize = 12;
+const WHOLE: u64 = 10_u64.pow(SEQUENCE_DIGITS as u32);
+
+/// The parameter `oc`.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+enum Oc {
+    #[default]
+    Absent,
+    /// Without a value: of a client that supports overload control.
+    Flag,
+    Value(u32),
+    /// More than one, or no number.
+    Malformed,
+}
+
+/// The algorithms that an `oc-algo` lists.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+struct Listed {
+    loss: bool,
+    rate: bool,
+    all: u32,
+}
+
+/// The parameters of overload control of a Via. One that is malformed or repeated is ignored.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct OverloadParams {
+    oc: Oc,
+    algorithms: Option<Listed>,
+    validity: Option<u32>,
+    sequence: Option<u64>,
+}
+
+impl OverloadParams {
+    /// Those of a Via of the message with these bytes.
+    pub fn of(via: &Via<'_>, bytes: &[u8]) -> Self {
+        let mut seen = [0_u8; 4];
+        let mut params = Self::default();
+        for param in via.params(bytes) {
+            let Some(field) = Field::of(param.name) else { continue };
+            seen[field as usize] = seen[field as usize].saturating_add(1);
+            let digits = || param.value.and_then(|value| number(value, u32::MAX));
+            match field {
+                Field::Oc if param.value.is_none() => params.oc = Oc::Flag,
+                Field::Oc => params.oc = digits().map_or(Oc::Malformed, Oc::Value),
+                Field::Algorithms => params.algorithms = param.value.and_then(listed),
+                Field::Validity => params.validity = digits(),
+                Field::Sequence => params.sequence = param.value.and_then(sequence),
+            }
+        }
+        // Elements would differ in which of two they follow.
+        if seen[Field::Oc as usize] > 1 {
+            params.oc = Oc::Malformed;
+        }
+        let is_single = |field: Field| seen[field as usize] <= 1;
+        params.algorithms = params.algorithms.filter(|_| is_single(Field::Algorithms));
+        params.validity = params.validity.filter(|_| is_single(Field::Validity));
+        params.sequence = params.sequence.filter(|_| is_single(Field::Sequence));
+        params
+    }
+
+    /// The algorithm to be used with a client that has sent this, the first of `preferred` that it supports. `None`:
+    /// it does not support overload control, or none of them. Every client supports `loss` (RFC 7339 §4.2).
+    pub fn common(&self, preferred: &[OverloadAlgorithm]) -> Option<OverloadAlgorithm> {
+        if self.oc == Oc::Absent {
+            return None;
+        }
+        let listed = self.algorithms.unwrap_or(Listed { loss: true, rate: false, all: 1 });
+        let is_listed = |algorithm: &OverloadAlgorithm| match algorithm {
+            OverloadAlgorithm::Loss => true,
+            OverloadAlgorithm::Rate => listed.rate,
+        };
+        preferred.iter().copied().find(is_listed)
+    }
+
+    /// What a server says in a response; `None` where it says nothing, as one that knows no overload control.
+    pub fn feedback(&self) -> Option<OverloadFeedback> {
+        let Self { oc, algorithms, validity, sequence } = *self;
+        // RFC 7339 §4.2: the server returns one algorithm; `loss` is the default.
+        let algorithm = match algorithms {
+            None | Some(Listed { loss: true, all: 1, .. }) => OverloadAlgorithm::Loss,
+            Some(Listed { rate: true, all: 1, .. }) => OverloadAlgorithm::Rate,
+            Some(_) if validity == Some(0) => OverloadAlgorithm::Loss,
+            Some(_) => return None,
+        };
+        let value = match oc {
+            Oc::Value(value) => value,
+            // §5.7: then the value of `oc` does not matter.
+            Oc::Absent | Oc::Flag | Oc::Malformed if validity == Some(0) => 0,
+            Oc::Absent | Oc::Flag | Oc::Malformed => return None,
+        };
+        let is_right = algorithm == OverloadAlgorithm::Rate || value <= 100 || validity == Some(0);
+        let validity = validity.unwrap_or(OVERLOAD_VALIDITY);
+        is_right.then_some(OverloadFeedback { algorithm, value, validity, sequence })
+    }
+}
+
+/// The parameters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Field {
+    Oc,
+    Algorithms,
+    Validity,
+    Sequence,
+}
+
+impl Field {
+    fn of(name: &[u8]) -> Option<Self> {
+        // Nearly no other parameter begins so.
+        if !name.get(..2)?.eq_ignore_ascii_case(b"oc") {
+            return None;
+        }
+        let is = |text: &[u8]| name.eq_ignore_ascii_case(text);
+        match name.len() {
+            2 => Some(Self::Oc),
+            _ if is(b"oc-algo") => Some(Self::Algorithms),
+            _ if is(b"oc-validity") => Some(Self::Validity),
+            _ if is(b"oc-seq") => Some(Self::Sequence),
+            _ => None,
+        }
+    }
+}
+
+/// `"loss,rate"`; the quotes may be missing where there is one.
+fn listed(value: &[u8]) -> Option<Listed> {
+    let inner = match value {
+        [b'"', inner @ .., b'"'] => inner,
+        bare => bare,
+    };
+    let mut listed = Listed::default();
+    for token in inner.split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
+        if token.is_empty() || !token.iter().all(u8::is_ascii_alphanumeric) {
+            return None;
+        }
+        listed.all += 1;
+        listed.loss |= token.eq_ignore_ascii_case(b"loss");
+        listed.rate |= token.eq_ignore_ascii_case(b"rate");
+    }
+    Some(listed)
+}
+
+/// `1282321615.782`; RFC 7339 §4.4 calls it an unsigned integer, so one without a point is taken as well.
+fn sequence(value: &[u8]) -> Option<u64> {
+    let mut parts = value.splitn(2, |byte| *byte == b'.');
+    let (whole, decimals) = (parts.next()?, parts.next());
+    let digits = |text: &[u8], most: usize| {
+        let fits = !text.is_empty() && text.len() <= most && text.iter().all(u8::is_ascii_digit);
+        fits.then(|| text.iter().fold(0_u64, |number, digit| number * 10 + u64::from(digit - b'0')))
+    };
+    let decimals = match decimals {
+        None => 0,
+        Some(text) => {
+            let missing = SEQUENCE_DECIMALS.checked_sub(text.len() as u32)?;
+            digits(text, SEQUENCE_DECIMALS as usize)? * 10_u64.pow(missing)
+        }
+    };
+    Some(digits(whole, SEQUENCE_DIGITS)? * SEQUENCE_UNITS + decimals)
+}
+
+/// What becomes of the parameters of overload control in the topmost Via of a response.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OverloadEdit {
+    /// They stay as they are.
+    Keep,
+    /// What a server may write there is removed: what a client offers stays.
+    Withdraw,
+    /// The feedback takes their place.
+    Set(OverloadFeedback),
+}
+
+/// Changes what the topmost Via of a response says of overload control. The response is what `out` holds from `start`
+/// on; `decide` is asked what becomes of the parameters that are there. One without a Via stays as it is.
+pub fn edit_overload(out: &mut Vec<u8>, start: usize, decide: impl FnOnce(&OverloadParams) -> OverloadEdit) {
+    let bytes = &out[start..];
+    let Some(via) = top_via(bytes) else { return };
+    let edit = decide(&OverloadParams::of(&via, bytes));
+    let is_unwanted = |param: &ViaParam<'_>| match (edit, Field::of(param.name)) {
+        (OverloadEdit::Keep, _) | (_, None) => false,
+        (OverloadEdit::Set(_), Some(_)) => true,
+        (OverloadEdit::Withdraw, Some(Field::Oc)) => param.value.is_some(),
+        (OverloadEdit::Withdraw, Some(field)) => field != Field::Algorithms,
+    };
+    let mut text = Vec::new();
+    let mut done = via.value.start as usize;
+    for param in via.params(bytes).filter(is_unwanted) {
+        text.extend_from_slice(&bytes[done..param.whole.start as usize]);
+        done = param.whole.end as usize;
+    }
+    let is_clean = done == via.value.start as usize;
+    if let OverloadEdit::Set(feedback) = edit {
+        text.extend_from_slice(&bytes[done..via.value.end as usize]);
+        feedback.write(&mut text);
+    } else if is_clean {
+        return;
+    } else {
+        text.extend_from_slice(&bytes[done..via.value.end as usize]);
+    }
+    out.splice(start + via.value.start as usize..start + via.value.end as usize, text);
+}
+
+/// The topmost Via of a message, read without the rest.
+fn top_via(bytes: &[u8]) -> Option<Via<'_>> {
+    let first = line::physical_end(bytes, 0)?.next;
+    let line = Lines::new(bytes, first as u32).named(Name::Via).next()?;
+    let span: Span = line.trimmed(bytes);
+    via::parse(bytes, span).ok().map(|parsed| parsed.via)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn params(text: &str) -> OverloadParams {
+        let text = format!("SIP/2.0/UDP h;branch=z9hG4bKx{text}");
+        let (via, _) = via::parse_strict(text.as_bytes(), Span::new(0, text.len())).expect("a Via");
+        OverloadParams::of(&via, text.as_bytes())
+    }
+
+    const LOSS: OverloadAlgorithm = OverloadAlgorithm::Loss;
+    const RATE: OverloadAlgorithm = OverloadAlgorithm::Rate;
+
+    #[test]
+    fn what_a_client_offers() {
+        let common = |text, preferred: &[_]| params(text).common(preferred);
+        assert_eq!(common("", &[RATE, LOSS]), None);
+        assert_eq!(common(";oc-algo=\"rate\"", &[RATE, LOSS]), None, "it does not say `oc`");
+        assert_eq!(common(";oc", &[RATE, LOSS]), Some(LOSS), "the default");
+        assert_eq!(common(";oc", &[RATE]), None);
+        for text in [
+            ";oc;oc-algo=\"loss,rate\"",
+            ";oc-algo=\"A, RATE ,loss\";x=y;OC",
+            core::str::from_utf8(OVERLOAD_OFFER).expect("text"),
+        ] {
+            assert_eq!(common(text, &[RATE, LOSS]), Some(RATE), "{text}");
+            assert_eq!(common(text, &[LOSS]), Some(LOSS), "{text}");
+        }
+        for text in [";oc;oc-algo=\"loss;rate\"", ";oc;oc-algo=\"\"", ";oc;oc-algo=\"loss\";oc-algo=\"rate\""]
+        {
+            assert_eq!(
+                common(text, &[RATE, LOSS]),
+                Some(LOSS),
+                "{text}: a malformed list counts for nothing"
+            );
+        }
+    }
+
+    #[test]
+    fn what_a_server_says() {
+        let of = |text| params(text).feedback().map(|f| (f.algorithm, f.value, f.validity, f.sequence));
+        assert_eq!(
+            of(";oc=20;oc-algo=\"loss\";oc-validity=500;oc-seq=1282321615.782"),
+            Some((LOSS, 20, 500, Some(128_232_161_578_200)))
+        );
+        assert_eq!(of(";oc-seq=1.00001;oc-algo=rate;oc=0"), Some((RATE, 0, 500, Some(100_001))));
+        assert_eq!(of(";oc=20"), Some((LOSS, 20, 500, None)));
+        assert_eq!(
+            of(";oc=150;oc-algo=\"rate\";oc-validity=0;oc-seq=7"),
+            Some((RATE, 150, 0, Some(700_000)))
+        );
+        assert_eq!(of(";oc;oc-algo=\"loss,rate\";oc-validity=0"), Some((LOSS, 0, 0, None)), "it ends");
+        for text in [
+            "",
+            ";oc;oc-algo=\"rate,loss\"",
+            ";oc=20;oc-algo=\"loss,rate\"",
+            ";oc=20;oc-algo=\"A\"",
+            ";oc=101;oc-algo=\"loss\"",
+            ";oc=-1",
+            ";oc=99999999999",
+            ";oc=1;oc=2",
+            ";oc-validity=500",
+        ] {
+            assert_eq!(of(text), None, "{text}");
+        }
+        assert_eq!(of(";oc=20;oc-validity=soon;oc-seq=x.1"), Some((LOSS, 20, 500, None)));
+        for text in ["", ".1", "1.", "1.123456", "1234567890123.1", "1.2.3", "-1"] {
+            assert_eq!(sequence(text.as_bytes()), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_response_says_what_it_is_told_to_and_nothing_else_changes() {
+        let response = |via: &str| {
+            format!(
+                "before SIP/2.0 200 OK\r\nVia: SIP/2.0/UDP h;branch=z{via}, SIP/2.0/UDP k;oc=9\r\nX: y\r\n\r\n;oc"
+            )
+        };
+        let edited = |via: &str, edit: OverloadEdit| {
+            let mut out = response(via).into_bytes();
+            edit_overload(&mut out, "before ".len(), |_| edit);
+            String::from_utf8(out).expect("text")
+        };
+        let feedback =
+            OverloadFeedback { algorithm: RATE, value: 150, validity: 1_000, sequence: Some(123_456) };
+        let told = ";oc=150;oc-algo=\"rate\";oc-validity=1000;oc-seq=1.23456";
+        assert_eq!(
+            edited(";oc;x;oc-algo=\"rate\"", OverloadEdit::Set(feedback)),
+            response(&format!(";x{told}"))
+        );
+        assert_eq!(edited("", OverloadEdit::Set(feedback)), response(told));
+        let offer = ";oc;oc-algo=\"loss\";rport=5";
+        assert_eq!(edited(offer, OverloadEdit::Keep), response(offer));
+        assert_eq!(edited(offer, OverloadEdit::Withdraw), response(offer));
+        assert_eq!(
+            edited(&format!("{told};rport=5"), OverloadEdit::Withdraw),
+            response(";oc-algo=\"rate\";rport=5")
+        );
+        let mut none = b"SIP/2.0 200 OK\r\nX: y\r\n\r\n".to_vec();
+        let before = none.clone();
+        edit_overload(&mut none, 0, |_| OverloadEdit::Set(feedback));
+        assert_eq!(none, before);
+    }
+}
