@@ -19,9 +19,9 @@ use serde_json::Value;
 
 use crate::document::{self, FileKind};
 use crate::kind::{
-    AdminListen, Advertised, BearerText, Bound, CapacityListen, Choice, Count, DAY, DnsServer, Flag, GIB,
-    HOUR, HopAddress, KIB, KeyPath, KeyText, MIB, MINUTE, MemberAddress, NetworkText, PolicyName, Ratio,
-    SECOND, ServedName, Share, Size, Time, YEAR,
+    AdminListen, Advertised, BearerText, Bound, CapacityListen, Choice, Count, DAY, DnsServer, FeedbackName,
+    Flag, GIB, HOUR, HopAddress, KIB, KeyPath, KeyText, MIB, MINUTE, MemberAddress, NetworkText, PolicyName,
+    Ratio, SECOND, ServedName, Share, Size, Time, YEAR,
 };
 use crate::scenario::ScenarioLocal;
 use crate::setting::{Entry, Setting};
@@ -363,7 +363,12 @@ table! {
         /// repetitions, emergency calls, new requests, and OPTIONS; drops copies of what waits; and gives up what has
         /// waited for 500 ms. Without it messages wait in the sockets, first come first served.
         triage: Setting<Flag> = true,
-        /// Networks of SIP servers whose Resource-Priority counts (RFC 4412). That of members always does.
+        /// What is said to neighbours that ask for it, so that they refuse in place of this process (RFC 7339, RFC 7415):
+        /// how many requests a second (`"rate"`), what part of them (`"loss"`), or nothing (`"none"`). With either,
+        /// what neighbours say is kept to as well. See docs/overload/neighbours.md.
+        feedback: Setting<Choice<FeedbackName>> = FeedbackName::None,
+        /// Networks of SIP servers, also behind this one, with which `feedback` is exchanged, and whose
+        /// Resource-Priority counts (RFC 4412). That of members always does.
         neighbours: Vec<Setting<NetworkText>>,
     }
 

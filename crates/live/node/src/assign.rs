@@ -1,10 +1,11 @@
 //! Which member of a pool gets a request: what the balancer decides, pool after pool, and the queues in front of them.
 
-use crate::admission::Begins;
+use crate::admission::{Begins, NEXT_HOP_OVERLOADED};
 use crate::arrival::Arrival;
 use crate::counters::Drop;
 use crate::destination::{Destination, To, is_remembered};
 use crate::event::ShardEvent;
+use crate::limited;
 use crate::progress::Progress;
 use crate::queue::Turn;
 use crate::rejection::{Refused, Rejection, refused};
@@ -57,6 +58,7 @@ impl Step<'_> {
         self.admit(arrival, request, progress)?;
         let (mut decision, mut pool) = (Decision::Orphan, request.pool);
         if let Some(slot) = named {
+            self.check_hop(arrival, request, progress, slot)?;
             decision = Decision::Forward { slot, why: Why::Token };
             if is_noted(self.balancer, request, service) {
                 self.balancer.request(self.edge.now, &Request { pinned: Some(slot), ..*request });
@@ -81,6 +83,23 @@ impl Step<'_> {
         Ok(assignment)
     }
 
+    /// Whether the member that a request names wants no more (RFC 7339 §5.5).
+    fn check_hop(
+        &mut self,
+        arrival: &Arrival<'_>,
+        request: &Request<'_>,
+        progress: &Progress,
+        slot: Slot,
+    ) -> Result<(), Refused> {
+        let overload = &mut self.edge.gate.overload;
+        if !overload.limits_hops() {
+            return Ok(());
+        }
+        let class = limited::class(overload, self.balancer, arrival, request, progress.begins());
+        let may_go = overload.may_go(self.edge.now, class, self.edge.topology.node(slot));
+        if may_go { Ok(()) } else { Err(NEXT_HOP_OVERLOADED) }
+    }
+
     /// Asks for the pools of a request. A new call may have its turn in the queue of one, or later, or none.
     fn ask_pools(
         &mut self,
@@ -92,6 +111,7 @@ impl Step<'_> {
         let begins_call = takes_turn(self.balancer, &destination.request, progress.begins());
         let now = self.edge.now;
         let Self { edge, balancer, queues, .. } = self;
+        let limits_hops = edge.gate.overload.limits_hops();
         let mut queues = queues.as_deref_mut().filter(|_| begins_call);
         let waited = progress.waited.filter(|(pool, _)| may_go_to(&edge.routes, destination, *pool));
         let first =
@@ -119,6 +139,23 @@ impl Step<'_> {
                 },
                 Some(Turn::Later) => return (Err(Turn::Later), None),
                 Some(Turn::Full(rejection)) => return (Err(Turn::Full(rejection)), Some(Outcome::Full)),
+                None if limits_hops => {
+                    let class =
+                        limited::class(&edge.gate.overload, balancer, arrival, request, progress.begins());
+                    let is_noted = is_noted(balancer, request, service);
+                    let asked = limited::ask_open(
+                        (&mut edge.gate.overload, &edge.topology),
+                        balancer,
+                        now,
+                        (request, class),
+                        destination.to.outside(),
+                        (is_noted, |balancer: &mut Balancer| ask(balancer, now, request, service)),
+                    );
+                    match asked {
+                        Ok(decision) => decision,
+                        Err(turn) => return (Err(turn), Some(Outcome::Full)),
+                    }
+                }
                 None => ask(balancer, now, request, service),
             };
             if let Some(queues) = queues.as_deref_mut() {

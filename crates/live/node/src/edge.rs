@@ -143,10 +143,13 @@ impl Edge {
     /// Sends `message` with the edits collected for it.
     pub(crate) fn send_edited(&mut self, message: &Message<'_>, way: Flow, out: &mut Outbox<ShardEvent>) {
         self.ledger.charge(Operation::Forward);
-        let edits = &self.edits;
+        let (edits, overload) = (&self.edits, &self.gate.overload);
         out.send(way, |buffer| {
             let start = buffer.len();
             edits.render(message, buffer);
+            if message.status().is_some() {
+                overload.tell(buffer, start, way);
+            }
             // A response has lost a Via; a request had to leave room.
             debug_assert!(buffer.len() - start <= (message.bytes().len() + ADDED).min(LARGEST));
         });

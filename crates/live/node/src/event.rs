@@ -28,6 +28,8 @@ pub enum ShardEvent {
     /// A REGISTER for a contact elsewhere came through this proxy without Path, and calls go back to the proxy; told
     /// once.
     NoPath(SocketAddr),
+    /// This neighbour does not answer our offer of overload control; told once.
+    NoFeedback(SocketAddr),
     /// No node took new calls: so many were refused since the last time that this was told, at most once a second.
     NoServer(u64),
     /// The session table had no room: so many new calls were refused since the last time, at most once a second.

@@ -20,6 +20,7 @@ mod forward;
 mod home;
 mod hop_name;
 mod input;
+mod limited;
 mod marks;
 mod names;
 mod path;
@@ -48,7 +49,7 @@ mod topology;
 mod validate;
 mod waits;
 
-pub use admission::{Judged, OverloadControl, OverloadReport, TicketCounts};
+pub use admission::{Judged, NeighbourReport, OverloadControl, OverloadReport, TicketCounts};
 pub use counters::{Drop, ShardCounters};
 pub use event::{ShardEvent, WrongPassword};
 pub use explain::{Explanation, PassedOver, RouteTaken};

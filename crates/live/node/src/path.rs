@@ -47,7 +47,10 @@ impl Path<'_> {
             && !self.is_of_transactions(flow, message)
         {
             if message.status().is_none() {
+                let refused = self.step.edge.gate.overload.refused();
                 self.request(flow, message);
+                let Edge { gate, now, .. } = &mut *self.step.edge;
+                gate.overload.handled(*now, flow, message, refused);
             } else if message.top_via().branch.is_some_and(is_hop_branch) {
                 relay(&mut self.step, flow, message);
             } else {

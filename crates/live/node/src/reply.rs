@@ -108,11 +108,15 @@ pub(crate) fn answer<E>(
         Own::Trying | Own::Cancelled | Own::Refused(_) => retry_after.as_slice(),
     };
     let is_genuine = matches!(own, Own::OfHome(_, true));
-    let most = most(own, length, edge.allowance(flow, back, is_genuine, length));
+    let overload = &edge.gate.overload;
+    let most =
+        most(own, length, edge.allowance(flow, back, is_genuine, length)).saturating_add(overload.room(back));
     let send = |headers: &[Header<'_>]| {
         out.send_at_most(most, back, |buffer| {
+            let start = buffer.len();
             let reply = ResponseBuilder::reply(buffer, message, from, own.status(), own.reason(), &tag);
             headers.iter().fold(reply, |reply, (name, value)| reply.header(name, value)).finish(b"");
+            overload.tell(buffer, start, back);
         })
     };
     let is_needless = matches!(own, Own::Capabilities) || retry_after.is_some() || contact.is_some();

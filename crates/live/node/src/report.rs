@@ -1,6 +1,6 @@
 //! Views of a shard: counters, balancer, reports.
 
-use crate::admission::{OverloadReport, TicketCounts};
+use crate::admission::{NeighbourReport, OverloadReport, TicketCounts};
 use crate::counters::{Drop, ShardCounters};
 use crate::forward::stateful::ProxyReport;
 use crate::home::HomeReport;
@@ -50,6 +50,11 @@ impl Shard {
     /// Overload control as it is now.
     pub fn overload_report(&mut self, now: Instant) -> OverloadReport {
         self.edge.gate.overload.report(now)
+    }
+
+    /// Overload control with each neighbour, as it is now.
+    pub fn neighbour_reports(&self, now: Instant) -> Vec<NeighbourReport> {
+        self.edge.gate.overload.neighbours(now)
     }
 
     /// The rules of the queue in front of the shard, if there is to be one.

@@ -81,7 +81,8 @@ impl Shard {
             self.edge.gate.configure(settings.rates.clone().share(shards));
         }
         if differs(|one, other| one.settings.overload == other.settings.overload) {
-            self.edge.gate.overload.configure(self.edge.now, &settings.overload);
+            let epoch_unix = settings.epoch_unix;
+            self.edge.gate.overload.configure(self.edge.now, &settings.overload, shards, epoch_unix);
         }
     }
 

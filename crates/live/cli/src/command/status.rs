@@ -14,7 +14,7 @@ use anyhow::Result;
 use comfy_table::{CellAlignment, ColumnConstraint, Table};
 use serde_json::{Value, json};
 use server::figures::{
-    CallsView, DistributionView, HealthView, MemberView, MembersView, NameView, NextHop, OverloadView,
+    CallsView, DistributionView, HealthView, MemberView, MembersView, NameView, NextHop, NeighbourView, OverloadView,
     PoolHealth, ProxyView, Sessions,
 };
 use std::fmt::Write as _;
@@ -135,7 +135,21 @@ fn admission(overload: &OverloadView) -> String {
             wait_seconds * 1_000.0
         ),
     };
-    format!("\noverload control: {law}, {refused} of {} refused{now}", plural(offered, "new request"))
+    let neighbours: String = overload.neighbours.iter().map(neighbour).collect();
+    format!("\noverload control: {law}, {refused} of {} refused{now}{neighbours}", plural(offered, "new request"))
+}
+
+/// What a server asks for with which feedback is exchanged.
+fn neighbour(view: &NeighbourView) -> String {
+    let asks = match (view.limited, view.rate) {
+        _ if view.silent => "answers nothing, gets one request at a time".to_owned(),
+        (true, Some(rate)) => format!("takes {rate:.0} requests a second"),
+        (true, None) => format!("takes {:.0} % of requests", view.acceptance * 100.0),
+        (false, _) if view.ignores_offer => "does not answer our offer (RFC 7339)".to_owned(),
+        (false, _) => "asks for no limit".to_owned(),
+    };
+    let (offered, received) = (plural(view.offered, "request"), plural(view.received, "request"));
+    format!("\nneighbour {}: {asks}, {} of {offered} held back; {received} from it", view.address, view.refused)
 }
 
 /// How the queue of a pool does, if it has one.

@@ -1,13 +1,15 @@
 //! `[overload]`
 
 use super::access::networks;
+use crate::kind::FeedbackName;
 use crate::raw::RawOverload;
 use crate::report::Report;
 use crate::scenario::ScenarioLocal;
 use crate::setting::given;
+use ::overload::hop::{Law, rate};
 use ::overload::local::{bang_bang, delay, occupancy};
 use ::overload::retry_after::RetryAfterSettings;
-use ::overload::{LocalLaw, OverloadSettings, Triage};
+use ::overload::{FeedbackLaw, LocalLaw, OverloadSettings, Scope, Triage};
 use node::OverloadControl;
 
 /// `None` when something is wrong.
@@ -20,6 +22,12 @@ pub(super) fn check(raw: &RawOverload, report: &mut Report<'_>) -> Option<Overlo
         let remedy =
             "expected `local = \"bang-bang\"`, the law that asks for pauses; use that, or remove this key";
         report.conflict(setting, remedy);
+    }
+    let feedback = raw.feedback.value()?;
+    if feedback != FeedbackName::None && raw.neighbours.is_empty() {
+        let remedy = "it is exchanged with those alone whom `neighbours` names; add the networks of the servers before and behind, or \
+             remove this key";
+        report.conflict(&raw.feedback, remedy);
     }
     let triage = raw.triage.value()?;
     if local == ScenarioLocal::BangBang && !triage {
@@ -38,7 +46,17 @@ pub(super) fn check(raw: &RawOverload, report: &mut Report<'_>) -> Option<Overlo
         (ScenarioLocal::Occupancy, _) => LocalLaw::Occupancy(occupancy::OccupancySettings::default()),
         (ScenarioLocal::Delay, _) => LocalLaw::Delay(delay::DelaySettings { onset: bound / 2, bound }),
     };
-    let laws =
-        OverloadSettings { local, triage: triage.then(Triage::default), ..OverloadSettings::default() };
+    // On the wire a limit counts all requests (RFC 7339 §5.3, RFC 7415 §3.4).
+    let (feedback, scope) = match feedback {
+        FeedbackName::None => (FeedbackLaw::None, Scope::NewRequests),
+        FeedbackName::Loss => {
+            (FeedbackLaw::Hop(Law::Loss(occupancy::OccupancySettings::default())), Scope::AllRequests)
+        }
+        FeedbackName::Rate => {
+            (FeedbackLaw::Hop(Law::Rate(rate::RateLawSettings::default())), Scope::AllRequests)
+        }
+    };
+    let triage = triage.then(Triage::default);
+    let laws = OverloadSettings { local, triage, feedback, scope, ..OverloadSettings::default() };
     Some(OverloadControl { laws, neighbours: networks(&raw.neighbours).into() })
 }

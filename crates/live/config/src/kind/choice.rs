@@ -217,6 +217,19 @@ impl Names for LogFormat {
     const NAMES: &'static [(&'static str, Self)] = &[("text", Self::Text), ("json", Self::Json)];
 }
 
+/// What neighbours are told, by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FeedbackName {
+    None,
+    Loss,
+    Rate,
+}
+
+impl Names for FeedbackName {
+    const NAMES: &'static [(&'static str, Self)] =
+        &[("none", Self::None), ("loss", Self::Loss), ("rate", Self::Rate)];
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,6 +6,7 @@
 //! request that may go on gets a [`Ticket`], and keeps it through all waits.
 
 mod begun;
+mod neighbours;
 mod overload;
 mod ticket;
 
@@ -15,6 +16,8 @@ use balance::{Balancer, Request};
 use base::{Flow, Instant};
 pub(crate) use begun::{Asker, Begins};
 use begun::{Begun, LATEST, RequestKeys};
+pub use neighbours::NeighbourReport;
+pub(crate) use neighbours::{NEXT_HOP_OVERLOADED, class_of};
 pub(crate) use overload::Overload;
 pub use overload::{Judged, OverloadControl, OverloadReport};
 use route::{Access, Exceeded, RateLimits, RateSettings, Refusal};

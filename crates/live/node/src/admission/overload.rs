@@ -1,5 +1,6 @@
 //! Overload control at the gate: which new requests a busy thread takes.
 
+use super::neighbours::Neighbours;
 use crate::arrival::Arrival;
 use crate::rejection::{Refused, Rejection, refused};
 use base::{Instant, Peer, Rng};
@@ -9,13 +10,15 @@ use overload::{
     is_emergency,
 };
 use route::Network;
+use std::net::IpAddr;
 
 /// What a process does about more requests than it can serve.
 #[derive(Clone, PartialEq, Debug)]
 pub struct OverloadControl {
     /// The laws.
     pub laws: OverloadSettings,
-    /// Networks of neighbours: their Resource-Priority counts (RFC 4412 §9).
+    /// Networks of neighbours: their Resource-Priority counts (RFC 4412 §9), and feedback goes to and comes from them
+    /// alone.
     pub neighbours: Box<[Network]>,
 }
 
@@ -90,7 +93,9 @@ impl OverloadReport {
 /// The guard of a shard.
 pub(crate) struct Overload {
     control: OverloadControl,
-    guard: Guard<Peer>,
+    pub(super) guard: Guard<Peer>,
+    /// What is said to neighbours and taken from them, if anything is.
+    pub(super) feedback: Option<Box<Neighbours>>,
     rng: Rng,
     usual: Judged,
     priority: Judged,
@@ -114,6 +119,7 @@ impl Overload {
         Self {
             control: off,
             guard,
+            feedback: None,
             rng,
             usual: Judged::default(),
             priority: Judged::default(),
@@ -122,10 +128,18 @@ impl Overload {
         }
     }
 
-    /// Changes the laws. Laws that stay keep what they have learned.
-    pub(crate) fn configure(&mut self, now: Instant, control: &OverloadControl) {
+    /// Changes the laws. Laws that stay keep what they have learned. `shards` share what neighbours send; `epoch_unix`
+    /// is the Unix time of [`Instant::ZERO`].
+    pub(crate) fn configure(
+        &mut self,
+        now: Instant,
+        control: &OverloadControl,
+        shards: usize,
+        epoch_unix: u64,
+    ) {
         if control.laws != self.control.laws {
             self.guard = Guard::new(now, control.laws, 1, MEAN, self.rng.clone());
+            self.feedback = Neighbours::of(&control.laws, shards, epoch_unix).map(Box::new);
         }
         self.control = control.clone();
     }
@@ -164,7 +178,8 @@ impl Overload {
             return Ok(());
         }
         let class = self.class(arrival);
-        let path = RequestPath { from: None, takes_feedback: false, to: None, path: None };
+        let takes_feedback = self.is_spared(arrival.flow, arrival.message);
+        let path = RequestPath { from: None, takes_feedback, to: None, path: None };
         let waited = self.guard.wait(now);
         let is_stale = |triage: Triage| triage.fate(class, waited) != Fate::Serve;
         let taken = if self.control.laws.triage.is_some_and(is_stale) {
@@ -191,7 +206,13 @@ impl Overload {
         }
     }
 
-    fn class(&self, arrival: &Arrival<'_>) -> MessageClass {
+    /// Whether the configuration names an address as that of a neighbour.
+    pub(super) fn is_neighbour(&self, ip: IpAddr) -> bool {
+        self.control.neighbours.iter().any(|network| network.contains(ip))
+    }
+
+    /// The class of a new request.
+    pub(crate) fn class(&self, arrival: &Arrival<'_>) -> MessageClass {
         MessageClass::of(RequestInfo {
             method: arrival.method,
             in_dialog: false,
@@ -203,10 +224,7 @@ impl Overload {
     /// An emergency call (RFC 5031 §4.1), or a Resource-Priority of somebody who may ask for that (RFC 4412 §9).
     fn has_priority(&self, arrival: &Arrival<'_>) -> bool {
         let message = arrival.message;
-        let is_trusted = || {
-            let ip = arrival.flow.peer.ip();
-            arrival.member.is_some() || self.control.neighbours.iter().any(|network| network.contains(ip))
-        };
+        let is_trusted = || arrival.member.is_some() || self.is_neighbour(arrival.flow.peer.ip());
         message.uri().is_some_and(is_emergency)
             || (message.header("Resource-Priority").is_some() && is_trusted())
     }

@@ -115,6 +115,7 @@ impl Edge {
         if let Some(keeps) = onward.keeps {
             self.write_mark(message, onward.from.peer, onward.hop.peer, keeps);
         }
+        self.gate.overload.offer(onward.hop, &mut self.scratch);
         self.edits.push_via(message, &self.scratch);
         branch
     }

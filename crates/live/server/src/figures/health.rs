@@ -195,7 +195,9 @@ impl HealthView {
         degraded.extend(records.map(|why| format!("records of calls: {why}")));
         degraded.extend(view.scales.iter().flat_map(ScaleView::degraded));
         degraded.extend(view.capacity.iter().flat_map(|capacity| &capacity.silent).map(ToString::to_string));
-        let overload = shards.overload().map(|report| OverloadView::new(&report, shards.unread()));
+        let neighbours = shards.neighbours();
+        let overload =
+            shards.overload().map(|report| OverloadView::new(&report, shards.unread(), &neighbours));
         degraded.extend(overload.as_ref().and_then(OverloadView::degraded));
         Self {
             role: if view.is_proxy { "proxy" } else { "pool" }.to_owned(),

@@ -28,7 +28,7 @@ pub use contacts::{ContactView, ContactsView};
 pub use explanation::{CandidateView, ExplanationView, PassedOverView, RewriteView, Route};
 pub use health::{HealthView, PoolHealth};
 pub use members::{MemberView, MembersView, NameView, OccupancyView, TimesView};
-pub use overload::OverloadView;
+pub use overload::{NeighbourView, OverloadView};
 pub use proxy::{CallsView, DistributionView, NextHop, ProxyView};
 pub use queue::{QueueMemberView, QueueView};
 pub use registrar::{LogInsView, LookUpsView, RegistrarView, RegistrationsView, StoreView};
@@ -211,6 +211,11 @@ impl Standing {
         page.part(health);
         if let Some(overload) = &health.overload {
             page.part(overload);
+            let addresses = overload.neighbours.iter().map(|neighbour| neighbour.address.to_string());
+            let addresses: Vec<_> = addresses.collect();
+            let labelled = addresses.iter().zip(&overload.neighbours);
+            let labelled = labelled.map(|(address, each)| ([("neighbour", &**address)], each));
+            page.parts(&labelled.collect::<Vec<_>>());
         }
         page.part(sessions);
         if let Some(proxy) = proxy {

@@ -2,11 +2,15 @@
 
 use super::metric::figures;
 use crate::shards::{ShardSnapshot, SignalFigures, TriageCounts};
-use node::OverloadReport;
+use node::{NeighbourReport, OverloadReport};
+use overload::hop::Limit;
+use std::net::SocketAddr;
 
 figures! {
     /// How this process protects itself from more requests than it can serve.
-    OverloadView as "Overload" from (report: &OverloadReport, unread: usize) {
+    OverloadView as "Overload" from (
+        report: &OverloadReport, unread: usize, neighbours: &[NeighbourReport]
+    ) {
         /// Name of the law that decides which new requests are taken.
         law: String = report.law.to_owned(),
         /// The share of new requests that it takes now, from 0 to 1; of several threads the least.
@@ -37,7 +41,52 @@ figures! {
             0 => 0.0,
             offered => report.recent.refused as f64 / offered as f64,
         },
+        /// Servers with which feedback is exchanged (RFC 7339), by address.
+        neighbours: Vec<NeighbourView> = neighbours.iter().map(NeighbourView::new).collect(),
     }
+}
+
+figures! {
+    /// Overload control with a neighbour.
+    NeighbourView as "OverloadNeighbour" from (report: &NeighbourReport) {
+        /// Where it is.
+        address: SocketAddr = report.address,
+        /// Requests a second that it takes from this process now; `null`: it has named no rate.
+        rate: Option<f64> = rate(report.limit),
+        /// The part of its requests that it takes from this process now, from 0 to 1; 1: it asks for no reduction.
+        acceptance: f64 = acceptance(report.limit)
+            => [gauge "sarabande_neighbour_acceptance" "Part of the requests that a neighbour takes by oc-algo=loss."],
+        /// Whether a limit of it is in force.
+        limited: bool = report.limit.is_some()
+            => [gauge "sarabande_neighbour_limited" "1 while a neighbour limits what it is sent."],
+        /// Whether it leaves requests unanswered, so that it gets one at a time.
+        silent: bool = report.is_silent
+            => [gauge "sarabande_neighbour_silent" "1 while a neighbour answers nothing and is only probed."],
+        /// Whether it has never answered the offer to keep to feedback.
+        ignores_offer: bool = report.ignores_offer() => [
+            gauge "sarabande_neighbour_ignores_offer" "1 where a neighbour never answers the offer of overload control."
+        ],
+        /// Requests for it that came to its limit.
+        offered: u64 = report.offered => [
+            counter "sarabande_neighbour_offered_total" "Requests for a neighbour that came to its limit."
+        ],
+        /// Those that its limit held back: another server got them, or a 503.
+        refused: u64 = report.refused => [
+            counter "sarabande_neighbour_refused_total" "Requests that the limit of a neighbour held back."
+        ],
+        /// Requests from it that offered to keep to feedback.
+        received: u64 = report.received => [
+            counter "sarabande_neighbour_received_total" "Requests from a neighbour that keeps to feedback."
+        ],
+    }
+}
+
+fn rate(limit: Option<Limit>) -> Option<f64> {
+    if let Some(Limit::Rate(rate)) = limit { Some(rate) } else { None }
+}
+
+fn acceptance(limit: Option<Limit>) -> f64 {
+    if let Some(Limit::Loss(acceptance)) = limit { acceptance } else { 1.0 }
 }
 
 impl OverloadView {

@@ -4,7 +4,7 @@ use super::{SignalFigures, TriageCounts};
 use balance::{Load, NodeId, NodeStats, PoolId, TableCounts};
 use base::Ledger;
 use control::ListedMember;
-use node::{HomeReport, OverloadReport, ProxyReport, QueueReport, ShardCounters};
+use node::{HomeReport, NeighbourReport, OverloadReport, ProxyReport, QueueReport, ShardCounters};
 use std::collections::BTreeMap;
 
 /// What a shard has to do.
@@ -24,6 +24,8 @@ pub(crate) struct ShardCounts {
     pub(crate) home: Option<HomeReport>,
     /// Of overload control.
     pub(crate) overload: OverloadReport,
+    /// Overload control with each neighbour.
+    pub(crate) neighbours: Vec<NeighbourReport>,
     /// Messages that wait for the thread.
     pub(crate) unread: usize,
     /// Of the queues, by the number of their pool.
@@ -114,6 +116,15 @@ impl<'a> AllShards<'a> {
     /// Overload control: the counts of all, and the longest wait.
     pub(crate) fn overload(self) -> Option<OverloadReport> {
         sum(self.0.iter().map(|counts| counts.overload), OverloadReport::merge)
+    }
+
+    /// Overload control with each neighbour, by address.
+    pub(crate) fn neighbours(self) -> Vec<NeighbourReport> {
+        let mut sums = BTreeMap::<_, NeighbourReport>::new();
+        for report in self.0.iter().flat_map(|counts| &counts.neighbours) {
+            sums.entry(report.address).and_modify(|sum| sum.merge(report)).or_insert(*report);
+        }
+        sums.into_values().collect()
     }
 
     /// Messages that wait for a thread.

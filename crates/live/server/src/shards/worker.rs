@@ -504,6 +504,10 @@ impl Worker {
                     tell_unrecorded(member);
                     continue;
                 }
+                ShardEvent::NoFeedback(neighbour) => {
+                    tell_deaf(neighbour);
+                    continue;
+                }
                 ShardEvent::NoPath(proxy) => {
                     tell_pathless(proxy);
                     continue;
@@ -650,7 +654,9 @@ impl Worker {
     }
 
     fn counts(&mut self) -> ShardCounts {
-        let overload = self.shard.overload_report(self.clock.now());
+        let now = self.clock.now();
+        let overload = self.shard.overload_report(now);
+        let neighbours = self.shard.neighbour_reports(now);
         let (balancer, proxy) = (self.shard.balancer(), self.shard.proxy_report());
         let slots = (0..).map(Slot).zip(balancer.nodes());
         ShardCounts {
@@ -665,6 +671,7 @@ impl Worker {
             proxy,
             home: self.shard.home_report(),
             overload,
+            neighbours,
             unread: self.queue.len(),
             queues: self.shard.queue_reports(),
         }
@@ -740,6 +747,15 @@ impl Worker {
             }
         }
     }
+}
+
+/// Says that a neighbour does not answer our offer of overload control.
+fn tell_deaf(neighbour: SocketAddr) {
+    tracing::warn!(
+        %neighbour,
+        "this neighbour of [overload] does not answer our offer of overload control (RFC 7339); turn it on there, or \
+         remove its network from `neighbours`"
+    );
 }
 
 /// Says once, whichever thread hears of it first, that a proxy passes REGISTERs on without Path.

@@ -6,7 +6,7 @@ mod request;
 pub use request::{Notice, Rejection, RequestPath, Settled};
 
 use crate::end_to_end::{DownstreamPath, Targets};
-use crate::hop::{Law, Limit, Receiver, RequestOutcome, Sender};
+use crate::hop::{Feedback, Law, Limit, Receiver, RequestOutcome, Sender};
 use crate::local::Controller;
 use crate::signal::{Backlog, HostLoad, Utilisation};
 use crate::{FeedbackLaw, MessageClass, OverloadSettings, RejectAt, Verdict};
@@ -379,6 +379,11 @@ impl<N: Ord + Copy> Guard<N> {
     /// Whether responses to upstream neighbours tell anything.
     pub fn gives_notice(&self) -> bool {
         self.receiver.is_some() || self.targets.is_some()
+    }
+
+    /// What this host asks of its neighbours, if it asks hop by hop.
+    pub fn feedback(&self) -> Option<Feedback> {
+        self.receiver.as_ref().map(Receiver::feedback)
     }
 
     /// What a response to an upstream neighbour is to tell. `path`: of the request that it answers, if calls go that

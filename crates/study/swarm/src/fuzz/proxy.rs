@@ -230,6 +230,7 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
             | ShardEvent::NoServer(_)
             | ShardEvent::NoRecordRoute(_)
             | ShardEvent::NoPath(_)
+            | ShardEvent::NoFeedback(_)
             | ShardEvent::NoRoom(_) => None,
         }));
         let mut sent = Sent::all(&out);

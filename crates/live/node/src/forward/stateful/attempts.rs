@@ -185,6 +185,9 @@ impl Router<Wire> for Assigner<'_> {
             ProxyEvent::Timeout | ProxyEvent::Unreachable => {
                 // Whom nothing has reached has no work with it: going on is no retry.
                 let is_silent = event == ProxyEvent::Timeout;
+                if is_silent {
+                    self.silent.push(self.members[slot.index()]);
+                }
                 let outcome = if is_silent { Outcome::Timeout } else { Outcome::NoneAlive };
                 assigned.failed = Some((attempt, outcome));
                 // What a request has moved away from is watched by the balancer.

@@ -191,6 +191,7 @@ impl Medium<Wire> for Editor<'_> {
         }
         let mut bytes = Vec::with_capacity(response.bytes().len());
         self.edge.edits.render(response, &mut bytes);
+        self.edge.gate.overload.tell(&mut bytes, 0, flow);
         let status = response.status().unwrap_or_default();
         if let Some(request) = asked.filter(|_| (200..300).contains(&status)) {
             request.end(false);
@@ -243,6 +244,7 @@ impl Medium<Wire> for Editor<'_> {
             }
             return None;
         }
+        self.edge.gate.overload.tell(&mut bytes, 0, request.back);
         if status >= 200 {
             self.edge.counters.replied(status, reason(status));
         }

@@ -35,6 +35,8 @@ pub(crate) struct Assigner<'a> {
     /// The ways to the members, by slot.
     pub(crate) members: &'a [Flow],
     pub(crate) budgets: &'a mut Budgets,
+    /// Those that have left a request without any answer.
+    pub(crate) silent: &'a mut Vec<Flow>,
 }
 
 /// Edits messages with what the shard knows at its edge.

@@ -39,6 +39,8 @@ pub(crate) struct Stateful {
     /// Those that requests within dialogs may name.
     pub(super) hops: Members,
     budgets: Budgets,
+    /// Members that have left a request of this step without any answer.
+    silent: Vec<Flow>,
     pub(super) notes: Notes,
     pub(super) limits: ProxyLimits,
     /// How many requests calls have begun out of the reserve, and since when.
@@ -64,6 +66,7 @@ impl Stateful {
             members: Vec::new(),
             hops: Members::All,
             budgets: Budgets::default(),
+            silent: Vec::new(),
             notes: Notes::default(),
             limits: settings.limits,
             reserved: Recent::new(RESERVED_CALLS),
@@ -110,11 +113,15 @@ impl Stateful {
         in_hand: Option<&Message<'_>>,
         act: impl FnOnce(&mut Proxy<Wire>, &mut ProxyStep<'_, Wire>) -> T,
     ) -> T {
-        let Self { proxy, keys, members, budgets, notes, dialogs, .. } = self;
+        let Self { proxy, keys, members, budgets, silent, notes, dialogs, .. } = self;
         let now = edge.now;
         let medium = Editor { edge, keys, notes, dialogs: dialogs.as_deref_mut(), in_hand };
-        let router = Assigner { now, balancer, queues: queues.as_deref_mut(), members, budgets };
-        act(proxy, &mut ProxyStep { now, medium, router, sink: &mut Out(out) })
+        let router = Assigner { now, balancer, queues: queues.as_deref_mut(), members, budgets, silent };
+        let done = act(proxy, &mut ProxyStep { now, medium, router, sink: &mut Out(out) });
+        for member in self.silent.drain(..) {
+            edge.gate.overload.silent(now, member);
+        }
+        done
     }
 
     /// What has failed in a step.
@@ -347,6 +354,7 @@ impl Stateful {
         self.drive(step, |proxy, step| proxy.decide(key, status, step));
         self.note(step, key, status, message);
         step.edge.hear_notice(message, self.notes.source.peer);
+        step.edge.hear_load(message, self.notes.source, step.out);
         self.drive(step, |proxy, step| proxy.response(key, status, message, step));
         step.edge.note_response(message);
         if let Some((host, port)) = self.notes.look_up.take() {

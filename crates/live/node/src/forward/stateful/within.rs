@@ -4,6 +4,7 @@
 use super::dialogs::way;
 use super::received::{Received, TargetSet, way_back};
 use super::transactions::Stateful;
+use crate::admission::{NEXT_HOP_OVERLOADED, class_of};
 use crate::arrival::{Arrival, Proof};
 use crate::edge::Edge;
 use crate::forward::onward::{Onward, RecordRoute, Refresh};
@@ -46,6 +47,9 @@ impl Stateful {
         let Some(passage) = self.examine(step, arrival)? else { return Ok(false) };
         let Arrival { flow, message, call, .. } = *arrival;
         let DialogHop { held, hop, is_wanted, proof, routing, refresh, is_older } = passage;
+        if !step.edge.gate.overload.may_go(step.edge.now, class_of(arrival.method, true), hop) {
+            return Err(NEXT_HOP_OVERLOADED.into());
+        }
         if held.token.kept == Kept::Nothing {
             pass(step, message, &Onward::of(flow, hop, RecordRoute::No), routing, &refresh, is_older);
             return Ok(true);

@@ -56,6 +56,7 @@ pub(crate) fn relay(step: &mut Step<'_>, flow: Flow, message: &Message<'_>) {
         Err(drop) => return edge.discard(drop),
     };
     edge.hear_notice(message, flow.peer);
+    edge.hear_load(message, flow, step.out);
     if let Some(slot) = edge.topology.slot_of(flow) {
         step.balancer.answered(edge.now, slot);
         step.balancer.count_response(slot, message.status().unwrap_or_default());

@@ -25,6 +25,7 @@ impl Stateless {
         };
         look_for_record(step, flow.peer, message, token);
         self.note(step, message, token, branch);
+        step.edge.hear_load(message, flow, step.out);
         step.edge.note_response(message);
         let Some(way) = way else { return step.edge.discard(Drop::NoTarget) };
         step.edge.edits.clear();

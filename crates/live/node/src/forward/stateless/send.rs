@@ -38,7 +38,7 @@ pub(crate) fn send_to(
         record_route(step, arrival, destination, slot, [flow.listener, way.listener], older);
     }
     // Step 8.
-    let Edge { edits, scratch, tokens, topology, ledger, counters, .. } = &mut *step.edge;
+    let Edge { edits, scratch, tokens, topology, ledger, counters, gate, .. } = &mut *step.edge;
     let token = BranchToken {
         node: step.balancer.nodes()[slot.index()].id,
         direction: request.direction,
@@ -53,6 +53,7 @@ pub(crate) fn send_to(
     if is_search {
         scratch.extend_from_slice(branch::SEARCHED);
     }
+    gate.overload.offer(way, scratch);
     edits.push_via(message, scratch);
     counters.requests_forwarded += 1;
     step.edge.send_edited(message, way, step.out);

@@ -1,0 +1,284 @@
+//! Overload control between neighbours (RFC 7339, RFC 7415) on bytes: what is offered and told in Via, to whom, and what
+//! is kept to.
+mod common;
+
+use common::dialog::Dialog;
+use common::proxy::{HOPS, PROXY, ProxyBed, STATELESS, client};
+use common::text::{Req, answer};
+use common::*;
+use core::time::Duration;
+use node::{NeighbourReport, OverloadControl, ShardEvent, ShardIdentity, ShardInput};
+use overload::hop::{Law, Limit, rate::RateLawSettings};
+use overload::local::occupancy::OccupancySettings;
+use overload::{FeedbackLaw, OverloadSettings, Scope};
+use route::{Network, Service};
+use std::net::SocketAddr;
+use wire::{OverloadAlgorithm, OverloadFeedback, OverloadParams};
+
+const SERVICES: [Service; 4] = [Service::Balance, Service::BalanceTransactions, Service::HOPS, STATELESS];
+
+const RATE: Law = Law::Rate(RateLawSettings {
+    period: Duration::from_millis(100),
+    target: Duration::from_millis(20),
+    horizon: Duration::from_millis(500),
+    memory: Duration::from_secs(1),
+    start: 0.95,
+    stop: 0.8,
+});
+
+/// A neighbour before us.
+fn upstream() -> SocketAddr {
+    addr("127.0.5.1:5060")
+}
+
+/// A shard that exchanges feedback with the neighbours before and behind.
+fn bed(service: Service, law: Law, hops: &[&str]) -> ProxyBed {
+    let hops: Vec<_> = hops.iter().map(|hop| (*hop, 0)).collect();
+    let mut bed = ProxyBed::new(&[PROXY], &hops).with_mode(service);
+    let networks = ["127.0.5.0/24", "127.0.1.0/24"].map(|text| text.parse::<Network>().expect("a network"));
+    bed.set(|setup| {
+        let before = OverloadControl::default().laws;
+        let feedback = FeedbackLaw::Hop(law);
+        let laws = OverloadSettings { feedback, scope: Scope::AllRequests, ..before };
+        setup.settings.overload = OverloadControl { laws, neighbours: networks.into() };
+    });
+    bed
+}
+
+fn invite(call: &str, from: SocketAddr, params: &str) -> Req {
+    let request = Req::new("INVITE", call, from);
+    let via = format!("{}{params}", request.via);
+    request.via(&via)
+}
+
+fn params(sent: &Sent) -> OverloadParams {
+    let message = sent.message();
+    OverloadParams::of(message.top_via(), message.bytes())
+}
+
+/// What a next hop answers, with this in our Via.
+fn answer_telling(at_hop: &Sent, status: u16, told: &str) -> Vec<u8> {
+    let bytes = answer(&at_hop.bytes, addr(PROXY), status, at_hop.to);
+    let text = String::from_utf8(bytes).expect("text");
+    text.replacen(";oc;oc-algo=\"rate,loss\"", told, 1).into_bytes()
+}
+
+fn tells(bed: &mut ProxyBed, at_hop: &Sent, told: &str) {
+    bed.receive(0, at_hop.to, &answer_telling(at_hop, 200, told));
+}
+
+/// One hundred busy milliseconds are over, with a request of the neighbour in them.
+fn busy_period(bed: &mut ProxyBed, number: u64, params: &str) {
+    bed.receive(0, upstream(), &invite(&format!("busy{number}"), upstream(), params).bytes());
+    bed.wait(Duration::from_millis(100));
+    bed.input(ShardInput::Busy(Duration::from_millis(100 * (number + 1))));
+}
+
+fn neighbour(bed: &ProxyBed, at: SocketAddr) -> NeighbourReport {
+    let reports = bed.shard.neighbour_reports(bed.now);
+    *reports.iter().find(|report| report.address == at).expect("it is known")
+}
+
+fn text(sent: &Sent) -> String {
+    String::from_utf8_lossy(&sent.bytes).into_owned()
+}
+
+const OFFER: &str = ";oc;oc-algo=\"loss,rate\"";
+
+#[test]
+fn a_neighbour_behind_is_offered_feedback_and_nobody_else() {
+    for service in SERVICES {
+        let mut bed = bed(service, RATE, &HOPS[..1]);
+        let at_hop = bed.invite(&Req::new("INVITE", "call", client()));
+        assert!(text(&at_hop).contains(";oc;oc-algo=\"rate,loss\"\r\n"), "{service:?}");
+        assert_eq!(text(&at_hop).matches(";oc;").count(), 1, "{service:?}");
+        let mut without = ProxyBed::plain().with_mode(service);
+        let at_hop = without.invite(&Req::new("INVITE", "call", client()));
+        assert!(!text(&at_hop).contains(";oc"), "{service:?}");
+        let mut strange = self::bed(service, RATE, &["127.0.7.1:5060"]);
+        let at_hop = strange.invite(&Req::new("INVITE", "call", client()));
+        assert!(!text(&at_hop).contains(";oc"), "{service:?}: it is in no network of neighbours");
+    }
+}
+
+#[test]
+fn every_response_to_a_neighbour_says_that_there_is_no_limit_or_what_it_is() {
+    for service in SERVICES {
+        let mut bed = bed(service, RATE, &HOPS[..1]);
+        let request = invite("call", upstream(), OFFER);
+        let sent = bed.receive(0, upstream(), &request.bytes());
+        let at_hop = sent.iter().find(|sent| sent.to == addr(HOPS[0])).expect("it goes on").clone();
+        let back = bed.receive(0, at_hop.to, &answer(&at_hop.bytes, addr(PROXY), 180, at_hop.to));
+        let trying = sent.iter().filter(|sent| sent.to == upstream());
+        for response in trying.chain(&back) {
+            let told = params(response).feedback().expect("it is told");
+            assert_eq!((told.algorithm, told.value, told.validity), (OverloadAlgorithm::Rate, 0, 0));
+            assert_eq!(text(response).matches(";oc=").count(), 1, "{service:?}: the offer is replaced");
+        }
+        (0..20).for_each(|number| busy_period(&mut bed, number, OFFER));
+        let back = bed.receive(0, at_hop.to, &answer(&at_hop.bytes, addr(PROXY), 200, at_hop.to));
+        let told = params(&back[0]).feedback().expect("it is told");
+        assert!((5..=15).contains(&told.value), "{service:?}: ten a second are served: {told:?}");
+        assert_eq!((told.algorithm, told.validity), (OverloadAlgorithm::Rate, 2_000));
+        // Our own answer: nobody may go on beyond 0 hops.
+        let mut last = invite("last", upstream(), OFFER);
+        last.max_forwards = Some(0);
+        let refusal = bed.one(upstream(), &last.bytes());
+        assert_eq!(refusal.status(), 483);
+        assert_eq!(params(&refusal).feedback(), Some(told), "the same value has the same number");
+        assert!(neighbour(&bed, upstream()).received >= 21);
+    }
+}
+
+#[test]
+fn a_stranger_is_told_nothing_and_so_is_who_asks_for_nothing() {
+    for service in SERVICES {
+        let mut bed = bed(service, RATE, &HOPS[..1]);
+        for (from, offer) in [(client(), OFFER), (upstream(), ""), (upstream(), ";oc;oc-algo=\"loss\"")] {
+            let request = invite(&format!("{from}{}", offer.len()), from, offer);
+            let sent = bed.receive(0, from, &request.bytes());
+            let at_hop = sent.iter().find(|sent| sent.to == addr(HOPS[0])).expect("it goes on").clone();
+            // What somebody behind writes into the Via of the one before is not passed on.
+            let bytes = String::from_utf8(answer(&at_hop.bytes, addr(PROXY), 180, at_hop.to)).expect("text");
+            let forged =
+                bytes.replacen(offer, ";oc=100;oc-validity=9000;oc-seq=1.1", usize::from(!offer.is_empty()));
+            let back = bed.receive(0, at_hop.to, forged.as_bytes());
+            for response in sent.iter().filter(|sent| sent.to == from).chain(&back) {
+                assert_eq!(params(response).feedback(), None, "{service:?}: {}", text(response));
+            }
+        }
+    }
+}
+
+#[test]
+fn what_a_neighbour_behind_asks_for_is_kept_to_and_ends_with_its_validity() {
+    for service in SERVICES {
+        let mut bed = bed(service, RATE, &HOPS[..1]);
+        let at_hop = bed.invite(&Req::new("INVITE", "first", client()));
+        tells(&mut bed, &at_hop, ";oc=100;oc-algo=\"loss\";oc-validity=1000;oc-seq=5.1");
+        assert_eq!(neighbour(&bed, at_hop.to).limit, Some(Limit::Loss(0.0)));
+        let refusal = bed.one(client(), &Req::new("INVITE", "second", client()).bytes());
+        assert_eq!((refusal.to, refusal.status()), (client(), 503), "{service:?}");
+        assert!(refusal.message().header("Retry-After").is_none());
+        // Its own number says which value is the later one.
+        tells(&mut bed, &at_hop, ";oc=0;oc-algo=\"loss\";oc-validity=0;oc-seq=5.0");
+        assert_eq!(neighbour(&bed, at_hop.to).limit, Some(Limit::Loss(0.0)), "{service:?}: it was late");
+        bed.wait(Duration::from_millis(1_001));
+        assert_eq!(neighbour(&bed, at_hop.to).limit, None);
+        bed.invite(&Req::new("INVITE", "third", client()));
+        tells(&mut bed, &at_hop, ";oc=0;oc-algo=\"rate\";oc-validity=1000;oc-seq=5.2");
+        assert_eq!(bed.one(client(), &Req::new("INVITE", "fourth", client()).bytes()).status(), 503);
+        tells(&mut bed, &at_hop, ";oc=0;oc-algo=\"rate\";oc-validity=0;oc-seq=5.3");
+        bed.invite(&Req::new("INVITE", "fifth", client()));
+        let report = neighbour(&bed, at_hop.to);
+        assert_eq!((report.offered, report.refused, report.answers), (5, 2, true), "{service:?}");
+        bed.shard.audit().expect("leases and tickets agree");
+    }
+}
+
+#[test]
+fn what_finishes_calls_goes_on_whatever_the_limit() {
+    for service in SERVICES {
+        let mut bed = bed(service, RATE, &HOPS[..1]);
+        let ringing = Req::new("INVITE", "ringing", client());
+        bed.invite(&ringing);
+        let at_hop = bed.invite(&Req::new("INVITE", "call", client()));
+        let ok = bed.one(at_hop.to, &answer_telling(&at_hop, 200, ";oc=100;oc-validity=60000;oc-seq=1.1"));
+        let call = Dialog::of("call", (client(), 0), (at_hop.to, at_hop.listener), &at_hop, &ok);
+        for request in [
+            ringing.clone(),
+            call.by_caller("ACK", 1),
+            call.by_caller("BYE", 2),
+            ringing.same_branch("CANCEL", None),
+        ] {
+            let sent = bed.receive(0, client(), &request.bytes());
+            let is_refused = sent.iter().any(|sent| sent.to == client() && sent.status() == 503);
+            assert!(!is_refused, "{service:?}: {} {sent:#?}", request.method);
+        }
+        assert_eq!(neighbour(&bed, at_hop.to).refused, 0);
+    }
+}
+
+#[test]
+fn another_member_gets_what_one_does_not_want() {
+    for service in SERVICES {
+        let mut bed = bed(service, RATE, &HOPS);
+        let calls: Vec<_> = (0..20).map(|at| format!("a{at}")).collect();
+        let first = bed.invite(&Req::new("INVITE", &calls[0], client()));
+        tells(&mut bed, &first, ";oc=100;oc-algo=\"loss\";oc-validity=60000;oc-seq=1.1");
+        for call in &calls[1..] {
+            let other = bed.invite(&Req::new("INVITE", call, client()));
+            assert_ne!(other.to, first.to, "{service:?}");
+            let again = Req::new("INVITE", call, client());
+            if service == Service::Balance || service == STATELESS {
+                assert_eq!(bed.one(client(), &again.bytes()).to, other.to, "{service:?}: repetitions follow");
+            }
+        }
+        let other = bed.invite(&Req::new("INVITE", "b", client()));
+        tells(&mut bed, &other, ";oc=100;oc-algo=\"loss\";oc-validity=60000;oc-seq=1.1");
+        assert_eq!(bed.one(client(), &Req::new("INVITE", "c", client()).bytes()).status(), 503);
+        bed.shard.audit().expect("leases and tickets agree");
+    }
+}
+
+#[test]
+fn only_a_neighbour_speaks_and_for_itself_alone() {
+    let mut bed = bed(STATELESS, RATE, &["127.0.7.1:5060", HOPS[0]]);
+    let told = ";oc=100;oc-algo=\"loss\";oc-validity=60000;oc-seq=1.1";
+    let (mut at_stranger, mut at_neighbour) = (None, None);
+    for at in 0..40 {
+        let at_hop = bed.invite(&Req::new("INVITE", &format!("x{at}"), client()));
+        if at_hop.to == addr(HOPS[0]) { at_neighbour = Some(at_hop) } else { at_stranger = Some(at_hop) }
+    }
+    let (at_stranger, at_neighbour) = (at_stranger.expect("some"), at_neighbour.expect("some"));
+    let bytes =
+        String::from_utf8(answer(&at_stranger.bytes, addr(PROXY), 200, at_stranger.to)).expect("text");
+    let branch_end = bytes.find("\r\nVia").or_else(|| bytes.find(",SIP")).expect("two Vias");
+    let forged = format!("{}{told}{}", &bytes[..branch_end], &bytes[branch_end..]);
+    bed.receive(0, at_stranger.to, forged.as_bytes());
+    assert!(bed.shard.neighbour_reports(bed.now).iter().all(|report| report.limit.is_none()));
+    // Without our branch nobody believes even a neighbour.
+    let stranger = answer_telling(&at_neighbour, 200, told);
+    let forged = String::from_utf8(stranger).expect("text").replacen("branch=z9hG4bK", "branch=z9hG4bKz", 1);
+    bed.receive(0, at_neighbour.to, forged.as_bytes());
+    assert_eq!(neighbour(&bed, at_neighbour.to).limit, None);
+    tells(&mut bed, &at_neighbour, told);
+    assert_eq!(neighbour(&bed, at_neighbour.to).limit, Some(Limit::Loss(0.0)));
+}
+
+#[test]
+fn a_neighbour_that_never_answers_is_told_of_once() {
+    let mut bed = bed(STATELESS, Law::Loss(OccupancySettings::default()), &HOPS[..1]);
+    for at in 0..250 {
+        let at_hop = bed.invite(&Req::new("INVITE", &format!("x{at}"), client()));
+        bed.receive(0, at_hop.to, &answer(&at_hop.bytes, addr(PROXY), 200, at_hop.to));
+    }
+    let deaf = bed.events.iter().filter(|event| matches!(event, ShardEvent::NoFeedback(_))).count();
+    assert_eq!((deaf, neighbour(&bed, addr(HOPS[0])).ignores_offer()), (1, true));
+}
+
+#[test]
+fn a_member_that_answers_nothing_is_only_probed() {
+    let mut bed = bed(Service::BalanceTransactions, RATE, &HOPS[..1]);
+    for at in 0..3 {
+        bed.invite(&Req::new("INVITE", &format!("x{at}"), client()));
+    }
+    bed.wait(Duration::from_secs(40));
+    assert!(neighbour(&bed, addr(HOPS[0])).is_silent, "RFC 7339 section 5.9");
+}
+
+#[test]
+fn all_shards_together_ask_for_what_the_process_can_take() {
+    let told = |shards| {
+        let setup = bed(STATELESS, RATE, &HOPS[..1]).setup.clone();
+        let identity = ShardIdentity { shards, ..ShardIdentity::only([9; 16], 77) };
+        let mut bed = ProxyBed { inner: testbed::Bed::with_identity(identity, setup), mode: STATELESS };
+        (0..20).for_each(|number| busy_period(&mut bed, number, OFFER));
+        let mut last = invite("last", upstream(), OFFER);
+        last.max_forwards = Some(0);
+        let refusal = bed.one(upstream(), &last.bytes());
+        params(&refusal).feedback().map(|told: OverloadFeedback| told.value)
+    };
+    let (one, four) = (told(1).expect("told"), told(4).expect("told"));
+    assert!(four.abs_diff(4 * one) <= 4, "{one} {four}");
+}
