@@ -282,3 +282,22 @@ fn all_shards_together_ask_for_what_the_process_can_take() {
     let (one, four) = (told(1).expect("told"), told(4).expect("told"));
     assert!(four.abs_diff(4 * one) <= 4, "{one} {four}");
 }
+
+#[test]
+fn a_shard_keeps_to_its_part_of_a_rate() {
+    let sent = |shards| {
+        let setup = bed(STATELESS, RATE, &HOPS[..1]).setup.clone();
+        let identity = ShardIdentity { shards, ..ShardIdentity::only([9; 16], 77) };
+        let mut bed = ProxyBed { inner: testbed::Bed::with_identity(identity, setup), mode: STATELESS };
+        let at_hop = bed.invite(&Req::new("INVITE", "first", client()));
+        tells(&mut bed, &at_hop, ";oc=100;oc-algo=\"rate\";oc-validity=60000;oc-seq=1.1");
+        assert_eq!(neighbour(&bed, at_hop.to).limit, Some(Limit::Rate(100.0)), "as it was told");
+        let calls = (0..3_000).filter(|at| {
+            bed.wait(Duration::from_millis(1));
+            bed.one(client(), &Req::new("INVITE", &format!("x{at}"), client()).bytes()).to == at_hop.to
+        });
+        calls.count()
+    };
+    let (one, four) = (sent(1), sent(4));
+    assert!((300..=310).contains(&one) && (75..=85).contains(&four), "{one} {four}");
+}

@@ -30,7 +30,8 @@ const TOLD_MAX: usize = 80;
 pub struct NeighbourReport {
     /// Where it is.
     pub address: SocketAddr,
-    /// What it has asked for, as far as that holds now: at most this part of the requests, or so many a second.
+    /// What it has asked for of the process, as far as that holds now: this part of the requests at most, or so many a
+    /// second.
     pub limit: Option<Limit>,
     /// Whether it leaves requests unanswered, so that only one at a time is sent.
     pub is_silent: bool,
@@ -47,8 +48,8 @@ pub struct NeighbourReport {
 }
 
 impl NeighbourReport {
-    /// Adds what another shard of the process has with the same neighbour. Each shard hears of limits by itself, and
-    /// keeps to its part: the greater one is shown.
+    /// Adds what another shard of the process has with the same neighbour. Each shard hears of limits by itself; the
+    /// first of them is shown.
     pub fn merge(&mut self, other: &Self) {
         self.limit = self.limit.or(other.limit);
         self.is_silent |= other.is_silent;
@@ -169,7 +170,12 @@ impl Overload {
         let Some(neighbours) = self.with(flow) else { return false };
         let told = OverloadParams::of(response.top_via(), response.bytes()).feedback();
         let sequence = neighbours.sequence(now);
-        let notice = told.map(|told| Notice::Hop(Feedback::of_via(&told, sequence)));
+        // The limit is for the process; a shard keeps to its part.
+        let part = f64::from(neighbours.shards).recip();
+        let notice = told.map(|told| {
+            let asked = Feedback::of_via(&told, sequence);
+            Notice::Hop(Feedback { limit: asked.limit.map(|limit| scaled(limit, part)), ..asked })
+        });
         self.guard.on_answer(now, flow.remote(), notice.as_ref());
         let Some(known) = self.feedback.as_mut().and_then(|feedback| feedback.known(flow.remote())) else {
             return false;
@@ -220,10 +226,7 @@ impl Overload {
             let algorithm = neighbours.and_then(|neighbours| offered.common(&[neighbours.algorithm]));
             let told = algorithm.zip(self.guard.feedback()).and_then(|(algorithm, asked)| {
                 // A shard asks for its part of what the neighbour sends; all parts are alike.
-                let limit = asked.limit.map(|limit| match limit {
-                    Limit::Rate(rate) => Limit::Rate(rate * f64::from(feedback.shards)),
-                    other => other,
-                });
+                let limit = asked.limit.map(|limit| scaled(limit, f64::from(feedback.shards)));
                 let sequence = feedback.epoch + asked.sequence;
                 Feedback { limit, sequence, ..asked }.to_via(algorithm)
             });
@@ -238,14 +241,23 @@ impl Overload {
 
     /// What is to be told of each neighbour.
     pub(crate) fn neighbours(&self, now: Instant) -> Vec<NeighbourReport> {
+        let shards = self.feedback.as_ref().map_or(1.0, |feedback| f64::from(feedback.shards));
         let known = self.feedback.iter().flat_map(|feedback| &feedback.known);
         let report = |(at, known): (&Peer, &Known)| {
             let (limit, is_silent) = self.guard.limit_of(now, *at);
             let Known { answers, unanswered, offered, refused, received } = *known;
-            let address = at.address;
+            let (address, limit) = (at.address, limit.map(|limit| scaled(limit, shards)));
             NeighbourReport { address, limit, is_silent, answers, unanswered, offered, refused, received }
         };
         known.map(report).collect()
+    }
+}
+
+/// A limit for so many times the traffic. A fraction is the same for each part of it.
+fn scaled(limit: Limit, by: f64) -> Limit {
+    match limit {
+        Limit::Rate(rate) => Limit::Rate(rate * by),
+        Limit::Loss(_) | Limit::Window(_) => limit,
     }
 }
 
