@@ -1,8 +1,10 @@
 //! Marks of state distribution in the Via of requests, and notices in the Via of responses.
 
 use crate::edge::Edge;
+use crate::event::ShardEvent;
 use crate::sharing::param;
 use crate::token::copies::copies_key;
+use base::{Flow, Outbox};
 use core::fmt::Write as _;
 use distribute::{Call, Decision, Function, Mark, NextHop, Notice};
 use std::net::SocketAddr;
@@ -64,6 +66,13 @@ impl Edge {
         let value = param(response, response.top_via(), Function::State.notice_parameter());
         if let Some(notice) = value.and_then(Notice::parse) {
             sharing.distributor.on_notice(self.now, neighbour, notice);
+        }
+    }
+
+    /// Takes what a neighbour says of its load in a response that is verified by now (RFC 7339 §5.4).
+    pub(crate) fn hear_load(&mut self, response: &Message<'_>, flow: Flow, out: &mut Outbox<ShardEvent>) {
+        if self.gate.overload.heard(self.now, response, flow) {
+            out.event(ShardEvent::NoFeedback(flow.peer));
         }
     }
 

@@ -14,8 +14,8 @@ use anyhow::Result;
 use comfy_table::{CellAlignment, ColumnConstraint, Table};
 use serde_json::{Value, json};
 use server::figures::{
-    CallsView, DistributionView, HealthView, MemberView, MembersView, NameView, NextHop, NeighbourView, OverloadView,
-    PoolHealth, ProxyView, Sessions,
+    CallsView, DistributionView, HealthView, MemberView, MembersView, NameView, NeighbourView, NextHop,
+    OverloadView, PoolHealth, ProxyView, Sessions,
 };
 use std::fmt::Write as _;
 
@@ -136,7 +136,10 @@ fn admission(overload: &OverloadView) -> String {
         ),
     };
     let neighbours: String = overload.neighbours.iter().map(neighbour).collect();
-    format!("\noverload control: {law}, {refused} of {} refused{now}{neighbours}", plural(offered, "new request"))
+    format!(
+        "\noverload control: {law}, {refused} of {} refused{now}{neighbours}",
+        plural(offered, "new request")
+    )
 }
 
 /// What a server asks for with which feedback is exchanged.
@@ -149,7 +152,10 @@ fn neighbour(view: &NeighbourView) -> String {
         (false, _) => "asks for no limit".to_owned(),
     };
     let (offered, received) = (plural(view.offered, "request"), plural(view.received, "request"));
-    format!("\nneighbour {}: {asks}, {} of {offered} held back; {received} from it", view.address, view.refused)
+    format!(
+        "\nneighbour {}: {asks}, {} of {offered} held back; {received} from it",
+        view.address, view.refused
+    )
 }
 
 /// How the queue of a pool does, if it has one.

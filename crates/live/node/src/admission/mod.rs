@@ -6,6 +6,7 @@
 //! request that may go on gets a [`Ticket`], and keeps it through all waits.
 
 mod begun;
+mod feedback;
 mod neighbours;
 mod overload;
 mod ticket;

@@ -1,29 +1,19 @@
-//! Overload control between neighbours on the wire (RFC 7339, RFC 7415): what is offered and told in Via, and what is
-//! taken from there.
-//!
-//! Only to and from neighbours that the configuration names, and never passed on: what a neighbour behind us says
-//! ends where our Via is removed from its response.
+//! The neighbours with which overload control is exchanged, and what is known of each.
 
-use super::overload::Overload;
-use crate::edge::Edge;
-use crate::event::ShardEvent;
 use crate::rejection::{Refused, refused};
-use base::{Flow, Instant, Outbox, Peer};
+use base::{Instant, Peer};
 use core::time::Duration;
-use overload::hop::{Feedback, Law, Limit};
-use overload::{FeedbackLaw, LocalLaw, MessageClass, NEIGHBOURS_MAX, Notice, RequestInfo};
+use overload::hop::{Law, Limit};
+use overload::{FeedbackLaw, LocalLaw, MessageClass, NEIGHBOURS_MAX, RequestInfo};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use wire::{Message, Method, OVERLOAD_OFFER, OverloadAlgorithm, OverloadEdit, OverloadParams, edit_overload};
+use wire::{Method, OverloadAlgorithm};
 
 /// What a request gets for which the next hop has asked not to be sent it (RFC 7339 §5.10: without Retry-After).
 pub(crate) const NEXT_HOP_OVERLOADED: Refused = refused(503, "Next Hop Overloaded");
 
 /// Responses of a neighbour without an answer to our offer after which it is told that it gives none.
-const UNANSWERED: u64 = 100;
-
-/// The most bytes that a response gains by what it tells: of loss, with the longest number.
-const TOLD_MAX: usize = 80;
+pub(super) const UNANSWERED: u64 = 100;
 
 /// Overload control with one neighbour, as a shard sees it.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -68,27 +58,27 @@ impl NeighbourReport {
 
 /// What is counted of a neighbour.
 #[derive(Clone, Copy, Default, Debug)]
-struct Known {
-    answers: bool,
-    unanswered: u64,
-    offered: u64,
-    refused: u64,
-    received: u64,
+pub(super) struct Known {
+    pub(super) answers: bool,
+    pub(super) unanswered: u64,
+    pub(super) offered: u64,
+    pub(super) refused: u64,
+    pub(super) received: u64,
 }
 
 /// Feedback of a shard with its neighbours.
 #[derive(Debug)]
 pub(super) struct Neighbours {
     /// What is used with those who offer it.
-    algorithm: OverloadAlgorithm,
+    pub(super) algorithm: OverloadAlgorithm,
     /// Whether the local law leaves those alone who keep to feedback: they are told its acceptance probability, and
     /// would be refused twice (Overload paper, VII-A).
-    spares: bool,
+    pub(super) spares: bool,
     /// How many shards share what a neighbour sends.
-    shards: u32,
+    pub(super) shards: u32,
     /// What a shard's numbers begin at: the time of its zero, in units of `oc-seq`.
-    epoch: u64,
-    known: BTreeMap<Peer, Known>,
+    pub(super) epoch: u64,
+    pub(super) known: BTreeMap<Peer, Known>,
 }
 
 /// `oc-seq` counts 10 microseconds where it is a time.
@@ -112,149 +102,23 @@ impl Neighbours {
         })
     }
 
-    fn known(&mut self, at: Peer) -> Option<&mut Known> {
+    /// What is known of one; none if there is no room for another.
+    pub(super) fn known(&mut self, at: Peer) -> Option<&mut Known> {
         if self.known.len() >= NEIGHBOURS_MAX && !self.known.contains_key(&at) {
             return None;
         }
         Some(self.known.entry(at).or_default())
     }
 
-    fn sequence(&self, now: Instant) -> u64 {
+    /// The number of feedback that has none.
+    pub(super) fn sequence(&self, now: Instant) -> u64 {
         let since = now.saturating_since(Instant::ZERO).as_nanos() / SEQUENCE_UNIT.as_nanos();
         self.epoch + since as u64
     }
 }
 
-impl Overload {
-    /// Feedback with whoever is at the other end of a flow, if there is any.
-    fn with(&self, flow: Flow) -> Option<&Neighbours> {
-        let neighbours = self.feedback.as_deref()?;
-        self.is_neighbour(flow.peer.ip()).then_some(neighbours)
-    }
-
-    /// Appends to our Via for this hop that we keep to feedback (RFC 7339 §4.1).
-    pub(crate) fn offer(&self, hop: Flow, via: &mut Vec<u8>) {
-        if self.with(hop).is_some() {
-            via.extend_from_slice(OVERLOAD_OFFER);
-        }
-    }
-
-    /// Whether a request may go there: the neighbour's limit counts it, and may hold it back.
-    pub(crate) fn may_go(&mut self, now: Instant, class: MessageClass, hop: Flow) -> bool {
-        if self.with(hop).is_none() {
-            return true;
-        }
-        let may = self.guard.may_pass(now, class, hop.remote());
-        if let Some(known) = self.feedback.as_mut().and_then(|feedback| feedback.known(hop.remote())) {
-            known.offered += 1;
-            known.refused += u64::from(!may);
-        }
-        may
-    }
-
-    /// Whether there is anything that [`may_go`](Self::may_go) could hold back.
-    pub(crate) fn limits_hops(&self) -> bool {
-        self.feedback.is_some()
-    }
-
-    /// A next hop has left a request without any answer (RFC 7339 §5.9).
-    pub(crate) fn silent(&mut self, now: Instant, hop: Flow) {
-        if self.with(hop).is_some() {
-            self.guard.on_silence(now, hop.remote());
-        }
-    }
-
-    /// A response came by this flow to a request of ours: our Via is on top. Returns whether it is now certain that
-    /// the neighbour does not answer our offer.
-    fn heard(&mut self, now: Instant, response: &Message<'_>, flow: Flow) -> bool {
-        let Some(neighbours) = self.with(flow) else { return false };
-        let told = OverloadParams::of(response.top_via(), response.bytes()).feedback();
-        let sequence = neighbours.sequence(now);
-        // The limit is for the process; a shard keeps to its part.
-        let part = f64::from(neighbours.shards).recip();
-        let notice = told.map(|told| {
-            let asked = Feedback::of_via(&told, sequence);
-            Notice::Hop(Feedback { limit: asked.limit.map(|limit| scaled(limit, part)), ..asked })
-        });
-        self.guard.on_answer(now, flow.remote(), notice.as_ref());
-        let Some(known) = self.feedback.as_mut().and_then(|feedback| feedback.known(flow.remote())) else {
-            return false;
-        };
-        if notice.is_some() {
-            (known.answers, known.unanswered) = (true, 0);
-            return false;
-        }
-        known.unanswered += 1;
-        !known.answers && known.unanswered == UNANSWERED
-    }
-
-    /// A request was handled that came by this flow. `refused`: how many the law had refused before.
-    pub(crate) fn handled(&mut self, now: Instant, flow: Flow, message: &Message<'_>, refused: u64) {
-        if self.feedback.is_none() || self.refused() != refused {
-            return;
-        }
-        let from = self.keeps_to_feedback(flow, message).then(|| flow.remote());
-        let class = class_of(message.method().unwrap_or(Method::Other), message.to_tag().is_some());
-        self.guard.on_handled(now, from, class);
-        if let Some(from) = from
-            && let Some(known) = self.feedback.as_mut().and_then(|feedback| feedback.known(from))
-        {
-            known.received += 1;
-        }
-    }
-
-    /// Whether the sender of a request is a neighbour, and offers to keep to the feedback that is used here.
-    fn keeps_to_feedback(&self, flow: Flow, message: &Message<'_>) -> bool {
-        self.with(flow).is_some_and(|neighbours| {
-            let offered = OverloadParams::of(message.top_via(), message.bytes());
-            offered.common(&[neighbours.algorithm]).is_some()
-        })
-    }
-
-    /// Whether the local law leaves a request alone, since its sender refuses in our place.
-    pub(super) fn is_spared(&self, flow: Flow, message: &Message<'_>) -> bool {
-        self.feedback.as_ref().is_some_and(|feedback| feedback.spares)
-            && self.keeps_to_feedback(flow, message)
-    }
-
-    /// Writes feedback into the topmost Via of a response to `to`, which `out` holds from `start` on. What servers
-    /// behind us may have written into the Via of somebody else is removed (RFC 7339 §5.4).
-    pub(crate) fn tell(&self, out: &mut Vec<u8>, start: usize, to: Flow) {
-        let Some(feedback) = &self.feedback else { return };
-        let neighbours = self.with(to);
-        edit_overload(out, start, |offered| {
-            let algorithm = neighbours.and_then(|neighbours| offered.common(&[neighbours.algorithm]));
-            let told = algorithm.zip(self.guard.feedback()).and_then(|(algorithm, asked)| {
-                // A shard asks for its part of what the neighbour sends; all parts are alike.
-                let limit = asked.limit.map(|limit| scaled(limit, f64::from(feedback.shards)));
-                let sequence = feedback.epoch + asked.sequence;
-                Feedback { limit, sequence, ..asked }.to_via(algorithm)
-            });
-            told.map_or(OverloadEdit::Withdraw, OverloadEdit::Set)
-        });
-    }
-
-    /// The bytes that a response to `to` may gain by that.
-    pub(crate) fn room(&self, to: Flow) -> usize {
-        self.with(to).map_or(0, |_| TOLD_MAX)
-    }
-
-    /// What is to be told of each neighbour.
-    pub(crate) fn neighbours(&self, now: Instant) -> Vec<NeighbourReport> {
-        let shards = self.feedback.as_ref().map_or(1.0, |feedback| f64::from(feedback.shards));
-        let known = self.feedback.iter().flat_map(|feedback| &feedback.known);
-        let report = |(at, known): (&Peer, &Known)| {
-            let (limit, is_silent) = self.guard.limit_of(now, *at);
-            let Known { answers, unanswered, offered, refused, received } = *known;
-            let (address, limit) = (at.address, limit.map(|limit| scaled(limit, shards)));
-            NeighbourReport { address, limit, is_silent, answers, unanswered, offered, refused, received }
-        };
-        known.map(report).collect()
-    }
-}
-
 /// A limit for so many times the traffic. A fraction is the same for each part of it.
-fn scaled(limit: Limit, by: f64) -> Limit {
+pub(super) fn scaled(limit: Limit, by: f64) -> Limit {
     match limit {
         Limit::Rate(rate) => Limit::Rate(rate * by),
         Limit::Loss(_) | Limit::Window(_) => limit,
@@ -264,13 +128,4 @@ fn scaled(limit: Limit, by: f64) -> Limit {
 /// The class of a request that nobody has looked at closer.
 pub(crate) fn class_of(method: Method, in_dialog: bool) -> MessageClass {
     MessageClass::of(RequestInfo { method, in_dialog, repeat: false, priority: false })
-}
-
-impl Edge {
-    /// Takes what a neighbour says of its load in a response that is verified by now.
-    pub(crate) fn hear_load(&mut self, response: &Message<'_>, flow: Flow, out: &mut Outbox<ShardEvent>) {
-        if self.gate.overload.heard(self.now, response, flow) {
-            out.event(ShardEvent::NoFeedback(flow.peer));
-        }
-    }
 }

@@ -500,16 +500,8 @@ impl Worker {
                     tracing::debug!(method, call_id, %from, "{cause}");
                     continue;
                 }
-                ShardEvent::NoRecordRoute(member) => {
-                    tell_unrecorded(member);
-                    continue;
-                }
-                ShardEvent::NoFeedback(neighbour) => {
-                    tell_deaf(neighbour);
-                    continue;
-                }
-                ShardEvent::NoPath(proxy) => {
-                    tell_pathless(proxy);
+                told @ (ShardEvent::NoRecordRoute(_) | ShardEvent::NoFeedback(_) | ShardEvent::NoPath(_)) => {
+                    tell_once(&told);
                     continue;
                 }
                 ShardEvent::WrongPassword(wrong) => {
@@ -746,6 +738,16 @@ impl Worker {
                 self.flush();
             }
         }
+    }
+}
+
+/// Logs what a shard tells once of another element.
+fn tell_once(event: &ShardEvent) {
+    match *event {
+        ShardEvent::NoRecordRoute(member) => tell_unrecorded(member),
+        ShardEvent::NoFeedback(neighbour) => tell_deaf(neighbour),
+        ShardEvent::NoPath(proxy) => tell_pathless(proxy),
+        _ => {}
     }
 }
 
