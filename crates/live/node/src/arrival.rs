@@ -1,15 +1,17 @@
 //! A request as it arrived: its form is checked, and what the rest of its way asks about is read once (RFC 3261
 //! §16.3).
 
+use crate::admission::lets_in;
 use crate::edge::Edge;
 use crate::pools::Pools;
-use crate::rejection::Refused;
+use crate::rejection::{Refused, Rejection};
 use crate::route_header::RouteHeader;
 use crate::token::dialog::VerifiedToken;
 use crate::token::owner::TokenOwner;
 use crate::validate::{check_form, check_secure};
 use balance::{CallKey, Direction, PoolId, Request, Slot};
 use base::{Flow, Operation};
+use route::Access;
 use std::net::SocketAddr;
 use wire::{Message, Method, request_source_target};
 
@@ -58,6 +60,13 @@ impl<'m> Arrival<'m> {
         let call = edge.tokens.call_key(message.call_id());
         let member = pools.member_of(&edge.topology, flow);
         Self { flow, message, method, call, route, proof, member, target }
+    }
+
+    /// Whether its sender may send requests here: a member, who is in a dialog whose token holds, or whom the access
+    /// list of the listener lets in. Asked before anything else, as a sender who is kept out may have to hear nothing.
+    pub(crate) fn lets_in(&self, access: &[Access]) -> Result<(), Rejection> {
+        let is_proven = matches!(self.proof, Proof::Token(_) | Proof::Proxy(_));
+        if is_proven || self.member.is_some() { Ok(()) } else { lets_in(access, self.flow) }
     }
 
     /// Checks its form (§16.3).

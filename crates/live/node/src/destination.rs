@@ -1,6 +1,5 @@
 //! Where does a request go? The one answer, for traffic and for `explain` alike (RFC 3261 §16.3 to §16.5).
 
-use crate::admission::lets_in;
 use crate::arrival::{Arrival, Proof};
 use crate::edge::Edge;
 use crate::forward::stateless::Stateless;
@@ -78,9 +77,6 @@ impl Step<'_> {
         home: Option<&Home>,
     ) -> Result<Destination<'m>, Rejection> {
         let Arrival { flow, message, .. } = *arrival;
-        if arrival.held().is_none() && arrival.member.is_none() {
-            lets_in(&self.edge.routes.access, flow)?;
-        }
         if home.is_some() && is_about_us(self.edge, message) {
             return Err(Rejection::Answered(Own::Capabilities));
         }

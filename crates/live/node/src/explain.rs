@@ -165,6 +165,7 @@ impl Path<'_> {
         message: &'m Message<'m>,
     ) -> Result<(Arrival<'m>, Destination<'m>), Rejection> {
         let arrival = Arrival::read(self.step.edge, self.step.pools, flow, message);
+        arrival.lets_in(&self.step.edge.routes.access)?;
         arrival.check()?;
         let destination = self.step.destination(&arrival, self.stateless, self.home.as_deref())?;
         match destination.to {

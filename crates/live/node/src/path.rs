@@ -130,6 +130,7 @@ impl Path<'_> {
 
     /// Takes a request whose dialog began with a transaction here and is not its member's alone, or any other.
     fn arrived(&mut self, arrival: &Arrival<'_>) -> Result<(), Rejection> {
+        arrival.lets_in(&self.step.edge.routes.access)?;
         arrival.check()?;
         if let Some(stateful) = self.stateful.as_deref_mut()
             && stateful.within(&mut self.step, arrival)?

@@ -103,6 +103,23 @@ fn a_refusal_a_challenge_and_a_cancel() {
     bed.assert_forgets();
 }
 
+/// A CANCEL that is refused (RFC 3261 §16.3) cancels nothing: the call rings on.
+#[test]
+fn a_refused_cancel_cancels_nothing() {
+    let mut bed = bed();
+    let invite = Req::new("INVITE", "call", client());
+    let at_hop = bed.invite(&invite);
+    answered(&mut bed, &at_hop, 180);
+    let text = String::from_utf8(invite.same_branch("CANCEL", None).bytes()).expect("it is text");
+    let cancel = text.replacen("Max-Forwards: 70", "Max-Forwards: 0", 1);
+    assert_ne!(cancel, text);
+    assert_eq!(bed.one(client(), cancel.as_bytes()).status(), 483);
+    bed.receive(0, at_hop.to, &answer(&at_hop.bytes, addr(PROXY), 486, at_hop.to));
+    let told = record(&mut bed);
+    assert_eq!((told.status, told.cause, told.by), (486, Some(Cause::Refused), Some(Side::Callee)));
+    bed.assert_forgets();
+}
+
 #[test]
 fn after_a_restart_the_call_is_found_again_by_its_token() {
     for by_caller in [true, false] {

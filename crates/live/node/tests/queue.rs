@@ -469,6 +469,17 @@ fn without_its_queue_what_waited_goes_its_way() {
     assert_eq!(bed.shard.open_transactions(), 5);
 }
 
+#[test]
+fn another_pool_in_the_file_leaves_the_calls_that_wait_where_they_are() {
+    let mut bed = bed();
+    calls(&mut bed, 5);
+    let before = bed.shard.queue_reports()[0].clone().expect("a queue");
+    assert_eq!((before.waiting, before.counts.offered), (2, 5));
+    bed.set_queues([Some(queue(10.0, CapacitySource::Fixed)), None]);
+    let after = bed.shard.queue_reports()[0].clone().expect("a queue");
+    assert_eq!((after.waiting, after.counts.offered), (2, 5));
+}
+
 /// What happens to a shard.
 #[derive(Clone, Debug)]
 enum Step {

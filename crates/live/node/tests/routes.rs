@@ -456,6 +456,13 @@ fn who_may_not_use_a_listener_or_a_rule_is_kept_out() {
     };
     assert!(from(&mut bed, "127.0.8.1").is_empty());
     assert_eq!(bed.drops("silenced"), 1);
+    // Nor does a request that others get 483 or 416 for.
+    let stranger = addr("127.0.8.1:5060");
+    let old = Req { max_forwards: Some(0), ..Req::new("OPTIONS", "old", stranger) };
+    let other = Req { uri: "http://example.com".to_owned(), ..Req::new("OPTIONS", "other", stranger) };
+    for request in [old, other] {
+        bed.dropped(0, stranger, &request.bytes(), "silenced");
+    }
     assert_eq!(from(&mut bed, "127.0.9.2")[0].status(), 403);
     assert!(from(&mut bed, "127.0.9.3")[0].message().status().is_none());
     call.caller_asks(&mut bed, "ACK", 1);

@@ -352,3 +352,17 @@ proptest! {
         prop_assert_eq!(bed.shard.balancer().members(PoolId(0)).count(), 2);
     }
 }
+
+/// Its sender alone could take a call that rings off the load of its member.
+#[test]
+fn a_cancel_that_is_refused_cancels_nothing() {
+    let mut bed = bed(failover(RETRIES));
+    let at_member = invite(&mut bed, "call");
+    bed.receive(0, at_member.to, &answer(&at_member.bytes, addr(PROXY), 180, at_member.to));
+    let before = bed.load();
+    let cancel = Req::new("INVITE", "call", client()).same_branch("CANCEL", None);
+    let refused = bed.one(0, client(), &Req { max_forwards: Some(0), ..cancel }.bytes());
+    assert_eq!((refused.to, refused.status()), (client(), 483));
+    bed.wait(Duration::from_secs(100));
+    assert_eq!(bed.load(), before, "it rings on");
+}

@@ -263,12 +263,17 @@ impl Queues {
             self.pools = before;
         } else {
             before.resize_with(wanted.len().max(before.len()), || None);
-            // Learned capacities are kept by node.
-            let make = |(setup, before): (&Option<Arc<QueueSetup>>, &Option<PoolQueue>)| {
-                let learned = before.as_ref().map(PoolQueue::learned).unwrap_or_default();
-                Some(PoolQueue::new(setup.as_ref()?, shards, learned))
-            };
-            self.pools = wanted.iter().zip(&before).map(make).collect();
+            let same_shards = self.shards == shards;
+            let make =
+                |(pool, (setup, before)): (usize, (&Option<Arc<QueueSetup>>, &mut Option<PoolQueue>))| {
+                    if same_shards && self.wanted.get(pool) == Some(setup) {
+                        return before.take();
+                    }
+                    // Learned capacities are kept by node.
+                    let learned = before.as_ref().map(PoolQueue::learned).unwrap_or_default();
+                    Some(PoolQueue::new(setup.as_ref()?, shards, learned))
+                };
+            self.pools = wanted.iter().zip(&mut before).enumerate().map(make).collect();
             self.released.extend(before.into_iter().flatten().flat_map(PoolQueue::into_waiting));
             (self.shards, self.wanted) = (shards, wanted);
         }

@@ -263,23 +263,28 @@ impl Stateful {
         if message.fault().is_none() && self.proxy.absorb(step.edge.now, &key, &mut Out(step.out)) {
             return true;
         }
-        let cancels =
-            message.method() == Some(Method::Cancel) && self.proxy.knows(&self.keys.cancelled(message));
-        if cancels {
-            let noted = self.proxy.received(&self.keys.cancelled(message));
-            if let Some(noted) = noted.and_then(|request| request.noted.as_deref()) {
-                step.balancer.cancelled(step.edge.now, noted);
-            }
-            let tracked = noted.and_then(|request| request.tracked.as_ref());
-            if let (Some(tracked), Some(dialogs)) = (tracked, &mut self.dialogs) {
-                dialogs.cancelled(tracked.call(), message);
-            }
-            match check_form(message) {
-                Ok(()) => self.forward(step, message, Received::cancel(step.edge, flow, message)),
-                Err(refused) => step.reject(flow, message, refused.into()),
-            }
+        if message.method() != Some(Method::Cancel) {
+            return false;
         }
-        cancels
+        let cancelled = self.keys.cancelled(message);
+        if !self.proxy.knows(&cancelled) {
+            return false;
+        }
+        // What is refused cancels nothing.
+        if let Err(refused) = check_form(message) {
+            step.reject(flow, message, refused.into());
+            return true;
+        }
+        let noted = self.proxy.received(&cancelled);
+        if let Some(noted) = noted.and_then(|request| request.noted.as_deref()) {
+            step.balancer.cancelled(step.edge.now, noted);
+        }
+        let tracked = noted.and_then(|request| request.tracked.as_ref());
+        if let (Some(tracked), Some(dialogs)) = (tracked, &mut self.dialogs) {
+            dialogs.cancelled(tracked.call(), message);
+        }
+        self.forward(step, message, Received::cancel(step.edge, flow, message));
+        true
     }
 
     /// A request that belongs to no transaction goes on, with one of its own.
