@@ -5,6 +5,7 @@
 //! comment.
 
 mod calls;
+mod protection;
 mod queue;
 mod registrar;
 mod routes;
@@ -33,6 +34,7 @@ pub(crate) use calls::*;
 use control::ProbeSettings;
 use distribute::{Law, Settings};
 use node::{Distribution, Orphans, ProxySettings};
+pub(crate) use protection::*;
 pub(crate) use queue::*;
 pub(crate) use registrar::*;
 pub(crate) use routes::*;
@@ -167,6 +169,9 @@ table! {
         /// Most calls at a time on each member that sets no limit of its own, over all threads; 0 = no limit. An
         /// INVITE beyond it goes elsewhere; REGISTER, MESSAGE and whatever else begins no call does not.
         max_calls: Setting<Count<0, { u32::MAX }>> = 0,
+        /// Most new calls a second for each member that sets no limit of its own, over all threads, with a burst of
+        /// those of half a second; 0 = no limit. An INVITE beyond it goes elsewhere, or is refused as `overload` says.
+        max_rate: Setting<Count<0, { u32::MAX }>> = 0,
         /// Most sessions, over all threads. A call takes some 120 bytes, and 100 more while it is not answered.
         /// Beyond it the oldest sessions go that have ended and are kept for late messages, then the oldest that
         /// nobody has answered. A call that rings or was answered stays; where there is nothing else, new ones get
@@ -174,6 +179,7 @@ table! {
         max_sessions: Setting<Count<1000, { u32::MAX }>> = balance::SessionSettings::MAX_SESSIONS as u32,
         probe: RawProbe,
         outlier: RawOutlier,
+        overload: RawProtection,
         queue: Option<RawQueue> => "none",
         scale: Option<RawScale>,
     }
@@ -186,6 +192,8 @@ table! {
         capacity: Setting<Ratio> = 1.0,
         /// Most calls at a time, over all threads; 0 = no limit.
         max_calls: Option<Setting<Count<0, { u32::MAX }>>> => "`max_calls` of the pool",
+        /// Most new calls a second, over all threads; 0 = no limit.
+        max_rate: Option<Setting<Count<0, { u32::MAX }>>> => "`max_rate` of the pool",
     }
 
     let ProxySettings { timers, limits } = ProxySettings::default();

@@ -7,7 +7,7 @@ mod scale;
 
 pub use scale::*;
 
-use balance::{HealthSettings, PolicyKind};
+use balance::{HealthSettings, PolicyKind, Protection};
 use control::{Address, MemberSettings, ProbeSettings};
 use digest_auth::Offer;
 use node::{DialogSettings, Distribution, HomeSettings, Orphans, OverloadControl, ProxySettings, QueueSetup};
@@ -112,6 +112,11 @@ impl Config {
     /// The members of [`pool`](Self::pool); a proxy has none.
     pub fn members(&self) -> &[MemberSettings] {
         self.pool().map_or(&[], |pool| &pool.members)
+    }
+
+    /// Settings that are legal and known to end in a collapse, and what to do about each.
+    pub fn warnings(&self) -> Vec<String> {
+        self.table_pools().flat_map(PoolConfig::warnings).collect()
     }
 
     /// In a few words, for people.
@@ -292,8 +297,31 @@ pub struct PoolConfig {
     pub sessions: balance::SessionSettings,
     /// The queue in front of the members, if new calls wait for room.
     pub queue: Option<Arc<QueueSetup>>,
+    /// How members are kept from more than they can do.
+    pub protection: Protection,
+    /// The longest Retry-After of a request that is refused for that; zero for none.
+    pub retry_after: Duration,
     /// Who starts and stops its servers, if anybody does.
     pub scale: Option<ScaleConfig>,
+}
+
+impl PoolConfig {
+    fn warnings(&self) -> impl Iterator<Item = String> {
+        let Self { name, protection, queue, members, dialogs, health, retry_after, .. } = self;
+        let is_bounded =
+            protection.law.is_some() || queue.is_some() || members.iter().all(|member| member.max_rate > 0);
+        let is_unbounded = *dialogs == Dialogs::Member && !is_bounded;
+        let unbounded = is_unbounded.then(|| {
+            "overload.law = \"none\": members that get more calls than they can answer answer none in time; remove it, or set `max_rate`"
+        });
+        let at_once = (is_bounded && queue.is_none() && retry_after.is_zero()).then_some(
+            "overload.retry_after = \"0s\": callers that are refused may come back at once, all together; set some seconds",
+        );
+        let quick = (health.regular && health.fall == 1).then_some(
+            "probe.fall = 1: under load one late answer takes a member out, and the others get its calls; set 2 or more",
+        );
+        unbounded.into_iter().chain(at_once).chain(quick).map(move |text| format!("pool.{name}: {text}"))
+    }
 }
 
 /// `[token]`

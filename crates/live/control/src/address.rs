@@ -14,6 +14,8 @@ pub struct MemberSettings {
     pub capacity: f64,
     /// Most calls at a time; 0 = no limit.
     pub max_calls: u32,
+    /// Most new calls a second; 0 = no limit.
+    pub max_rate: u32,
     /// The pool that names it.
     pub pool: PoolId,
 }

@@ -340,6 +340,7 @@ impl<E: Egress> Control<E> {
                 address,
                 capacity: member.capacity,
                 max_calls: member.max_calls,
+                max_rate: member.max_rate,
                 pools: member.pools,
             });
         }
@@ -405,7 +406,7 @@ impl<E: Egress> Control<E> {
             let slots = (0..).map(Slot).zip(self.members.records());
             let those = slots.filter(|(_, record)| record.pools.contains(&id)).map(|(slot, _)| slot);
             let mut members = self.settings.members.iter().filter(|member| member.pool == id);
-            let has_limit = members.any(|member| member.max_calls > 0);
+            let has_limit = members.any(|member| member.max_calls > 0 || member.max_rate > 0);
             // A call that rings at several members is nobody's yet. A queue has to know where its calls are.
             let finds_again = pool.policy.is_by_call() && !has_limit && pool.queue.is_none();
             let service = if finds_again { pool.service.found_again() } else { pool.service.counted() };
@@ -415,6 +416,8 @@ impl<E: Egress> Control<E> {
                 members: self.settings.members.iter().filter(|member| member.pool == id).count(),
                 nodes: if is_only { Members::All } else { Members::of(those) },
                 queue: pool.queue.clone(),
+                protection: pool.protection,
+                retry_after: pool.retry_after,
             }
         };
         let mut setups = vec![PoolSetup::GONE; self.numbers.len()];

@@ -28,6 +28,8 @@ pub struct ReachableMember<A> {
     pub capacity: f64,
     /// Most calls at a time; 0 for no limit.
     pub max_calls: u32,
+    /// Most new calls a second; 0 for no limit.
+    pub max_rate: u32,
     /// The pools that it is in, at least one. Its health is judged in the first.
     pub pools: Vec<PoolId>,
 }
@@ -238,6 +240,7 @@ impl<A: Copy + Eq> Membership<A> {
             id: member.id,
             capacity: member.capacity,
             max_calls: member.max_calls,
+            max_rate: member.max_rate,
             pool: member.pools[0],
         };
         let mut all: Vec<_> = members.iter().map(of).collect();
@@ -246,9 +249,9 @@ impl<A: Copy + Eq> Membership<A> {
                 self.cluster.nodes().iter().zip(&self.records).filter(|(node, _)| node.member)
             {
                 if all.iter().all(|member| member.id != node.id) {
-                    let Node { id, capacity, max_calls, .. } = *node;
+                    let Node { id, capacity, max_calls, max_rate, .. } = *node;
                     let pool = record.pools.first().copied().unwrap_or_default();
-                    all.push(ClusterMember { id, capacity, max_calls, pool });
+                    all.push(ClusterMember { id, capacity, max_calls, max_rate, pool });
                 }
             }
         }

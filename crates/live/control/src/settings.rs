@@ -1,7 +1,7 @@
 //! What the control plane is set up with.
 
 use crate::{MemberSettings, ProbeSettings};
-use balance::{HealthSettings, PolicyKind};
+use balance::{HealthSettings, PolicyKind, Protection};
 use base::{Flow, Peer};
 use core::time::Duration;
 use node::{QueueSetup, ShardSettings};
@@ -43,6 +43,10 @@ pub struct PoolSettings {
     pub probes: ProbeSettings,
     /// The queue in front of them, if new calls wait for room.
     pub queue: Option<Arc<QueueSetup>>,
+    /// How members are kept from more than they can do.
+    pub protection: Protection,
+    /// The longest Retry-After of a request that is refused for that; zero for none.
+    pub retry_after: Duration,
 }
 
 /// Which listener leads to an address: what the machine's routes say live, and a table in a simulation.

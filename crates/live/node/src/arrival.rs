@@ -109,8 +109,17 @@ impl<'m> Arrival<'m> {
             begun_by_peer: held.is_some_and(|held| !held.by_initiator),
             branch: 0,
             tags: edge.tokens.tags(self.message),
+            has_priority: is_emergency(self.message),
         }
     }
+}
+
+/// Whether a request is for an emergency service (RFC 5031): `urn:service:sos`, or one of its sub-services.
+fn is_emergency(message: &Message<'_>) -> bool {
+    const SOS: &[u8] = b"urn:service:sos";
+    let uri = message.uri().unwrap_or_default();
+    let ends = |uri: &[u8]| matches!(uri.get(SOS.len()), None | Some(b'.'));
+    uri.get(..SOS.len()).is_some_and(|start| start.eq_ignore_ascii_case(SOS)) && ends(uri)
 }
 
 /// Verifies the token, if there is one, of a request within a dialog.

@@ -23,6 +23,9 @@ const TOO_MANY_SESSIONS: Refused = Refused { retry_after: Some(10), ..refused(50
 
 pub(crate) const NO_SERVER: Refused = refused(503, "No Server Available");
 
+/// Every member that takes calls has too much to do.
+const SERVERS_BUSY: Refused = refused(503, "Servers Busy");
+
 /// What is decided about a request to a pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Assignment {
@@ -78,7 +81,7 @@ impl Step<'_> {
                 }
             };
         }
-        let assignment = self.conclude(decision, pool, service)?;
+        let assignment = self.conclude(decision, &Request { pool, ..*request }, service)?;
         self.goes_on(progress);
         Ok(assignment)
     }
@@ -134,7 +137,7 @@ impl Step<'_> {
             let decision = match turn {
                 // Where its last place has gone to somebody else meanwhile, another member has to do.
                 Some(Turn::Now(slot)) => match balancer.request_to(now, request, slot) {
-                    Decision::NoServer => ask(balancer, now, request, service),
+                    Decision::NoServer | Decision::AtLimit(_) => ask(balancer, now, request, service),
                     decision => decision,
                 },
                 Some(Turn::Later) => return (Err(Turn::Later), None),
@@ -175,9 +178,10 @@ impl Step<'_> {
     fn conclude(
         &mut self,
         decision: Decision,
-        pool: PoolId,
+        request: &Request<'_>,
         service: Service,
     ) -> Result<Assignment, Rejection> {
+        let pool = request.pool;
         match decision {
             Decision::Forward { slot, why } => {
                 self.edge.counters.decisions[why as usize] += 1;
@@ -199,6 +203,14 @@ impl Step<'_> {
                     self.out.event(ShardEvent::NoServer(refused));
                 }
                 Err(NO_SERVER.into())
+            }
+            Decision::AtLimit(by) => {
+                *self.edge.counters.at_limit.entry((pool, by.name())).or_default() += 1;
+                if let Some(refused) = self.edge.no_server.note(self.edge.now) {
+                    self.out.event(ShardEvent::NoServer(refused));
+                }
+                let retry_after = self.pools.retry_after(pool, request.key);
+                Err(Refused { retry_after, ..SERVERS_BUSY }.into())
             }
             Decision::Orphan => Err(match self.edge.settings.orphans {
                 Orphans::Drop => Rejection::Dropped(Drop::Orphan),
@@ -341,7 +353,7 @@ fn may_go_to(routes: &Routes, destination: &Destination<'_>, pool: PoolId) -> bo
 pub(crate) fn goes_on_as(decision: Decision, is_full: bool) -> Option<Outcome> {
     match decision {
         Decision::NoServer if !is_full => Some(Outcome::NoneAlive),
-        Decision::NoServer | Decision::NoRoom => Some(Outcome::Full),
+        Decision::NoServer | Decision::AtLimit(_) | Decision::NoRoom => Some(Outcome::Full),
         _ => None,
     }
 }

@@ -100,6 +100,8 @@ pub struct ShardCounters {
     pub tokens_refused: u64,
     /// New requests for which a pool had no member, by pool. Another pool may have taken one of them.
     pub without_takers: BTreeMap<PoolId, u64>,
+    /// New requests that were refused since every member of the pool had too much to do: by pool, and by the limit.
+    pub at_limit: BTreeMap<(PoolId, &'static str), u64>,
     /// Requests by what decided where they go, as [`Why::ALL`] lists it.
     pub decisions: [u64; Why::ALL.len()],
 }
@@ -125,6 +127,9 @@ impl ShardCounters {
         }
         for (&reason, &count) in &other.drops {
             *self.drops.entry(reason).or_default() += count;
+        }
+        for (&pool, &count) in &other.at_limit {
+            *self.at_limit.entry(pool).or_default() += count;
         }
         for (sum, more) in self.decisions.iter_mut().zip(other.decisions) {
             *sum += more;

@@ -1,8 +1,9 @@
 //! The pools of a shard by their number: how each is served, and which dialogs belong to which.
 
 use crate::topology::Topology;
-use balance::{Balancer, Members, PoolId, Slot};
+use balance::{Balancer, CallKey, Members, PoolId, Slot};
 use base::Flow;
+use core::time::Duration;
 use route::Service;
 
 /// How the pools are served, and whose dialogs are whose.
@@ -17,15 +18,31 @@ pub(crate) struct Pools {
     hops: Members,
     /// The pool that the dialogs with a node belong to, by its slot.
     of_dialogs: Vec<PoolId>,
+    /// By the number of the pool, the longest Retry-After of what is refused since all members have too much to do.
+    retry_after: Vec<Duration>,
 }
 
 impl Pools {
     /// The pools with these services; `first` is that of what no rule is for, `hops` are the next hops.
     pub(crate) fn new(services: Vec<Service>, first: PoolId, hops: Members, balancer: &Balancer) -> Self {
-        let mut pools = Self { services, first, hops, of_dialogs: Vec::new() };
+        let mut pools = Self { services, first, hops, ..Self::default() };
         let slots = (0..balancer.nodes().len()).map(|slot| Slot(slot as u16));
         pools.of_dialogs = slots.map(|slot| pools.of_dialogs_with(slot, balancer)).collect();
         pools
+    }
+
+    /// Takes over the longest Retry-After of each pool.
+    pub(crate) fn set_retry_after(&mut self, retry_after: Vec<Duration>) {
+        self.retry_after = retry_after;
+    }
+
+    /// Seconds of Retry-After for a request that is refused since all members of a pool have too much to do, if it
+    /// gets one: from one second to the longest, by a keyed hash of its call. Callers that are refused together do not
+    /// come back together.
+    pub(crate) fn retry_after(&self, pool: PoolId, call: CallKey) -> Option<u64> {
+        let longest = self.retry_after.get(pool.index())?.as_secs();
+        let hash = (call.0 >> 64) as u64 ^ call.0 as u64;
+        (longest > 0).then(|| 1 + hash % longest)
     }
 
     /// Of several pools with a node one whose calls are remembered.

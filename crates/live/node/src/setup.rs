@@ -9,8 +9,9 @@ use crate::settings::{Orphans, PipelineSettings};
 use crate::sharing::Distribution;
 use crate::token::Tokens;
 use crate::topology::Topology;
-use balance::{Members, Node, PolicyKind, Slot};
+use balance::{Members, Node, PolicyKind, Protection, Slot};
 use base::Instant;
+use core::time::Duration;
 use route::{RateSettings, Service};
 use std::sync::Arc;
 
@@ -94,6 +95,10 @@ pub struct PoolSetup {
     pub nodes: Members,
     /// The queue in front of them, if new calls wait for room.
     pub queue: Option<Arc<QueueSetup>>,
+    /// How members are kept from more than they can do.
+    pub protection: Protection,
+    /// The longest Retry-After of a request that is refused since every member has too much to do; zero for none.
+    pub retry_after: Duration,
 }
 
 impl PoolSetup {
@@ -104,6 +109,8 @@ impl PoolSetup {
         members: 0,
         nodes: Members::Some { slots: Vec::new(), has: Vec::new() },
         queue: None,
+        protection: Protection { law: None, panic: 1.0 },
+        retry_after: Duration::ZERO,
     };
 
     /// A pool of these nodes, without a queue. Where all nodes are its, turns begin at the first.
@@ -112,7 +119,7 @@ impl PoolSetup {
             Members::All => 0,
             Members::Some { slots, .. } => slots.len(),
         };
-        Self { service, policy, members, nodes, queue: None }
+        Self { service, policy, members, nodes, ..Self::GONE }
     }
 
     /// The slot where a shard's turns begin: each of `shards` at another member.

@@ -94,7 +94,8 @@ impl Shard {
             let former =
                 pools.next().filter(|_| before.get(index).is_some_and(|before| before.policy == pool.policy));
             let make = || pool.policy.make(pool.first_turn(shard, shards));
-            Pool { policy: former.map_or_else(make, |former| former.policy), members: pool.nodes.clone() }
+            let policy = former.map_or_else(make, |former| former.policy);
+            Pool::new(policy, pool.nodes.clone(), pool.protection)
         };
         let pools: Vec<_> = setup.pools.iter().enumerate().map(next).collect();
         self.balancer.set_pools(pools);
@@ -114,6 +115,7 @@ impl Shard {
         let first = setup.pools.iter().position(|pool| *pool != PoolSetup::GONE);
         let first = PoolId(first.unwrap_or_default() as u16);
         self.pools = Pools::new(services, first, Members::of(setup.strangers()), &self.balancer);
+        self.pools.set_retry_after(setup.pools.iter().map(|pool| pool.retry_after).collect());
     }
 
     /// Takes over the services of the home domain, or that there are none.

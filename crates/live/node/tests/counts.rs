@@ -83,6 +83,7 @@ fn calls_with_one_call_id_count_one_by_one() {
         id: id(node),
         capacity: 1.0,
         max_calls: 5,
+        max_rate: 0,
         pool: PoolId::default(),
     });
     let limited: Vec<_> = limited.collect();

@@ -346,6 +346,7 @@ fn where_a_pool_is_full_the_next_one_takes_calls() {
         id: node::node_id(base::Peer::new(base::Transport::Udp, addr(bed.site.nodes[slot].0))),
         capacity: 1.0,
         max_calls: 1,
+        max_rate: 0,
         pool: PoolId::default(),
     };
     let members: Vec<_> = (0..4).map(member).collect();

@@ -3,9 +3,10 @@
 use crate::lease::CallLease;
 use crate::members::Members;
 use crate::policy::{Candidates, NewCall};
+use crate::pool::Pool;
 use crate::store::SessionStore;
 use crate::transaction::TransactionId;
-use crate::{Decision, Node, Policy, Request, SessionState, Slot, Why};
+use crate::{Decision, Node, NodeRefusal, Policy, Request, SessionState, Slot, Why};
 use base::Instant;
 use wire::Method;
 
@@ -63,6 +64,23 @@ pub(crate) struct Picture<'a> {
     pub(crate) store: &'a SessionStore,
     /// Those of the request's pool.
     pub(crate) members: &'a Members,
+    /// Whether the limits hold that are found of members, and whether the pool goes on with dead ones.
+    pub(crate) rules: PoolRules,
+}
+
+/// What holds for the choice among the members of a pool.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PoolRules {
+    /// The limits hold that are found of members.
+    pub(crate) is_limited: bool,
+    /// So many members are dead that all are taken to be alive.
+    pub(crate) panics: bool,
+}
+
+impl From<&Pool> for PoolRules {
+    fn from(pool: &Pool) -> Self {
+        Self { is_limited: pool.protection.law.is_some(), panics: pool.panics }
+    }
 }
 
 impl Picture<'_> {
@@ -112,8 +130,28 @@ impl Picture<'_> {
         let step = open.map_or(Step::Open, Step::Move);
         match self.choose(request, except, Why::Moved, policy) {
             Some(slot) => Assignment { decision: Decision::Forward { slot, why: Why::Moved }, session, step },
-            None => Assignment { decision: Decision::NoServer, session, step: Step::Nothing },
+            None => self.unassigned(request, session, except, Why::Moved),
         }
+    }
+
+    /// Nobody takes a request.
+    fn unassigned(
+        &self,
+        request: &Request<'_>,
+        session: Option<u32>,
+        except: &[Slot],
+        why: Why,
+    ) -> Assignment {
+        let decision = self.refusal(request, except, why).map_or(Decision::NoServer, Decision::AtLimit);
+        Assignment { decision, session, step: Step::Nothing }
+    }
+
+    /// The limit that keeps a new request from the nodes that would take it.
+    pub(crate) fn refusal(&self, request: &Request<'_>, except: &[Slot], why: Why) -> Option<NodeRefusal> {
+        self.candidates(request.method)
+            .except(except)
+            .with_priority(passes_twice(request, why))
+            .load_refusal()
     }
 
     /// A request goes back to a node that has it, whether that takes new ones or not: it is no new one there.
@@ -240,7 +278,7 @@ impl Picture<'_> {
     }
 
     pub(crate) fn candidates(&self, method: Method) -> Candidates<'_> {
-        Candidates::takers(self.now, (self.nodes, self.members), self.store, method)
+        Candidates::takers(self.now, (self.nodes, self.members), self.store, method, self.rules)
     }
 
     fn fresh(
@@ -253,7 +291,7 @@ impl Picture<'_> {
     ) -> Assignment {
         match self.choose(request, &[], why, policy) {
             Some(slot) => Assignment { decision: Decision::Forward { slot, why }, session, step },
-            None => Assignment { decision: Decision::NoServer, session, step: Step::Nothing },
+            None => self.unassigned(request, session, &[], why),
         }
     }
 
@@ -265,15 +303,27 @@ impl Picture<'_> {
         why: Why,
         policy: &mut dyn Policy,
     ) -> Option<Slot> {
-        let candidates = self.takers(request.method, except, why == Why::Policy);
+        let has_priority = passes_twice(request, why);
+        let candidates = self.takers((request.method, has_priority), except, why == Why::Policy);
         policy.choose(&NewCall { key: request.key, call_id: request.call_id }, &candidates)
     }
 
     /// The same as [`for_new`](Self::for_new), or those of the last resort where there are none.
-    pub(crate) fn takers<'a>(&'a self, method: Method, except: &'a [Slot], trials: bool) -> Candidates<'a> {
-        let candidates = self.for_new(method, except, trials).or_last_resort();
+    pub(crate) fn takers<'a>(
+        &'a self,
+        (method, has_priority): (Method, bool),
+        except: &'a [Slot],
+        trials: bool,
+    ) -> Candidates<'a> {
+        let candidates = self.for_new(method, except, trials).with_priority(has_priority).or_last_resort();
         if trials { candidates.or_half_open() } else { candidates }
     }
+}
+
+/// Whether a request passes the limits of members up to twice. One that leaves a member that failed it has been let in
+/// before.
+fn passes_twice(request: &Request<'_>, why: Why) -> bool {
+    request.has_priority || why == Why::Moved
 }
 
 /// Another shard has taken the last place on the node that was chosen.
@@ -315,7 +365,7 @@ pub(crate) fn carry_out(
             open(store, now, request, (assignment.session, true), (slot, why), place);
         }
         Step::Move(key) => {
-            store.withdraw(key);
+            store.withdraw(now, key);
             open(store, now, request, (assignment.session, false), (slot, why), place);
         }
         Step::Acknowledge => acknowledge(store, now, request, assignment.session, slot),

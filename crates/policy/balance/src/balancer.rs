@@ -1,6 +1,6 @@
 //! One shard's balancer: what a request or a response means for sessions, leases and pools.
 
-use crate::assignment::{Assignment, Picture, carry_out, take_call};
+use crate::assignment::{Assignment, Picture, PoolRules, carry_out, take_call};
 use crate::evidence::Evidence;
 use crate::node::HALF_OPEN;
 use crate::policy::{Candidate, Only};
@@ -8,8 +8,9 @@ use crate::pool::{Pool, Pools};
 use crate::store::SessionStore;
 use crate::transaction::{FirstAnswer, Success, TransactionId};
 use crate::{
-    CallKey, CallLimits, Decision, EndReason, Health, Load, LoadCell, Node, NodeRefusal, NodeStats, Policy,
-    PoolId, Request, Response, SentCalls, SessionSettings, SessionView, Sign, Slot, TableCounts, Tags, Why,
+    CallKey, CallLimits, Decision, EndReason, Health, Load, LoadCell, MemberRoom, Node, NodeRefusal,
+    NodeStats, Policy, PoolId, Request, Response, SentCalls, SessionSettings, SessionView, Sign, Slot,
+    TableCounts, Tags, Why,
 };
 use base::Instant;
 use std::sync::Arc;
@@ -22,6 +23,8 @@ pub struct CandidateVerdict {
     pub candidate: Candidate,
     /// Why it does not take the request as a new one, if it does not.
     pub refusal: Option<NodeRefusal>,
+    /// How its limit stands that is found from its answers.
+    pub room: Option<MemberRoom>,
 }
 
 /// One shard's balancer: sessions, leases, and pools with their policies.
@@ -58,6 +61,7 @@ impl Balancer {
         let count = self.store.stats.len().max(nodes.len());
         self.store.stats.resize_with(count, NodeStats::default);
         self.store.evidence.resize_with(count, Evidence::default);
+        self.store.guards.grow(count);
         for (index, node) in nodes.iter().enumerate() {
             self.store.leases.set_limit(Slot(index as u16), node.max_calls);
             let ended = self.store.leases.set_deaths(Slot(index as u16), node.deaths, node.lost);
@@ -74,6 +78,7 @@ impl Balancer {
             if node.id != before.id {
                 self.store.stats[index] = NodeStats::default();
                 self.store.evidence[index] = Evidence::default();
+                self.store.guards.forget(Slot(index as u16));
                 self.store.watch_no_more(Slot(index as u16));
             } else if (node.deaths, node.health, node.wakes) == (before.deaths, before.health, before.wakes) {
                 // A pause that was seen here may not have come round yet; one from before a death is over.
@@ -81,14 +86,24 @@ impl Balancer {
             } else {
                 self.store.forget_refusals(Slot(index as u16));
             }
+            self.store.guard(Slot(index as u16), &before, node);
         }
+        self.on_change();
+    }
+
+    /// Pools or nodes have changed.
+    fn on_change(&mut self) {
         self.pools.on_nodes(&self.nodes);
+        let shards = f64::from(self.store.leases.shards());
+        for (slot, node) in (0..).map(Slot).zip(&self.nodes) {
+            self.store.guards.configure(slot, self.pools.law_of(slot), f64::from(node.max_rate) / shards);
+        }
     }
 
     /// Changes the pools, of which there is at least one; sessions and leases stay.
     pub fn set_pools(&mut self, pools: Vec<Pool>) {
         self.pools = Pools::new(pools);
-        self.pools.on_nodes(&self.nodes);
+        self.on_change();
     }
 
     /// Takes the pools out, so that their policies may go on in others: [`set_pools`](Self::set_pools) is to follow.
@@ -146,16 +161,14 @@ impl Balancer {
     /// The members of a pool that take a new call now, or get one as a trial request, if `trials` is set, or since no
     /// other member takes any.
     pub fn takers(&self, now: Instant, pool: PoolId, trials: bool) -> Vec<Candidate> {
-        let members = &self.pools.get(pool).members;
-        let picture = Picture { now, nodes: &self.nodes, store: &self.store, members };
-        picture.takers(Method::Invite, &[], trials).iter().collect()
+        let picture = self.picture(now, pool);
+        picture.takers((Method::Invite, false), &[], trials).iter().collect()
     }
 
     /// Whether there are any of those.
     pub fn has_takers(&self, now: Instant, pool: PoolId) -> bool {
-        let members = &self.pools.get(pool).members;
-        let picture = Picture { now, nodes: &self.nodes, store: &self.store, members };
-        picture.takers(Method::Invite, &[], true).iter().next().is_some()
+        let picture = self.picture(now, pool);
+        picture.takers((Method::Invite, false), &[], true).iter().next().is_some()
     }
 
     /// A node has failed a request. Another node is chosen, none of `except`, and the request's transaction counts
@@ -189,8 +202,7 @@ impl Balancer {
         is_cancelled: bool,
     ) -> bool {
         let left = self.store.unanswered_of(request);
-        let members = &self.pools.get(request.pool).members;
-        let picture = Picture { now, nodes: &self.nodes, store: &self.store, members };
+        let picture = self.picture(now, request.pool);
         let assignment = picture.back(request, slot);
         if self.store.has_room(&assignment) {
             self.store.make_room(&assignment);
@@ -209,11 +221,12 @@ impl Balancer {
 
     /// Chooses a node, none of these, for a request that nothing is remembered of: that is no call here, and no load.
     pub fn pick(&mut self, now: Instant, request: &Request<'_>, except: &[Slot]) -> Decision {
-        let Pool { policy, members } = self.pools.get_mut(request.pool);
-        let picture = Picture { now, nodes: &self.nodes, store: &self.store, members };
+        let pool = self.pools.get_mut(request.pool);
+        let (rules, Pool { policy, members, .. }) = (PoolRules::from(&*pool), pool);
+        let picture = Picture { now, nodes: &self.nodes, store: &self.store, members, rules };
         let why = if except.is_empty() { Why::Policy } else { Why::Moved };
         let Some(slot) = picture.choose(request, except, why, &mut **policy) else {
-            return Decision::NoServer;
+            return picture.refusal(request, except, why).map_or(Decision::NoServer, Decision::AtLimit);
         };
         let decision = Decision::Forward { slot, why };
         self.note_trial(now, decision);
@@ -228,6 +241,12 @@ impl Balancer {
         }
     }
 
+    fn picture(&self, now: Instant, pool: PoolId) -> Picture<'_> {
+        let pool = self.pools.get(pool);
+        let members = &pool.members;
+        Picture { now, nodes: &self.nodes, store: &self.store, members, rules: pool.into() }
+    }
+
     fn carry_out(
         &mut self,
         now: Instant,
@@ -236,8 +255,9 @@ impl Balancer {
     ) -> Decision {
         // Chosen again when another shard was faster: it has got on meanwhile, so this does not go round for long.
         for _ in 0..=self.nodes.len() {
-            let Pool { policy, members } = self.pools.get_mut(request.pool);
-            let picture = Picture { now, nodes: &self.nodes, store: &self.store, members };
+            let pool = self.pools.get_mut(request.pool);
+            let (rules, Pool { policy, members, .. }) = (PoolRules::from(&*pool), pool);
+            let picture = Picture { now, nodes: &self.nodes, store: &self.store, members, rules };
             let assignment = assignment(&picture, &mut **policy);
             if !self.store.has_room(&assignment) {
                 return assignment.without_room();
@@ -373,24 +393,27 @@ impl Balancer {
         self.store.signs.drain(..)
     }
 
-    /// Whether some node of a request's pool would take it as a new one, but for its limit of calls.
+    /// Whether some node of a request's pool would take it as a new one, but for a limit.
     pub fn is_full(&self, now: Instant, request: &Request<'_>) -> bool {
-        let members = &self.pools.get(request.pool).members;
-        let picture = Picture { now, nodes: &self.nodes, store: &self.store, members };
-        let candidates = picture.candidates(request.method);
-        candidates.all().any(|(_, refusal)| refusal == Some(NodeRefusal::Full))
+        let picture = self.picture(now, request.pool);
+        let candidates = picture.candidates(request.method).with_priority(request.has_priority);
+        let is_full = |refusal: NodeRefusal| refusal == NodeRefusal::Full || refusal.is_of_load();
+        candidates.all().any(|(_, refusal)| refusal.is_some_and(is_full))
     }
 
     /// What [`request`](Self::request) would decide, and how every member of its pool stands. Changes nothing.
     pub fn explain(&self, now: Instant, request: &Request<'_>) -> (Decision, Vec<CandidateVerdict>) {
-        let Pool { policy, members } = self.pools.get(request.pool);
-        let picture = Picture { now, nodes: &self.nodes, store: &self.store, members };
+        let picture = self.picture(now, request.pool);
+        let policy = &self.pools.get(request.pool).policy;
         let assignment = picture.assignment(request, &mut *policy.clone_box());
-        let candidates = picture.candidates(request.method);
+        let candidates = picture.candidates(request.method).with_priority(request.has_priority);
         let decision =
             if picture.store.has_room(&assignment) { assignment.decision } else { assignment.without_room() };
-        let verdicts =
-            candidates.all().map(|(candidate, refusal)| CandidateVerdict { candidate, refusal }).collect();
+        let verdict = |(candidate, refusal): (Candidate, _)| {
+            let room = self.room(now, candidate.slot);
+            CandidateVerdict { candidate, refusal, room }
+        };
+        let verdicts = candidates.all().map(verdict).collect();
         (decision, verdicts)
     }
 
@@ -417,8 +440,7 @@ impl Balancer {
     /// Whether a member of a pool, none of `except`, takes a new request of this method as one that is known to live
     /// or, if `trials` is set, gets it as a trial. Where none does, those of the last resort may get it all the same.
     pub fn takes(&self, now: Instant, pool: PoolId, method: Method, except: &[Slot], trials: bool) -> bool {
-        let members = &self.pools.get(pool).members;
-        let picture = Picture { now, nodes: &self.nodes, store: &self.store, members };
+        let picture = self.picture(now, pool);
         picture.for_new(method, except, trials).iter().next().is_some()
     }
 
@@ -447,6 +469,11 @@ impl Balancer {
     /// Load of a node: own leases, and what the other shards said.
     pub fn load(&self, slot: Slot) -> LoadCell {
         self.store.leases.cell(slot)
+    }
+
+    /// How the limit of a node stands that is found from its answers, where one is looked for.
+    pub fn room(&self, now: Instant, slot: Slot) -> Option<MemberRoom> {
+        self.store.guards.room(now, slot)
     }
 
     /// What a node did.

@@ -2,7 +2,7 @@
 //! health.
 
 use crate::session::NOBODY;
-use crate::{CallKey, OutcomeTally, PoolId, Slot, Tags};
+use crate::{CallKey, NodeRefusal, OutcomeTally, PoolId, Slot, Tags};
 use base::Instant;
 use wire::Method;
 
@@ -43,6 +43,8 @@ pub struct Request<'a> {
     pub branch: u32,
     /// Its tags. With the Call-ID, that of who began it is what a call is known by.
     pub tags: Tags,
+    /// Whether it passes the limits of members up to twice: an emergency call.
+    pub has_priority: bool,
 }
 
 impl Request<'_> {
@@ -122,6 +124,8 @@ pub enum Decision {
     Orphan,
     /// No node takes new calls.
     NoServer,
+    /// Each node that takes new calls has too much to do for now.
+    AtLimit(NodeRefusal),
     /// The session table is full of calls that ring or have been answered.
     NoRoom,
 }

@@ -19,9 +19,19 @@ pub enum NodeRefusal {
     Paused,
     /// It has as many calls as it may have.
     Full,
+    /// It has got as many calls a second as it may get.
+    Rate,
+    /// It has as many requests without any answer as it can do, by the delay of its answers.
+    Limit,
 }
 
 impl NodeRefusal {
+    /// Whether it has too much to do for now: what would go there is refused rather than given to a node that is dead
+    /// or pauses.
+    pub const fn is_of_load(self) -> bool {
+        matches!(self, Self::Rate | Self::Limit)
+    }
+
     /// The word used in metrics, in the API and by `explain`.
     pub const fn name(self) -> &'static str {
         match self {
@@ -31,6 +41,8 @@ impl NodeRefusal {
             Self::Ejected => "ejected",
             Self::Paused => "paused",
             Self::Full => "full",
+            Self::Rate => "max_rate",
+            Self::Limit => "limit",
         }
     }
 }
@@ -57,6 +69,8 @@ pub struct Node {
     pub capacity: f64,
     /// Most calls at a time; 0 for no limit.
     pub max_calls: u32,
+    /// Most new calls a second, over all shards; 0 for no limit.
+    pub max_rate: u32,
     /// The pool in which its health is judged.
     pub pool: PoolId,
     /// Whether the configuration (still) names it.
@@ -114,6 +128,7 @@ impl Node {
             id,
             capacity: 1.0,
             max_calls: 0,
+            max_rate: 0,
             pool: PoolId::default(),
             member: true,
             health: Health::Up,

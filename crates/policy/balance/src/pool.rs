@@ -1,7 +1,8 @@
 //! Pools: which nodes a new call may go to, and how one of them is chosen.
 
 use crate::members::Members;
-use crate::{Node, Policy, PoolId, Slot};
+use crate::{Node, Policy, PoolId, Protection, Slot};
+use overload::member::MemberLaw;
 
 /// A pool of a shard.
 #[derive(Debug)]
@@ -10,12 +11,21 @@ pub struct Pool {
     pub policy: Box<dyn Policy>,
     /// Among these.
     pub members: Members,
+    /// How these are kept from more than they can do.
+    pub protection: Protection,
+    /// Whether so many are dead that all are taken to be alive.
+    pub(crate) panics: bool,
 }
 
 impl Pool {
     /// A pool of every node.
     pub fn of_all(policy: Box<dyn Policy>) -> Self {
-        Self { policy, members: Members::All }
+        Self::new(policy, Members::All, Protection::default())
+    }
+
+    /// A pool of these nodes.
+    pub fn new(policy: Box<dyn Policy>, members: Members, protection: Protection) -> Self {
+        Self { policy, members, protection, panics: false }
     }
 }
 
@@ -56,6 +66,20 @@ impl Pools {
     pub(crate) fn on_nodes(&mut self, nodes: &[Node]) {
         for pool in &mut self.0 {
             pool.policy.on_nodes(nodes);
+            let members = || {
+                pool.members
+                    .from(Slot(0), nodes.len())
+                    .map(|slot| &nodes[slot.index()])
+                    .filter(|node| node.member)
+            };
+            let dead = members().filter(|node| !node.is_up()).count();
+            pool.panics =
+                pool.protection.panic < 1.0 && dead as f64 > pool.protection.panic * members().count() as f64;
         }
+    }
+
+    /// The law of the limits of the node in a slot: of several pools the first that has one.
+    pub(crate) fn law_of(&self, slot: Slot) -> Option<MemberLaw> {
+        self.0.iter().filter(|pool| pool.members.has(slot)).find_map(|pool| pool.protection.law)
     }
 }

@@ -5,12 +5,13 @@ mod silence;
 
 use crate::beside::Beside;
 use crate::evidence::Evidence;
+use crate::guards::Guards;
 use crate::lease::{CallLease, Lease, Leases};
 use crate::outlier::Outcome;
 use crate::session::{NONE, Session, SessionTable};
 use crate::transaction::{FirstAnswer, Transaction, TransactionId};
 use crate::{
-    Direction, EndReason, NodeStats, Request, SessionSettings, SessionState, SessionView, Sign, Slot,
+    Direction, EndReason, Node, NodeStats, Request, SessionSettings, SessionState, SessionView, Sign, Slot,
 };
 use base::{Instant, Slab, TimerWheel};
 use core::time::Duration;
@@ -53,6 +54,7 @@ pub(crate) struct SessionStore {
     pub(crate) stats: Vec<NodeStats>,
     /// By slot.
     pub(crate) evidence: Vec<Evidence>,
+    pub(crate) guards: Guards,
     pub(crate) signs: Vec<Sign>,
     /// Of INVITEs that begin calls, if anybody wants to know.
     pub(crate) first_answers: Option<Vec<FirstAnswer>>,
@@ -80,6 +82,7 @@ impl SessionStore {
             leases: Leases::default(),
             stats: Vec::new(),
             evidence: Vec::new(),
+            guards: Guards::default(),
             signs: Vec::new(),
             first_answers: None,
             held: Slab::default(),
@@ -234,6 +237,9 @@ impl SessionStore {
             cancelled: false,
         });
         session.first = key;
+        if request.direction == Direction::ToPool && !request.in_dialog {
+            self.guards.sent(now, slot, request.method);
+        }
         let deadline = now + self.settings.transaction_timeout;
         self.transactions[key].timer = self.wheel(unanswered).set(deadline, key);
     }
@@ -245,6 +251,18 @@ impl SessionStore {
     fn reset_timer(&mut self, key: u32, deadline: Instant) {
         let Transaction { timer, unanswered, .. } = self.transactions[key];
         self.wheel(unanswered).reset(timer, deadline);
+    }
+
+    /// A node dies, or is back, or may be: what is known of its room.
+    pub(crate) fn guard(&mut self, slot: Slot, before: &Node, node: &Node) {
+        if node.deaths != before.deaths {
+            self.guards.dies(slot);
+        }
+        if node.is_up() && !before.is_up() {
+            self.guards.returns(slot, node.since);
+        } else if !node.is_up() && node.expected_until > before.expected_until {
+            self.guards.returns(slot, node.joined);
+        }
     }
 
     /// A session may go for want of room no more: its call rings or was answered.
@@ -286,10 +304,19 @@ impl SessionStore {
     }
 
     /// Takes an unanswered transaction back because its request goes to another node.
-    pub(crate) fn withdraw(&mut self, key: u32) {
+    pub(crate) fn withdraw(&mut self, now: Instant, key: u32) {
+        self.leave_unanswered(now, key, false);
         let Transaction { timer, unanswered, .. } = self.transactions[key];
         self.wheel(unanswered).cancel(timer);
         self.close(key, EndReason::Moved);
+    }
+
+    /// A transaction ends that may have no answer at all. `timed_out`: it had its time.
+    pub(crate) fn leave_unanswered(&mut self, now: Instant, key: u32, timed_out: bool) {
+        let open = &self.transactions[key];
+        if open.fresh && !open.answered && self.leases.is_live(&open.lease) {
+            self.guards.left(now, open.lease.slot(), open.started, timed_out);
+        }
     }
 
     /// Ends a transaction whose timer is gone: unlinks it from its session and gives its lease back.
@@ -346,6 +373,9 @@ impl SessionStore {
         while key != NONE {
             let open = self.transactions.remove(key).expect("a session's list holds open transactions");
             self.wheel(open.unanswered).cancel(open.timer);
+            if open.fresh && !open.answered && self.leases.is_live(&open.lease) {
+                self.guards.left(open.started, open.lease.slot(), open.started, false);
+            }
             self.end_transaction(open.lease, reason);
             key = open.next;
         }
@@ -357,6 +387,7 @@ impl SessionStore {
     /// A request counts again with a node that has had it since then, and that has not been idle: it answers now.
     pub(crate) fn resume(&mut self, request: &Request<'_>, since: Instant, is_cancelled: bool) {
         if let Some(key) = self.open_transaction(request) {
+            self.leave_unanswered(since, key, false);
             let open = &mut self.transactions[key];
             (open.started, open.answered, open.cancelled) = (since, true, is_cancelled);
         }

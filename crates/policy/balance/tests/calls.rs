@@ -245,6 +245,7 @@ fn a_node_in_the_slot_of_a_former_one_starts_from_nothing() {
         id,
         capacity: 1.0,
         max_calls: 0,
+        max_rate: 0,
         pool: PoolId::default(),
     });
     cluster.pause(seconds(1), Slot(1), seconds(60), false);

@@ -5,6 +5,7 @@ mod common;
 use balance::*;
 use base::Instant;
 use common::*;
+use overload::member::MemberLaw;
 use proptest::prelude::*;
 use std::sync::Arc;
 use std::time::Duration;
@@ -209,6 +210,12 @@ fn is_in((mask, _): (u8, usize), slot: Slot) -> bool {
     mask >> slot.0 & 1 == 1
 }
 
+/// Pools of some policies have limits, and some of these go on with all members where half are dead.
+fn protection((_, policy): (u8, usize)) -> Protection {
+    let law = [None, Some(MemberLaw::Gradient), Some(MemberLaw::Aimd)][policy % 3];
+    Protection { law, panic: if policy % 2 == 0 { 1.0 } else { 0.5 } }
+}
+
 fn direction(from_pool: bool) -> Direction {
     if from_pool { Direction::FromPool } else { Direction::ToPool }
 }
@@ -244,7 +251,7 @@ impl Bed {
     fn set_pools(&mut self, pools: [(u8, usize); POOLS]) {
         self.pools = pools;
         let members = |pool| Members::of((0..NODES).map(Slot).filter(|slot| is_in(pool, *slot)));
-        let make = |pool: (u8, usize)| Pool { policy: policy(pool.1), members: members(pool) };
+        let make = |pool: (u8, usize)| Pool::new(policy(pool.1), members(pool), protection(pool));
         self.balancer.set_pools(pools.map(make).into());
     }
 
@@ -284,6 +291,10 @@ impl Bed {
         for (slot, node) in (0..).map(Slot).zip(self.balancer.nodes()) {
             let calls = if node.max_calls == 0 { 0 } else { self.balancer.load(slot).own.calls };
             assert_eq!(self.call_limits.calls(slot), calls, "places of {slot:?}");
+            if let Some(MemberRoom { open, limit }) = self.balancer.room(self.now, slot) {
+                assert!(open <= self.balancer.load(slot).own.transactions, "{open} unanswered on {slot:?}");
+                assert!(limit.is_none_or(|limit| limit >= 2), "limit of {slot:?}");
+            }
         }
     }
 }
@@ -299,20 +310,29 @@ fn ask(bed: &mut Bed, call: u64, facts: &Request<'_>) {
     let decision = balancer.request(now, facts);
     assert_eq!(foretold, decision, "explain tells what request does");
     assert_room(balancer, count, &others, decision);
-    let Decision::Forward { slot, why: Why::Policy | Why::Moved } = decision else { return };
+    if let Decision::AtLimit(by) = decision {
+        let has_limit = |verdict: &CandidateVerdict| verdict.refusal.is_some_and(NodeRefusal::is_of_load);
+        let panics = protection(pool).panic < 1.0;
+        assert!(by.is_of_load() && (panics || verdicts.iter().any(has_limit)), "{by:?}");
+    }
+    let Decision::Forward { slot, why: why @ (Why::Policy | Why::Moved) } = decision else { return };
     assert!(is_in(pool, slot), "a new call goes to a node of its pool");
     let all_in = verdicts.iter().map(|verdict| verdict.candidate.slot);
     assert!(all_in.eq((0..NODES).map(Slot).filter(|slot| is_in(pool, *slot))), "explain shows the pool");
     let node = &balancer.nodes()[slot.index()];
     // A limit is one of calls.
     let calls = if facts.method == Method::Invite { loads[slot.index()].calls } else { 0 };
-    let refuses = |verdict: &CandidateVerdict| verdict.refusal.is_some();
+    // What leaves a node that failed it passes the limits of the next one up to twice.
+    let refuses = |verdict: &CandidateVerdict| {
+        verdict.refusal.is_some_and(|refusal| why == Why::Policy || !refusal.is_of_load())
+    };
     assert!(
         !verdicts.iter().any(|verdict| verdict.candidate.slot == slot && refuses(verdict))
             || node.is_on_trial()
             || node.is_expected(now)
             || verdicts.iter().all(refuses) && node.is_half_open(now)
-            || verdicts.iter().all(refuses) && node.last_resort_refusal(now, calls).is_none(),
+            || (verdicts.iter().all(refuses) || protection(pool).panic < 1.0)
+                && node.last_resort_refusal(now, calls).is_none(),
         "a new call goes to a node that takes calls"
     );
     assert!(node.member && !node.draining && node.health != Health::Closed);
@@ -356,6 +376,7 @@ fn apply(bed: &mut Bed, step: &Step) {
             begun_by_peer: by_token && from_pool,
             branch,
             tags,
+            has_priority: call % 4 == 3,
             ..request(call, method, cseq)
         };
         ask(bed, call, &facts);
@@ -387,7 +408,8 @@ fn apply(bed: &mut Bed, step: &Step) {
         Step::Members { mask, capacity, max_calls } => {
             let all = members(&[capacity; NODES as usize]);
             let some = all.into_iter().enumerate().filter(|(i, _)| mask >> i & 1 == 1).map(|(_, m)| m);
-            let some: Vec<_> = some.map(|member| ClusterMember { max_calls, ..member }).collect();
+            let some: Vec<_> =
+                some.map(|member| ClusterMember { max_calls, max_rate: max_calls, ..member }).collect();
             cluster.set_members(*now, &some);
         }
         Step::Settings { invite, millis, max_sessions } => {

@@ -24,7 +24,13 @@ impl Bed {
         let mut cluster = Cluster::new(HealthSettings { fall: 1, ..HealthSettings::default() });
         cluster.set_members(
             Instant::ZERO,
-            &[ClusterMember { id: NodeId(1), capacity: 1.0, max_calls: 5, pool: PoolId::default() }],
+            &[ClusterMember {
+                id: NodeId(1),
+                capacity: 1.0,
+                max_calls: 5,
+                max_rate: 0,
+                pool: PoolId::default(),
+            }],
         );
         let mut balancer = Balancer::new(SessionSettings::default(), Box::new(Cjsq::new(0)));
         balancer.set_nodes(cluster.nodes());
@@ -109,7 +115,8 @@ fn calls_are_lost_with_the_process() {
 fn sessions_end_with_calls_that_are_lost() {
     let mut bed = Bed::full();
     bed.cluster = Cluster::new(HealthSettings::default());
-    let member = ClusterMember { id: NodeId(1), capacity: 1.0, max_calls: 0, pool: PoolId::default() };
+    let member =
+        ClusterMember { id: NodeId(1), capacity: 1.0, max_calls: 0, max_rate: 0, pool: PoolId::default() };
     bed.cluster.set_members(Instant::ZERO, &[member]);
     bed.heed(seconds(2));
     for call in 0..3_000 {

@@ -65,6 +65,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             bail!("{} is fine, but not what it needs:\n{}", file.display(), problems.join("\n"));
         }
         print_line!("{}: fine: {}", file.display(), config.summary())?;
+        for warning in config.warnings() {
+            print_line!("warning: {warning}")?;
+        }
     }
     Ok(())
 }

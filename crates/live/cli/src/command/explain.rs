@@ -183,6 +183,7 @@ fn text(explanation: &ExplanationView) -> String {
             "it is in a dialog that nobody here knows, and gets 481 (`orphans` of the pool)".to_owned()
         }
         "dropped" => "it is in a dialog that nobody here knows (`orphans` of the pool)".to_owned(),
+        "busy" => "every member that takes new calls is at its limit: another pool of its route gets it, or it gets 503".to_owned(),
         "unavailable" => match pool {
             Some(pool) => format!("no member of {pool} takes new calls: it gets 503"),
             None => "no member takes new calls: it gets 503".to_owned(),
@@ -246,7 +247,12 @@ fn candidates(candidates: &[CandidateView], chosen: Option<SocketAddr>) -> Strin
     let mut table = table(&["  member", "calls", "transactions", "work", "capacity", "takes new calls"]);
     word_column(&mut table, 5);
     for candidate in candidates {
-        let CandidateView { member, calls, transactions, work, capacity, refusal } = candidate;
+        let CandidateView { member, calls, transactions, work, capacity, refusal, unanswered, limit } =
+            candidate;
+        let limit = match (refusal.as_deref(), unanswered, limit) {
+            (Some("limit"), Some(open), Some(limit)) => format!(", {open} of {limit} unanswered"),
+            _ => String::new(),
+        };
         let mark = if chosen == Some(*member) { '>' } else { ' ' };
         table.add_row([
             format!("{mark} {member}"),
@@ -254,7 +260,7 @@ fn candidates(candidates: &[CandidateView], chosen: Option<SocketAddr>) -> Strin
             transactions.to_string(),
             format!("{work:.2}"),
             format!("{capacity:.2}"),
-            refusal.as_ref().map_or("yes".to_owned(), |refusal| format!("no: {refusal}")),
+            refusal.as_ref().map_or("yes".to_owned(), |refusal| format!("no: {refusal}{limit}")),
         ]);
     }
     table.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
@@ -272,6 +278,8 @@ mod tests {
             transactions: 2,
             work: 2.75,
             capacity: 1.5,
+            unanswered: Some(9),
+            limit: Some(8),
             refusal: refusal.map(str::to_owned),
         };
         ExplanationView {

@@ -398,7 +398,11 @@ fn state(member: &MemberView) -> String {
         "ejected" => span(member.ejected_seconds),
         "paused" => span(member.paused_seconds),
         "full" => format!("of {}", member.max_calls),
-        _ => return member.state.clone(),
+        state => {
+            let limit = member.limit.map(|limit| (member.unanswered.unwrap_or_default(), limit));
+            return limit
+                .map_or(state.to_owned(), |(open, limit)| format!("{state}, open {open} of {limit}"));
+        }
     };
     format!("{} {figure}", member.state)
 }
@@ -457,7 +461,7 @@ pub(crate) mod tests {
         let mut value = json!({
             "name": address, "address": address, "pools": ["servers"], "state": state, "member": true, "reachable": true,
             "answers_probes": true, "accepting": true, "draining": false, "drained_by_scaler": false, "paused_seconds": 0.0, "ejected_seconds": 0.0, "ejections_total": 0, "capacity": 2.0, "capacity_now": 2.0,
-            "max_calls": 0, "calls": 0, "transactions": 0, "work": 0.0, "assigned_total": 0,
+            "max_calls": 0, "max_rate": 0, "unanswered": null, "limit": null, "calls": 0, "transactions": 0, "work": 0.0, "assigned_total": 0,
             "transactions_total": 0, "ended": {}, "invite_ms": times, "bye_ms": times, "occupancy": times,
             "oldest_call_seconds": null, "last_probe": null, "since_change_seconds": 0.0
         });
@@ -498,6 +502,7 @@ pub(crate) mod tests {
             members: 2,
             accepting,
             last_resort,
+            refused: std::collections::BTreeMap::default(),
             queue: None,
         };
         vec![pool("core", "tlwl", 2, 0), pool("spare", "hash", 0, 0), pool("out", "cjsq", 0, 1)]
@@ -555,6 +560,8 @@ pub(crate) mod tests {
         assert_eq!(shown("ejected", json!({ "ejected_seconds": 12.3 })), "ejected 12s");
         assert_eq!(shown("paused", json!({ "paused_seconds": 12.3 })), "paused 12s");
         assert_eq!(shown("full", json!({ "max_calls": 100 })), "full of 100");
+        assert_eq!(shown("up", json!({ "unanswered": 9, "limit": 12 })), "up, open 9 of 12");
+        assert_eq!(shown("up", json!({ "unanswered": 9 })), "up");
         assert_eq!(shown("down", json!({})), "down");
     }
 

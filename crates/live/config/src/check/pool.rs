@@ -14,9 +14,10 @@ use crate::setting::{Entry, Setting};
 use crate::structure::join;
 use crate::table::Defaulted as _;
 use crate::typed::{Listen, PoolConfig, PoolOrigin, SIP_PORT};
-use balance::{HealthSettings, OutlierSettings, PolicyKind, PoolId, Weights};
+use balance::{HealthSettings, OutlierSettings, PolicyKind, PoolId, Protection, Weights};
 use control::{Address, MemberSettings, ProbeSettings};
 use node::Orphans;
+use overload::member::MemberLaw;
 use route::{Dialogs, Fork, Forward};
 use std::time::Duration;
 use wire::Method;
@@ -96,11 +97,13 @@ fn pool(
     let forward = raw.forward.value();
     let dialogs = raw.dialogs.value();
     let has_limit = members.iter().any(|member| member.max_calls > 0);
-    let finds_again = policy.as_ref().is_none_or(|(policy, _)| policy.is_by_call()) && !has_limit;
+    let has_rate = members.iter().any(|member| member.max_rate > 0);
+    let finds_again =
+        policy.as_ref().is_none_or(|(policy, _)| policy.is_by_call()) && !(has_limit || has_rate);
     let is_kept = forward.is_none_or(Forward::has_transactions);
     if dialogs == Some(Dialogs::Route) && !is_kept && !finds_again {
         let remedy = "a next hop that gets requests without a transaction has to be found again by the call alone: set policy = \
-                      \"hash\" and no max_calls, or forward = \"transaction\"";
+                      \"hash\" and neither max_calls nor max_rate, or forward = \"transaction\"";
         report.conflict(&raw.dialogs, remedy);
     }
     if (forward, dialogs) == (Some(Forward::Distributed), Some(Dialogs::Member)) {
@@ -116,10 +119,18 @@ fn pool(
     let record_route = record_route(raw, (forward, dialogs), (has_limit, policy_kind), report);
     let fork = fork(raw, (forward, dialogs), report);
     let queue = raw.queue.as_ref().map(|queue| super::queue::check(queue, path, (forward, fork), report));
+    let protection = protection(raw, (dialogs, fork), finds_again, report);
+    if has_rate && raw.queue.is_some() {
+        report.key_problem(
+            &join(path, "queue"),
+            "a queue has a `capacity` of its own for each member; remove this, or `max_rate`",
+        );
+    }
     let times = probe_times(path, &raw.probe, report);
     let health = health(raw);
     let (timers, health) = (timers?, health?);
     let (policy, weights) = policy?;
+    let (protection, retry_after) = protection?;
     let (interval, timeout) = times?;
     Some(PoolConfig {
         name: name.to_owned(),
@@ -145,6 +156,8 @@ fn pool(
             hold_failures: health.outlier.enabled,
             max_sessions: raw.max_sessions.value()? as usize,
         },
+        protection,
+        retry_after,
         queue: queue.map_or(Some(None), |queue| queue.map(|queue| Some(Arc::new(queue))))?,
         scale: None,
     })
@@ -192,8 +205,7 @@ fn fork(
     report: &mut Report<'_>,
 ) -> Option<Fork> {
     let fork = raw.fork.value()?;
-    let has_limit =
-        |entry: &Entry<_, RawMember>| matches!(entry, Entry::Table(table) if table.max_calls.is_some());
+    let has_limit = |entry: &Entry<_, RawMember>| matches!(entry, Entry::Table(table) if table.max_calls.is_some() || table.max_rate.is_some());
     if fork == Fork::None {
         if raw.ring_time.is_set() {
             let remedy = "only a pool with fork = \"parallel\" or \"sequential\" has a ring time; set that, or remove this";
@@ -202,8 +214,11 @@ fn fork(
     } else if !forward.is_none_or(Forward::has_transactions) || dialogs != Some(Dialogs::Route) {
         let remedy = "only a pool with forward = \"transaction\" or \"dialog\" and dialogs = \"route\" forks; set both, or remove this";
         report.conflict(&raw.fork, remedy);
-    } else if raw.max_calls.is_set() || raw.members.iter().any(has_limit) {
-        report.conflict(&raw.fork, "a pool that forks counts no calls; remove `max_calls`, or this");
+    } else if raw.max_calls.is_set() || raw.max_rate.is_set() || raw.members.iter().any(has_limit) {
+        report.conflict(
+            &raw.fork,
+            "a pool that forks counts no calls; remove `max_calls` and `max_rate`, or this",
+        );
     }
     Some(fork)
 }
@@ -263,7 +278,7 @@ fn texts(raw: &RawPool) -> Vec<String> {
 }
 
 fn members(path: &str, raw: &RawPool, listen: &Listen, report: &mut Report<'_>) -> Vec<MemberSettings> {
-    let most = raw.max_calls.value();
+    let (most, rate) = (raw.max_calls.value(), raw.max_rate.value());
     let mut members: Vec<MemberSettings> = Vec::new();
     if raw.members.is_empty() {
         report.missing(
@@ -272,12 +287,13 @@ fn members(path: &str, raw: &RawPool, listen: &Listen, report: &mut Report<'_>) 
         );
     }
     for (index, entry) in raw.members.iter().enumerate() {
-        let (setting, capacity, max_calls) = match entry {
-            Entry::Plain(address) => (Some(address), Some(1.0), most),
+        let (setting, capacity, max_calls, max_rate) = match entry {
+            Entry::Plain(address) => (Some(address), Some(1.0), most, rate),
             Entry::Table(table) => (
                 table.address.as_ref(),
                 table.capacity.value(),
                 table.max_calls.as_ref().map_or(most, Setting::value),
+                table.max_rate.as_ref().map_or(rate, Setting::value),
             ),
         };
         let Some(setting) = setting else {
@@ -291,6 +307,7 @@ fn members(path: &str, raw: &RawPool, listen: &Listen, report: &mut Report<'_>) 
             address,
             capacity: capacity.unwrap_or(1.0),
             max_calls: max_calls.unwrap_or(0),
+            max_rate: max_rate.unwrap_or(0),
             pool: PoolId::default(),
         });
     }
@@ -330,6 +347,37 @@ fn same_server(one: &Address, other: &Address) -> bool {
         }
         _ => one == other,
     }
+}
+
+/// How members are kept from more than they can do, and the longest Retry-After of what is refused for that.
+fn protection(
+    raw: &RawPool,
+    (dialogs, fork): (Option<Dialogs>, Option<Fork>),
+    finds_again: bool,
+    report: &mut Report<'_>,
+) -> Option<(Protection, Duration)> {
+    let usual = if dialogs == Some(Dialogs::Member) && raw.queue.is_none() {
+        MemberLaw::default().into()
+    } else {
+        None
+    };
+    let law = raw.overload.law.as_ref().map_or(Some(usual), Setting::value);
+    if let (Some(setting), Some(Some(_))) = (&raw.overload.law, law) {
+        if raw.queue.is_some() {
+            report.conflict(
+                setting,
+                "the queue bounds what members have not answered; remove this, or `queue`",
+            );
+        }
+        let is_uncounted = dialogs == Some(Dialogs::Route) && finds_again;
+        if is_uncounted || fork.is_some_and(|fork| fork != Fork::None) {
+            let remedy = "nothing is counted of the requests of this pool, so nobody knows what a member has not answered; \
+                          choose another `policy`, no `fork`, or remove this";
+            report.conflict(setting, remedy);
+        }
+    }
+    let protection = Protection { law: law?, panic: raw.overload.panic.value()? };
+    Some((protection, raw.overload.retry_after.value()?))
 }
 
 fn health(raw: &RawPool) -> Option<HealthSettings> {

@@ -76,6 +76,7 @@ pub(super) fn members(proxy: &ProxyConfig) -> Vec<MemberSettings> {
         address: Address::Socket(*next),
         capacity: 1.0,
         max_calls: 0,
+        max_rate: 0,
         pool: PoolId::default(),
     };
     proxy.next.iter().map(member).collect()

@@ -224,7 +224,13 @@ fn next(
     let mut members: Vec<MemberSettings> = Vec::new();
     for (address, setting) in several(raw.next.as_ref()) {
         pool::check_member(setting, &address, &members, around.listen, report);
-        members.push(MemberSettings { address, capacity: 1.0, max_calls: 0, pool: PoolId::default() });
+        members.push(MemberSettings {
+            address,
+            capacity: 1.0,
+            max_calls: 0,
+            max_rate: 0,
+            pool: PoolId::default(),
+        });
     }
     if members.is_empty() {
         report.missing(&join(path, "next"), "expected at least one next hop: next = \"sip.example.net\"");

@@ -327,7 +327,7 @@ fn tell_members(pool: &str, workload: &Workload, members: &[MemberSettings], rep
 
 /// A server is stopped when it has no calls, so they have to be counted.
 pub(super) fn tell_uncounted(path: &str, pool: &PoolConfig, report: &mut Report<'_>) {
-    let has_limit = pool.members.iter().any(|member| member.max_calls > 0);
+    let has_limit = pool.members.iter().any(|member| member.max_calls > 0 || member.max_rate > 0);
     let is_uncounted =
         pool.fork != Fork::None || (pool.dialogs == Dialogs::Route && pool.policy.is_by_call() && !has_limit);
     if pool.scale.is_some() && !pool.record_route {

@@ -15,6 +15,7 @@ use elastic::estimate::Law as CapacityLaw;
 use elastic::queue::Choice as PullOrder;
 use location::{PathRule, Reach};
 use node::{CapacitySource, Orphans};
+use overload::member::MemberLaw;
 use route::{Dialogs, Fork, Forward, Origin, Outcome, Refusal as RouteRefusal};
 
 /// A type whose values have names in the file.
@@ -136,6 +137,18 @@ pub(crate) enum OverflowName {
 
 impl Names for OverflowName {
     const NAMES: &'static [(&'static str, Self)] = &[("503", Self::Refuse), ("drop", Self::Drop)];
+}
+
+/// The law of the limits of members, if there is one.
+pub(crate) type LimitLaw = Option<MemberLaw>;
+
+impl Names for LimitLaw {
+    const NAMES: &'static [(&'static str, Self)] = &[
+        (MemberLaw::Gradient.name(), Some(MemberLaw::Gradient)),
+        (MemberLaw::Vegas.name(), Some(MemberLaw::Vegas)),
+        (MemberLaw::Aimd.name(), Some(MemberLaw::Aimd)),
+        ("none", None),
+    ];
 }
 
 impl Names for Dialogs {

@@ -68,8 +68,8 @@ impl<E: Egress> Control<E> {
         self.members.none_took(now);
         let Some(refused) = self.failures.refused(now, refused) else { return };
         let all = self.members.nodes().iter().zip(self.members.records()).filter(|(node, _)| node.member);
-        // Only the shards know how many calls a member has.
-        let why = |node: &Node| node.refusal(now, 0).map_or("full", NodeRefusal::name);
+        // Only the shards know what a member has to do.
+        let why = |node: &Node| node.refusal(now, 0).map_or("at its limit", NodeRefusal::name);
         let members = all.map(|(node, record)| (record.address.peer, why(node))).collect();
         out.event(ControlEffect::Log(LogEntry::NoneTook { refused, members }));
     }

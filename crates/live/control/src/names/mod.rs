@@ -27,6 +27,8 @@ pub struct ResolvedMember {
     pub capacity: f64,
     /// Most calls at a time; 0 = no limit.
     pub max_calls: u32,
+    /// Most new calls a second; 0 = no limit.
+    pub max_rate: u32,
     /// The pools that name it, at least one, in their order.
     pub pools: Vec<PoolId>,
 }
@@ -109,6 +111,7 @@ impl Names {
                         peer,
                         capacity: member.capacity * share,
                         max_calls: member.max_calls,
+                        max_rate: member.max_rate,
                         pools: vec![member.pool],
                     }),
                 }
@@ -246,7 +249,7 @@ mod tests {
     }
 
     fn member(address: Address) -> MemberSettings {
-        MemberSettings { address, capacity: 2.0, max_calls: 0, pool: PoolId::default() }
+        MemberSettings { address, capacity: 2.0, max_calls: 0, max_rate: 0, pool: PoolId::default() }
     }
 
     fn found(shares: &[Share]) -> FoundAddresses {

@@ -31,7 +31,7 @@ pub(crate) fn member(text: &str) -> MemberSettings {
         Err(_) if text.starts_with('_') => Address::Srv(text.to_owned()),
         Err(_) => Address::Host { name: text.to_owned(), port: None },
     };
-    MemberSettings { address, capacity: 1.0, max_calls: 0, pool: PoolId::default() }
+    MemberSettings { address, capacity: 1.0, max_calls: 0, max_rate: 0, pool: PoolId::default() }
 }
 
 pub(crate) fn settings(members: &[&str]) -> ControlSettings {
@@ -45,6 +45,8 @@ pub(crate) fn settings(members: &[&str]) -> ControlSettings {
             health: balance::HealthSettings::default(),
             probes: ProbeSettings::default(),
             queue: None,
+            protection: balance::Protection::default(),
+            retry_after: Duration::ZERO,
         }],
         members: members.iter().copied().map(member).collect(),
         shards: ShardSettings { sessions, ..ShardSettings::new(tokens, 0) },

@@ -154,7 +154,13 @@ impl Bed {
         let id = |slot: &usize| node_id(Peer::new(Transport::Udp, addr(self.site.nodes[*slot].0)));
         let members: Vec<_> = slots
             .iter()
-            .map(|slot| ClusterMember { id: id(slot), capacity: 1.0, max_calls: 0, pool: PoolId::default() })
+            .map(|slot| ClusterMember {
+                id: id(slot),
+                capacity: 1.0,
+                max_calls: 0,
+                max_rate: 0,
+                pool: PoolId::default(),
+            })
             .collect();
         self.cluster.set_members(self.inner.now, &members);
         self.set_nodes();

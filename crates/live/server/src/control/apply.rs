@@ -38,6 +38,8 @@ pub(super) fn settings(
         health: pool.health,
         probes: pool.probes,
         queue: pool.queue.clone(),
+        protection: pool.protection,
+        retry_after: pool.retry_after,
     };
     let members = |(id, pool): (PoolId, &PoolConfig)| -> Vec<_> {
         let of_it = |member: &MemberSettings| MemberSettings { pool: id, ..member.clone() };

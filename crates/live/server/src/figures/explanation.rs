@@ -5,7 +5,7 @@ use super::members::work;
 use super::metric::figures;
 use crate::control::View;
 use crate::registrations::Contacts;
-use balance::{Candidate, CandidateVerdict, Decision, NodeRefusal, Slot, Why};
+use balance::{Candidate, CandidateVerdict, Decision, MemberRoom, NodeRefusal, Slot, Why};
 use node::{Explanation, Orphans, PassedOver, QueueTurn, RouteTaken};
 use route::{Outcome, Step};
 use std::net::SocketAddr;
@@ -16,7 +16,8 @@ figures! {
         /// The member that the request would go to; `null` when to none.
         member: Option<SocketAddr>,
         /// `policy`, `queue`, `session`, `token` or `moved`; or what would happen instead: `waits` (in the queue of
-        /// its pool), `full` (no room in that), `located`, `outside`, `search`, `rejected`, `dropped`, `unavailable`.
+        /// its pool), `full` (no room in that), `located`, `outside`, `search`, `rejected`, `dropped`, `unavailable`,
+        /// `busy` (every member that takes calls is at the limit that `candidates` name).
         why: String,
         /// The user to whose contacts it would go (`located`), as USER@DOMAIN; `null` otherwise.
         user: Option<String>,
@@ -80,7 +81,7 @@ figures! {
 figures! {
     /// One member at the moment of a choice.
     CandidateView as "Candidate" from (
-        address: SocketAddr, candidate: Candidate, refused: Option<NodeRefusal>,
+        address: SocketAddr, candidate: Candidate, refused: Option<NodeRefusal>, room: Option<MemberRoom>,
     ) {
         /// Its address.
         member: SocketAddr = address,
@@ -92,6 +93,10 @@ figures! {
         work: f64 = work(candidate.load.work),
         /// Capacity now.
         capacity: f64 = candidate.capacity,
+        /// Requests without any answer, of this call's thread; `null` where no limit is looked for.
+        unanswered: Option<u32> = room.map(|room| room.open),
+        /// How many these may be, by the delay of its answers; `null` while nothing limits them.
+        limit: Option<u32> = room.and_then(|room| room.limit),
         /// Why it takes no new call; `null` if it does.
         refusal: Option<String> = refused.map(|refusal| refusal.name().to_owned()),
     }
@@ -101,7 +106,7 @@ impl CandidateView {
     fn list(verdicts: &[CandidateVerdict], view: &View) -> Vec<Self> {
         let shown = |verdict: &CandidateVerdict| {
             let address = view.at(verdict.candidate.slot)?.address;
-            Some(Self::new(address, verdict.candidate, verdict.refusal))
+            Some(Self::new(address, verdict.candidate, verdict.refusal, verdict.room))
         };
         verdicts.iter().filter_map(shown).collect()
     }
@@ -122,6 +127,7 @@ fn outcome(view: &View, explanation: &Explanation) -> (Option<SocketAddr>, &'sta
         (Decision::Search, _) => (None, "search"),
         (Decision::Orphan, Orphans::Reject | Orphans::Balance) => (None, "rejected"),
         (Decision::Orphan, Orphans::Drop) => (None, "dropped"),
+        (Decision::AtLimit(_), _) => (None, "busy"),
         (Decision::NoServer | Decision::NoRoom, _) => (None, "unavailable"),
     }
 }
@@ -134,7 +140,7 @@ impl ExplanationView {
             && explanation.located.is_none()
             && match explanation.decision {
                 Decision::Forward { why, .. } => matches!(why, Why::Policy | Why::Moved),
-                Decision::NoServer | Decision::NoRoom => true,
+                Decision::NoServer | Decision::AtLimit(_) | Decision::NoRoom => true,
                 Decision::Search | Decision::Orphan => false,
             };
         let named = |id| view.members.iter().find(|member| member.node.id == id).map(|member| member.address);

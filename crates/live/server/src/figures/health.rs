@@ -8,6 +8,7 @@ use crate::shards::AllShards;
 use crate::stores::StoreReport;
 use balance::PoolId;
 use control::ListedMember;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 figures! {
@@ -67,6 +68,11 @@ figures! {
         accepting: usize,
         /// Members that get new calls all the same while `accepting` is 0: silent or resting ones; 0 otherwise.
         last_resort: usize,
+        /// New requests that were refused since every member had too much to do, by the limit: `limit`, which is
+        /// found of members, or `max_rate`.
+        refused: BTreeMap<String, u64> => [
+            counter "sarabande_pool_refused_total" (limit) "New requests refused since every member had too much to do."
+        ],
         /// The queue in front of it; `null` without one.
         queue: Option<QueueView>,
     }
@@ -137,7 +143,12 @@ fn takes_nothing(store: &StoreReport) -> Option<String> {
 
 impl PoolHealth {
     /// The pool, and why none of its members is known to take new calls; `None` when one is.
-    fn new(pool: &PoolName, members: &[MemberStanding], queue: Option<QueueView>) -> (Self, Option<String>) {
+    fn new(
+        pool: &PoolName,
+        members: &[MemberStanding],
+        refused: BTreeMap<String, u64>,
+        queue: Option<QueueView>,
+    ) -> (Self, Option<String>) {
         let members = members.iter().filter(|member| member.pools.contains(&pool.id));
         let (accepting, last_resort) = taking(members.clone());
         let PoolName { name, policy, .. } = pool;
@@ -151,7 +162,7 @@ impl PoolHealth {
             _ => None,
         };
         let (name, policy) = (name.clone(), (*policy).to_owned());
-        (Self { name, policy, members: members.count(), accepting, last_resort, queue }, trouble)
+        (Self { name, policy, members: members.count(), accepting, last_resort, refused, queue }, trouble)
     }
 }
 
@@ -172,7 +183,10 @@ impl HealthView {
         let (accepting, last_resort) = taking(members.iter());
         let unresolved = view.names.iter().filter(|name| name.addresses == 0);
         let unresolved: Vec<_> = unresolved.map(|name| name.name.clone()).collect();
-        let pool = |pool: &PoolName| PoolHealth::new(pool, &members, queue(view, shards, pool.id));
+        let pool = |pool: &PoolName| {
+            let refused = shards.at_limit(pool.id);
+            PoolHealth::new(pool, &members, refused, queue(view, shards, pool.id))
+        };
         let (pools, in_trouble): (Vec<_>, Vec<_>) = view.pools.iter().map(pool).unzip();
         let has_home = shards.home().is_some();
         let users = if has_home { failing(&view.stores) } else { Vec::new() };

@@ -2,7 +2,7 @@
 
 use super::metric::{Buckets, figures};
 use crate::control::View;
-use balance::{EndReason, Load, NodeRefusal, NodeStats};
+use balance::{EndReason, Load, MemberRoom, NodeRefusal, NodeStats};
 use base::Instant;
 use control::{ListedMember, MemberName};
 use hdrhistogram::Histogram;
@@ -40,7 +40,8 @@ figures! {
 figures! {
     /// One member or former member.
     MemberView as "Member" from (
-        member: &ListedMember, view: &View, load: Load, stats: NodeStats, oldest: Option<Instant>,
+        member: &ListedMember, view: &View, load: Load, room: Option<MemberRoom>, stats: NodeStats,
+        oldest: Option<Instant>,
     ) {
         /// As the configuration names it.
         name: String = member.name.clone(),
@@ -89,6 +90,18 @@ figures! {
         /// Most calls at a time; 0 for no limit.
         max_calls: u32 = member.node.max_calls
             => [gauge "sarabande_member_calls_max" "Most calls at a time; 0 for no limit."],
+        /// Most new calls a second; 0 for no limit.
+        max_rate: u32 = member.node.max_rate
+            => [gauge "sarabande_member_calls_per_second_max" "Most new calls a second; 0 for no limit."],
+        /// New requests without any answer, not even 100; `null` where no limit is looked for.
+        unanswered: Option<u32> = room.map(|room| room.open) => [
+            gauge "sarabande_member_unanswered" "New requests without any answer, not even 100."
+        ],
+        /// How many of these there may be, found by the delay of its answers; `null` while nothing limits them.
+        limit: Option<u32> = room.and_then(|room| room.limit) => [
+            gauge "sarabande_member_limit"
+            "New requests that it may have without any answer; no value while it is not limited."
+        ],
         /// Calls in progress.
         calls: u32 = load.calls => [gauge "sarabande_member_calls" "Calls in progress."],
         /// Transactions without a final response.

@@ -154,7 +154,10 @@ impl Figures {
                     sum.merge(&stats[slot]);
                 }
             }
-            MemberView::new(member, view, shards.load(member), sum, oldest.get(&slot).copied())
+            {
+                let (load, oldest) = (shards.load(member), oldest.get(&slot).copied());
+                MemberView::new(member, view, load, shards.room(member), sum, oldest)
+            }
         };
         let members = view.members.iter().map(member).collect();
         let names = view.names.iter().map(NameView::new).collect();
@@ -224,6 +227,8 @@ impl Standing {
         if let Some(registrar) = registrar {
             registrar.put(page);
         }
+        let pools = health.pools.iter().map(|pool| ([("pool", &*pool.name)], pool));
+        page.parts(&pools.collect::<Vec<_>>());
         queue::put(page, &health.pools);
         if let Some(capacity) = capacity {
             capacity.put(page);

@@ -1,7 +1,7 @@
 //! What a shard has to do and did, at one moment, and what all have together.
 
 use super::{SignalFigures, TriageCounts};
-use balance::{Load, NodeId, NodeStats, PoolId, TableCounts};
+use balance::{Load, MemberRoom, NodeId, NodeRefusal, NodeStats, PoolId, TableCounts};
 use base::Ledger;
 use control::ListedMember;
 use node::{HomeReport, NeighbourReport, OverloadReport, ProxyReport, QueueReport, ShardCounters};
@@ -14,10 +14,14 @@ pub(crate) struct ShardCounts {
     pub(crate) transactions: usize,
     /// By slot.
     pub(crate) loads: Vec<(NodeId, Load)>,
+    /// By slot, how the limits stand that are found from the answers of members.
+    pub(crate) rooms: Vec<Option<MemberRoom>>,
     /// New requests that each slot was given, but for those that another member of the pool has, too.
     pub(crate) assigned: Vec<u64>,
     /// New requests that found nobody in a pool who takes them. Begins anew when pools change.
     pub(crate) without_takers: BTreeMap<PoolId, u64>,
+    /// New requests that were refused since every member of a pool had too much to do, by the limit.
+    pub(crate) at_limit: BTreeMap<(PoolId, &'static str), u64>,
     /// Of a proxy.
     pub(crate) proxy: Option<ProxyReport>,
     /// Of the home domain.
@@ -100,6 +104,26 @@ impl<'a> AllShards<'a> {
     /// Load of a member, with what the process before still has there.
     pub(crate) fn load(self, member: &ListedMember) -> Load {
         self.that_know(member).fold(member.before, |sum, counts| sum + counts.loads[member.slot.index()].1)
+    }
+
+    /// How the limit of a member stands that is found from its answers: each shard has its own, for what it sends
+    /// there itself.
+    pub(crate) fn room(self, member: &ListedMember) -> Option<MemberRoom> {
+        let rooms = self.that_know(member).filter_map(|counts| *counts.rooms.get(member.slot.index())?);
+        rooms.reduce(|one, other| MemberRoom {
+            open: one.open + other.open,
+            limit: one.limit.zip(other.limit).map(|(one, other)| one + other).or(one.limit).or(other.limit),
+        })
+    }
+
+    /// New requests that were refused since every member of this pool had too much to do, by the limit.
+    pub(crate) fn at_limit(self, pool: PoolId) -> BTreeMap<String, u64> {
+        let mut sums = [NodeRefusal::Limit, NodeRefusal::Rate].map(|by| (by.name().to_owned(), 0));
+        for ((of, by), count) in self.0.iter().flat_map(|counts| &counts.at_limit) {
+            let sum = sums.iter_mut().find(|(name, _)| *of == pool && name == by);
+            sum.into_iter().for_each(|(_, sum)| *sum += count);
+        }
+        sums.into()
     }
 
     /// The queue in front of the pool of this number.

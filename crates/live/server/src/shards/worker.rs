@@ -655,11 +655,13 @@ impl Worker {
             table: balancer.counts(),
             transactions: self.shard.open_transactions(),
             loads: slots.clone().map(|(slot, node)| (node.id, balancer.load(slot).own)).collect(),
+            rooms: slots.clone().map(|(slot, _)| balancer.room(self.clock.now(), slot)).collect(),
             assigned: slots
                 .map(|(slot, _)| balancer.stats(slot))
                 .map(|stats| stats.assigned - stats.moved)
                 .collect(),
             without_takers: self.shard.counters().without_takers,
+            at_limit: self.shard.counters().at_limit,
             proxy,
             home: self.shard.home_report(),
             overload,

@@ -22,6 +22,8 @@ pub struct ClusterMember {
     pub capacity: f64,
     /// Most calls at a time; 0 for no limit.
     pub max_calls: u32,
+    /// Most new calls a second; 0 for no limit.
+    pub max_rate: u32,
     /// The pool by whose settings its health is judged, and with whose other members it is compared: the first that
     /// names it.
     pub pool: PoolId,
@@ -174,7 +176,8 @@ impl Cluster {
             let Some(slot) = self.slot(member.id).or_else(|| self.join(member.id)) else { continue };
             let joins = before.get(slot.index()).is_none_or(|old| !old.member || old.id != member.id);
             let node = &mut self.nodes[slot.index()];
-            (node.member, node.capacity, node.max_calls) = (true, member.capacity, member.max_calls);
+            (node.member, node.capacity) = (true, member.capacity);
+            (node.max_calls, node.max_rate) = (member.max_calls, member.max_rate);
             node.pool = member.pool;
             let ramp = self.settings(slot).slow_start;
             if joins && !first {
@@ -240,6 +243,7 @@ mod tests {
             id: NodeId(id),
             capacity: 1.0,
             max_calls: 0,
+            max_rate: 0,
             pool: PoolId::default(),
         });
         cluster.set_members(Instant::ZERO, &members);
@@ -264,10 +268,22 @@ mod tests {
     #[test]
     fn a_member_that_leaves_and_returns_keeps_its_slot() {
         let mut cluster = cluster();
-        let second = ClusterMember { id: NodeId(2), capacity: 3.0, max_calls: 9, pool: PoolId::default() };
+        let second = ClusterMember {
+            id: NodeId(2),
+            capacity: 3.0,
+            max_calls: 9,
+            max_rate: 0,
+            pool: PoolId::default(),
+        };
         cluster.set_members(Instant::ZERO, &[second]);
         assert!(!cluster.nodes()[0].member && cluster.nodes()[1].capacity > 2.9);
-        let first = ClusterMember { id: NodeId(1), capacity: 1.0, max_calls: 0, pool: PoolId::default() };
+        let first = ClusterMember {
+            id: NodeId(1),
+            capacity: 1.0,
+            max_calls: 0,
+            max_rate: 0,
+            pool: PoolId::default(),
+        };
         cluster.set_members(Instant::from_millis(1), &[first, second]);
         assert_eq!(cluster.slot(NodeId(1)), Some(Slot(0)));
         assert_eq!(cluster.nodes().len(), 2);
@@ -279,8 +295,13 @@ mod tests {
     #[test]
     fn a_released_slot_goes_to_the_next_node_as_if_it_were_new() {
         let mut cluster = cluster();
-        let member =
-            |id| ClusterMember { id: NodeId(id), capacity: 1.0, max_calls: 0, pool: PoolId::default() };
+        let member = |id| ClusterMember {
+            id: NodeId(id),
+            capacity: 1.0,
+            max_calls: 0,
+            max_rate: 0,
+            pool: PoolId::default(),
+        };
         cluster.release(Slot(1));
         assert_eq!(cluster.slot(NodeId(2)), Some(Slot(1)), "a member keeps its slot");
         cluster.drain(Slot(0), true);

@@ -21,7 +21,9 @@ pub use rwma::Rwma;
 pub use tjsq::Tjsq;
 pub use tlwl::Tlwl;
 
+use crate::assignment::PoolRules;
 use crate::evidence::Evidence;
+use crate::guards::Guards;
 use crate::lease::Leases;
 use crate::members::Members;
 use crate::store::SessionStore;
@@ -99,8 +101,12 @@ pub struct Candidates<'a> {
     evidence: &'a [Evidence],
     /// Those that have been tried already.
     except: &'a [Slot],
-    /// Whether a call is to begin: `max_calls` limits nothing else.
-    is_call: bool,
+    guards: &'a Guards,
+    /// Of the request: `max_calls` and `max_rate` limit calls alone.
+    method: Method,
+    /// Whether the request passes limits up to twice.
+    has_priority: bool,
+    rules: PoolRules,
     range: Range,
 }
 
@@ -124,8 +130,9 @@ impl<'a> Candidates<'a> {
         (nodes, members): (&'a [Node], &'a Members),
         store: &'a SessionStore,
         method: Method,
+        rules: PoolRules,
     ) -> Self {
-        let (leases, evidence) = (&store.leases, &store.evidence);
+        let SessionStore { leases, evidence, guards, .. } = store;
         Self {
             now,
             nodes,
@@ -133,8 +140,11 @@ impl<'a> Candidates<'a> {
             leases,
             evidence,
             except: &[],
-            is_call: method == Method::Invite,
-            range: Range::Takers,
+            guards,
+            method,
+            has_priority: false,
+            rules,
+            range: if rules.panics { Range::LastResort } else { Range::Takers },
         }
     }
 
@@ -143,9 +153,23 @@ impl<'a> Candidates<'a> {
         Self { except, ..self }
     }
 
-    /// The same, or the last resort where nobody takes anything.
+    /// The same for a request that passes limits up to twice, or not.
+    pub(crate) fn with_priority(self, has_priority: bool) -> Self {
+        Self { has_priority, ..self }
+    }
+
+    /// The same, or the last resort where nobody takes anything: not while somebody would who has too much to do. What
+    /// a busy member cannot do is no trial of one that is dead or pauses.
     pub(crate) fn or_last_resort(self) -> Self {
-        if self.iter().next().is_some() { self } else { Self { range: Range::LastResort, ..self } }
+        let stays = self.iter().next().is_some() || self.load_refusal().is_some();
+        if stays { self } else { Self { range: Range::LastResort, ..self } }
+    }
+
+    /// The limit that keeps the request from the nodes that would take it, if that does: what is found of a member
+    /// before what is set.
+    pub(crate) fn load_refusal(&self) -> Option<NodeRefusal> {
+        let refusals = self.members.from(Slot(0), self.nodes.len()).filter_map(|slot| self.refusal(slot));
+        refusals.filter(|refusal| refusal.is_of_load()).max_by_key(|refusal| *refusal == NodeRefusal::Limit)
     }
 
     /// Whether nobody takes anything.
@@ -155,7 +179,8 @@ impl<'a> Candidates<'a> {
 
     /// The same and, beside takers, nodes that are expected back or to which a trial request is due.
     pub(crate) fn with_trials(self) -> Self {
-        Self { range: Range::Trials, ..self }
+        let range = if self.rules.panics { self.range } else { Range::Trials };
+        Self { range, ..self }
     }
 
     /// The same or, where not even the last resort is left, those that have paused for long.
@@ -171,16 +196,27 @@ impl<'a> Candidates<'a> {
         if !self.members.has(slot) || self.except.contains(&slot) {
             return None;
         }
+        let refusal = self.refusal(slot);
+        refusal.is_none().then(|| self.candidate(slot, &self.nodes[slot.index()]))
+    }
+
+    /// Why the node in a slot does not take the request, if it does not.
+    fn refusal(&self, slot: Slot) -> Option<NodeRefusal> {
         let node = &self.nodes[slot.index()];
         let calls = self.calls(slot);
-        let refusal = match self.range {
+        let of_node = match self.range {
             Range::Trials if node.is_expected(self.now) || self.is_trial_due(slot, node) => node.full(calls),
             Range::Takers | Range::Trials => node.refusal(self.now, calls),
             Range::HalfOpen if self.is_half_open(slot, node) => node.full(calls),
             Range::HalfOpen => Some(NodeRefusal::Paused),
             Range::LastResort => node.last_resort_refusal(self.now, calls),
         };
-        refusal.is_none().then(|| self.candidate(slot, node))
+        of_node.or_else(|| self.load_refusal_of(slot))
+    }
+
+    fn load_refusal_of(&self, slot: Slot) -> Option<NodeRefusal> {
+        let tier = (self.rules.is_limited, self.has_priority);
+        self.guards.refusal(self.now, slot, self.method, tier)
     }
 
     fn is_half_open(&self, slot: Slot, node: &Node) -> bool {
@@ -204,14 +240,15 @@ impl<'a> Candidates<'a> {
 
     /// What the node's limit is compared with.
     fn calls(&self, slot: Slot) -> u32 {
-        if self.is_call { self.leases.calls(slot) } else { 0 }
+        if self.method == Method::Invite { self.leases.calls(slot) } else { 0 }
     }
 
     /// Every member of the pool, and why it does not take the request if it does not.
     pub(crate) fn all(&self) -> impl Iterator<Item = (Candidate, Option<NodeRefusal>)> + '_ {
         self.members.from(Slot(0), self.nodes.len()).map(|slot| {
             let node = &self.nodes[slot.index()];
-            (self.candidate(slot, node), node.refusal(self.now, self.calls(slot)))
+            let refusal = node.refusal(self.now, self.calls(slot));
+            (self.candidate(slot, node), refusal.or_else(|| self.load_refusal_of(slot)))
         })
     }
 

@@ -29,6 +29,14 @@ impl SessionStore {
         {
             answers.push(FirstAnswer { slot, sent: open.started, took: now.saturating_since(open.started) });
         }
+        let guarded = (open.id.method, open.started);
+        if !self.leases.is_live(&open.lease) {
+            // What it had before it died counts no more.
+        } else if open.fresh {
+            self.guards.answered(now, slot, guarded, response.status, is_first);
+        } else if is_first && open.id.direction == Direction::ToPool && response.status >= 200 {
+            self.guards.noted(now, slot, guarded);
+        }
         if let Some(outcome) = Outcome::of(response.status) {
             self.tally(now, key, outcome);
         }

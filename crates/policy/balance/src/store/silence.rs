@@ -66,6 +66,7 @@ impl SessionStore {
         if failed {
             self.tally(now, key, Outcome::Failure);
         }
+        self.leave_unanswered(now, key, true);
         self.close(key, EndReason::TimedOut);
         self.advance(now, at, of, 408);
     }

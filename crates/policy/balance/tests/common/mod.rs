@@ -14,6 +14,7 @@ pub(crate) fn members(capacities: &[f64]) -> Vec<ClusterMember> {
             id: NodeId(100 + index as u32),
             capacity,
             max_calls: 0,
+            max_rate: 0,
             pool: PoolId::default(),
         })
         .collect()
@@ -56,6 +57,7 @@ pub(crate) fn request(call: u64, method: Method, cseq: u32) -> Request<'static> 
         begun_by_peer: false,
         branch: 0,
         tags: Tags::default(),
+        has_priority: false,
     }
 }
 

@@ -16,18 +16,13 @@ pub struct RateCap {
 
 impl RateCap {
     /// So many calls a second; the bucket is full.
-    pub fn new(now: Instant, rate: f64) -> Self {
-        Self { rate, tokens: burst(rate), at: now }
-    }
-
-    /// Calls a second.
-    pub fn rate(&self) -> f64 {
-        self.rate
+    pub fn new(rate: f64) -> Self {
+        Self { rate, tokens: burst(rate), at: Instant::ZERO }
     }
 
     /// Changes the rate; the tokens stay, as far as they fit.
-    pub fn set_rate(&mut self, now: Instant, rate: f64) {
-        (self.tokens, self.at) = (self.tokens_at(now).min(burst(rate)), now);
+    pub fn set_rate(&mut self, rate: f64) {
+        self.tokens = self.tokens.min(burst(rate));
         self.rate = rate;
     }
 
@@ -57,7 +52,7 @@ mod tests {
     use super::*;
 
     fn passed(rate: f64, offered: u64, has_priority: bool) -> usize {
-        let mut cap = RateCap::new(Instant::ZERO, rate);
+        let mut cap = RateCap::new(rate);
         let at = |n: u64| Instant::from_nanos(n * 1_000_000_000 / offered);
         (0..10 * offered)
             .filter(|n| {

@@ -55,6 +55,7 @@ impl Balancer {
             address: HostId(host),
             capacity: capacity(HostId(host)),
             max_calls: 0,
+            max_rate: 0,
             pools: vec![PoolId::default()],
         };
         let mut members = Membership::new(&[(health, probes.unwrap_or_default())]);
@@ -145,6 +146,7 @@ impl Balancer {
             // Nobody invents tags here, and no call is answered twice.
             begun_by_peer: false,
             tags: Tags::default(),
+            has_priority: false,
             branch: message.top().branch(),
         };
         match self.core.request(now, &request) {
@@ -165,7 +167,9 @@ impl Balancer {
                 }
             }
             Decision::Orphan => self.refuse(id, &message, 481, out),
-            Decision::NoServer | Decision::NoRoom => self.refuse(id, &message, 503, out),
+            Decision::NoServer | Decision::AtLimit(_) | Decision::NoRoom => {
+                self.refuse(id, &message, 503, out)
+            }
         }
     }
 

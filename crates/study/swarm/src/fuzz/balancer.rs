@@ -235,6 +235,7 @@ fn members(mask: u8) -> Vec<ClusterMember> {
         id: node_id(Peer::new(Transport::Udp, addr(address))),
         capacity: 1.0,
         max_calls: 0,
+        max_rate: 0,
         pool: PoolId::default(),
     };
     (0..).zip(NODES).filter(|(at, _)| mask >> at & 1 == 1).map(|(_, node)| member(node)).collect()

@@ -71,6 +71,7 @@ fn of_file(file: &FilePlan, orphans: Orphans, group: u16, key: u8) -> ControlSet
         address: Address::Socket(member.destination.address()),
         capacity: member.capacity,
         max_calls,
+        max_rate: 0,
         pool,
     };
     let members = (0..)
@@ -84,6 +85,8 @@ fn of_file(file: &FilePlan, orphans: Orphans, group: u16, key: u8) -> ControlSet
         health: pool.health,
         probes: pool.probes,
         queue: pool.queue.clone(),
+        protection: balance::Protection::default(),
+        retry_after: Duration::ZERO,
     };
     // Each shard keeps as many sessions as the plan says.
     let max_sessions = file.sessions.max_sessions.saturating_mul(file.shards.into());

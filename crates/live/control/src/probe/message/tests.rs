@@ -128,7 +128,13 @@ fn any_final_answer_but_503_is_alive() {
             Cluster::new(HealthSettings { fall: 1, slow_start: Duration::ZERO, ..HealthSettings::default() });
         cluster.set_members(
             at(0),
-            &[ClusterMember { id: NodeId(0), capacity: 1.0, max_calls: 0, pool: PoolId::default() }],
+            &[ClusterMember {
+                id: NodeId(0),
+                capacity: 1.0,
+                max_calls: 0,
+                max_rate: 0,
+                pool: PoolId::default(),
+            }],
         );
         outcome.apply(at(0), &mut cluster);
         assert_eq!(cluster.nodes()[0].is_up(), alive);

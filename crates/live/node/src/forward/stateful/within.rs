@@ -111,6 +111,7 @@ impl Stateful {
             begun_by_peer: !held.by_initiator,
             branch: edge.tokens.mark(&transaction, direction, passage.routing),
             tags: edge.tokens.tags(message),
+            has_priority: false,
         };
         // A call that is remembered ends there, whatever a reload has made of its pool.
         let is_noted = self.counted.has(slot) || balancer.session_of(&request).is_some();

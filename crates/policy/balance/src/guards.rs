@@ -1,0 +1,161 @@
+//! What keeps each member from more than it can do: the most calls a second, and the limit that is found from its
+//! answers.
+
+use crate::{NodeRefusal, Slot};
+use base::Instant;
+use overload::member::{MemberLaw, MemberLimit, RateCap, Work};
+use wire::Method;
+
+/// How a pool keeps its members from more than they can do.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Protection {
+    /// The law of the limit that is found for each member; `None` for no such limit.
+    pub law: Option<MemberLaw>,
+    /// The pool goes on with all members, dead ones included, where a larger share than this is dead. At 1 it does so
+    /// only where no member takes calls.
+    pub panic: f64,
+}
+
+impl Default for Protection {
+    /// No limit is found.
+    fn default() -> Self {
+        Self { law: None, panic: 1.0 }
+    }
+}
+
+/// How the limit of a member stands in one shard.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MemberRoom {
+    /// New requests without any answer.
+    pub open: u32,
+    /// How many there may be; `None` while nothing shows that the member has too much to do.
+    pub limit: Option<u32>,
+}
+
+/// Of one member.
+#[derive(Debug, Default)]
+struct Guard {
+    limit: Option<Box<MemberLimit>>,
+    cap: Option<RateCap>,
+}
+
+/// By slot.
+#[derive(Debug, Default)]
+pub(crate) struct Guards(Vec<Guard>);
+
+fn work(method: Method) -> Work {
+    match method {
+        Method::Invite => Work::Invite,
+        Method::Register => Work::Register,
+        Method::Bye => Work::Bye,
+        _ => Work::Other,
+    }
+}
+
+impl Guards {
+    pub(crate) fn grow(&mut self, count: usize) {
+        self.0.resize_with(count.max(self.0.len()), Guard::default);
+    }
+
+    /// Takes over what keeps a member; what it has shown stays, unless the law is another one.
+    pub(crate) fn configure(&mut self, slot: Slot, law: Option<MemberLaw>, rate: f64) {
+        let guard = &mut self.0[slot.index()];
+        if guard.limit.as_ref().map(|limit| limit.law()) != law {
+            guard.limit = law.map(|law| Box::new(MemberLimit::new(law)));
+        }
+        match &mut guard.cap {
+            Some(cap) if rate > 0.0 => cap.set_rate(rate),
+            cap => *cap = (rate > 0.0).then(|| RateCap::new(rate)),
+        }
+    }
+
+    /// Another node has the slot.
+    pub(crate) fn forget(&mut self, slot: Slot) {
+        self.0[slot.index()] = Guard::default();
+    }
+
+    /// The member has died: it answers nothing of what it had.
+    pub(crate) fn dies(&mut self, slot: Slot) {
+        if let Some(limit) = &mut self.0[slot.index()].limit {
+            limit.forget_open();
+        }
+    }
+
+    /// The member is back since then, or may be: it begins with little.
+    pub(crate) fn returns(&mut self, slot: Slot, since: Instant) {
+        if let Some(limit) = &mut self.0[slot.index()].limit {
+            limit.restart(since);
+        }
+    }
+
+    /// Why a member gets no new request of this method for now, if it does not. `is_limited`: the limit that was
+    /// found holds.
+    pub(crate) fn refusal(
+        &self,
+        now: Instant,
+        slot: Slot,
+        method: Method,
+        (is_limited, has_priority): (bool, bool),
+    ) -> Option<NodeRefusal> {
+        let guard = &self.0[slot.index()];
+        let may_start = |cap: &RateCap| method != Method::Invite || cap.has_room(now, has_priority);
+        if guard.cap.as_ref().is_some_and(|cap| !may_start(cap)) {
+            return Some(NodeRefusal::Rate);
+        }
+        let limit = guard.limit.as_ref().filter(|_| is_limited);
+        limit.is_some_and(|limit| !limit.has_room(now, has_priority)).then_some(NodeRefusal::Limit)
+    }
+
+    /// A new request goes to a member.
+    pub(crate) fn sent(&mut self, now: Instant, slot: Slot, method: Method) {
+        let guard = &mut self.0[slot.index()];
+        if let Some(cap) = guard.cap.as_mut().filter(|_| method == Method::Invite) {
+            cap.take(now);
+        }
+        if let Some(limit) = &mut guard.limit {
+            limit.sent(now);
+        }
+    }
+
+    /// A member has answered a new request that was sent then. Which requests it refuses may be the callers' fault
+    /// and says nothing, but for 503.
+    pub(crate) fn answered(
+        &mut self,
+        now: Instant,
+        slot: Slot,
+        (method, sent): (Method, Instant),
+        status: u16,
+        is_first: bool,
+    ) {
+        let Some(limit) = &mut self.0[slot.index()].limit else { return };
+        if status == 503 {
+            limit.lost(now, sent, is_first);
+        } else if is_first {
+            let works = status < 400 || matches!(status, 401 | 407);
+            limit.answered(now, work(method), sent, works);
+        }
+    }
+
+    /// A member has answered a request within a dialog that was sent then. What others answer within dialogs passes
+    /// through it; a BYE it answers itself, or at once.
+    pub(crate) fn noted(&mut self, now: Instant, slot: Slot, (method, sent): (Method, Instant)) {
+        if let Some(limit) = self.0[slot.index()].limit.as_mut().filter(|_| method == Method::Bye) {
+            limit.noted(now, Work::Bye, sent);
+        }
+    }
+
+    /// A new request that was sent then is over without any answer. `timed_out`: it had its time.
+    pub(crate) fn left(&mut self, now: Instant, slot: Slot, sent: Instant, timed_out: bool) {
+        match &mut self.0[slot.index()].limit {
+            Some(limit) if timed_out => limit.lost(now, sent, true),
+            Some(limit) => limit.left(sent),
+            None => {}
+        }
+    }
+
+    /// How the limit of a member stands, where one is looked for.
+    pub(crate) fn room(&self, now: Instant, slot: Slot) -> Option<MemberRoom> {
+        let limit = self.0.get(slot.index())?.limit.as_ref()?;
+        Some(MemberRoom { open: limit.open(now), limit: limit.limit(now) })
+    }
+}

@@ -1,0 +1,188 @@
+//! Members that have more to do than they can: what goes elsewhere, what is refused, and what never is.
+mod common;
+
+use balance::policy::Tlwl;
+use balance::*;
+use base::Instant;
+use common::*;
+use core::time::Duration;
+use overload::member::MemberLaw;
+use wire::Method;
+
+const LAW: Protection = Protection { law: Some(MemberLaw::Gradient), panic: 1.0 };
+
+fn balancer(
+    count: usize,
+    protection: Protection,
+    change: impl Fn(ClusterMember) -> ClusterMember,
+) -> Balancer {
+    let mut cluster = cluster(&vec![1.0; count]);
+    let members: Vec<_> = members(&vec![1.0; count]).into_iter().map(change).collect();
+    cluster.set_members(Instant::ZERO, &members);
+    let mut balancer = Balancer::new(SessionSettings::default(), Box::new(Tlwl::new(0)));
+    balancer.set_pools(vec![Pool::new(Box::new(Tlwl::new(0)), Members::All, protection)]);
+    balancer.set_nodes(cluster.nodes());
+    balancer
+}
+
+/// One call after the other, 4 ms apart, each to be answered so many ms later by a member that answers one at a time,
+/// until a call is refused. Returns when that is, and the calls that are open then.
+fn until_refused(balancer: &mut Balancer, service: u64) -> (Instant, Vec<u64>) {
+    let mut queue: Vec<(u64, u64)> = Vec::new();
+    let mut free = 1;
+    for millis in 1..60_000 {
+        let now = Instant::from_millis(millis);
+        while let Some(&(at, call)) = queue.first().filter(|(at, _)| *at <= millis) {
+            queue.remove(0);
+            balancer.response(Instant::from_millis(at), &response(call, Method::Invite, 1, 180));
+        }
+        // Little at first, so that the member is known.
+        let gap = if millis < 20_000 { 40 } else { 4 };
+        if millis % gap == 0 {
+            match balancer.request(now, &request(millis, Method::Invite, 1)) {
+                Decision::Forward { .. } => {
+                    free = free.max(millis) + service;
+                    queue.push((free, millis));
+                }
+                Decision::AtLimit(NodeRefusal::Limit) => {
+                    return (now, queue.into_iter().map(|(_, call)| call).collect());
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    panic!("no call was refused");
+}
+
+#[test]
+fn a_member_that_answers_late_gets_no_more_new_calls_and_all_else() {
+    let mut balancer = balancer(1, LAW, |member| member);
+    let (now, open) = until_refused(&mut balancer, 10);
+    assert!(now < Instant::from_millis(21_000), "within a second, {now:?}");
+    let room = balancer.room(now, Slot(0)).unwrap();
+    assert!(room.limit.is_some_and(|limit| limit >= 2 && limit <= room.open), "{room:?}");
+    let call = request(90_000, Method::Invite, 1);
+    let (explained, verdicts) = balancer.explain(now, &call);
+    assert_eq!(explained, Decision::AtLimit(NodeRefusal::Limit));
+    assert_eq!(verdicts[0].refusal, Some(NodeRefusal::Limit));
+    assert!(balancer.is_full(now, &call));
+    // What belongs to a call that is there goes there.
+    for method in [Method::Invite, Method::Cancel] {
+        assert_eq!(slot_of(balancer.request(now, &request(open[0], method, 1))), Slot(0), "{method:?}");
+    }
+    assert_eq!(
+        slot_of(balancer.request(
+            now,
+            &Request { pinned: Some(Slot(0)), by_token: true, ..in_dialog(1, Method::Bye, 2) }
+        )),
+        Slot(0)
+    );
+    // An emergency call passes up to twice the limit.
+    let sos = Request { has_priority: true, ..request(90_001, Method::Invite, 1) };
+    let passes = (0..2_000).filter(|n| {
+        let sos = Request { key: key(100_000 + n), ..sos };
+        matches!(balancer.request(now, &sos), Decision::Forward { .. })
+    });
+    let limit = room.limit.unwrap();
+    assert_eq!(passes.count() as u32, (2 * limit).saturating_sub(room.open), "{room:?}");
+    // Once it has answered, it takes calls again.
+    let mut later = now;
+    for call in open {
+        later += Duration::from_millis(10);
+        balancer.response(later, &response(call, Method::Invite, 1, 180));
+    }
+    later += Duration::from_secs(5);
+    assert_eq!(slot_of(balancer.request(later, &request(90_002, Method::Invite, 1))), Slot(0));
+    assert_eq!(balancer.audit(), Ok(()));
+}
+
+#[test]
+fn credentials_follow_to_a_member_at_its_limit() {
+    let mut balancer = balancer(1, LAW, |member| member);
+    let challenged = request(80_000, Method::Invite, 1);
+    slot_of(balancer.request(Instant::from_millis(1), &challenged));
+    balancer.response(Instant::from_millis(2), &response(80_000, Method::Invite, 1, 401));
+    let (now, _) = until_refused(&mut balancer, 10);
+    let again = Request { cseq: 2, ..challenged };
+    assert_eq!(slot_of(balancer.request(now, &again)), Slot(0));
+}
+
+#[test]
+fn max_rate_bounds_calls_a_second_and_nothing_else() {
+    let mut balancer = balancer(2, Protection::default(), |member| ClusterMember { max_rate: 10, ..member });
+    let mut sent = [0; 2];
+    for n in 0..10_000 {
+        let now = Instant::from_millis(n);
+        match balancer.request(now, &request(n, Method::Invite, 1)) {
+            Decision::Forward { slot, .. } => sent[slot.index()] += 1,
+            decision => assert_eq!(decision, Decision::AtLimit(NodeRefusal::Rate)),
+        }
+    }
+    assert!(sent.iter().all(|sent| (100..=106).contains(sent)), "{sent:?}");
+    slot_of(balancer.request(Instant::from_millis(10_000), &request(20_000, Method::Register, 1)));
+}
+
+/// A busy member is no reason to give calls to one that is dead or pauses.
+#[test]
+fn what_a_busy_member_cannot_do_is_not_given_to_a_dead_one() {
+    let mut cluster = cluster(&[1.0; 2]);
+    let members: Vec<_> =
+        members(&[1.0; 2]).into_iter().map(|member| ClusterMember { max_rate: 2, ..member }).collect();
+    cluster.set_members(Instant::ZERO, &members);
+    for _ in 0..2 {
+        cluster.probed(Instant::from_millis(1), Slot(1), true);
+        cluster.probed(Instant::from_millis(1), Slot(1), false);
+        cluster.probed(Instant::from_millis(1), Slot(1), false);
+    }
+    assert!(!cluster.nodes()[1].is_up());
+    let mut balancer = Balancer::new(SessionSettings::default(), Box::new(Tlwl::new(0)));
+    balancer.set_nodes(cluster.nodes());
+    let now = Instant::from_millis(2);
+    assert_eq!(slot_of(balancer.request(now, &request(1, Method::Invite, 1))), Slot(0));
+    let second = balancer.request(now, &request(2, Method::Invite, 1));
+    assert_eq!(second, Decision::AtLimit(NodeRefusal::Rate));
+}
+
+#[test]
+fn a_pool_goes_on_with_all_members_where_more_are_dead_than_it_can_be() {
+    for (panic, shares) in [(1.0, false), (0.5, true)] {
+        let mut cluster = cluster(&[1.0; 3]);
+        for slot in [Slot(1), Slot(2)] {
+            cluster.probed(Instant::from_millis(1), slot, true);
+            cluster.probed(Instant::from_millis(1), slot, false);
+            cluster.probed(Instant::from_millis(1), slot, false);
+        }
+        let mut balancer = Balancer::new(SessionSettings::default(), Box::new(Tlwl::new(0)));
+        let protection = Protection { panic, ..LAW };
+        balancer.set_pools(vec![Pool::new(Box::new(Tlwl::new(0)), Members::All, protection)]);
+        balancer.set_nodes(cluster.nodes());
+        let mut sent = [0; 3];
+        for n in 0..300 {
+            let now = Instant::from_millis(2 + n);
+            sent[slot_of(balancer.request(now, &request(n, Method::Invite, 1))).index()] += 1;
+            balancer.response(now, &response(n, Method::Invite, 1, 180));
+        }
+        let wanted = if shares { [100, 100, 100] } else { [300, 0, 0] };
+        assert_eq!(sent, wanted, "panic above {panic}");
+    }
+}
+
+/// Members that come back at once begin with little each, whatever waits for them.
+#[test]
+fn none_is_flooded_when_all_come_back() {
+    let mut cluster = cluster(&[1.0; 2]);
+    let mut balancer = Balancer::new(SessionSettings::default(), Box::new(Tlwl::new(0)));
+    balancer.set_pools(vec![Pool::new(Box::new(Tlwl::new(0)), Members::All, LAW)]);
+    balancer.set_nodes(cluster.nodes());
+    for slot in [Slot(0), Slot(1)] {
+        cluster.unreachable(Instant::from_millis(1), slot);
+    }
+    balancer.set_nodes(cluster.nodes());
+    for slot in [Slot(0), Slot(1)] {
+        cluster.probed(Instant::from_millis(9), slot, true);
+    }
+    balancer.set_nodes(cluster.nodes());
+    let now = Instant::from_millis(10);
+    let decisions = (0..100).map(|call| balancer.request(now, &request(call, Method::Invite, 1)));
+    assert_eq!(decisions.filter(|decision| matches!(decision, Decision::Forward { .. })).count(), 16);
+}
