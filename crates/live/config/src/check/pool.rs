@@ -17,7 +17,6 @@ use crate::typed::{Listen, PoolConfig, PoolOrigin, SIP_PORT};
 use balance::{HealthSettings, OutlierSettings, PolicyKind, PoolId, Protection, Weights};
 use control::{Address, MemberSettings, ProbeSettings};
 use node::Orphans;
-use overload::member::MemberLaw;
 use route::{Dialogs, Fork, Forward};
 use std::time::Duration;
 use wire::Method;
@@ -356,13 +355,9 @@ fn protection(
     finds_again: bool,
     report: &mut Report<'_>,
 ) -> Option<(Protection, Duration)> {
-    let usual = if dialogs == Some(Dialogs::Member) && raw.queue.is_none() {
-        MemberLaw::default().into()
-    } else {
-        None
-    };
-    let law = raw.overload.law.as_ref().map_or(Some(usual), Setting::value);
-    if let (Some(setting), Some(Some(_))) = (&raw.overload.law, law) {
+    let law = raw.overload.law.value();
+    if let Some(Some(_)) = law {
+        let setting = &raw.overload.law;
         if raw.queue.is_some() {
             report.conflict(
                 setting,

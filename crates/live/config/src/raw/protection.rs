@@ -14,9 +14,9 @@ table! {
     /// refused with 503. Never what belongs to a dialog or was let in before. Emergency calls (`urn:service:sos`) pass
     /// the limit up to twice. `max_rate` is refused in the same way.
     struct RawProtection {
-        /// The law of the limit: `"gradient"`, `"vegas"` or `"aimd"`; or `"none"`, so that members get all that comes.
-        /// A pool with a `queue` has the limit of that.
-        law: Option<Setting<Choice<LimitLaw>>> => "`\"gradient\"`; `\"none\"` with `queue` or `dialogs = \"route\"`",
+        /// The law of the limit: `"gradient"`, which does best in the simulator, `"vegas"` or `"aimd"`; or `"none"`,
+        /// so that members get all that comes. Not with a `queue`, which has a limit of its own.
+        law: Setting<Choice<LimitLaw>> = None,
         /// The longest Retry-After of a request that is refused: each caller is told a whole number of seconds from 1
         /// to this, at random, so that they do not come back together. `"0s"` = none is told.
         retry_after: Setting<Time<0, HOUR>> = RETRY_AFTER,
