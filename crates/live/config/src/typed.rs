@@ -307,20 +307,15 @@ pub struct PoolConfig {
 
 impl PoolConfig {
     fn warnings(&self) -> impl Iterator<Item = String> {
-        let Self { name, protection, queue, members, dialogs, health, retry_after, .. } = self;
-        let is_bounded =
-            protection.law.is_some() || queue.is_some() || members.iter().all(|member| member.max_rate > 0);
-        let is_unbounded = *dialogs == Dialogs::Member && !is_bounded;
-        let unbounded = is_unbounded.then(|| {
-            "overload.law = \"none\": members that get more calls than they can answer answer none in time; remove it, or set `max_rate`"
-        });
+        let Self { name, protection, queue, members, health, retry_after, .. } = self;
+        let is_bounded = protection.law.is_some() || members.iter().any(|member| member.max_rate > 0);
         let at_once = (is_bounded && queue.is_none() && retry_after.is_zero()).then_some(
             "overload.retry_after = \"0s\": callers that are refused may come back at once, all together; set some seconds",
         );
         let quick = (health.regular && health.fall == 1).then_some(
             "probe.fall = 1: under load one late answer takes a member out, and the others get its calls; set 2 or more",
         );
-        unbounded.into_iter().chain(at_once).chain(quick).map(move |text| format!("pool.{name}: {text}"))
+        at_once.into_iter().chain(quick).map(move |text| format!("pool.{name}: {text}"))
     }
 }
 

@@ -20,7 +20,7 @@ use crate::takeover::{self, offer::Holdings};
 use crate::token_time::TokenTime;
 use crate::utilisation::ModelProcessor;
 use balance::{CallLimits, SentCalls};
-use base::Outbox;
+use base::{Instant, Outbox};
 use config::Config;
 use node::{Shard, ShardIdentity};
 use std::io;
@@ -299,6 +299,7 @@ fn worker(
     reports: mpsc::UnboundedSender<Report>,
 ) -> io::Result<Worker> {
     sockets.iter().try_for_each(UdpSocket::stamp)?;
+    let dry = vec![Instant::ZERO; sockets.len()];
     Ok(Worker {
         index,
         clock,
@@ -323,6 +324,7 @@ fn worker(
         other_loads: Vec::new(),
         traffic: Traffic::default(),
         signals: Signals::default(),
+        dry,
         queue: TriageQueue::new(),
         meter: None,
         model: None,

@@ -17,6 +17,7 @@ pub enum Direction {
 
 /// The facts of a request that balancing needs.
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "four facts of a message that do not depend on each other")]
 pub struct Request<'a> {
     /// Key of its call.
     pub key: CallKey,

@@ -121,7 +121,9 @@ impl<'a> AllShards<'a> {
         let mut sums = [NodeRefusal::Limit, NodeRefusal::Rate].map(|by| (by.name().to_owned(), 0));
         for ((of, by), count) in self.0.iter().flat_map(|counts| &counts.at_limit) {
             let sum = sums.iter_mut().find(|(name, _)| *of == pool && name == by);
-            sum.into_iter().for_each(|(_, sum)| *sum += count);
+            if let Some((_, sum)) = sum {
+                *sum += count;
+            }
         }
         sums.into()
     }

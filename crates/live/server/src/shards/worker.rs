@@ -161,6 +161,8 @@ pub(crate) struct Worker {
     pub(crate) other_loads: Vec<Load>,
     pub(crate) traffic: Traffic,
     pub(crate) signals: Signals,
+    /// When each socket was last read dry.
+    pub(crate) dry: Vec<Instant>,
     /// Messages that were read and not handled yet.
     pub(crate) queue: TriageQueue,
     /// Where the state of calls is shared out with neighbours, they want to know how busy we are.
@@ -178,6 +180,16 @@ const READ_MOST: usize = 16;
 const MUCH: usize = 1 << 20;
 /// Entries looked at in one go when the oldest calls are asked for.
 const WALK: usize = 4_096;
+
+/// By how much the clocks of stamps and of the thread may differ over one wait.
+const STAMP_SLACK: Duration = Duration::from_millis(10);
+
+/// How long a datagram of a batch has waited. No datagram has waited longer than since its socket was last read dry
+/// (`at_most`): a stamp that says so is of before the clock of the machine was set, or of another clock than the process
+/// has been given, and tells nothing.
+fn waited(batch: &ReceiveBatch, index: usize, at_most: Duration) -> Duration {
+    Some(batch.waited(index)).filter(|waited| *waited <= at_most).unwrap_or_default()
+}
 
 /// Whether anybody reads what [`Worker::flush`] says of requests that failed.
 pub(crate) fn tells_failures() -> bool {
@@ -304,15 +316,19 @@ impl Worker {
             let Ok(count) = self.receive.receive(&self.sockets[socket]) else { return };
             debug_assert!(count <= BATCH, "a batch is at most {BATCH}");
             self.traffic.received += count as u64;
+            let at_most = self.clock.now().saturating_since(self.dry[socket]) + STAMP_SLACK;
+            if count < BATCH {
+                self.dry[socket] = self.clock.now();
+            }
             if count > 0 {
-                self.signals.on_waited(now, self.receive.waited(0));
+                self.signals.on_waited(now, waited(&self.receive, 0, at_most));
             }
             let queues = self.shard.triage().is_some() && (count == BATCH || self.queue.len() > 0);
             let own = self.hand_over(listener, count);
             if queues {
-                self.queue_up(listener, &own);
+                self.queue_up(listener, &own, at_most);
             } else {
-                self.take_all(now, listener, &own);
+                self.take_all(now, listener, &own, at_most);
             }
             if count < BATCH || !queues {
                 return;
@@ -321,9 +337,10 @@ impl Worker {
     }
 
     /// Handles these datagrams of the batch.
-    fn take_all(&mut self, now: Instant, listener: u16, own: &[usize]) {
+    fn take_all(&mut self, now: Instant, listener: u16, own: &[usize], at_most: Duration) {
         let Some(first) = own.first() else { return };
-        let waited = ShardInput::Waited { waited: self.receive.waited(*first), queue: own.len() };
+        let waited = waited(&self.receive, *first, at_most);
+        let waited = ShardInput::Waited { waited, queue: own.len() };
         self.shard.handle(now, waited, &mut self.out);
         for &index in own {
             let (bytes, from) = self.receive.get(index);
@@ -335,11 +352,12 @@ impl Worker {
     }
 
     /// Has these datagrams of the batch wait for their turn.
-    fn queue_up(&mut self, listener: u16, own: &[usize]) {
+    fn queue_up(&mut self, listener: u16, own: &[usize], at_most: Duration) {
         let now = self.clock.now();
         for &index in own {
             let (bytes, from) = self.receive.get(index);
-            self.queue.push(now, self.receive.waited(index), Flow::udp(listener, from), bytes);
+            let waited = waited(&self.receive, index, at_most);
+            self.queue.push(now, waited, Flow::udp(listener, from), bytes);
         }
     }
 

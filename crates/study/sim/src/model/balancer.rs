@@ -168,7 +168,7 @@ impl Balancer {
             }
             Decision::Orphan => self.refuse(id, &message, 481, out),
             Decision::NoServer | Decision::AtLimit(_) | Decision::NoRoom => {
-                self.refuse(id, &message, 503, out)
+                self.refuse(id, &message, 503, out);
             }
         }
     }
