@@ -143,6 +143,9 @@ pub(super) fn proxied(length: Length) -> Result<u64> {
 pub(super) fn refused(length: Length) -> Result<u64> {
     let (mut bed, mut short) = (Bed::noting(balancer()), 0);
     let late = || ShardInput::Waited { waited: Duration::from_secs(1), queue: 1_000 };
+    // A wait counts that stays for 100 ms.
+    bed.element.handle(bed.now, late(), &mut bed.out);
+    bed.now += Duration::from_millis(100);
     for call in 0..CALLS {
         bed.element.handle(bed.now, late(), &mut bed.out);
         bed.pass(CLIENT, &request(call, "INVITE", 1, None))?;

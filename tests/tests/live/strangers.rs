@@ -69,13 +69,16 @@ fn garbage_is_counted_and_disturbs_nobody() {
     for (reason, _) in &kinds {
         *sent.entry(*reason).or_default() += ROUNDS;
     }
-    until("each garbage datagram is counted by its reason", || {
-        let now = balancer.drops();
-        sent.iter().all(|(reason, count)| counted(&now, reason) >= *count).then_some(())
-    });
+    // They come faster than they are read: a copy of what waits still is counted as that.
+    let total = |now: &BTreeMap<String, u64>| {
+        sent.keys().map(|reason| counted(now, reason)).sum::<u64>() + counted(now, "copy")
+    };
+    let all: u64 = sent.values().sum();
+    until("each garbage datagram is counted", || (total(&balancer.drops()) >= all).then_some(()));
     let now = balancer.drops();
-    for (reason, count) in sent {
-        assert_eq!(counted(&now, reason), count, "{reason}");
+    assert_eq!(total(&now), all);
+    for (&reason, &count) in &sent {
+        assert!((1..=count).contains(&counted(&now, reason)), "{reason}");
     }
     // A request that ends in the middle of 64 KiB of header is readable enough for an answer.
     let mut large = AgentRequest::new("INVITE", "endless").bytes(agent.address());

@@ -90,10 +90,48 @@ impl OverloadReport {
     }
 }
 
+/// Whether the wait is a standing one. A pause of the thread (another program on its processor, a process that starts)
+/// delays what came in it once, and is no reason to refuse anything; with too many requests the wait stays.
+#[derive(Debug, Default)]
+struct Standing {
+    noted: Instant,
+    late_since: Option<Instant>,
+    calm_since: Option<Instant>,
+    is_on: bool,
+}
+
+/// Above this wait a message is late: from here on the law `delay` refuses.
+const LATE: Duration = Duration::from_millis(31);
+/// So long messages have to be late in a row: much longer than a pause takes to be made up for, short against T1.
+const LATE_FOR: Duration = Duration::from_millis(100);
+/// So long none may have been late until waits count no more.
+const CALM_FOR: Duration = Duration::from_secs(1);
+
+impl Standing {
+    /// Whether this wait counts.
+    fn counts(&mut self, now: Instant, waited: Duration) -> bool {
+        // Where nothing came for a while, nothing waited.
+        if now.saturating_since(core::mem::replace(&mut self.noted, now)) > LATE_FOR {
+            self.late_since = None;
+        }
+        if waited > LATE {
+            self.calm_since = None;
+            let since = *self.late_since.get_or_insert(now);
+            self.is_on |= now.saturating_since(since) >= LATE_FOR;
+        } else {
+            self.late_since = None;
+            let since = *self.calm_since.get_or_insert(now);
+            self.is_on &= now.saturating_since(since) < CALM_FOR;
+        }
+        self.is_on
+    }
+}
+
 /// The guard of a shard.
 pub(crate) struct Overload {
     control: OverloadControl,
     pub(super) guard: Guard<Peer>,
+    standing: Standing,
     /// What is said to neighbours and taken from them, if anything is.
     pub(super) feedback: Option<Box<Neighbours>>,
     rng: Rng,
@@ -119,6 +157,7 @@ impl Overload {
         Self {
             control: off,
             guard,
+            standing: Standing::default(),
             feedback: None,
             rng,
             usual: Judged::default(),
@@ -144,9 +183,10 @@ impl Overload {
         self.control = control.clone();
     }
 
-    /// The messages to come have waited so long in the sockets and queue of the thread, where so many wait still.
+    /// The new requests to come have waited so long in the sockets and queue of the thread, where so many wait still.
     pub(crate) fn waited(&mut self, now: Instant, waited: Duration, queue: usize) {
-        self.guard.on_waited(now, waited);
+        let counts = self.standing.counts(now, waited);
+        self.guard.on_waited(now, if counts { waited } else { Duration::ZERO });
         self.guard.on_queue(queue);
     }
 
@@ -255,3 +295,29 @@ const OVERLOADED: &str = "Overloaded";
 
 /// What a request gets that has waited too long.
 const REFUSED: overload::Rejection = overload::Rejection { status: 503, retry_after: 0 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether the last of these waits counts, each in milliseconds at a time in milliseconds.
+    fn counts(standing: &mut Standing, waits: impl IntoIterator<Item = (u64, u64)>) -> bool {
+        let note = |(at, waited)| standing.counts(Instant::from_millis(at), Duration::from_millis(waited));
+        waits.into_iter().map(note).last().expect("a wait")
+    }
+
+    #[test]
+    fn a_wait_counts_that_stays_and_a_pause_does_not() {
+        let mut standing = Standing::default();
+        // A pause of 300 ms, of which the messages that came in it are read within 20 ms.
+        assert!(!counts(&mut standing, (0..20).map(|at| (1_000 + at, 300 - at * 15))));
+        // Two pauses with nothing between.
+        assert!(!counts(&mut standing, [(2_000, 50), (3_000, 50)]));
+        // Too many requests.
+        assert!(!counts(&mut standing, (0..10).map(|at| (4_000 + at * 10, 50))));
+        assert!(counts(&mut standing, [(4_100, 50)]));
+        // The wait falls as some are refused.
+        assert!(counts(&mut standing, (0..99).map(|at| (4_110 + at * 10, 20))));
+        assert!(!counts(&mut standing, (0..10).map(|at| (5_100 + at * 10, 20))));
+    }
+}

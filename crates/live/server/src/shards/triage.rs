@@ -37,10 +37,12 @@ struct Lane {
 impl Lane {
     /// Where so many bytes find room, each message in one piece.
     fn room(&self, length: usize) -> Option<usize> {
+        // An empty one takes a byte, so that the end of a message is never where it begins.
+        let length = length.max(1);
         let (Some(first), Some(last)) = (self.waiting.front(), self.waiting.back()) else {
             return (length <= LANE).then_some(0);
         };
-        let (head, tail) = (first.start, last.start + last.length);
+        let (head, tail) = (first.start, last.start + last.length.max(1));
         if tail > head {
             if LANE - tail >= length { Some(tail) } else { (head >= length).then_some(0) }
         } else {
@@ -91,8 +93,9 @@ pub(crate) struct TriageQueue {
 pub(crate) struct Turn<'a> {
     pub(crate) flow: Flow,
     pub(crate) bytes: &'a [u8],
-    /// How long it has waited; of a copy of what was dropped so long that it is refused.
-    pub(crate) waited: Duration,
+    /// How long it has waited; of a copy of what was dropped so long that it is refused. `None` of what is not new, whose
+    /// wait says nothing of new requests: it is served first.
+    pub(crate) waited: Option<Duration>,
 }
 
 /// One turn of so many goes to each lane in turn, so that none waits for ever behind a flood of what is served first.
@@ -167,7 +170,7 @@ impl TriageQueue {
         if self.dropped.get(&message.hash).is_some() {
             waited = waited.max(rules.reject_after);
         }
-        Some(Turn { flow: message.flow, bytes, waited })
+        Some(Turn { flow: message.flow, bytes, waited: message.class.is_new().then_some(waited) })
     }
 
     fn next_lane(&self) -> Option<usize> {
@@ -291,6 +294,16 @@ mod tests {
             }
         }
         assert!(queue.counts.full > 0 && queue.lanes.iter().all(|lane| lane.bytes.len() <= LANE));
+    }
+
+    #[test]
+    fn an_empty_datagram_keeps_no_other_one_out() {
+        let mut queue = TriageQueue::new();
+        for bytes in [&b""[..], b"x", b"y"] {
+            queue.push(Instant::ZERO, Duration::ZERO, flow(), bytes);
+        }
+        assert_eq!((queue.len(), queue.counts.full), (3, 0));
+        assert_eq!(starts(&mut queue, 1), ["", "x", "y"]);
     }
 
     #[test]

@@ -372,7 +372,9 @@ impl Worker {
             let Self { shard, out, traffic, processes, queue, clock, .. } = self;
             let Some(turn) = queue.pop(now, &rules) else { break };
             let refused = shard.refused_by_overload();
-            shard.handle(now, ShardInput::Waited { waited: turn.waited, queue: waiting }, out);
+            if let Some(waited) = turn.waited {
+                shard.handle(now, ShardInput::Waited { waited, queue: waiting }, out);
+            }
             let handed = Handed::Message { flow: turn.flow, bytes: turn.bytes };
             take(shard, processes, traffic, now, &handed, out);
             let after = clock.now();
