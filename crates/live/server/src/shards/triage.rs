@@ -327,7 +327,7 @@ mod tests {
             let turn = queue.pop(now, &Triage::default()).expect("its turn");
             assert_eq!(
                 turn.waited,
-                Duration::from_millis(waited),
+                Some(Duration::from_millis(waited)),
                 "{start}: a copy of what was dropped is refused"
             );
         }
