@@ -240,7 +240,8 @@ pub enum OverloadEdit {
 }
 
 /// Changes what the topmost Via of a response says of overload control. The response is what `out` holds from `start`
-/// on; `decide` is asked what becomes of the parameters that are there. One without a Via stays as it is.
+/// on; `decide` is asked what becomes of the parameters that are there. A response without a Via stays as it is, and
+/// so does one whose topmost Via is malformed: text behind its last readable parameter could join what is left.
 pub fn edit_overload(out: &mut Vec<u8>, start: usize, decide: impl FnOnce(&OverloadParams) -> OverloadEdit) {
     let bytes = &out[start..];
     let Some(via) = top_via(bytes) else { return };
@@ -269,12 +270,12 @@ pub fn edit_overload(out: &mut Vec<u8>, start: usize, decide: impl FnOnce(&Overl
     out.splice(start + via.value.start as usize..start + via.value.end as usize, text);
 }
 
-/// The topmost Via of a message, read without the rest.
+/// The topmost Via of a message, read without the rest. `None`: there is none, or it is malformed.
 fn top_via(bytes: &[u8]) -> Option<Via<'_>> {
     let first = line::physical_end(bytes, 0)?.next;
     let line = Lines::new(bytes, first as u32).named(Name::Via).next()?;
     let span: Span = line.trimmed(bytes);
-    via::parse(bytes, span).ok().map(|parsed| parsed.via)
+    via::parse(bytes, span).ok().filter(|parsed| parsed.clean).map(|parsed| parsed.via)
 }
 
 #[cfg(test)]
@@ -375,6 +376,9 @@ mod tests {
             edited(&format!("{told};rport=5"), OverloadEdit::Withdraw),
             response(";oc-algo=\"rate\";rport=5")
         );
+        // Without `oc-seq` the rest would read `;oc=0`.
+        let malformed = ";oc;oc-seq=\"\"=0";
+        assert_eq!(edited(malformed, OverloadEdit::Withdraw), response(malformed));
         let mut none = b"SIP/2.0 200 OK\r\nX: y\r\n\r\n".to_vec();
         let before = none.clone();
         edit_overload(&mut none, 0, |_| OverloadEdit::Set(feedback));
