@@ -117,8 +117,9 @@ impl Guards {
         }
     }
 
-    /// A member has answered a new request that was sent then. Which requests it refuses may be the callers' fault
-    /// and says nothing, but for 503.
+    /// A member has answered a new request that was sent then. Only its first answer tells of the member: a 503 after
+    /// a provisional answer is about one call, such as a dead trunk or a busy callee. Refusals other than 503 may be
+    /// the callers' fault and say nothing.
     pub(crate) fn answered(
         &mut self,
         now: Instant,
@@ -127,10 +128,10 @@ impl Guards {
         status: u16,
         is_first: bool,
     ) {
-        let Some(limit) = &mut self.0[slot.index()].limit else { return };
+        let Some(limit) = self.0[slot.index()].limit.as_mut().filter(|_| is_first) else { return };
         if status == 503 {
-            limit.lost(now, sent, is_first);
-        } else if is_first {
+            limit.lost(now, sent);
+        } else {
             let works = status < 400 || matches!(status, 401 | 407);
             limit.answered(now, work(method), sent, works);
         }
@@ -147,7 +148,7 @@ impl Guards {
     /// A new request that was sent then is over without any answer. `timed_out`: it had its time.
     pub(crate) fn left(&mut self, now: Instant, slot: Slot, sent: Instant, timed_out: bool) {
         match &mut self.0[slot.index()].limit {
-            Some(limit) if timed_out => limit.lost(now, sent, true),
+            Some(limit) if timed_out => limit.lost(now, sent),
             Some(limit) => limit.left(sent),
             None => {}
         }

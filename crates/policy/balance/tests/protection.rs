@@ -186,3 +186,21 @@ fn none_is_flooded_when_all_come_back() {
     let decisions = (0..100).map(|call| balancer.request(now, &request(call, Method::Invite, 1)));
     assert_eq!(decisions.filter(|decision| matches!(decision, Decision::Forward { .. })).count(), 16);
 }
+
+/// A member at work has sent 100; what the 503 is about is a trunk, or who was called.
+#[test]
+fn only_a_503_that_comes_first_is_the_members_own() {
+    for (provisional, is_limited) in [(None, true), (Some(100), false), (Some(183), false)] {
+        let mut balancer = balancer(1, LAW, |member| member);
+        for call in 0..400 {
+            let now = Instant::from_millis(10 * call);
+            if let Decision::Forward { .. } = balancer.request(now, &request(call, Method::Invite, 1)) {
+                for status in provisional.into_iter().chain([503]) {
+                    balancer.response(now, &response(call, Method::Invite, 1, status));
+                }
+            }
+        }
+        let room = balancer.room(Instant::from_millis(4_000), Slot(0)).unwrap();
+        assert_eq!(room.limit.is_some(), is_limited, "503 after {provisional:?}: {room:?}");
+    }
+}

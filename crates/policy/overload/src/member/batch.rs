@@ -40,8 +40,10 @@ const LEARNED: Duration = Duration::from_secs(10);
 /// Times of successive answers that differ by a smaller share of the mean are those of a queue, which delays
 /// neighbours alike. Those of telephones that ring differ by more.
 const ALIKE: f64 = 0.35;
-/// A share of requests that fail all the time, since nobody answers their kind, is no overload.
-const FAILING: u32 = 10;
+/// Fewest failures of a batch from which their share is judged: as many as the least limit lets fail in a second.
+const FAILURES: u32 = 2;
+/// The floor is raised in one step by half of itself at most...
+const RAISE: f64 = 1.5;
 
 /// A batch of answers, in seconds, as the laws see it.
 #[derive(Clone, Copy, Debug)]
@@ -53,7 +55,7 @@ pub(super) struct Batch {
     pub(super) floor: f64,
     /// The most requests that were open at a time, failures of the last second included.
     pub(super) peak: f64,
-    /// Whether many requests failed: 503, or no answer at all.
+    /// Whether as many requests failed as were answered: 503, or no answer at all.
     pub(super) fails: bool,
 }
 
@@ -78,7 +80,9 @@ impl Batch {
 #[derive(Clone, Copy, Debug)]
 struct Floor {
     minute: u64,
+    /// The shortest of this minute.
     now: f64,
+    /// The shortest of the last minute with answers, or what was measured.
     before: f64,
 }
 
@@ -93,19 +97,22 @@ impl Floor {
     fn note(&mut self, at: Instant, least: f64) {
         let minute = at.as_nanos() / MINUTE.as_nanos() as u64;
         if self.minute != minute {
-            *self = Self { minute, now: f64::INFINITY, before: self.value_if_recent(minute) };
+            let before = if self.now.is_finite() { self.raised_to(self.now) } else { self.before };
+            *self = Self { minute, now: f64::INFINITY, before };
         }
         self.now = self.now.min(least);
     }
 
-    fn value_if_recent(&self, minute: u64) -> f64 {
-        if self.minute + 1 == minute && self.now.is_finite() { self.now } else { f64::INFINITY }
-    }
-
     /// Measured with hardly any work.
     fn measured(&mut self, at: Instant, least: f64) {
-        *self = Self { now: f64::INFINITY, before: least, ..*self };
-        self.minute = at.as_nanos() / MINUTE.as_nanos() as u64;
+        self.before = self.raised_to(least).min(self.value().max(TOO_MUCH));
+        (self.now, self.minute) = (f64::INFINITY, at.as_nanos() / MINUTE.as_nanos() as u64);
+    }
+
+    /// A shorter time counts at once. A longer one may be the queue of somebody else.
+    fn raised_to(&self, least: f64) -> f64 {
+        let known = self.value();
+        if known.is_finite() { least.min((RAISE * known).max(known + TARGET)) } else { least }
     }
 }
 
@@ -230,9 +237,14 @@ impl Meter {
         NEW.iter().filter_map(|work| self.kinds[*work as usize].usual(now)).reduce(f64::max)
     }
 
+    /// Whether as many requests failed as were answered.
+    pub(super) fn fails(&self) -> bool {
+        self.lost >= self.answers().max(FAILURES)
+    }
+
     /// The batch, if it says anything.
     pub(super) fn batch(&self, now: Instant) -> Option<Batch> {
-        let fails = self.lost > 0 && FAILING * self.lost >= self.answers();
+        let fails = self.fails();
         let batch = |(delay, floor)| Batch { delay, floor, peak: self.peak, fails };
         let judged = self.kinds.iter().filter_map(|kind| kind.judged(now).map(batch));
         let excess = |batch: &Batch| batch.delay - batch.bearable();
@@ -271,5 +283,34 @@ impl Meter {
     pub(super) fn begin(&mut self, now: Instant, open: f64) {
         self.kinds.iter_mut().for_each(Kind::begin);
         (self.since, self.peak, self.lost) = (now, open, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_floor_falls_at_once_and_rises_by_steps() {
+        let at = |minute: u64| Instant::from_millis(60_000 * minute + 1);
+        let near = |floor: &Floor, millis: f64| (floor.value() * 1_000.0 - millis).abs() < 0.01;
+        let mut floor = Floor::UNKNOWN;
+        floor.note(at(0), 0.004);
+        assert!(near(&floor, 4.0));
+        // One step of T1/8, then half of itself, and not beyond T1/4 for what a limit has measured.
+        floor.measured(at(1), 0.9);
+        assert!(near(&floor, 66.5));
+        floor.measured(at(2), 0.9);
+        assert!(near(&floor, 125.0));
+        floor.measured(at(3), 0.9);
+        assert!(near(&floor, 125.0));
+        floor.measured(at(4), 0.003);
+        assert!(near(&floor, 3.0));
+        // Without a limit the same, minute by minute; a minute without answers forgets nothing.
+        floor.note(at(5), 0.9);
+        floor.note(at(7), 0.9);
+        assert!(near(&floor, 65.5));
+        floor.note(at(8), 0.9);
+        assert!(near(&floor, 128.0));
     }
 }

@@ -9,6 +9,8 @@ use core::time::Duration;
 
 /// The least limit: with fewer, one lost answer would stop a server.
 const LEAST: f64 = 2.0;
+/// Requests that a server has while its floor is measured.
+const ALONE: f64 = 1.0;
 /// The limit of a server that is back: it doubles with each batch until something waits.
 const BACK: f64 = 8.0;
 /// No more than this is held to be a limit.
@@ -17,20 +19,27 @@ const MOST: f64 = 1e5;
 const WAIT_MOST: f64 = 0.4;
 /// ...and so many times what is usual.
 const USUAL_TIMES: f64 = 4.0;
-/// Batches in a row whose shortest response time is too long, before the limit begins.
+/// Batches in a row that are late or failing, before the limit begins.
 const ROW: u32 = 2;
-/// Fewest failures of a batch from which their share is judged.
+/// Fewest failures of a batch from which a limit begins for them.
 const LOST: u32 = 8;
+/// A measurement ends with so many answers.
+const MEASURED: u32 = 8;
 /// A failure keeps its place for so long, seconds: a server that refuses at once would have room at once.
 const LOSS_HOLDS: f64 = 1.0;
 /// The limit ends when it has not been reached for so long.
 const CALM: Duration = Duration::from_secs(5);
-/// The floor is measured so long after the limit has begun...
-const MEASURE_FIRST: Duration = Duration::from_secs(2);
-/// ...and then so often...
+/// The floor is measured when the clock comes to a multiple of this, as long as the limit is so young...
+const YOUNG: Duration = Duration::from_secs(12);
+const MEASURE_FIRST: Duration = Duration::from_secs(4);
+/// ...and later to a multiple of this...
 const MEASURE_AGAIN: Duration = Duration::from_mins(1);
-/// ...for at most so long.
+/// ...if the limit has been needed within this: the longest batch twice...
+const NEEDED: Duration = Duration::from_secs(2);
+/// ...for at most so long...
 const MEASURE_MOST: Duration = Duration::from_secs(1);
+/// ...of which so long to have what is open answered.
+const QUIET: Duration = Duration::from_millis(400);
 
 /// A measurement of the floor: the server has next to nothing to do meanwhile.
 #[derive(Clone, Copy, Debug)]
@@ -59,10 +68,14 @@ pub struct MemberLimit {
     judged_from: Instant,
     /// When the limit was last needed.
     needed: Instant,
+    /// When the limit began.
+    since: Instant,
     measure_at: Instant,
     measurement: Option<Measurement>,
     /// Failures that keep their place, and as of when.
     losses: (f64, Instant),
+    /// Whether as many requests of the last batch failed as were answered.
+    fails: bool,
 }
 
 impl MemberLimit {
@@ -78,9 +91,11 @@ impl MemberLimit {
             doubles: false,
             judged_from: Instant::ZERO,
             needed: Instant::ZERO,
+            since: Instant::ZERO,
             measure_at: Instant::ZERO,
             measurement: None,
             losses: (0.0, Instant::ZERO),
+            fails: false,
         }
     }
 
@@ -101,7 +116,7 @@ impl MemberLimit {
 
     fn limit_at(&self, now: Instant) -> Option<f64> {
         let limit = self.limit.filter(|_| now < self.needed + CALM)?;
-        Some(if self.measurement.is_some() { LEAST } else { limit })
+        Some(if self.measurement.is_some() { ALONE } else { limit })
     }
 
     /// Whether it may have one more new request. With priority it may have twice as many.
@@ -111,9 +126,15 @@ impl MemberLimit {
         self.taken(now) < most
     }
 
-    /// Places that are taken.
+    /// Places that are taken. Failures take half of the limit at most, unless the server fails as much as it answers.
     fn taken(&self, now: Instant) -> f64 {
-        f64::from(self.open.count(now)) + self.losses_at(now)
+        let open = f64::from(self.open.count(now));
+        let most = match self.limit_at(now) {
+            Some(_) if self.measurement.is_some() => 0.0,
+            Some(limit) if !self.fails => limit / 2.0,
+            _ => f64::INFINITY,
+        };
+        open + self.losses_at(now).min(most)
     }
 
     fn losses_at(&self, now: Instant) -> f64 {
@@ -163,13 +184,12 @@ impl MemberLimit {
         self.open.remove(sent);
     }
 
-    /// A new request that was sent then failed: it was answered 503, or not at all. `is_open`: it had no answer before.
-    pub fn lost(&mut self, now: Instant, sent: Instant, is_open: bool) {
-        if is_open {
-            self.open.remove(sent);
-        }
+    /// A new request that was sent then failed: its first answer was 503, or it had none at all.
+    pub fn lost(&mut self, now: Instant, sent: Instant) {
+        self.open.remove(sent);
         let age = now.saturating_since(sent).as_secs_f64();
-        self.losses = (self.losses_at(now) + (1.0 - age / LOSS_HOLDS).max(0.0), now);
+        let losses = self.losses_at(now) + (1.0 - age / LOSS_HOLDS).max(0.0);
+        self.losses = (losses.min(self.limit.unwrap_or(MOST)), now);
         self.meter.lose();
         self.look(now);
     }
@@ -201,10 +221,11 @@ impl MemberLimit {
     }
 
     fn hold(&mut self, now: Instant, limit: f64, doubles: bool) {
-        self.limit = Some(limit.clamp(LEAST, MOST));
-        (self.doubles, self.row, self.needed) = (doubles, 0, now);
-        (self.measure_at, self.measurement) = (now + MEASURE_FIRST, None);
-        self.judge_from(now);
+        let limit = limit.clamp(LEAST, MOST);
+        self.limit = Some(limit);
+        self.losses = (self.losses_at(now).min(limit), now);
+        (self.doubles, self.row, self.needed, self.since) = (doubles, 0, now, now);
+        self.end_measurement(now);
     }
 
     fn judge_from(&mut self, now: Instant) {
@@ -216,6 +237,9 @@ impl MemberLimit {
     fn look(&mut self, now: Instant) {
         if self.limit.is_some() && self.limit_at(now).is_none() {
             (self.limit, self.measurement) = (None, None);
+        }
+        if self.limit.is_some() && self.measurement.is_none() && now >= self.measure_at {
+            self.begin_measurement(now);
         }
         if self.measurement.is_some() {
             return self.measure(now);
@@ -231,10 +255,11 @@ impl MemberLimit {
     }
 
     fn look_for_overload(&mut self, now: Instant) {
-        let (lost, answers) = (self.meter.lost(), self.meter.answers());
         let is_late = self.meter.batch(now).is_some_and(|batch| batch.delay > batch.late());
-        self.row = if is_late { self.row + 1 } else { 0 };
-        if self.row >= ROW || (lost >= LOST && lost >= answers) {
+        let fails = self.meter.fails() && self.meter.lost() >= LOST;
+        self.row = if is_late || fails { self.row + 1 } else { 0 };
+        if self.row >= ROW {
+            self.fails = fails;
             return self.begin(now);
         }
         if !is_late {
@@ -243,13 +268,14 @@ impl MemberLimit {
     }
 
     fn adapt(&mut self, now: Instant, limit: f64) {
+        self.fails = self.meter.fails();
         let Some(batch) = self.meter.batch(now) else { return };
         self.meter.learn_shorter();
-        let is_late = batch.fails || batch.delay > batch.bearable();
+        let is_late = batch.delay > batch.bearable();
         if is_late || batch.peak >= limit.floor() {
             self.needed = now;
         }
-        self.doubles &= !is_late;
+        self.doubles &= !is_late && !batch.fails;
         let next = if self.doubles {
             if batch.is_used(limit) { 2.0 * limit } else { limit }
         } else {
@@ -259,30 +285,46 @@ impl MemberLimit {
         if next < limit {
             self.judge_from(now);
         }
-        if now >= self.measure_at && !self.doubles {
-            self.measurement = Some(Measurement { since: now, is_quiet: false });
+    }
+
+    /// The floor is measured now, if the limit is needed. Not past the time at which all limits do so: what others
+    /// keep waiting would be measured.
+    fn begin_measurement(&mut self, now: Instant) {
+        let is_missed = now >= self.measure_at + MEASURE_MOST / 2;
+        let is_needed = now < self.needed + NEEDED;
+        if is_missed || !is_needed || self.doubles || self.fails {
+            self.measure_at = self.next_measurement(now);
+        } else {
+            self.measurement = Some(Measurement { since: self.measure_at, is_quiet: false });
         }
+    }
+
+    /// All shards of a process measure at once: the clock says when.
+    fn next_measurement(&self, now: Instant) -> Instant {
+        let is_young = now.saturating_since(self.since) < YOUNG;
+        let period = if is_young { MEASURE_FIRST } else { MEASURE_AGAIN }.as_nanos() as u64;
+        Instant::from_nanos((now.as_nanos() / period + 1) * period)
     }
 
     /// The floor is measured: first what is open has to be answered, then a batch is.
     fn measure(&mut self, now: Instant) {
         let Some(measurement) = &mut self.measurement else { return };
-        let is_over = now.saturating_since(measurement.since) >= MEASURE_MOST;
+        let length = now.saturating_since(measurement.since);
         if !measurement.is_quiet {
-            measurement.is_quiet = f64::from(self.open.count(now)) <= LEAST;
+            measurement.is_quiet = f64::from(self.open.count(now)) <= ALONE;
             if measurement.is_quiet {
                 self.judge_from(now);
-            } else if is_over {
+            } else if length >= QUIET {
                 self.end_measurement(now);
             }
-        } else if is_over || self.meter.answers() >= LOST {
+        } else if length >= MEASURE_MOST || self.meter.answers() >= MEASURED {
             self.meter.measured(now);
             self.end_measurement(now);
         }
     }
 
     fn end_measurement(&mut self, now: Instant) {
-        (self.measurement, self.measure_at, self.needed) = (None, now + MEASURE_AGAIN, now);
+        (self.measurement, self.measure_at, self.needed) = (None, self.next_measurement(now), now);
         self.judge_from(now);
     }
 }

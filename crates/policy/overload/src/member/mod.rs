@@ -1,13 +1,13 @@
 //! How much work a server may have that knows nothing of overload control, found by the delay that it causes.
 //!
-//! The one who sends requests sees how long each waits for its first answer, and which ones fail. A [`MemberLimit`]
-//! makes of this how many requests the server may have that it has not answered at all: by Little's law that bounds
-//! the wait, whatever a request costs and however fast the server is. [`MemberLaw`] names the laws that move the limit.
+//! A sender sees how long each request waits for its first answer, and which requests fail. A [`MemberLimit`] makes of
+//! this how many requests the server may have that it has not answered at all. By Little's law this number bounds the
+//! wait, whatever a request costs and however fast the server is. [`MemberLaw`] names the laws that move the limit.
 //!
 //! - *At rest* there is no limit. A server that has shown nothing yet gets all that comes.
-//! - *The limit begins* when the wait is bad: the shortest response time of a fifth of a second is T1/4 above the
-//!   shortest known; or what is open would take most of T1 at the pace of the answers; or most requests fail. It
-//!   begins at that pace times the bearable wait.
+//! - *The limit begins* when two batches of answers in a row are late (their shortest response time is T1/4 above the
+//!   shortest known) or failing (as many requests failed as were answered); or when the open requests would take most
+//!   of T1 at the pace of the answers. It begins at that pace times the bearable wait.
 //! - *While it holds*, the law moves it after each batch of answers to requests that were sent since the last cut.
 //! - *It ends* when it has not been reached for five seconds.
 

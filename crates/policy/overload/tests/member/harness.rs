@@ -36,6 +36,8 @@ pub(crate) struct Member {
     pub(crate) refuses: usize,
     /// This share of its INVITEs gets no answer at all.
     pub(crate) swallows: f64,
+    /// This share of its INVITEs gets 503 as the first answer, for the price of any other: a trunk behind it is dead.
+    pub(crate) fails: f64,
 }
 
 impl Default for Member {
@@ -49,6 +51,7 @@ impl Default for Member {
             rings: (0.0, 0.0),
             refuses: usize::MAX,
             swallows: 0.0,
+            fails: 0.0,
         }
     }
 }
@@ -75,6 +78,9 @@ impl Member {
 pub(crate) struct Plan {
     pub(crate) law: Option<MemberLaw>,
     pub(crate) members: Vec<Member>,
+    /// One for each shard: how far its clock is ahead of the harness, seconds. Each call has a shard at random; the
+    /// limits of one shard know nothing of those of another.
+    pub(crate) shards: Vec<f64>,
     /// Calls a second from a time (s) on.
     pub(crate) load: Vec<(f64, f64)>,
     pub(crate) seconds: f64,
@@ -96,13 +102,17 @@ enum Kind {
     Invite,
     Ack,
     Bye,
+    /// 503 at once, since too many wait.
     Refusal,
+    /// 503, whatever else there is to do.
+    Failure,
 }
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Job {
     kind: Kind,
     member: usize,
+    shard: usize,
     sent: Instant,
 }
 
@@ -142,7 +152,8 @@ struct World {
     events: BinaryHeap<Reverse<At>>,
     queues: Vec<VecDeque<Job>>,
     busy: Vec<usize>,
-    limits: Vec<Option<MemberLimit>>,
+    /// By member, then by shard.
+    limits: Vec<Vec<Option<MemberLimit>>>,
     open: Vec<u32>,
     seconds: Vec<Second>,
     rng: Rng,
@@ -150,7 +161,7 @@ struct World {
 
 pub(crate) fn run(plan: Plan, seed: u64) -> Vec<Second> {
     let count = plan.members.len();
-    let limits = vec![plan.law.map(MemberLimit::new); count];
+    let limits = vec![vec![plan.law.map(MemberLimit::new); plan.shards.len()]; count];
     let mut world = World {
         now: Instant::ZERO,
         order: 0,
@@ -201,11 +212,22 @@ impl World {
             Event::Done(job) => self.done(job),
             Event::Back(job) => self.back(job),
             Event::Timeout(job) => {
-                if let Some(limit) = &mut self.limits[job.member] {
-                    limit.lost(self.now, job.sent, true);
-                }
+                self.tell(job, MemberLimit::lost);
                 self.open[job.member] -= 1;
             }
+        }
+    }
+
+    /// The time by the clock of a shard.
+    fn clock(&self, shard: usize, at: Instant) -> Instant {
+        at + Duration::from_secs_f64(self.plan.shards[shard])
+    }
+
+    /// Tells the limit of a job what became of it, and when that was sent.
+    fn tell(&mut self, job: Job, what: impl FnOnce(&mut MemberLimit, Instant, Instant)) {
+        let (now, sent) = (self.clock(job.shard, self.now), self.clock(job.shard, job.sent));
+        if let Some(limit) = &mut self.limits[job.member][job.shard] {
+            what(limit, now, sent);
         }
     }
 
@@ -219,25 +241,30 @@ impl World {
         }
         let now = self.now;
         self.second(now).offered += 1;
-        let has_room =
-            |&member: &usize| self.limits[member].as_ref().is_none_or(|limit| limit.has_room(now, false));
+        let shards = self.plan.shards.len();
+        let shard = if shards > 1 { self.rng.random_range(0..shards) } else { 0 };
+        let at = self.clock(shard, now);
+        let has_room = |&member: &usize| {
+            self.limits[member][shard].as_ref().is_none_or(|limit| limit.has_room(at, false))
+        };
         let Some(member) = (0..self.limits.len()).filter(has_room).min_by_key(|&member| self.open[member])
         else {
             self.second(now).refused += 1;
             return;
         };
-        if let Some(limit) = &mut self.limits[member] {
-            limit.sent(now);
-        }
+        let job = Job { kind: Kind::Invite, member, shard, sent: now };
+        self.tell(job, |limit, now, _| limit.sent(now));
         self.open[member] += 1;
-        self.after(HOP, Event::Arrive(Job { kind: Kind::Invite, member, sent: now }));
+        self.after(HOP, Event::Arrive(job));
     }
 
     fn arrive(&mut self, mut job: Job) {
-        let Member { refuses, swallows, .. } = self.plan.members[job.member];
+        let Member { refuses, swallows, fails, .. } = self.plan.members[job.member];
         let is_invite = job.kind == Kind::Invite;
         if is_invite && self.queues[job.member].len() >= refuses {
             job.kind = Kind::Refusal;
+        } else if is_invite && fails > 0.0 && self.rng.random::<f64>() < fails {
+            job.kind = Kind::Failure;
         }
         if is_invite && self.rng.random::<f64>() < swallows {
             self.after(TIMEOUT, Event::Timeout(job));
@@ -254,7 +281,7 @@ impl World {
         while self.busy[at] < self.plan.members[at].workers {
             let Some(job) = self.queues[at].pop_front() else { return };
             let share = match job.kind {
-                Kind::Invite => 0.5,
+                Kind::Invite | Kind::Failure => 0.5,
                 Kind::Bye => 0.4,
                 Kind::Ack | Kind::Refusal => 0.1,
             };
@@ -286,28 +313,18 @@ impl World {
     }
 
     fn back(&mut self, job: Job) {
-        let (now, hold) = (self.now, self.exp(HOLD_MEAN));
-        let limit = &mut self.limits[job.member];
+        let (now, hold) = (self.now, Duration::from_secs_f64(self.exp(HOLD_MEAN)));
         match job.kind {
             Kind::Invite => {
-                if let Some(limit) = limit {
-                    limit.answered(now, Work::Invite, job.sent, true);
-                }
+                self.tell(job, |limit, now, sent| limit.answered(now, Work::Invite, sent, true));
                 self.open[job.member] -= 1;
-                let follow = |kind, wait: Duration| Job { kind, member: job.member, sent: now + wait };
-                self.after(HOP, Event::Arrive(follow(Kind::Ack, Duration::ZERO)));
-                let hold = Duration::from_secs_f64(hold);
-                self.after(hold + HOP, Event::Arrive(follow(Kind::Bye, hold)));
+                self.after(HOP, Event::Arrive(Job { kind: Kind::Ack, sent: now, ..job }));
+                let bye = Job { kind: Kind::Bye, sent: now + hold, ..job };
+                self.after(hold + HOP, Event::Arrive(bye));
             }
-            Kind::Bye => {
-                if let Some(limit) = limit {
-                    limit.noted(now, Work::Bye, job.sent);
-                }
-            }
-            Kind::Refusal => {
-                if let Some(limit) = limit {
-                    limit.lost(now, job.sent, true);
-                }
+            Kind::Bye => self.tell(job, |limit, now, sent| limit.noted(now, Work::Bye, sent)),
+            Kind::Refusal | Kind::Failure => {
+                self.tell(job, MemberLimit::lost);
                 self.open[job.member] -= 1;
             }
             Kind::Ack => {}

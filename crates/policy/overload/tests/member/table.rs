@@ -7,6 +7,8 @@ use overload::member::MemberLaw;
 struct Scenario {
     name: &'static str,
     members: Vec<Member>,
+    /// How far the clock of each shard is ahead, seconds.
+    shards: Vec<f64>,
     load: Vec<(f64, f64)>,
     judged: (usize, usize),
     /// Of the members in these seconds, calls a second.
@@ -24,6 +26,7 @@ fn of(name: &'static str, members: Vec<Member>, load: &[(f64, f64)], judged: (us
     Scenario {
         name,
         members,
+        shards: vec![0.0],
         load: load.to_vec(),
         judged,
         capacity,
@@ -39,7 +42,9 @@ fn below(name: &'static str, member: Member) -> Scenario {
 fn scenarios() -> Vec<Scenario> {
     let one = Member::default;
     let step = |load| [(0.0, 100.0), (10.0, load)];
-    let stalls = || Member { stall: Some((30.0, 32.0)), ..one() };
+    let after = |member| Member { stall: Some((30.0, 32.0)), ..member };
+    let stalls = || after(one());
+    let fails = || Member { fails: 0.05, ..one() };
     let after_stall = |scenario| Scenario { least_good: 90.0, ..scenario };
     let half = Member { speeds: vec![(0.0, 1.0), (30.0, 0.5)], ..one() };
     let half = of("0.8x, half the CPU from 30 s on, 2 s later", vec![half], &[(0.0, 160.0)], (32, 60));
@@ -77,6 +82,12 @@ fn scenarios() -> Vec<Scenario> {
             (30, 60),
         )),
         of("3x, members of 1:2:4", unequal, &step(1_050.0), (20, 60)),
+        Scenario { shards: vec![0.0; 4], ..of("10x, 4 threads", vec![one()], &step(2_000.0), (60, 180)) },
+        Scenario { capacity: 195.0, ..of("10x, 5 % of 503", vec![fails()], &step(2_000.0), (20, 60)) },
+        Scenario {
+            is_below_capacity: true,
+            ..of("0.5x, 5 % of 503, after a stall of 2 s", vec![after(fails())], &[(0.0, 100.0)], (45, 120))
+        },
         of("2x for 20 s, then 0.5x", vec![one()], &[(0.0, 100.0), (10.0, 400.0), (30.0, 100.0)], (31, 60)),
     ]
 }
@@ -85,12 +96,19 @@ fn scenarios() -> Vec<Scenario> {
 /// delay that 99 % of the admitted calls do not exceed, and how many of a hundred calls were refused.
 fn figures(scenario: &Scenario, law: Option<MemberLaw>) -> (f64, f64, f64) {
     let (from, to) = scenario.judged;
-    let plan =
-        Plan { law, members: scenario.members.clone(), load: scenario.load.clone(), seconds: to as f64 };
+    let Scenario { members, shards, load, .. } = scenario;
+    let plan = Plan {
+        law,
+        members: members.clone(),
+        shards: shards.clone(),
+        load: load.clone(),
+        seconds: to as f64,
+    };
     let seconds = run(plan, 7);
     let judged = &seconds[from..to];
     let offered = f64::from(judged.iter().map(|second| second.offered).sum::<u32>());
-    let possible = scenario.capacity.min(offered / judged.len() as f64);
+    let answered = 1.0 - members[0].fails;
+    let possible = scenario.capacity.min(answered * offered / judged.len() as f64);
     (100.0 * goodput(judged) / possible, 1_000.0 * p99(judged), 100.0 * f64::from(refused(judged)) / offered)
 }
 

@@ -1,0 +1,117 @@
+//! What a limit promises beside the table: with failures that are none of the server's, and beside other limits of
+//! the same server.
+
+use crate::harness::*;
+use base::Instant;
+use overload::member::{MemberLaw, MemberLimit, Work};
+use std::collections::VecDeque;
+
+fn plan(members: Vec<Member>, shards: usize, load: &[(f64, f64)], seconds: f64) -> Plan {
+    Plan { law: Some(MemberLaw::default()), members, shards: vec![0.0; shards], load: load.to_vec(), seconds }
+}
+
+/// Of a hundred calls from this second on.
+fn refused_from(seconds: &[Second], from: usize) -> f64 {
+    let judged = &seconds[from..seconds.len() - 1];
+    let offered: u32 = judged.iter().map(|second| second.offered).sum();
+    100.0 * f64::from(refused(judged)) / f64::from(offered)
+}
+
+/// The stall has the limit begin; 503 for one dead trunk must not keep it.
+#[test]
+fn a_share_of_503_does_not_keep_a_limit() {
+    for (fails, load, shards) in [(0.05, 100.0, 1), (0.1, 100.0, 1), (0.1, 30.0, 1), (0.15, 100.0, 4)] {
+        let member = Member { fails, stall: Some((30.0, 32.0)), ..Member::default() };
+        let run = run(plan(vec![member], shards, &[(0.0, load)], 120.0), 3);
+        let refused = refused_from(&run, 60);
+        assert!(refused < 0.2, "{fails} of 503 at {load}/s on {shards} shards: {refused} % refused");
+    }
+}
+
+/// A member whose buffer is short answers 503 before any delay shows.
+#[test]
+fn a_member_that_refuses_what_does_not_fit_keeps_most_of_its_goodput() {
+    for (refuses, least) in [(5, 125.0), (20, 160.0)] {
+        let member = Member { refuses, ..Member::default() };
+        let run = run(plan(vec![member], 1, &[(0.0, 100.0), (10.0, 2_000.0)], 60.0), 3);
+        let good = goodput(&run[20..60]);
+        assert!(good > least, "beyond {refuses}: {good} calls a second of 200");
+    }
+}
+
+/// Of a limit of 8: with failures alone it leaves four places, until a whole batch has failed.
+#[test]
+fn failures_hold_half_of_a_limit() {
+    let (mut limit, mut sent) = (MemberLimit::new(MemberLaw::default()), 0);
+    limit.restart(Instant::from_millis(1));
+    let mut fail = |limit: &mut MemberLimit, millis: u64, count: u32| {
+        let now = Instant::from_millis(millis);
+        let before = sent;
+        while sent < before + count && limit.has_room(now, false) {
+            limit.sent(now);
+            sent += 1;
+        }
+        (0..sent - before).for_each(|_| limit.lost(now, now));
+        sent - before
+    };
+    assert_eq!(fail(&mut limit, 2, 8), 8);
+    for _ in 0..4 {
+        limit.sent(Instant::from_millis(3));
+    }
+    assert!(!limit.has_room(Instant::from_millis(3), false), "four failures and four that are open");
+    for _ in 0..4 {
+        limit.answered(Instant::from_millis(4), Work::Invite, Instant::from_millis(3), true);
+    }
+    assert_eq!(fail(&mut limit, 5, 8), 4, "answers free their places, failures do not");
+    assert_eq!(fail(&mut limit, 200, 8), 1, "the batch has failed");
+}
+
+/// The floor is that of the server, not of the queue that the others keep.
+#[test]
+fn many_shards_do_not_take_each_others_queue_for_the_floor() {
+    for (shards, most) in [(1, 0.2), (4, 0.25), (8, 0.33), (16, 0.45)] {
+        let load = [(0.0, 100.0), (15.0, 2_000.0)];
+        let run = run(plan(vec![Member::default()], shards, &load, 300.0), 3);
+        let (good, delay) = (goodput(&run[120..300]), p99(&run[120..300]));
+        assert!(good > 190.0 && delay < most, "{shards} shards: {good} calls a second, {delay} s");
+    }
+}
+
+/// The limit of a server, millisecond by millisecond until the tenth second. From `begun` on it has as many requests
+/// as it may have, and answers each of them 300 ms later.
+fn limits_from(begun: u64) -> Vec<Option<u32>> {
+    let (mut limit, mut open) = (MemberLimit::new(MemberLaw::default()), VecDeque::new());
+    let answer = |limit: &mut MemberLimit, sent: u64, took: u64| {
+        limit.answered(Instant::from_millis(sent + took), Work::Invite, Instant::from_millis(sent), true);
+    };
+    for millis in 0..50 {
+        limit.sent(Instant::from_millis(millis));
+        answer(&mut limit, millis, 4);
+    }
+    let look = |millis| {
+        let now = Instant::from_millis(millis);
+        while let Some(sent) = open.pop_front_if(|sent| *sent + 300 <= millis) {
+            answer(&mut limit, sent, 300);
+        }
+        if millis >= begun && millis % 4 == 0 && limit.has_room(now, false) {
+            limit.sent(now);
+            open.push_back(millis);
+        }
+        limit.limit(now)
+    };
+    (0..10_000).map(look).collect()
+}
+
+/// Whenever limits began, they measure the floor at the same time: when the clock says so.
+#[test]
+fn limits_measure_when_the_clock_says_so() {
+    for begun in [100, 700, 1_900, 3_000] {
+        let limits = limits_from(begun);
+        assert!(limits[3_990].is_some(), "begun at {begun} ms: no limit");
+        for (millis, measures) in
+            [(3_990, false), (4_200, true), (7_990, false), (8_200, true), (9_500, false)]
+        {
+            assert_eq!(limits[millis] == Some(1), measures, "begun at {begun} ms: at {millis} ms");
+        }
+    }
+}
