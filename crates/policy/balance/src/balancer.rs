@@ -94,9 +94,8 @@ impl Balancer {
     /// Pools or nodes have changed.
     fn on_change(&mut self) {
         self.pools.on_nodes(&self.nodes);
-        let shards = f64::from(self.store.leases.shards());
         for (slot, node) in (0..).map(Slot).zip(&self.nodes) {
-            self.store.guards.configure(slot, self.pools.law_of(slot), f64::from(node.max_rate) / shards);
+            self.store.guards.configure(slot, self.pools.law_of(slot), node);
         }
     }
 
@@ -320,6 +319,7 @@ impl Balancer {
         if node.doubted && evidence.is_to_be_told(now) {
             if node.health == Health::Silent {
                 node.health = Health::Up;
+                self.store.guards.returns(slot, now);
             }
             self.store.signs.push(Sign::Answer { slot });
         }

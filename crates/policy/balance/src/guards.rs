@@ -1,9 +1,10 @@
 //! What keeps each member from more than it can do: the most calls a second, and the limit that is found from its
 //! answers.
 
-use crate::{NodeRefusal, Slot};
+use crate::{Node, NodeRefusal, Slot};
 use base::Instant;
 use overload::member::{MemberLaw, MemberLimit, RateCap, Work};
+use std::sync::Arc;
 use wire::Method;
 
 /// How a pool keeps its members from more than they can do.
@@ -36,7 +37,8 @@ pub struct MemberRoom {
 #[derive(Debug, Default)]
 struct Guard {
     limit: Option<Box<MemberLimit>>,
-    cap: Option<RateCap>,
+    /// The most new calls a second, and the bucket that counts them for all shards.
+    rate: Option<(u32, Arc<RateCap>)>,
 }
 
 /// By slot.
@@ -58,15 +60,12 @@ impl Guards {
     }
 
     /// Takes over what keeps a member; what it has shown stays, unless the law is another one.
-    pub(crate) fn configure(&mut self, slot: Slot, law: Option<MemberLaw>, rate: f64) {
+    pub(crate) fn configure(&mut self, slot: Slot, law: Option<MemberLaw>, node: &Node) {
         let guard = &mut self.0[slot.index()];
         if guard.limit.as_ref().map(|limit| limit.law()) != law {
             guard.limit = law.map(|law| Box::new(MemberLimit::new(law)));
         }
-        match &mut guard.cap {
-            Some(cap) if rate > 0.0 => cap.set_rate(rate),
-            cap => *cap = (rate > 0.0).then(|| RateCap::new(rate)),
-        }
+        guard.rate = (node.max_rate > 0).then(|| (node.max_rate, Arc::clone(&node.rate_cap)));
     }
 
     /// Another node has the slot.
@@ -98,8 +97,8 @@ impl Guards {
         (is_limited, has_priority): (bool, bool),
     ) -> Option<NodeRefusal> {
         let guard = &self.0[slot.index()];
-        let may_start = |cap: &RateCap| method != Method::Invite || cap.has_room(now, has_priority);
-        if guard.cap.as_ref().is_some_and(|cap| !may_start(cap)) {
+        let rate = guard.rate.as_ref().filter(|_| method == Method::Invite);
+        if rate.is_some_and(|(rate, cap)| !cap.has_room(now, *rate, has_priority)) {
             return Some(NodeRefusal::Rate);
         }
         let limit = guard.limit.as_ref().filter(|_| is_limited);
@@ -109,8 +108,8 @@ impl Guards {
     /// A new request goes to a member.
     pub(crate) fn sent(&mut self, now: Instant, slot: Slot, method: Method) {
         let guard = &mut self.0[slot.index()];
-        if let Some(cap) = guard.cap.as_mut().filter(|_| method == Method::Invite) {
-            cap.take(now);
+        if let Some((rate, cap)) = guard.rate.as_ref().filter(|_| method == Method::Invite) {
+            cap.take(now, *rate);
         }
         if let Some(limit) = &mut guard.limit {
             limit.sent(now);

@@ -3,6 +3,8 @@
 use crate::ids::{NodeId, PoolId};
 use base::Instant;
 use core::time::Duration;
+use overload::member::RateCap;
+use std::sync::Arc;
 
 /// Why a node takes no new calls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -71,6 +73,8 @@ pub struct Node {
     pub max_calls: u32,
     /// Most new calls a second, over all shards; 0 for no limit.
     pub max_rate: u32,
+    /// The bucket that counts these. Copies of a node share it, so it goes on over a reload.
+    pub rate_cap: Arc<RateCap>,
     /// The pool in which its health is judged.
     pub pool: PoolId,
     /// Whether the configuration (still) names it.
@@ -129,6 +133,7 @@ impl Node {
             capacity: 1.0,
             max_calls: 0,
             max_rate: 0,
+            rate_cap: Arc::default(),
             pool: PoolId::default(),
             member: true,
             health: Health::Up,

@@ -122,6 +122,76 @@ fn max_rate_bounds_calls_a_second_and_nothing_else() {
     slot_of(balancer.request(Instant::from_millis(10_000), &request(20_000, Method::Register, 1)));
 }
 
+fn is_sent(decision: Decision) -> bool {
+    matches!(decision, Decision::Forward { .. })
+}
+
+/// Four shards of a process, one member with `max_rate` 10.
+fn four_shards() -> (Cluster, [Balancer; 4]) {
+    let mut cluster = cluster(&[1.0]);
+    set_rate(&mut cluster, 10);
+    let shards = [(); 4].map(|()| {
+        let mut shard = Balancer::new(SessionSettings::default(), Box::new(Tlwl::new(0)));
+        shard.set_peers(3);
+        shard.set_nodes(cluster.nodes());
+        shard
+    });
+    (cluster, shards)
+}
+
+fn set_rate(cluster: &mut Cluster, max_rate: u32) {
+    let limited: Vec<_> = members(&[1.0]).into_iter().map(|m| ClusterMember { max_rate, ..m }).collect();
+    cluster.set_members(Instant::ZERO, &limited);
+}
+
+/// Call-IDs do not spread evenly over shards, call by call; a share of the rate for each would refuse below it.
+#[test]
+fn max_rate_is_one_for_all_shards() {
+    for (gap, wanted) in [(125, 240..=240), (2, 304..=306)] {
+        let (_, mut shards) = four_shards();
+        let mut sent = 0;
+        for n in 0..30_000 / gap {
+            let shard = &mut shards[(key(n).0 >> 100) as usize % 4];
+            let call = request(n, Method::Invite, 1);
+            sent += usize::from(is_sent(shard.request(Instant::from_millis(n * gap), &call)));
+        }
+        assert!(wanted.contains(&sent), "{sent} calls, one every {gap} ms");
+    }
+}
+
+/// Shards take a reload over one after the other. What the member had counts on, and a node that gets its slot later
+/// has had nothing.
+#[test]
+fn max_rate_counts_once_over_a_reload_and_not_for_another_member() {
+    let (mut cluster, mut shards) = four_shards();
+    let now = Instant::from_millis(1);
+    let mut calls = 0..;
+    let mut sent = |shards: &mut [Balancer; 4]| {
+        let mut send = |shard: usize| {
+            let call = request(calls.next().unwrap(), Method::Invite, 1);
+            is_sent(shards[shard].request(now, &call))
+        };
+        (0..40).filter(|n| send(n % 4)).count()
+    };
+    assert_eq!(sent(&mut shards), 5);
+    set_rate(&mut cluster, 11);
+    for shard in 0..4 {
+        shards[shard].set_nodes(cluster.nodes());
+        assert_eq!(sent(&mut shards), 0, "after shard {shard}");
+    }
+    cluster.set_members(now, &[]);
+    cluster.release(Slot(0));
+    let other = ClusterMember { id: NodeId(900), max_rate: 10, ..members(&[1.0])[0] };
+    cluster.set_members(now, &[other]);
+    assert_eq!(cluster.nodes()[0].id, NodeId(900), "in the same slot");
+    shards[0].set_nodes(cluster.nodes());
+    let first = (10_000..10_003).map(|n| shards[0].request(now, &request(n, Method::Invite, 1)));
+    assert_eq!(first.filter(|decision| is_sent(*decision)).count(), 3);
+    // The others hear of it later: what it has got counts for them, too.
+    shards[1..].iter_mut().for_each(|shard| shard.set_nodes(cluster.nodes()));
+    assert_eq!(sent(&mut shards), 2);
+}
+
 /// A busy member is no reason to give calls to one that is dead or pauses.
 #[test]
 fn what_a_busy_member_cannot_do_is_not_given_to_a_dead_one() {
@@ -185,6 +255,24 @@ fn none_is_flooded_when_all_come_back() {
     let now = Instant::from_millis(10);
     let decisions = (0..100).map(|call| balancer.request(now, &request(call, Method::Invite, 1)));
     assert_eq!(decisions.filter(|decision| matches!(decision, Decision::Forward { .. })).count(), 16);
+}
+
+/// The answer to a request within a dialog shows that a member is back before any probe does.
+#[test]
+fn a_member_that_is_back_by_its_own_answer_begins_with_little() {
+    let mut cluster = cluster(&[1.0]);
+    let mut balancer = Balancer::new(SessionSettings::default(), Box::new(Tlwl::new(0)));
+    balancer.set_pools(vec![Pool::new(Box::new(Tlwl::new(0)), Members::All, LAW)]);
+    balancer.set_nodes(cluster.nodes());
+    cluster.probed(Instant::from_millis(1), Slot(0), true);
+    cluster.probed(Instant::from_millis(2), Slot(0), false);
+    balancer.set_nodes(cluster.nodes());
+    assert_eq!(balancer.nodes()[0].health, Health::Silent);
+    let now = Instant::from_millis(10_000);
+    balancer.answered(now, Slot(0));
+    assert!(balancer.nodes()[0].is_up());
+    let decisions = (0..100).map(|call| balancer.request(now, &request(call, Method::Invite, 1)));
+    assert_eq!(decisions.filter(|decision| is_sent(*decision)).count(), 8);
 }
 
 /// A member at work has sent 100; what the 503 is about is a trunk, or who was called.
