@@ -16,6 +16,7 @@ use crate::token::{TokenKey, derive};
 use ::proxy::ProxyTimers;
 use balance::{Balancer, CallLimits, PolicyKind, SentCalls, Slot};
 use base::{Flow, Instant, Outbox};
+use core::time::Duration;
 use std::sync::Arc;
 
 /// What a shard is given once, when it begins: its place among the shards of its process, what that process has drawn at random
@@ -32,6 +33,8 @@ pub struct ShardIdentity {
     pub serial: u64,
     /// Timers of transactions, and Timer C.
     pub timers: ProxyTimers,
+    /// The Unix time of [`Instant::ZERO`].
+    pub epoch: Duration,
     /// The calls of members with a limit, which all shards count together; `None` for the only shard.
     pub call_limits: Option<Arc<CallLimits>>,
     /// Where new calls are counted by the node that they are sent to, if anybody wants to know.
@@ -42,7 +45,8 @@ impl ShardIdentity {
     /// The only shard of a process that has drawn these two: [`secret`](Self::secret) and [`serial`](Self::serial).
     pub fn only(secret: [u8; 16], serial: u64) -> Self {
         let timers = ProxyTimers::default();
-        Self { shard: 0, shards: 1, secret, serial, timers, call_limits: None, sent_calls: None }
+        let epoch = Duration::ZERO;
+        Self { shard: 0, shards: 1, secret, serial, timers, epoch, call_limits: None, sent_calls: None }
     }
 }
 
@@ -76,11 +80,13 @@ pub struct Shard {
 impl Shard {
     /// A shard that nothing has come to yet.
     pub fn new(identity: ShardIdentity, setup: &Arc<Setup>) -> Self {
-        let ShardIdentity { shard, shards, secret, serial, timers, call_limits, sent_calls } = identity;
+        let ShardIdentity { shard, shards, secret, serial, timers, epoch, call_limits, sent_calls } =
+            identity;
         let settings = &setup.settings;
         let mut balancer =
             Balancer::new(settings.sessions.clone().share(shards), PolicyKind::RoundRobin.make(0));
         balancer.set_peers(shards as u32 - 1);
+        balancer.set_epoch(epoch);
         if let Some(call_limits) = call_limits {
             balancer.set_call_limits(call_limits);
         }

@@ -38,6 +38,11 @@ impl Clock {
         u64::try_from(now).unwrap_or(0).saturating_sub(self.origin.elapsed().as_secs())
     }
 
+    /// The Unix time of [`Instant::ZERO`] by the machine's clock.
+    pub(crate) fn epoch(&self) -> Duration {
+        Self::since_1970().saturating_since(self.now())
+    }
+
     /// The date by the machine's clock.
     pub(crate) fn date() -> UnixTime {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

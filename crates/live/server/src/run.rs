@@ -124,7 +124,7 @@ impl Server {
         for (index, (peers, sockets)) in connect(count, &board)?.into_iter().zip(opened.sockets).enumerate() {
             let (handle, commands) = WorkerHandle::new(Arc::clone(&peers.wakers[index]));
             let counts = (call_limits.clone(), Arc::clone(&control.sent_calls));
-            let shard = Shard::new(identity(&config, counts, (index, count))?, control.setup());
+            let shard = Shard::new(identity(&config, counts, clock, (index, count))?, control.setup());
             let sockets = (sockets, opened.listeners.len());
             let commands = (handle.clone(), commands);
             workers.push(worker(index, clock, sockets, shard, peers, commands, reports_in.clone())?);
@@ -281,12 +281,14 @@ fn connect(count: usize, board: &Arc<Board>) -> io::Result<Vec<Peers>> {
 fn identity(
     config: &Config,
     (call_limits, sent_calls): (Option<Arc<CallLimits>>, Arc<SentCalls>),
+    clock: Clock,
     (shard, shards): (usize, usize),
 ) -> io::Result<ShardIdentity> {
     // Branches begin at another number after each start, and in each shard.
     let (secret, serial, timers) = (key::random()?, rand::random(), config.transactions.timers);
     let sent_calls = Some(sent_calls);
-    Ok(ShardIdentity { shard, shards, secret, serial, timers, call_limits, sent_calls })
+    let epoch = clock.epoch();
+    Ok(ShardIdentity { shard, shards, secret, serial, timers, epoch, call_limits, sent_calls })
 }
 
 fn worker(

@@ -13,6 +13,7 @@ use crate::{
     TableCounts, Tags, Why,
 };
 use base::Instant;
+use core::time::Duration;
 use std::sync::Arc;
 use wire::Method;
 
@@ -31,7 +32,7 @@ pub struct CandidateVerdict {
 ///
 /// - Setting up: [`new`](Self::new), [`set_nodes`](Self::set_nodes), [`set_pools`](Self::set_pools),
 ///   [`set_policy`](Self::set_policy), [`set_peers`](Self::set_peers), [`set_call_limits`](Self::set_call_limits),
-///   [`set_sent_calls`](Self::set_sent_calls), [`set_others`](Self::set_others).
+///   [`set_epoch`](Self::set_epoch), [`set_sent_calls`](Self::set_sent_calls), [`set_others`](Self::set_others).
 /// - Traffic: [`request`](Self::request), [`response`](Self::response), [`answered`](Self::answered),
 ///   [`again`](Self::again), [`move_to`](Self::move_to), [`move_back`](Self::move_back), [`pick`](Self::pick),
 ///   [`end_dialog`](Self::end_dialog), [`resume_dialog`](Self::resume_dialog), [`unanswered`](Self::unanswered),
@@ -134,6 +135,12 @@ impl Balancer {
     /// What all shards share of the nodes with a limit, before the first call.
     pub fn set_call_limits(&mut self, call_limits: Arc<CallLimits>) {
         self.store.leases.set_call_limits(call_limits);
+    }
+
+    /// The Unix time of [`Instant::ZERO`], before the first node. Balancers that agree on it measure together how fast
+    /// members answer without load.
+    pub fn set_epoch(&mut self, epoch: Duration) {
+        self.store.guards.set_epoch(epoch);
     }
 
     /// Where new calls are counted by the node that they are sent to.

@@ -3,6 +3,7 @@
 
 use crate::{Node, NodeRefusal, Slot};
 use base::Instant;
+use core::time::Duration;
 use overload::member::{MemberLaw, MemberLimit, RateCap, Work};
 use std::sync::Arc;
 use wire::Method;
@@ -41,9 +42,14 @@ struct Guard {
     rate: Option<(u32, Arc<RateCap>)>,
 }
 
-/// By slot.
+/// Those of all members.
 #[derive(Debug, Default)]
-pub(crate) struct Guards(Vec<Guard>);
+pub(crate) struct Guards {
+    /// By slot.
+    slots: Vec<Guard>,
+    /// Unix time of [`Instant::ZERO`].
+    epoch: Duration,
+}
 
 fn work(method: Method) -> Work {
     match method {
@@ -55,34 +61,39 @@ fn work(method: Method) -> Work {
 }
 
 impl Guards {
+    /// Only while there is no node.
+    pub(crate) fn set_epoch(&mut self, epoch: Duration) {
+        self.epoch = epoch;
+    }
+
     pub(crate) fn grow(&mut self, count: usize) {
-        self.0.resize_with(count.max(self.0.len()), Guard::default);
+        self.slots.resize_with(count.max(self.slots.len()), Guard::default);
     }
 
     /// Takes over what keeps a member; what it has shown stays, unless the law is another one.
     pub(crate) fn configure(&mut self, slot: Slot, law: Option<MemberLaw>, node: &Node) {
-        let guard = &mut self.0[slot.index()];
+        let guard = &mut self.slots[slot.index()];
         if guard.limit.as_ref().map(|limit| limit.law()) != law {
-            guard.limit = law.map(|law| Box::new(MemberLimit::new(law)));
+            guard.limit = law.map(|law| Box::new(MemberLimit::new(law).with_epoch(self.epoch)));
         }
         guard.rate = (node.max_rate > 0).then(|| (node.max_rate, Arc::clone(&node.rate_cap)));
     }
 
     /// Another node has the slot.
     pub(crate) fn forget(&mut self, slot: Slot) {
-        self.0[slot.index()] = Guard::default();
+        self.slots[slot.index()] = Guard::default();
     }
 
     /// The member has died: it answers nothing of what it had.
     pub(crate) fn dies(&mut self, slot: Slot) {
-        if let Some(limit) = &mut self.0[slot.index()].limit {
+        if let Some(limit) = &mut self.slots[slot.index()].limit {
             limit.forget_open();
         }
     }
 
     /// The member is back since then, or may be: it begins with little.
     pub(crate) fn returns(&mut self, slot: Slot, since: Instant) {
-        if let Some(limit) = &mut self.0[slot.index()].limit {
+        if let Some(limit) = &mut self.slots[slot.index()].limit {
             limit.restart(since);
         }
     }
@@ -96,7 +107,7 @@ impl Guards {
         method: Method,
         (is_limited, has_priority): (bool, bool),
     ) -> Option<NodeRefusal> {
-        let guard = &self.0[slot.index()];
+        let guard = &self.slots[slot.index()];
         let rate = guard.rate.as_ref().filter(|_| method == Method::Invite);
         if rate.is_some_and(|(rate, cap)| !cap.has_room(now, *rate, has_priority)) {
             return Some(NodeRefusal::Rate);
@@ -107,7 +118,7 @@ impl Guards {
 
     /// A new request goes to a member.
     pub(crate) fn sent(&mut self, now: Instant, slot: Slot, method: Method) {
-        let guard = &mut self.0[slot.index()];
+        let guard = &mut self.slots[slot.index()];
         if let Some((rate, cap)) = guard.rate.as_ref().filter(|_| method == Method::Invite) {
             cap.take(now, *rate);
         }
@@ -127,7 +138,7 @@ impl Guards {
         status: u16,
         is_first: bool,
     ) {
-        let Some(limit) = self.0[slot.index()].limit.as_mut().filter(|_| is_first) else { return };
+        let Some(limit) = self.slots[slot.index()].limit.as_mut().filter(|_| is_first) else { return };
         if status == 503 {
             limit.lost(now, sent);
         } else {
@@ -139,14 +150,14 @@ impl Guards {
     /// A member has answered a request within a dialog that was sent then. What others answer within dialogs passes
     /// through it; a BYE it answers itself, or at once.
     pub(crate) fn noted(&mut self, now: Instant, slot: Slot, (method, sent): (Method, Instant)) {
-        if let Some(limit) = self.0[slot.index()].limit.as_mut().filter(|_| method == Method::Bye) {
+        if let Some(limit) = self.slots[slot.index()].limit.as_mut().filter(|_| method == Method::Bye) {
             limit.noted(now, Work::Bye, sent);
         }
     }
 
     /// A new request that was sent then is over without any answer. `timed_out`: it had its time.
     pub(crate) fn left(&mut self, now: Instant, slot: Slot, sent: Instant, timed_out: bool) {
-        match &mut self.0[slot.index()].limit {
+        match &mut self.slots[slot.index()].limit {
             Some(limit) if timed_out => limit.lost(now, sent),
             Some(limit) => limit.left(sent),
             None => {}
@@ -155,7 +166,7 @@ impl Guards {
 
     /// How the limit of a member stands, where one is looked for.
     pub(crate) fn room(&self, now: Instant, slot: Slot) -> Option<MemberRoom> {
-        let limit = self.0.get(slot.index())?.limit.as_ref()?;
+        let limit = self.slots.get(slot.index())?.limit.as_ref()?;
         Some(MemberRoom { open: limit.open(now), limit: limit.limit(now) })
     }
 }

@@ -292,3 +292,28 @@ fn only_a_503_that_comes_first_is_the_members_own() {
         assert_eq!(room.limit.is_some(), is_limited, "503 after {provisional:?}: {room:?}");
     }
 }
+
+/// Balancers of several processes measure members together: the time of day says when.
+#[test]
+fn members_are_measured_by_the_time_of_day() {
+    for (epoch, due) in [(0, 4_000), (1_500, 2_500)] {
+        let mut balancer = Balancer::new(SessionSettings::default(), Box::new(Tlwl::new(0)));
+        balancer.set_epoch(Duration::from_millis(epoch));
+        balancer.set_pools(vec![Pool::new(Box::new(Tlwl::new(0)), Members::All, LAW)]);
+        balancer.set_nodes(cluster(&[1.0]).nodes());
+        let mut queue = std::collections::VecDeque::new();
+        let is_measured = |millis: &u64| {
+            let now = Instant::from_millis(*millis);
+            while let Some((_, call)) = queue.pop_front_if(|(at, _)| *at <= *millis) {
+                balancer.response(now, &response(call, Method::Invite, 1, 180));
+            }
+            let call = request(*millis, Method::Invite, 1);
+            if millis.is_multiple_of(4) && is_sent(balancer.request(now, &call)) {
+                queue.push_back((millis + if *millis < 100 { 2 } else { 300 }, *millis));
+            }
+            balancer.room(now, Slot(0)).unwrap().limit == Some(1)
+        };
+        let measured = (0..10_000_u64).find(is_measured);
+        assert!(measured.is_some_and(|at| (due..due + 100).contains(&at)), "{epoch}: {measured:?}");
+    }
+}

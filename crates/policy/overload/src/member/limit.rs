@@ -29,7 +29,7 @@ const MEASURED: u32 = 8;
 const LOSS_HOLDS: f64 = 1.0;
 /// The limit ends when it has not been reached for so long.
 const CALM: Duration = Duration::from_secs(5);
-/// The floor is measured when the clock comes to a multiple of this, as long as the limit is so young...
+/// The floor is measured when the time of day comes to a multiple of this, as long as the limit is so young...
 const YOUNG: Duration = Duration::from_secs(12);
 const MEASURE_FIRST: Duration = Duration::from_secs(4);
 /// ...and later to a multiple of this...
@@ -56,6 +56,8 @@ struct Measurement {
 #[derive(Clone, Debug)]
 pub struct MemberLimit {
     law: MemberLaw,
+    /// Time of day at [`Instant::ZERO`].
+    epoch: Duration,
     open: Open,
     meter: Meter,
     pace: Pace,
@@ -83,6 +85,7 @@ impl MemberLimit {
     pub fn new(law: MemberLaw) -> Self {
         Self {
             law,
+            epoch: Duration::ZERO,
             open: Open::default(),
             meter: Meter::new(),
             pace: Pace::default(),
@@ -97,6 +100,12 @@ impl MemberLimit {
             losses: (0.0, Instant::ZERO),
             fails: false,
         }
+    }
+
+    /// The same with this Unix time at [`Instant::ZERO`]: limits of several processes measure the floor together.
+    #[must_use]
+    pub fn with_epoch(self, epoch: Duration) -> Self {
+        Self { epoch, ..self }
     }
 
     /// The law that moves it.
@@ -196,7 +205,7 @@ impl MemberLimit {
 
     /// The server is back from the dead: nothing that it had counts, and it begins with little.
     pub fn restart(&mut self, now: Instant) {
-        *self = Self { meter: self.meter.clone(), ..Self::new(self.law) };
+        *self = Self { meter: self.meter.clone(), ..Self::new(self.law).with_epoch(self.epoch) };
         self.hold(now, BACK, true);
     }
 
@@ -299,11 +308,12 @@ impl MemberLimit {
         }
     }
 
-    /// All shards of a process measure at once: the clock says when.
+    /// All shards measure at once: the time of day says when.
     fn next_measurement(&self, now: Instant) -> Instant {
         let is_young = now.saturating_since(self.since) < YOUNG;
         let period = if is_young { MEASURE_FIRST } else { MEASURE_AGAIN }.as_nanos() as u64;
-        Instant::from_nanos((now.as_nanos() / period + 1) * period)
+        let of_day = self.epoch.as_nanos() as u64 + now.as_nanos();
+        now + Duration::from_nanos(period - of_day % period)
     }
 
     /// The floor is measured: first what is open has to be answered, then a batch is.

@@ -12,6 +12,8 @@ use rand_distr::{Distribution, Exp};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
+/// The Unix time at which a run begins.
+const DAY: Duration = Duration::from_hours(24);
 const HOP: Duration = Duration::from_millis(1);
 const HOLD_MEAN: f64 = 3.0;
 const BUFFER: usize = 20_000;
@@ -73,14 +75,22 @@ impl Member {
     }
 }
 
+/// The clock of a shard.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Clock {
+    /// How long before the run the process began, seconds.
+    pub(crate) age: f64,
+    /// How far the time of day is wrong, seconds.
+    pub(crate) error: f64,
+}
+
 /// What is asked of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) law: Option<MemberLaw>,
     pub(crate) members: Vec<Member>,
-    /// One for each shard: how far its clock is ahead of the harness, seconds. Each call has a shard at random; the
-    /// limits of one shard know nothing of those of another.
-    pub(crate) shards: Vec<f64>,
+    /// One for each shard. Each call has a shard at random; the limits of one shard know nothing of those of another.
+    pub(crate) shards: Vec<Clock>,
     /// Calls a second from a time (s) on.
     pub(crate) load: Vec<(f64, f64)>,
     pub(crate) seconds: f64,
@@ -161,7 +171,12 @@ struct World {
 
 pub(crate) fn run(plan: Plan, seed: u64) -> Vec<Second> {
     let count = plan.members.len();
-    let limits = vec![vec![plan.law.map(MemberLimit::new); plan.shards.len()]; count];
+    let limit = |clock: &Clock| {
+        let began = DAY.saturating_sub(Duration::from_secs_f64(clock.age));
+        let epoch = began + Duration::from_secs_f64(clock.error);
+        plan.law.map(|law| MemberLimit::new(law).with_epoch(epoch))
+    };
+    let limits = vec![plan.shards.iter().map(limit).collect::<Vec<_>>(); count];
     let mut world = World {
         now: Instant::ZERO,
         order: 0,
@@ -218,9 +233,9 @@ impl World {
         }
     }
 
-    /// The time by the clock of a shard.
+    /// The time by the clock of a shard's process.
     fn clock(&self, shard: usize, at: Instant) -> Instant {
-        at + Duration::from_secs_f64(self.plan.shards[shard])
+        at + Duration::from_secs_f64(self.plan.shards[shard].age)
     }
 
     /// Tells the limit of a job what became of it, and when that was sent.

@@ -3,11 +3,18 @@
 
 use crate::harness::*;
 use base::Instant;
+use core::time::Duration;
 use overload::member::{MemberLaw, MemberLimit, Work};
 use std::collections::VecDeque;
 
 fn plan(members: Vec<Member>, shards: usize, load: &[(f64, f64)], seconds: f64) -> Plan {
-    Plan { law: Some(MemberLaw::default()), members, shards: vec![0.0; shards], load: load.to_vec(), seconds }
+    Plan {
+        law: Some(MemberLaw::default()),
+        members,
+        shards: vec![Clock::default(); shards],
+        load: load.to_vec(),
+        seconds,
+    }
 }
 
 /// Of a hundred calls from this second on.
@@ -77,10 +84,25 @@ fn many_shards_do_not_take_each_others_queue_for_the_floor() {
     }
 }
 
-/// The limit of a server, millisecond by millisecond until the tenth second. From `begun` on it has as many requests
-/// as it may have, and answers each of them 300 ms later.
-fn limits_from(begun: u64) -> Vec<Option<u32>> {
-    let (mut limit, mut open) = (MemberLimit::new(MemberLaw::default()), VecDeque::new());
+/// Four balancers in front of one member, of different ages. Where their clocks are right they measure together;
+/// where not, each measures the queue of the others.
+#[test]
+fn several_balancers_keep_the_goodput_and_with_right_clocks_the_delay() {
+    for (error, most) in [(0.0, 0.25), (0.9, 0.65)] {
+        let clock = |n: u32| Clock { age: 23.3 * f64::from(n), error: error * f64::from(n) };
+        let shards = (0..4).map(clock).collect();
+        let load = [(0.0, 100.0), (15.0, 2_000.0)];
+        let run = run(Plan { shards, ..plan(vec![Member::default()], 4, &load, 300.0) }, 3);
+        let (good, delay) = (goodput(&run[120..300]), p99(&run[120..300]));
+        assert!(good > 180.0 && delay < most, "clocks wrong by {error} s: {good} calls a second, {delay} s");
+    }
+}
+
+/// The limit of a server, millisecond by millisecond until the tenth second of a process that began at this time of
+/// day. From `begun` on the server has as many requests as it may have, and answers each of them 300 ms later.
+fn limits_from(begun: u64, epoch: Duration) -> Vec<Option<u32>> {
+    let mut limit = MemberLimit::new(MemberLaw::default()).with_epoch(epoch);
+    let mut open = VecDeque::new();
     let answer = |limit: &mut MemberLimit, sent: u64, took: u64| {
         limit.answered(Instant::from_millis(sent + took), Work::Invite, Instant::from_millis(sent), true);
     };
@@ -102,16 +124,16 @@ fn limits_from(begun: u64) -> Vec<Option<u32>> {
     (0..10_000).map(look).collect()
 }
 
-/// Whenever limits began, they measure the floor at the same time: when the clock says so.
+/// Whenever limits and their processes began, they measure the floor at the same time of day.
 #[test]
 fn limits_measure_when_the_clock_says_so() {
-    for begun in [100, 700, 1_900, 3_000] {
-        let limits = limits_from(begun);
-        assert!(limits[3_990].is_some(), "begun at {begun} ms: no limit");
-        for (millis, measures) in
-            [(3_990, false), (4_200, true), (7_990, false), (8_200, true), (9_500, false)]
-        {
-            assert_eq!(limits[millis] == Some(1), measures, "begun at {begun} ms: at {millis} ms");
+    let day = 86_400_000;
+    for (begun, epoch) in [(100, 0), (700, 0), (1_900, 0), (3_000, 0), (100, day), (100, day + 1_500)] {
+        let limits = limits_from(begun, Duration::from_millis(epoch));
+        let at = |time: u64| limits[(time - epoch % 4_000) as usize];
+        assert!(at(3_990).is_some(), "begun at {begun} ms: no limit");
+        for (time, measures) in [(3_990, false), (4_200, true), (7_990, false), (8_200, true)] {
+            assert_eq!(at(time) == Some(1), measures, "{epoch} + {begun} ms: at {time} ms");
         }
     }
 }

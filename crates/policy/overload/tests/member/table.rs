@@ -7,8 +7,7 @@ use overload::member::MemberLaw;
 struct Scenario {
     name: &'static str,
     members: Vec<Member>,
-    /// How far the clock of each shard is ahead, seconds.
-    shards: Vec<f64>,
+    shards: usize,
     load: Vec<(f64, f64)>,
     judged: (usize, usize),
     /// Of the members in these seconds, calls a second.
@@ -26,7 +25,7 @@ fn of(name: &'static str, members: Vec<Member>, load: &[(f64, f64)], judged: (us
     Scenario {
         name,
         members,
-        shards: vec![0.0],
+        shards: 1,
         load: load.to_vec(),
         judged,
         capacity,
@@ -82,7 +81,7 @@ fn scenarios() -> Vec<Scenario> {
             (30, 60),
         )),
         of("3x, members of 1:2:4", unequal, &step(1_050.0), (20, 60)),
-        Scenario { shards: vec![0.0; 4], ..of("10x, 4 threads", vec![one()], &step(2_000.0), (60, 180)) },
+        Scenario { shards: 4, ..of("10x, 4 threads", vec![one()], &step(2_000.0), (60, 180)) },
         Scenario { capacity: 195.0, ..of("10x, 5 % of 503", vec![fails()], &step(2_000.0), (20, 60)) },
         Scenario {
             is_below_capacity: true,
@@ -100,7 +99,7 @@ fn figures(scenario: &Scenario, law: Option<MemberLaw>) -> (f64, f64, f64) {
     let plan = Plan {
         law,
         members: members.clone(),
-        shards: shards.clone(),
+        shards: vec![Clock::default(); *shards],
         load: load.clone(),
         seconds: to as f64,
     };
