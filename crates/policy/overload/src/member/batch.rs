@@ -1,5 +1,6 @@
 //! Response times: the shortest of a batch of answers, beside the shortest that is known of the server.
 
+use super::loss::Losses;
 use crate::T1;
 use base::Instant;
 use core::time::Duration;
@@ -57,17 +58,19 @@ pub(super) struct Batch {
     pub(super) peak: f64,
     /// Whether as many requests failed as were answered: 503, or no answer at all.
     pub(super) fails: bool,
+    /// The part of the wait that is borne: less than 1 where requests were lost before anything was late.
+    pub(super) patience: f64,
 }
 
 impl Batch {
     /// The response time that is borne: half as much again as the floor, and the target.
     pub(super) fn bearable(&self) -> f64 {
-        1.5 * self.floor + TARGET
+        1.5 * self.floor + self.patience * TARGET
     }
 
     /// The response time that is too long.
     pub(super) fn late(&self) -> f64 {
-        1.5 * self.floor + TOO_MUCH
+        1.5 * self.floor + self.patience * TOO_MUCH
     }
 
     /// Whether the limit was needed.
@@ -197,11 +200,18 @@ pub(super) struct Meter {
     since: Instant,
     peak: f64,
     lost: u32,
+    losses: Losses,
 }
 
 impl Meter {
     pub(super) fn new() -> Self {
-        Self { kinds: [Kind::UNKNOWN; KINDS], since: Instant::ZERO, peak: 0.0, lost: 0 }
+        Self {
+            kinds: [Kind::UNKNOWN; KINDS],
+            since: Instant::ZERO,
+            peak: 0.0,
+            lost: 0,
+            losses: Losses::new(),
+        }
     }
 
     pub(super) fn note_open(&mut self, open: f64) {
@@ -210,6 +220,16 @@ impl Meter {
 
     pub(super) fn answer(&mut self, work: Work, took: Duration) {
         self.kinds[work as usize].answer(took.as_secs_f64().max(1e-6));
+    }
+
+    /// An answer to a request that was sent then, whatever limit it was sent under: was it lost at first?
+    pub(super) fn note_loss(&mut self, now: Instant, work: Work, sent: Instant) {
+        self.losses.answer(now, work, sent);
+    }
+
+    /// Whether the server loses requests, so that less wait is borne from now on.
+    pub(super) fn loses(&mut self, now: Instant) -> bool {
+        self.losses.look(now)
     }
 
     pub(super) fn lose(&mut self) {
@@ -245,7 +265,8 @@ impl Meter {
     /// The batch, if it says anything.
     pub(super) fn batch(&self, now: Instant) -> Option<Batch> {
         let fails = self.fails();
-        let batch = |(delay, floor)| Batch { delay, floor, peak: self.peak, fails };
+        let patience = self.losses.patience();
+        let batch = |(delay, floor)| Batch { delay, floor, peak: self.peak, fails, patience };
         let judged = self.kinds.iter().filter_map(|kind| kind.judged(now).map(batch));
         let excess = |batch: &Batch| batch.delay - batch.bearable();
         let worst = judged.reduce(|one, other| if excess(&other) > excess(&one) { other } else { one });
@@ -277,7 +298,8 @@ impl Meter {
     pub(super) fn bearable(&self) -> f64 {
         let known = NEW.map(|work| self.kinds[work as usize].floor.value());
         let floor = known.into_iter().find(|floor| floor.is_finite()).unwrap_or_default();
-        Batch { delay: floor, floor, peak: 0.0, fails: false }.bearable()
+        let patience = self.losses.patience();
+        Batch { delay: floor, floor, peak: 0.0, fails: false, patience }.bearable()
     }
 
     pub(super) fn begin(&mut self, now: Instant, open: f64) {

@@ -215,6 +215,7 @@ impl MemberLimit {
     }
 
     fn note(&mut self, now: Instant, work: Work, sent: Instant) {
+        self.meter.note_loss(now, work, sent);
         if sent >= self.judged_from {
             self.meter.answer(work, now.saturating_since(sent));
         }
@@ -246,6 +247,9 @@ impl MemberLimit {
     fn look(&mut self, now: Instant) {
         if self.limit.is_some() && self.limit_at(now).is_none() {
             (self.limit, self.measurement) = (None, None);
+        }
+        if self.meter.loses(now) && self.limit.is_none() && self.pace.rate(now).is_some() {
+            return self.begin(now);
         }
         if self.limit.is_some() && self.measurement.is_none() && now >= self.measure_at {
             self.begin_measurement(now);

@@ -8,6 +8,8 @@
 //! - *The limit begins* when two batches of answers in a row are late (their shortest response time is T1/4 above the
 //!   shortest known) or failing (as many requests failed as were answered); or when the open requests would take most
 //!   of T1 at the pace of the answers. It begins at that pace times the bearable wait.
+//! - *A server that loses requests* before anything is late has a queue that is shorter than this wait: half of the
+//!   wait is borne then, down to a quarter, and the limit begins.
 //! - *While it holds*, the law moves it after each batch of answers to requests that were sent since the last cut.
 //! - *It ends* when it has not been reached for five seconds.
 
@@ -15,6 +17,7 @@ mod aimd;
 mod batch;
 mod gradient;
 mod limit;
+mod loss;
 mod open;
 mod pace;
 mod rate_cap;

@@ -1,8 +1,8 @@
 //! Callers, a balancer with a limit for each member, and members that know nothing of it.
 //!
 //! A member has workers and one queue. A call is an INVITE, an ACK and, after a holding time, a BYE; they cost a
-//! half, a tenth and four tenths of its price. The way takes 1 ms. Nothing is retransmitted: the tests ask for waits
-//! below T1, where nothing would be.
+//! half, a tenth and four tenths of its price. The way takes 1 ms. Only what finds no room in the queue is sent again,
+//! T1 later and then ever later: the tests ask for waits below T1, where nothing else would be.
 
 use base::{Instant, Rng};
 use core::time::Duration;
@@ -16,7 +16,8 @@ use std::collections::{BinaryHeap, VecDeque};
 const DAY: Duration = Duration::from_hours(24);
 const HOP: Duration = Duration::from_millis(1);
 const HOLD_MEAN: f64 = 3.0;
-const BUFFER: usize = 20_000;
+/// Timers A and E at first.
+const T1: Duration = Duration::from_millis(500);
 /// Timer B.
 const TIMEOUT: Duration = Duration::from_secs(32);
 /// A call that is answered within this is good.
@@ -40,6 +41,8 @@ pub(crate) struct Member {
     pub(crate) swallows: f64,
     /// This share of its INVITEs gets 503 as the first answer, for the price of any other: a trunk behind it is dead.
     pub(crate) fails: f64,
+    /// Messages that may wait; more are lost.
+    pub(crate) buffer: usize,
 }
 
 impl Default for Member {
@@ -54,6 +57,7 @@ impl Default for Member {
             refuses: usize::MAX,
             swallows: 0.0,
             fails: 0.0,
+            buffer: 20_000,
         }
     }
 }
@@ -103,7 +107,7 @@ pub(crate) struct Second {
     pub(crate) refused: u32,
     /// Answered in time; by when they were answered.
     pub(crate) good: u32,
-    /// Set-up delays of the calls that were admitted, seconds; infinite for those that were lost in a full buffer.
+    /// Set-up delays of the calls that were admitted, seconds; infinite for those whose INVITE was lost.
     pub(crate) delays: Vec<f64>,
 }
 
@@ -124,6 +128,8 @@ struct Job {
     member: usize,
     shard: usize,
     sent: Instant,
+    /// How often it was lost.
+    lost: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -267,14 +273,14 @@ impl World {
             self.second(now).refused += 1;
             return;
         };
-        let job = Job { kind: Kind::Invite, member, shard, sent: now };
+        let job = Job { kind: Kind::Invite, member, shard, sent: now, lost: 0 };
         self.tell(job, |limit, now, _| limit.sent(now));
         self.open[member] += 1;
         self.after(HOP, Event::Arrive(job));
     }
 
     fn arrive(&mut self, mut job: Job) {
-        let Member { refuses, swallows, fails, .. } = self.plan.members[job.member];
+        let Member { refuses, swallows, fails, buffer, .. } = self.plan.members[job.member];
         let is_invite = job.kind == Kind::Invite;
         if is_invite && self.queues[job.member].len() >= refuses {
             job.kind = Kind::Refusal;
@@ -283,12 +289,23 @@ impl World {
         }
         if is_invite && self.rng.random::<f64>() < swallows {
             self.after(TIMEOUT, Event::Timeout(job));
-        } else if self.queues[job.member].len() < BUFFER {
+        } else if self.queues[job.member].len() < buffer {
             self.queues[job.member].push_back(job);
             self.serve(job.member);
-        } else if is_invite {
+        } else {
+            self.lose(job);
+        }
+    }
+
+    fn lose(&mut self, job: Job) {
+        let is_invite = job.kind == Kind::Invite;
+        if is_invite && job.lost == 0 {
             self.second(job.sent).delays.push(f64::INFINITY);
-            self.after(TIMEOUT, Event::Timeout(job));
+        }
+        if job.lost < 6 && job.kind != Kind::Ack {
+            self.after(T1 * 2_u32.pow(job.lost), Event::Arrive(Job { lost: job.lost + 1, ..job }));
+        } else if is_invite {
+            self.after(T1, Event::Timeout(job));
         }
     }
 
@@ -318,7 +335,9 @@ impl World {
         }
         if job.kind == Kind::Invite {
             let delay = (self.now + HOP).saturating_since(job.sent);
-            self.second(job.sent).delays.push(delay.as_secs_f64());
+            if job.lost == 0 {
+                self.second(job.sent).delays.push(delay.as_secs_f64());
+            }
             let now = self.now;
             if delay <= GOOD {
                 self.second(now).good += 1;
@@ -333,8 +352,8 @@ impl World {
             Kind::Invite => {
                 self.tell(job, |limit, now, sent| limit.answered(now, Work::Invite, sent, true));
                 self.open[job.member] -= 1;
-                self.after(HOP, Event::Arrive(Job { kind: Kind::Ack, sent: now, ..job }));
-                let bye = Job { kind: Kind::Bye, sent: now + hold, ..job };
+                self.after(HOP, Event::Arrive(Job { kind: Kind::Ack, sent: now, lost: 0, ..job }));
+                let bye = Job { kind: Kind::Bye, sent: now + hold, lost: 0, ..job };
                 self.after(hold + HOP, Event::Arrive(bye));
             }
             Kind::Bye => self.tell(job, |limit, now, sent| limit.noted(now, Work::Bye, sent)),

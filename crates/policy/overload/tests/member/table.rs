@@ -63,6 +63,8 @@ fn scenarios() -> Vec<Scenario> {
             &step(2_000.0),
             (20, 60),
         ),
+        of("2x, room for 64 messages", vec![Member { buffer: 64, ..one() }], &step(400.0), (20, 60)),
+        of("10x, room for 64 messages", vec![Member { buffer: 64, ..one() }], &step(2_000.0), (20, 60)),
         Scenario {
             least_good: 85.0,
             ..of(
