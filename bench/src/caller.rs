@@ -173,48 +173,33 @@ impl BenchCaller {
         endpoints: &mut [Endpoint],
         targets: &[SocketAddr],
     ) {
-        let line = call % endpoints.len();
-        let (local, target, run) = (endpoints[line].address, targets[line], self.habit.run);
+        let id = self.id(call, if challenge.is_some() { 2 } else { 1 }, endpoints, targets);
         // Who has a password is a user of the target's.
-        let home = if self.habit.user.is_some() { target } else { local };
-        let number = if challenge.is_some() { 2 } else { 1 };
-        endpoints[line].send(target, |out| {
-            write!(
-                out,
-                "INVITE sip:{CALLED}@{target} SIP/2.0\r\n\
-                 Via: SIP/2.0/UDP {local};rport;branch=z9hG4bK-{run:x}-{call:x}-{number}\r\n\
-                 Max-Forwards: 70\r\n\
-                 From: \"Caller\" <sip:caller@{home}>;tag=c{call:x}\r\n\
-                 To: <sip:{CALLED}@{target}>\r\n\
-                 Call-ID: {run:08x}-{call:08x}@127.0.0.1\r\n\
-                 CSeq: {number} INVITE\r\n\
-                 Contact: <sip:caller@{local}>\r\n",
-            )
-            .expect("memory takes all");
+        let home = if self.habit.user.is_some() { id.target } else { id.local };
+        let line = call % endpoints.len();
+        endpoints[line].send(id.target, |out| {
+            id.write_invite(home, out);
             if let (Some(user), Some(challenge)) = (self.habit.user, challenge) {
-                let uri = format!("sip:{CALLED}@{target}");
+                let uri = format!("sip:{CALLED}@{}", id.target);
                 user.answer("Proxy-Authorization", challenge, ("INVITE", &uri), out);
             }
-            write!(out, "Content-Type: application/sdp\r\nContent-Length: {}\r\n\r\n{SDP}", SDP.len())
-                .expect("memory takes all");
+            write_offer(out);
         });
+    }
+
+    /// The INVITE of a call with this CSeq number.
+    fn id(&self, call: usize, number: u32, endpoints: &[Endpoint], targets: &[SocketAddr]) -> InviteId {
+        let line = call % endpoints.len();
+        let (local, target) = (endpoints[line].address, targets[line]);
+        InviteId { run: self.habit.run, call, number, local, target }
     }
 
     /// Acknowledges the challenge in `datagram` (RFC 3261 §17.1.1.3), and calls again with what it asks for.
     fn identify(&mut self, call: usize, datagram: &[u8], endpoints: &mut [Endpoint], targets: &[SocketAddr]) {
         self.calls[call].stage = Stage::Identified;
+        let id = self.id(call, 1, endpoints, targets);
         let line = call % endpoints.len();
-        let (local, target, run) = (endpoints[line].address, targets[line], self.habit.run);
-        endpoints[line].send(target, |out| {
-            write!(
-                out,
-                "ACK sip:{CALLED}@{target} SIP/2.0\r\n\
-                 Via: SIP/2.0/UDP {local};rport;branch=z9hG4bK-{run:x}-{call:x}-1\r\nMax-Forwards: 70\r\n"
-            )
-            .expect("memory takes all");
-            copy_dialog(datagram, out);
-            out.extend_from_slice(b"CSeq: 1 ACK\r\nContent-Length: 0\r\n\r\n");
-        });
+        endpoints[line].send(id.target, |out| id.acknowledge_failure(datagram, out));
         let challenge = text::header(datagram, "Proxy-Authenticate").unwrap_or_default();
         self.invite(call, Some(challenge), endpoints, targets);
     }
@@ -304,16 +289,70 @@ impl BenchCaller {
 
     /// Which call of this run a Call-ID names.
     fn number_of(&self, call_id: &[u8]) -> Option<usize> {
-        let (run, rest) = std::str::from_utf8(call_id).ok()?.split_once('-')?;
-        let (call, _) = rest.split_once('@')?;
-        let call = usize::from_str_radix(call, 16).ok()?;
-        (u32::from_str_radix(run, 16) == Ok(self.habit.run) && call < self.calls.len()).then_some(call)
+        call_of(self.habit.run, call_id).filter(|call| *call < self.calls.len())
     }
+}
+
+/// Which call of `run` a Call-ID names.
+pub(crate) fn call_of(run: u32, call_id: &[u8]) -> Option<usize> {
+    let (of_run, rest) = std::str::from_utf8(call_id).ok()?.split_once('-')?;
+    let (call, _) = rest.split_once('@')?;
+    let call = usize::from_str_radix(call, 16).ok()?;
+    (u32::from_str_radix(of_run, 16) == Ok(run)).then_some(call)
+}
+
+/// What names an INVITE of a caller.
+#[derive(Clone, Copy)]
+pub(crate) struct InviteId {
+    pub(crate) run: u32,
+    pub(crate) call: usize,
+    /// The CSeq number.
+    pub(crate) number: u32,
+    pub(crate) local: SocketAddr,
+    pub(crate) target: SocketAddr,
+}
+
+impl InviteId {
+    /// Writes the INVITE of a user of `home`, up to its Contact.
+    pub(crate) fn write_invite(&self, home: SocketAddr, out: &mut Vec<u8>) {
+        let Self { run, call, number, local, target } = self;
+        write!(
+            out,
+            "INVITE sip:{CALLED}@{target} SIP/2.0\r\n\
+             Via: SIP/2.0/UDP {local};rport;branch=z9hG4bK-{run:x}-{call:x}-{number}\r\n\
+             Max-Forwards: 70\r\n\
+             From: \"Caller\" <sip:caller@{home}>;tag=c{call:x}\r\n\
+             To: <sip:{CALLED}@{target}>\r\n\
+             Call-ID: {run:08x}-{call:08x}@127.0.0.1\r\n\
+             CSeq: {number} INVITE\r\n\
+             Contact: <sip:caller@{local}>\r\n",
+        )
+        .expect("memory takes all");
+    }
+
+    /// Writes the ACK to the failure in `response` (RFC 3261 §17.1.1.3).
+    pub(crate) fn acknowledge_failure(&self, response: &[u8], out: &mut Vec<u8>) {
+        let Self { run, call, number, local, target } = self;
+        write!(
+            out,
+            "ACK sip:{CALLED}@{target} SIP/2.0\r\n\
+             Via: SIP/2.0/UDP {local};rport;branch=z9hG4bK-{run:x}-{call:x}-{number}\r\nMax-Forwards: 70\r\n"
+        )
+        .expect("memory takes all");
+        copy_dialog(response, out);
+        write!(out, "CSeq: {number} ACK\r\nContent-Length: 0\r\n\r\n").expect("memory takes all");
+    }
+}
+
+/// Ends an INVITE with the offer of a session.
+pub(crate) fn write_offer(out: &mut Vec<u8>) {
+    write!(out, "Content-Type: application/sdp\r\nContent-Length: {}\r\n\r\n{SDP}", SDP.len())
+        .expect("memory takes all");
 }
 
 /// Writes a request within the dialog that the 2xx in `response` established (RFC 3261 §12.2.1.1): to the remote
 /// target, along the recorded routes in reverse.
-fn in_dialog(
+pub(crate) fn in_dialog(
     (method, cseq): (&str, u32),
     run: u32,
     call: usize,

@@ -14,6 +14,7 @@ pub mod elastic;
 pub mod endpoint;
 pub mod hot;
 pub mod modes;
+pub mod overload;
 pub mod parts;
 pub mod pauses;
 pub mod process;

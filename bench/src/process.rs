@@ -60,6 +60,27 @@ impl Program {
         Ok(self.child.try_wait()?.is_some())
     }
 
+    /// Stops it where it is, or lets it go on (`SIGSTOP`, `SIGCONT`): itself alone.
+    ///
+    /// # Errors
+    /// It has ended.
+    pub fn pause(&self, is_paused: bool) -> io::Result<()> {
+        self.signal(if is_paused { Signal::STOP } else { Signal::CONT })
+    }
+
+    /// Ends it at once, without a chance to say anything.
+    ///
+    /// # Errors
+    /// It has ended already.
+    pub fn kill(mut self) -> io::Result<()> {
+        self.child.kill()
+    }
+
+    fn signal(&self, signal: Signal) -> io::Result<()> {
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        Ok(kill_process(pid.ok_or(io::ErrorKind::InvalidData)?, signal)?)
+    }
+
     /// Memory that it has now, itself alone, in bytes (`VmRSS` of `proc_pid_status(5)`).
     pub fn resident(&self) -> io::Result<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
@@ -85,9 +106,8 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         // A process that has ended already is as good as one that ends now.
-        let _ = pid.map(|pid| kill_process(pid, Signal::TERM));
+        let _ = self.signal(Signal::TERM);
         let start = Instant::now();
         while matches!(self.child.try_wait(), Ok(None)) {
             if start.elapsed() > PATIENCE {

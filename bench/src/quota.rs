@@ -1,13 +1,22 @@
 //! A control group that holds a process to a part of a processor.
 
 use anyhow::{Context, Result};
+use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Length of a period of the quota in microseconds: short, so that a process that has used up its part is not silent
 /// for long.
-const PERIOD_US: u64 = 10_000;
+const PERIOD_US: f64 = 10_000.0;
+/// The least quota that the kernel takes (`min_cfs_quota_period` in `kernel/sched/core.c`): a smaller part of a
+/// processor has a longer period.
+const QUOTA_MIN_US: f64 = 1_000.0;
+
+/// The greatest weights that there are, of the first and second version of control groups: what a group may use it
+/// gets, whatever else runs on the machine.
+const SHARES_MAX: &str = "262144";
+const WEIGHT_MAX: &str = "10000";
 
 /// A control group of its own, which goes with this value. Its processes have to end first.
 pub struct Quota {
@@ -27,12 +36,14 @@ impl Quota {
             format!("{}: needs root, or a group that is handed over", directory.display())
         })?;
         let quota = Self { directory };
-        let quota_us = (processors * PERIOD_US as f64).round() as u64;
+        let (quota_us, period_us) = times_us(processors);
         if is_first {
-            quota.write("cpu.cfs_period_us", &PERIOD_US.to_string())?;
+            quota.write("cpu.cfs_period_us", &period_us.to_string())?;
             quota.write("cpu.cfs_quota_us", &quota_us.to_string())?;
+            quota.write("cpu.shares", SHARES_MAX)?;
         } else {
-            quota.write("cpu.max", &format!("{quota_us} {PERIOD_US}"))?;
+            quota.write("cpu.max", &format!("{quota_us} {period_us}"))?;
+            quota.write("cpu.weight", WEIGHT_MAX)?;
         }
         Ok(quota)
     }
@@ -40,6 +51,19 @@ impl Quota {
     fn write(&self, file: &str, value: &str) -> Result<()> {
         let file = self.directory.join(file);
         fs::write(&file, value).with_context(|| file.display().to_string())
+    }
+
+    /// Ends all processes of the group at once.
+    ///
+    /// # Errors
+    /// The kernel does not say which they are.
+    pub fn kill(&self) -> Result<()> {
+        let list = fs::read_to_string(self.directory.join("cgroup.procs"))?;
+        for pid in list.lines().filter_map(|line| line.parse().ok().and_then(Pid::from_raw)) {
+            // A process that has ended meanwhile is as good.
+            let _ = kill_process(pid, Signal::KILL);
+        }
+        Ok(())
     }
 
     /// The same command, in this group from its beginning.
@@ -52,9 +76,26 @@ impl Quota {
     }
 }
 
+/// Quota and period of this part of a processor.
+fn times_us(processors: f64) -> (u64, u64) {
+    let period_us = PERIOD_US.max(QUOTA_MIN_US / processors);
+    ((processors * period_us).round() as u64, period_us.round() as u64)
+}
+
 impl Drop for Quota {
     fn drop(&mut self) {
         // Left behind, it would hold nobody.
         let _ = fs::remove_dir(&self.directory);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_quota_is_below_what_the_kernel_takes() {
+        assert_eq!([0.15, 1.0, 0.1].map(times_us), [(1_500, 10_000), (10_000, 10_000), (1_000, 10_000)]);
+        assert_eq!([0.05, 0.04].map(times_us), [(1_000, 20_000), (1_000, 25_000)]);
     }
 }

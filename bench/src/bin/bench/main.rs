@@ -8,6 +8,7 @@ mod flood;
 mod latency;
 mod modes;
 mod monitor;
+mod overload;
 mod prices;
 mod routes;
 mod sim;
@@ -27,6 +28,7 @@ enum Benchmark {
     Latency(latency::Arguments),
     Modes(modes::Arguments),
     Monitor(monitor::Arguments),
+    Overload(overload::Arguments),
     Prices(prices::Arguments),
     Routes(routes::Arguments),
     Sim(sim::Arguments),
@@ -42,6 +44,7 @@ fn main() -> Result<()> {
         Benchmark::Latency(arguments) => latency::run(&arguments),
         Benchmark::Modes(arguments) => modes::run(&arguments),
         Benchmark::Monitor(arguments) => monitor::run(&arguments),
+        Benchmark::Overload(arguments) => overload::run(&arguments),
         Benchmark::Prices(arguments) => prices::run(&arguments),
         Benchmark::Routes(arguments) => routes::run(&arguments),
         Benchmark::Sim(arguments) => sim::run(&arguments),

@@ -1,0 +1,406 @@
+//! Callers that repeat what nobody answers (RFC 3261 §17.1), and hang up as soon as they are answered; and telephones
+//! that register, and try again until they have.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::io::Write as _;
+use std::net::SocketAddr;
+
+use base::Rng;
+use rand::Rng as _;
+
+use super::log::{CallLog, CallRecord};
+use crate::caller::{InviteId, call_of, in_dialog, write_offer};
+use crate::endpoint::Endpoint;
+use crate::text::{self, StartLine};
+
+/// Timers of RFC 3261 §17.1.1.1, in nanoseconds.
+const T1_NS: u64 = 500_000_000;
+const T2_NS: u64 = 4_000_000_000;
+/// A telephone that was refused tries again after a half of this time to all of it, then of twice this time, and so on
+/// (RFC 5626 §4.5, with 4 s in place of 30 s).
+const TRIES_AGAIN_NS: u64 = 4_000_000_000;
+/// Timers B and F.
+const GIVES_UP_NS: u64 = 64 * T1_NS;
+
+/// Where telephones register.
+pub(super) const DOMAIN: &str = "example.com";
+
+/// What a call or telephone waits for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Stage {
+    /// Any answer to its INVITE.
+    Calling,
+    /// A final one: nothing is repeated.
+    Proceeding,
+    /// The answer to its BYE.
+    Ending,
+    /// The answer to its REGISTER.
+    Registering,
+    /// The time to register again.
+    Refused,
+    Over,
+}
+
+struct Call {
+    stage: Stage,
+    /// When the request of this stage was sent first.
+    since_ns: u64,
+    bye: Vec<u8>,
+    /// CSeq number of the REGISTER.
+    number: u32,
+}
+
+/// When a request is due again that a call has sent at this stage, and how often it was sent again before.
+type Repetition = Reverse<(u64, usize, Stage, u32)>;
+
+/// The callers of one run. Each call has one of their endpoints and sends to the target of the same index. Time is in
+/// nanoseconds since the start.
+pub(super) struct Callers {
+    run: u32,
+    calls: Vec<Call>,
+    repetitions: BinaryHeap<Repetition>,
+    over: usize,
+    rng: Rng,
+    pub(super) log: CallLog,
+}
+
+impl Callers {
+    /// Nobody calls yet. `run` tells late datagrams of an earlier run from those of this one.
+    pub(super) fn new(run: u32) -> Self {
+        let rng = Rng::from_seed(u64::from(run));
+        Self { run, calls: Vec::new(), repetitions: BinaryHeap::new(), over: 0, rng, log: CallLog::default() }
+    }
+
+    /// Calls that are not over.
+    pub(super) fn in_progress(&self) -> usize {
+        self.calls.len() - self.over
+    }
+
+    /// Starts a call that was due then.
+    pub(super) fn start(
+        &mut self,
+        now_ns: u64,
+        due_ns: u64,
+        endpoints: &mut [Endpoint],
+        targets: &[SocketAddr],
+    ) {
+        let call = self.calls.len();
+        self.begin(now_ns, due_ns, Stage::Calling);
+        self.invite(call, endpoints, targets);
+    }
+
+    /// Starts the registration of a telephone that was due then.
+    pub(super) fn register(
+        &mut self,
+        now_ns: u64,
+        due_ns: u64,
+        endpoints: &mut [Endpoint],
+        targets: &[SocketAddr],
+    ) {
+        let call = self.calls.len();
+        self.begin(now_ns, due_ns, Stage::Registering);
+        self.send_register(call, endpoints, targets);
+    }
+
+    fn begin(&mut self, now_ns: u64, due_ns: u64, stage: Stage) {
+        self.repetitions.push(Reverse((now_ns + T1_NS, self.calls.len(), stage, 0)));
+        self.calls.push(Call { stage, since_ns: now_ns, bye: Vec::new(), number: 1 });
+        let is_registration = stage == Stage::Registering;
+        self.log.calls.push(CallRecord { is_registration, due_ns, set_up_ns: None, refused_ns: None });
+        self.log.late_ns_max = self.log.late_ns_max.max(now_ns.saturating_sub(due_ns));
+    }
+
+    fn send_register(&self, call: usize, endpoints: &mut [Endpoint], targets: &[SocketAddr]) {
+        let line = call % endpoints.len();
+        let (local, run, number) = (endpoints[line].address, self.run, self.calls[call].number);
+        endpoints[line].send(targets[line], |out| {
+            write!(
+                out,
+                "REGISTER sip:{DOMAIN} SIP/2.0\r\n\
+                 Via: SIP/2.0/UDP {local};rport;branch=z9hG4bK-{run:x}-{call:x}-{number}\r\n\
+                 Max-Forwards: 70\r\nFrom: <sip:p{call}@{DOMAIN}>;tag=c{call:x}\r\nTo: <sip:p{call}@{DOMAIN}>\r\n\
+                 Call-ID: {run:08x}-{call:08x}@127.0.0.1\r\nCSeq: {number} REGISTER\r\n\
+                 Contact: <sip:p{call}@{local}>\r\nExpires: 3600\r\nContent-Length: 0\r\n\r\n"
+            )
+            .expect("memory takes all");
+        });
+    }
+
+    fn id(&self, call: usize, endpoints: &[Endpoint], targets: &[SocketAddr]) -> InviteId {
+        let line = call % endpoints.len();
+        InviteId { run: self.run, call, number: 1, local: endpoints[line].address, target: targets[line] }
+    }
+
+    fn invite(&self, call: usize, endpoints: &mut [Endpoint], targets: &[SocketAddr]) {
+        let id = self.id(call, endpoints, targets);
+        let line = call % endpoints.len();
+        endpoints[line].send(id.target, |out| {
+            id.write_invite(id.local, out);
+            write_offer(out);
+        });
+    }
+
+    /// When something may be due next.
+    pub(super) fn next_ns(&self) -> Option<u64> {
+        self.repetitions.peek().map(|Reverse((at_ns, ..))| *at_ns)
+    }
+
+    /// Sends again what is due, or gives up.
+    pub(super) fn repeat_due(&mut self, now_ns: u64, endpoints: &mut [Endpoint], targets: &[SocketAddr]) {
+        while self.next_ns().is_some_and(|at_ns| at_ns <= now_ns) {
+            let Some(Reverse((_, call, stage, sent))) = self.repetitions.pop() else { break };
+            let Call { stage: is_now, since_ns, .. } = self.calls[call];
+            if is_now != stage {
+                continue;
+            }
+            let end_ns = since_ns + GIVES_UP_NS;
+            if stage == Stage::Refused {
+                self.register_again(now_ns, call, endpoints, targets);
+            } else if now_ns >= end_ns {
+                self.end(call);
+            } else {
+                self.log.repetitions_ns.push(now_ns);
+                self.send_again(call, stage, endpoints, targets);
+                let next_ns = (now_ns + interval_ns(stage, sent + 1)).min(end_ns);
+                self.repetitions.push(Reverse((next_ns, call, stage, sent + 1)));
+            }
+        }
+    }
+
+    fn send_again(&self, call: usize, stage: Stage, endpoints: &mut [Endpoint], targets: &[SocketAddr]) {
+        let line = call % endpoints.len();
+        match stage {
+            Stage::Ending => {
+                endpoints[line].send(targets[line], |out| out.extend_from_slice(&self.calls[call].bye));
+            }
+            Stage::Registering => self.send_register(call, endpoints, targets),
+            _ => self.invite(call, endpoints, targets),
+        }
+    }
+
+    fn register_again(
+        &mut self,
+        now_ns: u64,
+        call: usize,
+        endpoints: &mut [Endpoint],
+        targets: &[SocketAddr],
+    ) {
+        let number = self.calls[call].number + 1;
+        self.calls[call] = Call { stage: Stage::Registering, since_ns: now_ns, bye: Vec::new(), number };
+        self.repetitions.push(Reverse((now_ns + T1_NS, call, Stage::Registering, 0)));
+        self.send_register(call, endpoints, targets);
+    }
+
+    /// Takes a datagram that reached a caller's socket.
+    pub(super) fn handle(
+        &mut self,
+        now_ns: u64,
+        datagram: &[u8],
+        endpoints: &mut [Endpoint],
+        targets: &[SocketAddr],
+    ) {
+        let Some(StartLine::Response(status)) = text::start(datagram) else { return };
+        let call = text::header(datagram, "Call-ID").and_then(|id| call_of(self.run, id));
+        let Some(call) = call.filter(|call| *call < self.calls.len()) else { return };
+        let cseq = text::header(datagram, "CSeq").unwrap_or_default();
+        let of_invite = cseq.ends_with(b"INVITE");
+        let stage = self.calls[call].stage;
+        match (status, of_invite) {
+            (100..=199, true) if stage == Stage::Calling => self.calls[call].stage = Stage::Proceeding,
+            (200..=299, true) => self.answered(now_ns, call, datagram, endpoints, targets),
+            (300.., true) => {
+                let id = self.id(call, endpoints, targets);
+                endpoints[call % targets.len()].send(id.target, |out| id.acknowledge_failure(datagram, out));
+                if stage < Stage::Ending {
+                    let record = &mut self.log.calls[call];
+                    record.refused_ns = Some(now_ns.saturating_sub(record.due_ns));
+                    self.end(call);
+                }
+            }
+            (200.., false) if stage == Stage::Ending => self.end(call),
+            (200.., false) if stage == Stage::Registering => self.registered(now_ns, call, status, cseq),
+            _ => {}
+        }
+    }
+
+    /// The answer to a REGISTER: done, or to be tried again later.
+    fn registered(&mut self, now_ns: u64, call: usize, status: u16, cseq: &[u8]) {
+        if text::cseq_number(cseq) != Some(self.calls[call].number) {
+            return;
+        }
+        let record = &mut self.log.calls[call];
+        let took_ns = now_ns.saturating_sub(record.due_ns);
+        if status < 300 {
+            record.set_up_ns = Some(took_ns);
+            return self.end(call);
+        }
+        record.refused_ns.get_or_insert(took_ns);
+        self.calls[call].stage = Stage::Refused;
+        let most_ns = TRIES_AGAIN_NS << (self.calls[call].number - 1).min(8);
+        let wait_ns = self.rng.random_range(most_ns / 2..most_ns);
+        self.repetitions.push(Reverse((now_ns + wait_ns, call, Stage::Refused, 0)));
+    }
+
+    /// Acknowledges a 2xx, each copy of it (RFC 3261 §13.2.2.4), and hangs up.
+    fn answered(
+        &mut self,
+        now_ns: u64,
+        call: usize,
+        response: &[u8],
+        endpoints: &mut [Endpoint],
+        targets: &[SocketAddr],
+    ) {
+        let line = call % endpoints.len();
+        let (local, target, run) = (endpoints[line].address, targets[line], self.run);
+        let record = &mut self.log.calls[call];
+        let is_first = record.set_up_ns.is_none();
+        // A caller that has given up knows nothing of the call any more.
+        if is_first && self.calls[call].stage == Stage::Over {
+            return;
+        }
+        endpoints[line].send(target, |out| in_dialog(("ACK", 1), run, call, local, response, out));
+        if is_first {
+            record.set_up_ns = Some(now_ns.saturating_sub(record.due_ns));
+            let mut bye = Vec::new();
+            in_dialog(("BYE", 2), run, call, local, response, &mut bye);
+            endpoints[line].send(target, |out| out.extend_from_slice(&bye));
+            self.calls[call] = Call { stage: Stage::Ending, since_ns: now_ns, bye, number: 1 };
+            self.repetitions.push(Reverse((now_ns + T1_NS, call, Stage::Ending, 0)));
+        }
+    }
+
+    fn end(&mut self, call: usize) {
+        self.calls[call] = Call { stage: Stage::Over, since_ns: 0, bye: Vec::new(), number: 0 };
+        self.over += 1;
+    }
+}
+
+/// How long after it was sent again so often a request is due once more (timers A and E).
+fn interval_ns(stage: Stage, sent: u32) -> u64 {
+    let doubled = T1_NS << sent.min(6);
+    if stage == Stage::Calling { doubled } else { doubled.min(T2_NS) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use server::socket::SendBatch;
+    use std::net::{Ipv4Addr, UdpSocket};
+
+    const MS: u64 = 1_000_000;
+
+    /// One caller, and a server that keeps what reaches it.
+    struct Line {
+        callers: Callers,
+        endpoints: Vec<Endpoint>,
+        server: UdpSocket,
+        target: [SocketAddr; 1],
+    }
+
+    impl Line {
+        fn new() -> Self {
+            let server = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("bind");
+            server.set_nonblocking(true).expect("a socket");
+            let target = [server.local_addr().expect("bound")];
+            let endpoints = vec![Endpoint::bind().expect("bind")];
+            let mut line = Self { callers: Callers::new(1), endpoints, server, target };
+            line.callers.start(0, 0, &mut line.endpoints, &line.target);
+            line
+        }
+
+        /// The methods of the requests that reached the server since.
+        fn requests(&mut self) -> Vec<String> {
+            self.endpoints[0].flush(&mut SendBatch::new());
+            let mut bytes = [0; 4_096];
+            // Loopback delivers before the sender's system call returns.
+            std::iter::from_fn(|| self.server.recv(&mut bytes).ok().map(|length| method(&bytes[..length])))
+                .collect()
+        }
+
+        fn pass(&mut self, at_ms: u64) -> Vec<String> {
+            self.callers.repeat_due(at_ms * MS, &mut self.endpoints, &self.target);
+            self.requests()
+        }
+
+        fn answer(&mut self, at_ms: u64, status: u16, method: &str) -> Vec<String> {
+            let response = format!(
+                "SIP/2.0 {status} x\r\nTo: <sip:t>;tag=s\r\nCall-ID: 00000001-00000000@127.0.0.1\r\n\
+                 CSeq: 1 {method}\r\nContact: <sip:s@127.0.0.1>\r\n\r\n"
+            );
+            self.callers.handle(at_ms * MS, response.as_bytes(), &mut self.endpoints, &self.target);
+            self.requests()
+        }
+    }
+
+    fn method(request: &[u8]) -> String {
+        let end = request.iter().position(|octet| *octet == b' ').expect("a request");
+        String::from_utf8(request[..end].to_vec()).expect("text")
+    }
+
+    #[test]
+    fn an_invite_is_repeated_at_doubled_intervals_and_given_up_after_32_seconds() {
+        let mut line = Line::new();
+        assert_eq!(line.requests(), ["INVITE"]);
+        for at_ms in [500, 1_500, 3_500, 7_500, 15_500, 31_500] {
+            assert!(line.pass(at_ms - 1).is_empty(), "before {at_ms} ms");
+            assert_eq!(line.pass(at_ms), ["INVITE"], "at {at_ms} ms");
+        }
+        assert!(line.pass(32_000).is_empty());
+        assert_eq!((line.callers.in_progress(), line.callers.log.repetitions_ns.len()), (0, 6));
+        assert!(line.answer(33_000, 200, "INVITE").is_empty(), "a caller that gave up has no call");
+    }
+
+    #[test]
+    fn nothing_is_repeated_after_a_100() {
+        let mut line = Line::new();
+        line.answer(10, 100, "INVITE");
+        line.requests();
+        assert!(line.pass(10_000).is_empty());
+        assert_eq!(line.callers.in_progress(), 1);
+    }
+
+    #[test]
+    fn each_copy_of_a_refusal_is_acknowledged_and_the_call_is_refused_once() {
+        let mut line = Line::new();
+        line.requests();
+        assert_eq!(line.answer(20, 503, "INVITE"), ["ACK"]);
+        assert_eq!(line.answer(900, 503, "INVITE"), ["ACK"]);
+        assert!(line.pass(1_000).is_empty());
+        assert_eq!((line.callers.in_progress(), line.callers.log.calls[0].refused_ns), (0, Some(20 * MS)));
+    }
+
+    #[test]
+    fn a_telephone_that_is_refused_registers_again_later() {
+        let mut line = Line::new();
+        line.callers = Callers::new(1);
+        line.callers.register(0, 0, &mut line.endpoints, &line.target);
+        assert_eq!(line.requests(), ["INVITE", "REGISTER"]);
+        assert_eq!(line.pass(500), ["REGISTER"]);
+        assert!(line.answer(600, 503, "REGISTER").is_empty());
+        assert!(line.pass(2_500).is_empty());
+        assert_eq!(line.pass(6_600), ["REGISTER"]);
+        line.answer(6_650, 200, "REGISTER");
+        assert_eq!(line.callers.in_progress(), 1, "a late answer to the first one");
+        line.callers.calls[0].number = 1;
+        line.answer(6_700, 200, "REGISTER");
+        let record = line.callers.log.calls[0];
+        assert_eq!((line.callers.in_progress(), record.set_up_ns), (0, Some(6_700 * MS)));
+        assert_eq!(record.refused_ns, Some(600 * MS));
+    }
+
+    #[test]
+    fn an_answered_call_is_hung_up_and_the_bye_repeated_up_to_every_four_seconds() {
+        let mut line = Line::new();
+        line.requests();
+        assert_eq!(line.answer(30, 200, "INVITE"), ["ACK", "BYE"]);
+        assert_eq!(line.answer(40, 200, "INVITE"), ["ACK"], "a copy is acknowledged");
+        for at_ms in [530, 1_530, 3_530, 7_530, 11_530] {
+            assert!(line.pass(at_ms - 1).is_empty());
+            assert_eq!(line.pass(at_ms), ["BYE"]);
+        }
+        assert!(line.answer(11_600, 200, "BYE").is_empty());
+        assert!(line.pass(20_000).is_empty());
+        assert_eq!((line.callers.in_progress(), line.callers.log.calls[0].set_up_ns), (0, Some(30 * MS)));
+    }
+}

@@ -1,0 +1,250 @@
+//! The event loop of callers and answerers: one thread, batched system calls.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::time::Instant;
+
+use anyhow::{Result, ensure};
+use base::Rng;
+use rand_distr::{Distribution, Exp1};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use server::socket::{ReceiveBatch, SendBatch};
+
+use super::callers::Callers;
+use super::log::{CallLog, IN_TIME_NS};
+use crate::answerer::BenchAnswerer;
+use crate::endpoint::Endpoint;
+
+/// Longest that the loop sleeps, in nanoseconds.
+const SLEEP_NS: u64 = 1_000_000;
+/// How long after the last call was due its answers are waited for: no later one is in time.
+const PATIENCE_NS: u64 = IN_TIME_NS + 100_000_000;
+/// How often calls are tried until they get through.
+const TRIES: usize = 100;
+
+/// A rate of calls, a second, and for how long.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Level {
+    pub(super) rate: f64,
+    pub(super) seconds: f64,
+}
+
+/// When calls start.
+#[derive(Clone, Debug)]
+pub(super) enum OfferedLoad {
+    /// As many as this are in progress at any time, for so many seconds: what stands between has always something to
+    /// do, and never too much.
+    Closed { calls: usize, seconds: f64 },
+    /// At random, at these rates one after the other, whatever becomes of them.
+    Open(Vec<Level>),
+}
+
+/// The starts of calls, as the load has them.
+struct Starts {
+    load: OfferedLoad,
+    rng: Rng,
+    /// The next start of an open load.
+    next_ns: u64,
+    end_ns: u64,
+}
+
+impl Starts {
+    fn new(load: OfferedLoad, rng: Rng) -> Self {
+        let seconds = match &load {
+            OfferedLoad::Closed { seconds, .. } => *seconds,
+            OfferedLoad::Open(levels) => levels.iter().map(|level| level.seconds).sum(),
+        };
+        let mut starts = Self { load, rng, next_ns: 0, end_ns: (seconds * 1e9) as u64 };
+        starts.draw();
+        starts
+    }
+
+    /// The next start of an open load: the integral of the rate up to there is exponentially distributed.
+    fn draw(&mut self) {
+        let OfferedLoad::Open(levels) = &self.load else { return };
+        let mut mass: f64 = Exp1.sample(&mut self.rng);
+        let (mut from, mut end) = (self.next_ns as f64 / 1e9, 0.0);
+        for level in levels {
+            end += level.seconds;
+            let room = (end - from).max(0.0) * level.rate;
+            if mass < room {
+                self.next_ns = ((from + mass / level.rate) * 1e9) as u64;
+                return;
+            }
+            (mass, from) = (mass - room, from.max(end));
+        }
+        self.next_ns = u64::MAX;
+    }
+
+    /// The next start that is due, if any is.
+    fn take(&mut self, now_ns: u64, in_progress: usize) -> Option<u64> {
+        match &self.load {
+            OfferedLoad::Closed { calls, .. } => {
+                (now_ns < self.end_ns && in_progress < *calls).then_some(now_ns)
+            }
+            OfferedLoad::Open(_) => {
+                let due_ns = (self.next_ns <= now_ns).then_some(self.next_ns)?;
+                self.draw();
+                Some(due_ns)
+            }
+        }
+    }
+}
+
+/// Callers and answerers on loopback.
+pub(super) struct LoadGenerator {
+    callers: Vec<Endpoint>,
+    answerers: Vec<BenchAnswerer>,
+    receiving: ReceiveBatch,
+    sending: SendBatch,
+    runs: u32,
+}
+
+impl LoadGenerator {
+    /// So many callers' sockets, and so many answerers.
+    pub(super) fn new(callers: usize, answerers: usize) -> io::Result<Self> {
+        let callers = (0..callers).map(|_| Endpoint::bind()).collect::<io::Result<_>>()?;
+        let answerer = |number| Ok(BenchAnswerer::new(number, Endpoint::bind()?));
+        let answerers = (0..answerers).map(answerer).collect::<io::Result<_>>()?;
+        Ok(Self { callers, answerers, receiving: ReceiveBatch::new(), sending: SendBatch::new(), runs: 0 })
+    }
+
+    /// The answerers' addresses.
+    pub(super) fn answerers(&self) -> Vec<SocketAddr> {
+        self.answerers.iter().map(|answerer| answerer.endpoint.address).collect()
+    }
+
+    /// Plays the load; the callers' sockets take turns among `targets`. Returns when no call can be in time any more.
+    pub(super) fn play(&mut self, targets: &[SocketAddr], load: OfferedLoad) -> Result<CallLog> {
+        self.play_with(targets, load, &[])
+    }
+
+    /// The same, with telephones that register at these times, in order, in seconds since the start.
+    pub(super) fn play_with(
+        &mut self,
+        targets: &[SocketAddr],
+        load: OfferedLoad,
+        registrations: &[f64],
+    ) -> Result<CallLog> {
+        self.runs += 1;
+        let targets: Vec<SocketAddr> = targets.iter().copied().cycle().take(self.callers.len()).collect();
+        let mut callers = Callers::new(std::process::id() ^ self.runs << 22);
+        let mut starts = Starts::new(load, Rng::from_seed(u64::from(self.runs)));
+        let mut registrations = registrations.iter().map(|at| (at * 1e9) as u64).peekable();
+        let epoch = Instant::now();
+        let now_ns = || epoch.elapsed().as_nanos() as u64;
+        loop {
+            let now = now_ns();
+            while let Some(due_ns) = starts.take(now, callers.in_progress()) {
+                callers.start(now, due_ns, &mut self.callers, &targets);
+            }
+            while let Some(due_ns) = registrations.next_if(|due_ns| *due_ns <= now) {
+                callers.register(now, due_ns, &mut self.callers, &targets);
+            }
+            callers.repeat_due(now, &mut self.callers, &targets);
+            self.flush();
+            let is_idle = callers.in_progress() == 0;
+            if now > starts.end_ns + PATIENCE_NS || now > starts.end_ns && is_idle {
+                return Ok(callers.log);
+            }
+            let next_ns = callers.next_ns().map_or(starts.next_ns, |next_ns| next_ns.min(starts.next_ns));
+            self.receive(&mut callers, &targets, next_ns.max(now), &now_ns)?;
+        }
+    }
+
+    /// Waits until calls to these get through, each in time.
+    pub(super) fn await_calls(&mut self, targets: &[SocketAddr]) -> Result<()> {
+        for _ in 0..TRIES {
+            let few = self.play(targets, OfferedLoad::Open(vec![Level { rate: 60.0, seconds: 0.2 }]))?;
+            let is_set_up = |set_up_ns: Option<u64>| set_up_ns.is_some_and(|time_ns| time_ns <= IN_TIME_NS);
+            if !few.calls.is_empty() && few.calls.iter().all(|call| is_set_up(call.set_up_ns)) {
+                return Ok(());
+            }
+        }
+        ensure!(false, "no calls get through to {targets:?}");
+        Ok(())
+    }
+
+    fn flush(&mut self) {
+        let answerers = self.answerers.iter_mut().map(|answerer| &mut answerer.endpoint);
+        for endpoint in self.callers.iter_mut().chain(answerers) {
+            endpoint.flush(&mut self.sending);
+        }
+    }
+
+    /// Waits until then at most, and takes in one batch of each socket that has any.
+    fn receive(
+        &mut self,
+        callers: &mut Callers,
+        targets: &[SocketAddr],
+        until_ns: u64,
+        now_ns: &impl Fn() -> u64,
+    ) -> io::Result<()> {
+        let wait_ns = until_ns.saturating_sub(now_ns()).min(SLEEP_NS);
+        let ready: Vec<bool> = {
+            let answerers = self.answerers.iter().map(|answerer| &answerer.endpoint);
+            let sockets = self.callers.iter().chain(answerers).map(|endpoint| endpoint.socket.as_fd());
+            let mut polled: Vec<PollFd<'_>> =
+                sockets.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+            poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: wait_ns.cast_signed() }))?;
+            polled.iter().map(|fd| fd.revents().contains(PollFlags::IN)).collect()
+        };
+        let (callers_ready, answerers_ready) = ready.split_at(self.callers.len());
+        for (line, _) in callers_ready.iter().enumerate().filter(|(_, ready)| **ready) {
+            self.receiving.receive(&self.callers[line].socket)?;
+            let now = now_ns();
+            for (datagram, _) in self.receiving.iter() {
+                callers.handle(now, datagram, &mut self.callers, targets);
+            }
+        }
+        for (answerer, _) in self.answerers.iter_mut().zip(answerers_ready).filter(|(_, ready)| **ready) {
+            self.receiving.receive(&answerer.endpoint.socket)?;
+            for (datagram, from) in self.receiving.iter() {
+                answerer.handle(datagram, from);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_open_load_keeps_to_its_rates_and_is_random() {
+        let levels = vec![Level { rate: 0.0, seconds: 1.0 }, Level { rate: 2_000.0, seconds: 2.0 }];
+        let more = [Level { rate: 200.0, seconds: 5.0 }];
+        let load = OfferedLoad::Open([levels, more.to_vec()].concat());
+        let mut starts = Starts::new(load, Rng::from_seed(1));
+        let due: Vec<u64> = std::iter::from_fn(|| starts.take(u64::MAX - 1, 0)).collect();
+        let within = |from: f64, to: f64| {
+            let is_within = |due_ns: &&u64| (from..to).contains(&(**due_ns as f64 / 1e9));
+            due.iter().filter(is_within).count()
+        };
+
+        assert_eq!(within(0.0, 1.0), 0);
+        // Four standard deviations.
+        assert!(within(1.0, 3.0).abs_diff(4_000) < 250, "{}", within(1.0, 3.0));
+        assert!(within(3.0, 8.0).abs_diff(1_000) < 130, "{}", within(3.0, 8.0));
+        assert_eq!(within(0.0, 8.0), due.len());
+        assert!(due.is_sorted());
+        let gaps: Vec<u64> = due.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        assert!(gaps.iter().filter(|gap| **gap < 100_000).count() > 200, "exponential gaps have short ones");
+    }
+
+    #[test]
+    fn calls_straight_to_answerers_are_set_up_and_a_closed_load_keeps_them_busy() {
+        let mut generator = LoadGenerator::new(2, 2).expect("loopback");
+        let servers = generator.answerers();
+        generator.await_calls(&servers).expect("calls pass");
+        let open = OfferedLoad::Open(vec![Level { rate: 500.0, seconds: 0.2 }]);
+        let log = generator.play(&servers, open).expect("runs");
+        assert!(log.calls.len() > 50 && log.calls.iter().all(|call| call.set_up_ns.is_some()));
+
+        let closed = OfferedLoad::Closed { calls: 10, seconds: 0.2 };
+        let log = generator.play(&servers, closed).expect("runs");
+        assert!(log.calls.len() > 10 && log.calls.iter().all(|call| call.set_up_ns.is_some()));
+    }
+}
