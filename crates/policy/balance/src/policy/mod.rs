@@ -158,8 +158,8 @@ impl<'a> Candidates<'a> {
         Self { has_priority, ..self }
     }
 
-    /// The same, or the last resort where nobody takes anything: not while somebody would who has too much to do. What
-    /// a busy member cannot do is no trial of one that is dead or pauses.
+    /// The same, or the last resort where no node takes the request. Not where a node only has too much to do: its
+    /// excess would go to nodes that are dead or pause.
     pub(crate) fn or_last_resort(self) -> Self {
         let stays = self.iter().next().is_some() || self.load_refusal().is_some();
         if stays { self } else { Self { range: Range::LastResort, ..self } }
