@@ -14,7 +14,7 @@ const CONFIG: &str = include_str!("../../kamailio/overload.cfg");
 /// Numbers of the balancer and of Kamailio.
 const BALANCER: u8 = 94;
 const KAMAILIO: u8 = 11;
-const LOADS: [f64; 6] = [0.5, 0.9, 1.1, 2.0, 5.0, 10.0];
+const LOADS: [f64; 4] = [0.9, 1.1, 2.0, 10.0];
 /// Up, past the capacity, and down: loads in capacities, and seconds of each.
 const COURSE: [(f64, f64); 4] = [(0.9, 6.0), (1.5, 6.0), (0.9, 10.0), (0.1, 8.0)];
 
@@ -105,7 +105,7 @@ pub fn run(bench: &OverloadBench, say: &dyn Fn(&str)) -> Result<PartResult> {
         at += before.1;
         course.marks.push((format!("{} times", after.0), at));
     }
-    for (name, protection) in ALL {
+    for (name, protection) in [ALL[0], ALL[3]] {
         say(&format!("kamailio: up and down, {name}"));
         let target = [address(protection.target())];
         let _cluster = protection.start(bench, &generator, capacity)?;

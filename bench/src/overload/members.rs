@@ -93,18 +93,16 @@ fn failing(
     let mut course = Course::new("failing", "A member stalls for two seconds, dies, and returns");
     let names = ["stalls", "goes on", "dies", "returns"].map(str::to_owned);
     course.marks = names.into_iter().zip(FAILING).collect();
-    for name in ["none", "gradient"] {
-        say(&format!("members: one fails, {name}"));
-        let (mut cluster, mut programs) = start(bench, &law(name))?;
-        generator.await_calls(&[address(BALANCER)])?;
-        let log = thread::scope(|scope| {
-            let script = scope.spawn(|| fail(&mut cluster, &mut programs));
-            let log = steps(generator, &[address(BALANCER)], capacity, &[FAILING_LOAD])?;
-            script.join().expect("it does not panic")?;
-            anyhow::Ok(log)
-        })?;
-        course.add(name, &log, capacity);
-    }
+    say("members: one fails");
+    let (mut cluster, mut programs) = start(bench, &law("gradient"))?;
+    generator.await_calls(&[address(BALANCER)])?;
+    let log = thread::scope(|scope| {
+        let script = scope.spawn(|| fail(&mut cluster, &mut programs));
+        let log = steps(generator, &[address(BALANCER)], capacity, &[FAILING_LOAD])?;
+        script.join().expect("it does not panic")?;
+        anyhow::Ok(log)
+    })?;
+    course.add("gradient", &log, capacity);
     Ok(course)
 }
 

@@ -16,7 +16,7 @@ const REGISTRAR: u8 = 93;
 const TELEPHONES: f64 = 20.0;
 const BURST: [f64; 2] = [4.0, 9.0];
 /// Calls beside, in capacities, and how long they last, in seconds.
-const CALLS: (f64, f64) = (0.3, 40.0);
+const CALLS: (f64, f64) = (0.3, 30.0);
 const WAYS: [(&str, &str); 2] =
     [("none", "local = \"none\"\ntriage = false"), ("delay", "local = \"delay\"")];
 

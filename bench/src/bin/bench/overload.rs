@@ -12,7 +12,7 @@ use sarabande_bench::overload::{OverloadBench, chain, kamailio, local, members, 
 use sarabande_bench::process::beside;
 
 /// Measures goodput and set-up delay under overload: of SIPp and Kamailio behind the balancer, and of the balancer
-/// itself. Needs root, for control groups.
+/// itself. Needs root, for control groups; ten minutes.
 #[derive(Args)]
 pub(crate) struct Arguments {
     /// The program under test; by default the one beside this benchmark.
@@ -28,10 +28,10 @@ pub(crate) struct Arguments {
     #[arg(long, default_value_t = 5.0)]
     quota: f64,
     /// Seconds of each load that do not count.
-    #[arg(long, default_value_t = 2.0)]
+    #[arg(long, default_value_t = 1.5)]
     settle: f64,
     /// Seconds of each load that count.
-    #[arg(long, default_value_t = 3.0)]
+    #[arg(long, default_value_t = 2.0)]
     counted: f64,
     /// Leaves out loads above this multiple of the capacity.
     #[arg(long, default_value_t = 10.0)]
