@@ -20,7 +20,7 @@ const WAYS: [(&str, &str); 4] = [
     ("loss", "feedback = \"loss\"\nneighbours = [\"127.79.0.0/24\"]"),
     ("rate", "feedback = \"rate\"\nneighbours = [\"127.79.0.0/24\"]"),
 ];
-/// The same in the simulator: names, and keys of the simulated core.
+/// The same in the simulator: names, and keys of the simulated core and edges.
 const SIMULATED: [(&str, &str); 4] = [
     ("nothing, local none", "local = \"none\""),
     ("nothing, local delay", "local = \"delay\", triage = true"),
@@ -62,7 +62,10 @@ pub fn run(bench: &OverloadBench, say: &dyn Fn(&str)) -> Result<PartResult> {
         curves.push(Curve { name: name.to_owned(), points });
     }
     for (name, overload) in SIMULATED {
-        let edges = format!("[host.edge]\ncount = {}\ncapacity = \"unlimited\"\n", EDGES.len());
+        let edges = format!(
+            "[host.edge]\ncount = {}\ncapacity = \"unlimited\"\noverload = {{ {overload} }}\n",
+            EDGES.len()
+        );
         let hosts = edges + &proxy("core", capacity, overload);
         let simulated = Simulated { hosts, path: &["edge", "core"] };
         curves.push(simulated.curve(bench, name, capacity, &LOADS)?);
