@@ -15,16 +15,17 @@ use route::Access;
 use std::net::SocketAddr;
 use wire::{Message, Method, request_source_target};
 
-/// What a token in the Route of a request within a dialog says.
+/// The result of verifying the token in the Route of a request within a dialog.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Proof {
-    /// Nothing: there is none, or it does not hold.
+pub(crate) enum TokenProof {
+    /// There is no token, or it is not valid.
     None,
-    /// A pool's holds, and its node is known.
+    /// The token of a pool is valid, and its node is known.
     Token(VerifiedToken),
-    /// A proxy's holds, and is its sender's: the request goes where the other party has named.
+    /// The token of a proxy is valid, and was given to the sender: the request goes to the remote target of the
+    /// dialog.
     Proxy(VerifiedToken),
-    /// A pool's holds, but ties the dialog to a node that is not known.
+    /// The token of a pool is valid, but its node is not known.
     UnknownNode,
 }
 
@@ -35,18 +36,18 @@ pub(crate) struct Inbound<'m> {
     pub(crate) message: &'m Message<'m>,
 }
 
-/// A request, what was read of it, and who sent it.
+/// A request as it arrived, with its fields and its sender.
 pub(crate) struct Arrival<'m> {
-    /// What it came by.
+    /// The flow that it came by.
     pub(crate) flow: Flow,
     pub(crate) message: &'m Message<'m>,
     pub(crate) method: Method,
     pub(crate) call: CallKey,
     pub(crate) route: RouteHeader<'m>,
-    pub(crate) proof: Proof,
-    /// The member that sent it. What next hops send is as anybody's.
+    pub(crate) proof: TokenProof,
+    /// The member that sent it. A request of a next hop is handled like one of any caller.
     pub(crate) member: Option<Slot>,
-    /// Where its responses go (§18.2.2).
+    /// The address that its responses go to (§18.2.2).
     pub(crate) target: SocketAddr,
 }
 
@@ -62,10 +63,11 @@ impl<'m> Arrival<'m> {
         Self { flow, message, method, call, route, proof, member, target }
     }
 
-    /// Whether its sender may send requests here: a member, who is in a dialog whose token holds, or whom the access
-    /// list of the listener lets in. Asked before anything else, as a sender who is kept out may have to hear nothing.
+    /// Checks whether its sender may send requests here: a member, the sender of a valid token, or a sender that the
+    /// access list of the listener admits. This comes before all other checks, since the access list may ask for
+    /// silence.
     pub(crate) fn lets_in(&self, access: &[Access]) -> Result<(), Rejection> {
-        let is_proven = matches!(self.proof, Proof::Token(_) | Proof::Proxy(_));
+        let is_proven = matches!(self.proof, TokenProof::Token(_) | TokenProof::Proxy(_));
         if is_proven || self.member.is_some() { Ok(()) } else { lets_in(access, self.flow) }
     }
 
@@ -80,11 +82,11 @@ impl<'m> Arrival<'m> {
         Inbound { flow: self.flow, message: self.message }
     }
 
-    /// The token of a pool that holds, if there is one.
+    /// The valid token of a pool, if there is one.
     pub(crate) fn held(&self) -> Option<&VerifiedToken> {
         match &self.proof {
-            Proof::Token(held) => Some(held),
-            Proof::None | Proof::Proxy(_) | Proof::UnknownNode => None,
+            TokenProof::Token(held) => Some(held),
+            TokenProof::None | TokenProof::Proxy(_) | TokenProof::UnknownNode => None,
         }
     }
 
@@ -123,20 +125,20 @@ fn is_emergency(message: &Message<'_>) -> bool {
 }
 
 /// Verifies the token, if there is one, of a request within a dialog.
-fn prove(edge: &mut Edge, message: &Message<'_>, route: &RouteHeader<'_>) -> Proof {
-    let Some(text) = route.token.filter(|_| message.to_tag().is_some()) else { return Proof::None };
+fn prove(edge: &mut Edge, message: &Message<'_>, route: &RouteHeader<'_>) -> TokenProof {
+    let Some(text) = route.token.filter(|_| message.to_tag().is_some()) else { return TokenProof::None };
     edge.ledger.charge(Operation::VerifyToken);
     let proof = match edge.tokens.read_route(route.owner, text, message, edge.unix()) {
         Some(held) if route.owner == TokenOwner::Proxy => {
             // Only the tags tell the sides apart: without one in From, which RFC 3261 §8.1.1.3 asks for, nobody can.
             let from = message.from_tag();
             let is_senders = held.is_senders() && from.is_some() && from != message.to_tag();
-            if is_senders { Proof::Proxy(held) } else { Proof::None }
+            if is_senders { TokenProof::Proxy(held) } else { TokenProof::None }
         }
-        Some(held) if edge.topology.slot(held.token.node).is_some() => Proof::Token(held),
-        Some(_) => Proof::UnknownNode,
-        None => Proof::None,
+        Some(held) if edge.topology.slot(held.token.node).is_some() => TokenProof::Token(held),
+        Some(_) => TokenProof::UnknownNode,
+        None => TokenProof::None,
     };
-    edge.counters.tokens_refused += u64::from(matches!(proof, Proof::None | Proof::UnknownNode));
+    edge.counters.tokens_refused += u64::from(matches!(proof, TokenProof::None | TokenProof::UnknownNode));
     proof
 }

@@ -117,22 +117,67 @@ impl ShardCounters {
 
     /// Adds the counts of another shard.
     pub fn merge(&mut self, other: &Self) {
-        self.requests += other.requests;
-        self.responses += other.responses;
-        self.requests_forwarded += other.requests_forwarded;
-        self.responses_forwarded += other.responses_forwarded;
-        self.tokens_refused += other.tokens_refused;
-        for (&reply, &count) in &other.replies {
-            *self.replies.entry(reply).or_default() += count;
-        }
-        for (&reason, &count) in &other.drops {
-            *self.drops.entry(reason).or_default() += count;
-        }
-        for (&pool, &count) in &other.at_limit {
-            *self.at_limit.entry(pool).or_default() += count;
-        }
-        for (sum, more) in self.decisions.iter_mut().zip(other.decisions) {
+        // Without `..`, so that the compiler asks for each new count.
+        let Self {
+            requests,
+            responses,
+            requests_forwarded,
+            responses_forwarded,
+            replies,
+            drops,
+            tokens_refused,
+            without_takers,
+            at_limit,
+            decisions,
+        } = other;
+        self.requests += requests;
+        self.responses += responses;
+        self.requests_forwarded += requests_forwarded;
+        self.responses_forwarded += responses_forwarded;
+        self.tokens_refused += tokens_refused;
+        add(&mut self.replies, replies);
+        add(&mut self.drops, drops);
+        add(&mut self.without_takers, without_takers);
+        add(&mut self.at_limit, at_limit);
+        for (sum, more) in self.decisions.iter_mut().zip(decisions) {
             *sum += more;
         }
+    }
+}
+
+fn add<K: Ord + Copy>(sums: &mut BTreeMap<K, u64>, more: &BTreeMap<K, u64>) {
+    for (&key, &count) in more {
+        *sums.entry(key).or_default() += count;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_count_of_another_shard_is_added() {
+        let counts = || {
+            let mut decisions = [0; Why::ALL.len()];
+            decisions[1] = 8;
+            ShardCounters {
+                requests: 1,
+                responses: 2,
+                requests_forwarded: 3,
+                responses_forwarded: 4,
+                replies: BTreeMap::from([((503, "No Server Available"), 5)]),
+                drops: BTreeMap::from([("ack", 6)]),
+                tokens_refused: 7,
+                without_takers: BTreeMap::from([(PoolId(1), 9)]),
+                at_limit: BTreeMap::from([((PoolId(1), "max_calls"), 10)]),
+                decisions,
+            }
+        };
+        let (mut sum, mut nothing) = (counts(), ShardCounters::default());
+        nothing.merge(&sum);
+        assert_eq!(format!("{nothing:?}"), format!("{sum:?}"));
+        sum.merge(&counts());
+        let twice = (sum.requests, sum.without_takers[&PoolId(1)], sum.at_limit[&(PoolId(1), "max_calls")]);
+        assert_eq!((twice, sum.decisions[1], sum.replies.len()), ((2, 18, 20), 16, 1));
     }
 }

@@ -1,10 +1,10 @@
 //! Where does a request go? The one answer, for traffic and for `explain` alike (RFC 3261 §16.3 to §16.5).
 
-use crate::arrival::{Arrival, Proof};
+use crate::arrival::{Arrival, TokenProof};
 use crate::edge::Edge;
 use crate::forward::stateless::Stateless;
 use crate::home::Home;
-use crate::rejection::{Own, Refused, Refuser, Rejection, refused};
+use crate::rejection::{OwnResponse, Refused, Refuser, Rejection, refused};
 use crate::remote_targets::TargetRefresh;
 use crate::reply::is_about_us;
 use crate::settings::Orphans;
@@ -16,35 +16,35 @@ use base::Flow;
 use route::{Query, Service, Target};
 use wire::Method;
 
-/// Where a request goes, and all that forwarding it needs.
+/// The destination of a request, with all that forwarding needs.
 pub(crate) struct Destination<'m> {
-    /// The request as the balancer sees it: its pool, and the member that its dialog is with.
+    /// The request in the balancer's terms, with its pool and the member of its dialog.
     pub(crate) request: Request<'m>,
-    /// The rule that it goes by.
+    /// The rule of the request, by its index.
     pub(crate) rule: Option<usize>,
     /// Hash of the routing decision, for our Via (RFC 5393 §4.2).
     pub(crate) routing: u32,
-    /// Where its sender is reached from now on, for the time when the node is no member any more.
+    /// The new remote target of its sender, noted for the time after the node has left the pool.
     pub(crate) refreshed: Option<TargetRefresh>,
     pub(crate) to: To,
 }
 
-/// Who gets a request.
+/// The receiver of a request.
 #[derive(Clone, Copy)]
 pub(crate) enum To {
     /// The registrar of the home domain.
     Registrar,
     /// The contacts of the user that its Request-URI names.
     Contacts,
-    /// A next hop; or a member that gets it with a transaction. The policy chooses.
+    /// A next hop, or a member that gets the request with a transaction; the policy chooses.
     Onward,
     /// The next hop that its first copy, or its INVITE, went to before its pool became another one.
     Followed(Slot),
     /// A member, without a transaction: that of its dialog or session, or the one that the policy chooses.
     Member,
-    /// Where its Route or Request-URI leads: a member sends it out of its pool. Or why it goes nowhere.
+    /// The target of its Route or Request-URI: a member sends it out of its pool. Or the reason why it goes nowhere.
     Outside(Result<Flow, Rejection>),
-    /// Nobody: it has a To tag, and nothing proves its dialog.
+    /// Nobody: the request has a To tag, and nothing proves its dialog.
     Orphan,
 }
 
@@ -55,10 +55,10 @@ impl To {
     }
 }
 
-/// What a request is part of.
+/// The context that a request belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Standing {
-    /// Nothing yet.
+    /// None: the request is new.
     New,
     /// A dialog, by its token or since a member sends it; or an INVITE whose ACK or CANCEL it is.
     Dialog,
@@ -78,7 +78,7 @@ impl Step<'_> {
     ) -> Result<Destination<'m>, Rejection> {
         let Arrival { flow, message, .. } = *arrival;
         if home.is_some() && is_about_us(self.edge, message) {
-            return Err(Rejection::Answered(Own::Capabilities));
+            return Err(Rejection::Answered(OwnResponse::Capabilities));
         }
         let is_for_registrar = home.is_some_and(|home| home.serves(message, &arrival.route));
         let mut request = arrival.request(self.edge);
@@ -101,8 +101,10 @@ impl Step<'_> {
         }
         let goes_onward =
             standing != Standing::Orphan && goes_onward(self.pools.service(request.pool), &request);
-        let older = if goes_onward {
-            stateless.passed.is_older_than_key(self.edge, message, flow.peer)
+        let older = if is_located {
+            stateless.recent_contacts.is_older_than_key(self.edge, message, flow.peer)
+        } else if goes_onward {
+            stateless.recent_hops.is_older_than_key(self.edge, message, flow.peer)
         } else {
             self.is_older_than_key(&request)
         };
@@ -117,7 +119,7 @@ impl Step<'_> {
             To::Contacts
         } else if goes_onward && !is_in_table(self.balancer, self.pools.service(request.pool), &request) {
             To::Onward
-        } else if let Some(slot) = stateless.passed.before(self, arrival, &request) {
+        } else if let Some(slot) = stateless.recent_hops.before(self, arrival, &request) {
             To::Followed(slot)
         } else if standing == Standing::Orphan {
             To::Orphan
@@ -152,7 +154,7 @@ impl Step<'_> {
         if !request.in_dialog {
             return Standing::New;
         }
-        let is_of_unknown = matches!(arrival.proof, Proof::UnknownNode);
+        let is_of_unknown = matches!(arrival.proof, TokenProof::UnknownNode);
         let is_led = arrival.held().is_some() || request.method == Method::Ack;
         if arrival.member.is_some() || (!is_of_unknown && is_led) {
             return Standing::Dialog;
@@ -221,7 +223,7 @@ impl Step<'_> {
         let Edge { names, topology, now, .. } = &mut *self.edge;
         let preferred = arrival.route.far_side.unwrap_or(arrival.flow.listener);
         let target = arrival.route.target(arrival.message);
-        names.next_hop(*now, target, arrival.call, topology, preferred, self.out)
+        Ok(names.next_hop(*now, target, arrival.call, topology, preferred, self.out)?)
     }
 
     /// Where the sender is reached from now on. And what a member sends that was taken out has to be part of

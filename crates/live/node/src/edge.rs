@@ -25,7 +25,7 @@ use wire::{Edits, Message};
 
 /// What went to next hops without a transaction, and came back from there.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Passed {
+pub(crate) struct RelayCounts {
     pub(crate) requests: u64,
     pub(crate) responses: u64,
 }
@@ -35,7 +35,7 @@ pub(crate) struct Edge {
     pub(crate) tokens: Tokens,
     pub(crate) settings: PipelineSettings,
     pub(crate) counters: ShardCounters,
-    pub(crate) passed: Passed,
+    pub(crate) relayed: RelayCounts,
     pub(crate) ledger: Ledger,
     pub(crate) names: Names,
     pub(crate) targets: RemoteTargets,
@@ -76,7 +76,7 @@ impl Edge {
             tokens,
             settings,
             counters: ShardCounters::default(),
-            passed: Passed::default(),
+            relayed: RelayCounts::default(),
             ledger: Ledger::default(),
             names: Names::default(),
             targets: RemoteTargets::default(),

@@ -1,16 +1,17 @@
 //! Where a request would go, worked out without sending it.
 
 use crate::admission::Begins;
-use crate::admission::OverloadReport;
 use crate::arrival::Arrival;
 use crate::assign::{choose, first_pool, goes_on_as, passed_over, takes_turn, without_search};
 use crate::counters::Drop;
 use crate::destination::{Destination, To};
 use crate::path::Path;
 use crate::queue::QueueTurn;
-use crate::rejection::{Refuser, Rejection, refuse};
+use crate::rejection::{OwnResponse, Refuser, Rejection, refuse};
+use crate::reply::is_about_us;
 use crate::settings::Orphans;
-use balance::{CandidateVerdict, Decision, NodeId, PoolId, Request, Why};
+use crate::token::copies::copies_key;
+use balance::{CandidateVerdict, Decision, NodeId, PoolId, Request, Slot, Why};
 use base::Flow;
 use location::Aor;
 use route::{Access, Exceeded, Outcome, Step as Change};
@@ -31,7 +32,8 @@ pub struct Explanation {
     pub route: Option<RouteTaken>,
     /// The user to whose contacts it goes; the decision then says nothing.
     pub located: Option<Aor>,
-    /// The way out, of what a member sends to others than a pool; the decision is then who sends it.
+    /// The way out, of a request that a member sends to others than a pool, or that goes where the other party of its
+    /// dialog has named; the decision is then who sends it, or says nothing.
     pub outside: Option<Flow>,
     /// Pools of its rule that were asked before, and took nothing.
     pub passed_over: Vec<PassedOver>,
@@ -78,6 +80,15 @@ struct Choice {
     verdicts: Vec<CandidateVerdict>,
     /// The pools before it.
     passed_over: Vec<PassedOver>,
+    /// What the queue of that pool would do.
+    queue: Option<QueueTurn>,
+}
+
+/// Where a request goes.
+enum Found<'m> {
+    /// Where the other party of its dialog has named.
+    Dialog(Flow),
+    Destination(Box<Destination<'m>>),
 }
 
 impl Path<'_> {
@@ -90,35 +101,73 @@ impl Path<'_> {
         let before = (self.step.edge.ledger, self.step.edge.counters.tokens_refused);
         let gone = self.destination_of(flow, &message);
         (self.step.edge.ledger, self.step.edge.counters.tokens_refused) = before;
-        let (arrival, destination) = gone.map_err(|rejection| {
+        let (arrival, found) = gone.map_err(|rejection| {
             self.rejected(rejection, flow)
                 + self.come_back(&message, matches!(rejection, Rejection::By(Refuser::NoRule)))
         })?;
-        let request = &destination.request;
-        if self.step.edge.settings.stopping.is_some() && self.step.is_new(request) {
-            return Err("refused: 503 Service Unavailable: stopping, no new calls are taken".to_owned());
+        match found {
+            Found::Dialog(hop) => Ok(self.explain_within(&arrival, hop)),
+            Found::Destination(destination) => self.explain_to(&arrival, &destination),
         }
-        let begins = self.step.charge(&arrival, request).begins;
+    }
+
+    /// A request within a dialog goes where the other party has named.
+    fn explain_within(&self, arrival: &Arrival<'_>, hop: Flow) -> Explanation {
+        let (edge, balancer) = (&*self.step.edge, &*self.step.balancer);
+        let request = arrival.request(edge);
+        let member = edge.topology.slot_at(hop.remote());
+        let decision = member.map_or(Decision::Orphan, |slot| Decision::Forward { slot, why: Why::Token });
+        Explanation {
+            decision,
+            orphans: edge.settings.orphans,
+            token: None,
+            known: balancer.session_of(&request).is_some(),
+            route: None,
+            located: None,
+            outside: member.is_none().then_some(hop),
+            passed_over: Vec::new(),
+            pool: request.pool,
+            policy: balancer.policy_name(request.pool),
+            queue: None,
+            verdicts: Vec::new(),
+        }
+    }
+
+    /// A request that no token of a proxy leads.
+    fn explain_to(
+        &self,
+        arrival: &Arrival<'_>,
+        destination: &Destination<'_>,
+    ) -> Result<Explanation, String> {
+        let (request, flow) = (&destination.request, arrival.flow);
+        let led = self.led(arrival, destination).map_err(|rejection| self.rejected(rejection, flow))?;
+        let begins = self.step.charge(arrival, request).begins;
+        if !matches!(led, Some((_, Why::Session))) {
+            if self.step.stops(request).is_some() {
+                return Err("refused: 503 Service Unavailable: stopping, no new calls are taken".to_owned());
+            }
+            if matches!(begins, Begins::New | Begins::Anew) {
+                self.check_overload()?;
+            }
+        }
         if begins == Begins::New {
-            self.check_overload()?;
             self.check_rate(flow)?;
         }
         if matches!(destination.to, To::Registrar) {
             return Err("answered here: it is a REGISTER for the registrar".to_owned());
         }
-        let located = self.located(&arrival, &destination)?;
-        let Choice { pool, decision, verdicts, passed_over } = self.choice(&arrival, &destination);
-        let (now, balancer) = (self.step.edge.now, &*self.step.balancer);
-        let begins_call = takes_turn(balancer, request, begins);
-        let is_taken = matches!(decision, Decision::Forward { why: Why::Policy, .. });
-        let queues = self.step.queues.as_deref_mut().filter(|_| begins_call && is_taken);
-        let queue = queues.and_then(|queues| queues.would_pull(now, pool, balancer));
+        let located = self.located(arrival, destination)?;
+        let Choice { pool, decision, verdicts, passed_over, queue } = match led {
+            Some((slot, why)) => self.led_to(request, slot, why),
+            None => self.choice(arrival, destination, begins),
+        };
+        let balancer = &*self.step.balancer;
         Ok(Explanation {
             decision,
             orphans: self.step.edge.settings.orphans,
             token: arrival.held().map(|held| held.token.node),
             known: balancer.session_of(request).is_some(),
-            route: destination.rule.map(|index| self.route_taken(index, &arrival)),
+            route: destination.rule.map(|index| self.route_taken(index, arrival)),
             located,
             outside: destination.to.outside(),
             passed_over,
@@ -129,13 +178,48 @@ impl Path<'_> {
         })
     }
 
-    /// What the balancer would decide, pool after pool.
-    fn choice(&self, arrival: &Arrival<'_>, destination: &Destination<'_>) -> Choice {
+    /// The next hop that a request goes to whatever the policy says: its Route names it (`Token`), or the first copy
+    /// of the request went there (`Session`).
+    fn led(
+        &self,
+        arrival: &Arrival<'_>,
+        destination: &Destination<'_>,
+    ) -> Result<Option<(Slot, Why)>, Rejection> {
+        let (step, pool) = (&self.step, destination.request.pool);
+        let service = step.pools.service(pool);
+        match destination.to {
+            To::Followed(slot) => return Ok(Some((slot, Why::Session))),
+            To::Onward => {}
+            To::Registrar | To::Contacts | To::Member | To::Outside(_) | To::Orphan => return Ok(None),
+        }
+        if service.has_hops() {
+            let named = step.named_member(arrival, destination)?;
+            let has_members = step.balancer.members(pool).next().is_some();
+            if has_members && is_about_us(step.edge, arrival.message) {
+                return Err(Rejection::Answered(OwnResponse::Capabilities));
+            }
+            if let Some(slot) = named {
+                return Ok(Some((slot, Why::Token)));
+            }
+        }
+        let key = copies_key(&step.edge.tokens, arrival.message, arrival.flow.peer);
+        Ok(self.stateless.recent_hops.of(key, step.balancer).map(|slot| (slot, Why::Session)))
+    }
+
+    fn led_to(&self, request: &Request<'_>, slot: Slot, why: Why) -> Choice {
+        let (_, verdicts) = self.step.balancer.explain(self.step.edge.now, request);
+        let decision = Decision::Forward { slot, why };
+        Choice { pool: request.pool, decision, verdicts, passed_over: Vec::new(), queue: None }
+    }
+
+    /// What the balancer and the queues would decide, pool after pool.
+    fn choice(&self, arrival: &Arrival<'_>, destination: &Destination<'_>, begins: Begins) -> Choice {
         let (now, balancer, routes) = (self.step.edge.now, &*self.step.balancer, &self.step.edge.routes);
         let request = &destination.request;
-        let (mut verdicts, mut passed) = (Vec::new(), Vec::new());
+        let (mut verdicts, mut passed, mut queue) = (Vec::new(), Vec::new(), None);
         if matches!(destination.to, To::Orphan | To::Contacts) {
-            return Choice { pool: request.pool, decision: Decision::Orphan, verdicts, passed_over: passed };
+            let decision = Decision::Orphan;
+            return Choice { pool: request.pool, decision, verdicts, passed_over: passed, queue };
         }
         let first = first_pool(routes, destination, balancer, now);
         for pool in passed_over(routes, destination, first) {
@@ -145,17 +229,25 @@ impl Path<'_> {
             let outcome = if is_full { Outcome::Full } else { Outcome::NoneAlive };
             passed.push(PassedOver { pool, outcome, verdicts });
         }
+        let queues = self.step.queues.as_deref().filter(|_| takes_turn(balancer, request, begins));
         let (decision, pool) = choose(routes, destination, first, |request| {
             let decision;
             (decision, verdicts) = balancer.explain(now, request);
-            let outcome = goes_on_as(decision, balancer.is_full(now, request));
+            let asked = queues.filter(|_| balancer.has_takers(now, request.pool));
+            queue = asked.and_then(|queues| queues.turn(now, request.pool, arrival.message, balancer));
+            let outcome = match queue {
+                Some(QueueTurn::Full) => Some(Outcome::Full),
+                Some(QueueTurn::Member(_) | QueueTurn::Waits) => None,
+                None => goes_on_as(decision, balancer.is_full(now, request)),
+            };
             let over = |outcome| PassedOver { pool: request.pool, outcome, verdicts: verdicts.clone() };
             passed.extend(outcome.map(over));
             (decision, outcome)
         });
         // The last one is told of by the decision.
         passed.retain(|over| over.pool != pool);
-        Choice { pool, decision: without_search(decision, arrival), verdicts, passed_over: passed }
+        let decision = without_search(decision, arrival);
+        Choice { pool, decision, verdicts, passed_over: passed, queue }
     }
 
     /// Where the request goes, if it goes anywhere.
@@ -163,20 +255,28 @@ impl Path<'_> {
         &mut self,
         flow: Flow,
         message: &'m Message<'m>,
-    ) -> Result<(Arrival<'m>, Destination<'m>), Rejection> {
+    ) -> Result<(Arrival<'m>, Found<'m>), Rejection> {
         let arrival = Arrival::read(self.step.edge, self.step.pools, flow, message);
         arrival.lets_in(&self.step.edge.routes.access)?;
         arrival.check()?;
+        if let Some(stateful) = self.stateful.as_deref()
+            && let Some(hop) = stateful.would_go(&mut self.step, &arrival)?
+        {
+            return Ok((arrival, Found::Dialog(hop)));
+        }
         let destination = self.step.destination(&arrival, self.stateless, self.home.as_deref())?;
         match destination.to {
             To::Outside(Err(rejection)) => Err(rejection),
-            _ => Ok((arrival, destination)),
+            _ => Ok((arrival, Found::Destination(Box::new(destination)))),
         }
     }
 
     /// How a request is refused or dropped, and by which list, entry or rule.
     fn rejected(&self, rejection: Rejection, flow: Flow) -> String {
         match rejection {
+            Rejection::Answered(OwnResponse::Capabilities) => {
+                "answered here: it is an OPTIONS about this proxy".to_owned()
+            }
             Rejection::Answered(own) => format!("refused: {} {}", own.status(), own.label()),
             Rejection::By(refuser @ Refuser::Answer(index)) => {
                 let name = &self.step.edge.routes.rule(index).name;
@@ -239,13 +339,12 @@ impl Path<'_> {
     }
 
     /// Whether overload control takes all new requests now.
-    fn check_overload(&mut self) -> Result<(), String> {
-        let now = self.step.edge.now;
-        let overload = &mut self.step.edge.gate.overload;
+    fn check_overload(&self) -> Result<(), String> {
+        let (now, overload) = (self.step.edge.now, &self.step.edge.gate.overload);
         if overload.takes_all(now) {
             return Ok(());
         }
-        let OverloadReport { law, acceptance, wait, .. } = overload.report(now);
+        let (law, acceptance, wait) = overload.standing(now);
         Err(format!(
             "refused: 503 Overloaded, as {:.0} % of new requests now: law `{law}` of [overload]: messages wait {} ms",
             (1.0 - acceptance) * 100.0,

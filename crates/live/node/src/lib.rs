@@ -60,7 +60,7 @@ pub use hop_name::{HopName, Resolved};
 pub use input::ShardInput;
 pub use pause::Pause;
 pub use ports::{Port, Ports};
-pub use question::{Asked, Question, StoreAnswer, UsersUnavailable};
+pub use question::{Question, StoreAnswer, StoreQuery, UsersUnavailable};
 pub use queue::{CapacitySource, QueueMember, QueueReport, QueueSetup, QueueTurn};
 pub use routes::Routes;
 pub use settings::Orphans;

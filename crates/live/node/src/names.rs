@@ -3,13 +3,37 @@
 use crate::counters::Drop;
 use crate::event::ShardEvent;
 use crate::hop_name::{HopName, Resolved};
-use crate::rejection::{Rejection, refused};
+use crate::rejection::{Refused, Rejection, refused};
 use crate::route_header::{Target, is_unicast};
 use crate::topology::Topology;
 use balance::CallKey;
 use base::{Flow, Instant, Outbox, Peer, Recent, Transport};
 use core::time::Duration;
 use std::net::SocketAddr;
+
+/// Why there is no next hop.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum NoHop {
+    /// The request is refused with this response.
+    Refused(Refused),
+    /// The address of this name is being looked up.
+    Unresolved(HopName),
+}
+
+impl From<Refused> for NoHop {
+    fn from(refused: Refused) -> Self {
+        Self::Refused(refused)
+    }
+}
+
+impl From<NoHop> for Rejection {
+    fn from(no_hop: NoHop) -> Self {
+        match no_hop {
+            NoHop::Refused(refused) => refused.into(),
+            NoHop::Unresolved(_) => Self::Dropped(Drop::Unresolved),
+        }
+    }
+}
 
 /// What is known of a name.
 #[derive(Clone, PartialEq, Debug)]
@@ -62,7 +86,7 @@ impl Names {
         topology: &Topology,
         preferred: u16,
         out: &mut Outbox<ShardEvent>,
-    ) -> Result<Flow, Rejection> {
+    ) -> Result<Flow, NoHop> {
         // What asks for another transport has been told apart.
         let way = |to| topology.ports.toward(preferred, Peer::new(Transport::Udp, to));
         let address = match target {
@@ -78,7 +102,7 @@ impl Names {
                 match found {
                     Found::Address(address) => address,
                     Found::Nowhere => return Err(refused(502, "Next Hop Has No Address").into()),
-                    Found::NotYet => return Err(Rejection::Dropped(Drop::Unresolved)),
+                    Found::NotYet => return Err(NoHop::Unresolved(hop_name(host, port))),
                 }
             }
         };
@@ -129,12 +153,7 @@ impl Names {
             None if entry.is_whole => Found::Nowhere,
             None => Found::NotYet,
         };
-        let name = || HopName {
-            transport: Transport::Udp,
-            host: String::from_utf8_lossy(host).to_ascii_lowercase(),
-            port,
-        };
-        (found, ask.then(name))
+        (found, ask.then(|| hop_name(host, port)))
     }
 
     /// Takes an answer. A failure does not undo an earlier success: the last good answer stays, and where one address
@@ -165,6 +184,12 @@ impl Names {
         self.key.push(b':');
         self.key.extend_from_slice(&port.unwrap_or(0).to_be_bytes());
     }
+}
+
+/// The name as it is asked for.
+fn hop_name(host: &[u8], port: Option<u16>) -> HopName {
+    let host = host.strip_suffix(b".").unwrap_or(host);
+    HopName { transport: Transport::Udp, host: String::from_utf8_lossy(host).to_ascii_lowercase(), port }
 }
 
 /// One of the addresses that can be reached, in proportion to the weights.

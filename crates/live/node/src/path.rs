@@ -9,14 +9,15 @@ use crate::counters::Drop;
 use crate::destination::{Destination, To};
 use crate::edge::Edge;
 use crate::event::ShardEvent;
-use crate::forward::contacts::contacts;
+use crate::forward::contacts::{Contact, NO_CONTACT, contacts};
 use crate::forward::onward::{Onward, RecordRoute, Refresh};
 use crate::forward::stateful::{Assigned, Located, Stateful};
 use crate::forward::stateless::{Stateless, pass, relay, send_to};
 use crate::home::{Home, STORE_SILENT};
+use crate::names::NoHop;
 use crate::progress::{Progress, Stage};
 use crate::record::check_from_tag;
-use crate::rejection::{Own, Refused, Rejection, refused};
+use crate::rejection::{OwnResponse, Refused, Rejection, refused};
 use crate::reply::{acknowledges_us, is_about_us};
 use crate::step::Step;
 use crate::token::branch::is_hop_branch;
@@ -29,17 +30,17 @@ use wire::{Message, Method};
 
 const UNKNOWN_DIALOG: Refused = refused(481, "Call/Transaction Does Not Exist");
 
-/// All that a message may meet on its path.
+/// A step of a shard, with all parts of the shard that a message or a timer may need.
 pub(crate) struct Path<'a> {
     pub(crate) step: Step<'a>,
     pub(crate) stateless: &'a mut Stateless,
-    /// The transactions, if there may be any.
+    /// The transactions; `None` where no pool keeps any.
     pub(crate) stateful: Option<&'a mut Stateful>,
     pub(crate) home: Option<&'a mut Home>,
 }
 
 impl Path<'_> {
-    /// Takes a message that came in.
+    /// Processes a message that came in.
     pub(crate) fn message(&mut self, flow: Flow, bytes: &[u8]) {
         self.stateless.search_limits.heard(self.step.edge.now);
         let message = self.step.edge.read(bytes);
@@ -75,14 +76,14 @@ impl Path<'_> {
     /// ICMP says that a datagram to this address, which began with `quoted`, did not arrive (RFC 3261 §16.9).
     pub(crate) fn unreachable(&mut self, to: Flow, quoted: &[u8]) {
         if let Some(queues) = self.step.queues.as_deref_mut() {
-            queues.gone(to, quoted);
+            queues.gone(&self.step.edge.topology.ports, to, quoted);
         }
         if let Some(stateful) = self.stateful.as_deref_mut() {
             stateful.unreachable(&mut self.step, to, quoted);
         }
     }
 
-    /// Does what a step has made possible, and tells what it has found out.
+    /// Ends a step: queued calls go to members that have room, and the events of the step are reported.
     pub(crate) fn conclude(&mut self) {
         self.serve_queues();
         for sign in self.step.balancer.drain_signs() {
@@ -94,7 +95,7 @@ impl Path<'_> {
         }
     }
 
-    /// Whether a message belongs to a transaction, or repeats a request that was refused. If so it has been dealt with.
+    /// Whether a message belongs to a transaction, or is a copy of a refused request. If so, it has been processed.
     fn is_of_transactions(&mut self, flow: Flow, message: &Message<'_>) -> bool {
         let Some(stateful) = self.stateful.as_deref_mut() else { return false };
         let step = &mut self.step;
@@ -111,7 +112,7 @@ impl Path<'_> {
         false
     }
 
-    /// Takes a request that belongs to no transaction here.
+    /// Processes a request that belongs to no transaction here.
     fn request(&mut self, flow: Flow, message: &Message<'_>) {
         if acknowledges_us(&self.step.edge.tokens, message) {
             return self.step.edge.discard(Drop::Ack);
@@ -128,7 +129,7 @@ impl Path<'_> {
         }
     }
 
-    /// Takes a request whose dialog began with a transaction here and is not its member's alone, or any other.
+    /// Forwards a request within a dialog by its proxy token, and any other request by [`go`](Self::go).
     fn arrived(&mut self, arrival: &Arrival<'_>) -> Result<(), Rejection> {
         arrival.lets_in(&self.step.edge.routes.access)?;
         arrival.check()?;
@@ -140,7 +141,7 @@ impl Path<'_> {
         self.go_or_refuse(arrival, Progress::default())
     }
 
-    /// Takes a request up again that has waited, with the progress that it has made.
+    /// Takes up a request again after its wait, with its progress.
     pub(crate) fn take(
         &mut self,
         flow: Flow,
@@ -155,10 +156,13 @@ impl Path<'_> {
         self.go_or_refuse(&arrival, progress)
     }
 
-    /// Sends a request on, or answers it. The ticket of one that is rejected ends here.
+    /// Forwards a request, or answers it. The ticket of a rejected request ends here.
     fn go_or_refuse(&mut self, arrival: &Arrival<'_>, mut progress: Progress) -> Result<(), Rejection> {
         let gone = self.go(arrival, &mut progress);
-        if gone.is_err() {
+        if let Err(rejection) = &gone {
+            if let (Rejection::Dropped(_), Some(charge)) = (rejection, &progress.charge) {
+                self.step.edge.gate.drops(self.step.edge.now, charge);
+            }
             progress.refuse();
         }
         gone
@@ -190,7 +194,7 @@ impl Path<'_> {
         }
     }
 
-    /// The services of the home domain: who sends the request, as far as that has to be proved, and the registrar.
+    /// The services of the home domain: authentication of the sender, where a route asks for it, and the registrar.
     fn at_home(
         &mut self,
         arrival: &Arrival<'_>,
@@ -242,42 +246,76 @@ impl Path<'_> {
         Ok(Stage::GoesOn)
     }
 
-    /// Sends a request to the contacts of the address-of-record in its Request-URI; asks for them first.
+    /// Sends a request to the contacts of the address-of-record in its Request-URI. Asks the store for them first.
     fn locate(
         &mut self,
         arrival: &Arrival<'_>,
         destination: &Destination<'_>,
         progress: &mut Progress,
     ) -> Result<(), Rejection> {
+        let forward = self.home.as_ref().map(|home| home.forward()).unwrap_or_default();
+        let Arrival { flow, message, .. } = *arrival;
+        if forward == Forward::Stateless
+            && let Some(contact) = self.stateless.recent_contacts.of(self.step.edge, message, flow.peer)
+        {
+            self.pass_to_contact(arrival, destination, &contact, progress);
+            return Ok(());
+        }
         let step = &mut self.step;
         let Some(bindings) = progress.bindings.take() else {
             let aor = step.edge.sought(destination.rule, arrival)?;
             let Some(home) = self.home.as_deref_mut() else { return Err(STORE_SILENT.into()) };
             return home.look_up(step, arrival, aor, progress);
         };
-        let forward = self.home.as_ref().map(|home| home.forward()).unwrap_or_default();
-        let Some(stateful) = self.stateful.as_deref_mut() else {
-            return Err(refused(480, "Temporarily Unavailable").into());
-        };
+        let Some(stateful) = self.stateful.as_deref_mut() else { return Err(NO_CONTACT.into()) };
         check_from_tag(arrival.message, forward == Forward::Dialog)?;
         if forward != Forward::Stateless {
             stateful.check_new(step, arrival, destination, forward)?;
         }
-        let contacts = contacts(step, arrival, &bindings)?;
-        let rule = destination.rule.map(|rule| (Arc::clone(&step.edge.routes), rule));
-        step.goes_on(progress);
-        if let (Forward::Stateless, Some(contact)) = (forward, contacts.first()) {
-            let onward = Onward {
-                contact: Some(contact),
-                rule: rule.as_ref().map(|(routes, rule)| routes.rule(*rule)),
-                ..Onward::of(arrival.flow, contact.hop, RecordRoute::Stateless)
-            };
-            pass(step, arrival.message, &onward, destination.routing, &Refresh::of(true), false);
-            progress.pass();
+        let contacts = match contacts(step, arrival, &bindings) {
+            Ok(contacts) => contacts,
+            Err(NoHop::Unresolved(name)) if progress.resolved.as_ref() != Some(&name) => {
+                let Some(home) = self.home.as_deref_mut() else { return Err(NO_CONTACT.into()) };
+                progress.bindings = Some(bindings);
+                return home.wait_for_name(step, arrival, name, progress);
+            }
+            // The look-up has failed.
+            Err(NoHop::Unresolved(_)) => return Err(NO_CONTACT.into()),
+            Err(NoHop::Refused(refused)) => return Err(refused.into()),
+        };
+        if forward == Forward::Stateless {
+            let contact = contacts.into_iter().next().map(Arc::new).ok_or(NO_CONTACT)?;
+            if arrival.begins_transaction() {
+                self.stateless.recent_contacts.note(step.edge, message, flow.peer, &contact);
+            }
+            self.pass_to_contact(arrival, destination, &contact, progress);
             return Ok(());
         }
+        step.goes_on(progress);
+        let rule = destination.rule.map(|rule| (Arc::clone(&step.edge.routes), rule));
         let located = Located::new(contacts, RING_TIME, rule);
         stateful.begin_located(step, arrival, destination, located, forward == Forward::Dialog, progress)
+    }
+
+    /// Sends a request to the contact of a user without a transaction.
+    fn pass_to_contact(
+        &mut self,
+        arrival: &Arrival<'_>,
+        destination: &Destination<'_>,
+        contact: &Contact,
+        progress: &mut Progress,
+    ) {
+        let (step, message) = (&mut self.step, arrival.message);
+        step.goes_on(progress);
+        let routes = destination.rule.map(|rule| (Arc::clone(&step.edge.routes), rule));
+        let onward = Onward {
+            contact: Some(contact),
+            rule: routes.as_ref().map(|(routes, rule)| routes.rule(*rule)),
+            ..Onward::of(arrival.flow, contact.hop, RecordRoute::Stateless)
+        };
+        let older = self.stateless.recent_contacts.is_older_than_key(step.edge, message, arrival.flow.peer);
+        pass(step, message, &onward, destination.routing, &Refresh::of(true), older);
+        progress.pass();
     }
 
     /// Asks the balancer for a member or next hop, and sends the request there, with a transaction or without.
@@ -299,10 +337,10 @@ impl Path<'_> {
         self.check_onward(arrival, destination, has_members)?;
         let step = &mut self.step;
         // With a transaction that is found by now, unless it began without one.
-        let may_be_passed = !service.has_transactions() || !self.stateless.passed.is_empty();
-        let is_remembered = may_be_passed && named.is_none();
-        let key = is_remembered.then(|| copies_key(&step.edge.tokens, message, arrival.flow.peer));
-        let follows = key.and_then(|key| self.stateless.passed.of(key, step.balancer));
+        let may_be_passed = !service.has_transactions() || !self.stateless.recent_hops.is_empty();
+        let key = may_be_passed.then(|| copies_key(&step.edge.tokens, message, arrival.flow.peer));
+        let followed = key.filter(|_| named.is_none());
+        let follows = followed.and_then(|key| self.stateless.recent_hops.of(key, step.balancer));
         let (slot, pool, why) = if let Some(slot) = follows {
             step.follow(arrival, request, progress)?;
             (slot, request.pool, Why::Session)
@@ -321,7 +359,7 @@ impl Path<'_> {
         };
         if !(may_keep && follows.is_none() && self.keeps(arrival, service, slot)) {
             if let Some(key) = key.filter(|_| begins) {
-                self.stateless.passed.note(self.step.edge.now, key, slot);
+                self.stateless.recent_hops.note(self.step.edge.now, key, slot);
             }
             let record_route = if service.records_route() { RecordRoute::Stateless } else { RecordRoute::No };
             self.pass(arrival, destination, slot, record_route, progress);
@@ -342,8 +380,7 @@ impl Path<'_> {
         stateful.begin(step, arrival, destination, assigned, service.counts_calls(), progress)
     }
 
-    /// Whether a request may go to a next hop, or on with a transaction, as far as that follows from the request and
-    /// its pool.
+    /// Checks whether a request may go to a next hop, or on with a transaction, by the request and its pool alone.
     fn check_onward(
         &mut self,
         arrival: &Arrival<'_>,
@@ -360,13 +397,13 @@ impl Path<'_> {
             stateful.check_new(step, arrival, destination, forward)?;
         }
         if service.has_hops() && has_members && is_about_us(step.edge, arrival.message) {
-            return Err(Rejection::Answered(Own::Capabilities));
+            return Err(Rejection::Answered(OwnResponse::Capabilities));
         }
         Ok(())
     }
 
-    /// Asks the balancer for a member, and sends the request there without a transaction; or where a member wants it
-    /// sent.
+    /// Sends a request without a transaction: to the member that the balancer chooses, or out of the pool where a
+    /// member sends it.
     fn balance(
         &mut self,
         arrival: &Arrival<'_>,
@@ -404,7 +441,7 @@ impl Path<'_> {
             keeps: arrival.begins_transaction().then_some(false),
             ..Onward::of(arrival.flow, step.edge.topology.node(slot), record_route)
         };
-        let older = self.stateless.passed.is_older_than_key(step.edge, message, arrival.flow.peer);
+        let older = self.stateless.recent_hops.is_older_than_key(step.edge, message, arrival.flow.peer);
         pass(step, message, &onward, destination.routing, &Refresh::of(true), older);
         step.balancer.count_request(step.edge.now, slot, &destination.request);
         progress.pass();
@@ -420,7 +457,7 @@ impl Path<'_> {
     }
 }
 
-/// A request that goes to this member of a pool first; `is_fixed`: to no other one.
+/// A request that goes to this member of a pool first; with `is_fixed`, to no other member.
 fn assigned(
     edge: &Edge,
     destination: &Destination<'_>,
@@ -447,7 +484,7 @@ fn assigned(
     }
 }
 
-/// Whether we stay on the way of a dialog whose first transaction is kept here.
+/// The Record-Route of a dialog whose first transaction is kept here.
 fn record_route_of(service: Service) -> RecordRoute {
     match service.forward() {
         Forward::Dialog => RecordRoute::WithDialogs,

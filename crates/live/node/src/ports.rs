@@ -41,12 +41,12 @@ impl Port {
 
 /// What a request came in by, as far as our branch names it: its responses leave by the same.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Asked {
+pub(crate) struct Ingress {
     pub(crate) port: u8,
     pub(crate) connection: Option<Connection>,
 }
 
-impl Asked {
+impl Ingress {
     /// What this flow's messages came in by.
     pub(crate) fn by(flow: Flow) -> Self {
         Self { port: flow.listener as u8, connection: flow.connection }
@@ -132,12 +132,12 @@ impl Ports {
         } else {
             request_source_target(via, flow.peer).unwrap_or(flow.peer)
         };
-        self.back(Asked::by(flow), flow.transport, to)
+        self.back(Ingress::by(flow), flow.transport, to)
     }
 
     /// The same of a request that is not known any more: by what it was asked by, as our branch says, and by the client's Via as
     /// it came back, which over UDP leads `to` there ([`wire::response_target`]).
-    pub(crate) fn way_back_by(&self, asked: Asked, via: &Via<'_>, to: SocketAddr) -> Option<Flow> {
+    pub(crate) fn way_back_by(&self, asked: Ingress, via: &Via<'_>, to: SocketAddr) -> Option<Flow> {
         let transport = self.get(asked.port.into()).map(|port| port.transport);
         let transport = transport.or(via.transport).unwrap_or_default();
         let to = if transport.is_reliable() {
@@ -149,7 +149,7 @@ impl Ports {
     }
 
     /// From the port that was asked. Should it be gone after a restart, or `maddr` lead out of its family, from another one.
-    fn back(&self, asked: Asked, transport: Transport, to: SocketAddr) -> Option<Flow> {
+    fn back(&self, asked: Ingress, transport: Transport, to: SocketAddr) -> Option<Flow> {
         let listener = u16::from(asked.port);
         if asked.connection.is_some() && self.get(listener).is_some_and(|port| port.transport == transport) {
             return Some(Flow { transport, listener, peer: to, connection: asked.connection });
@@ -264,12 +264,12 @@ mod tests {
         let via = message.top_via();
         let to = wire::response_target(via).unwrap();
         assert_eq!(to, source, "what rport says");
-        assert_eq!(ports.way_back_by(Asked::by(flow), via, to), Some(back));
+        assert_eq!(ports.way_back_by(Ingress::by(flow), via, to), Some(back));
         // After a restart without that port, by the Via alone.
         let fewer = Ports::from(
             ports.iter().filter(|port| port.transport != Transport::Udp).cloned().collect::<Vec<_>>(),
         );
-        let asked = Asked { port: 7, connection: connection(9) };
+        let asked = Ingress { port: 7, connection: connection(9) };
         let anew = Flow { listener: 0, connection: None, ..back };
         assert_eq!(fewer.way_back_by(asked, via, to), Some(anew));
     }

@@ -2,39 +2,42 @@
 
 use crate::admission::{Begins, Charge, Ticket};
 use crate::allowance::Sender;
+use crate::hop_name::HopName;
 use crate::rejection::Rejection;
 use balance::{PoolId, Slot};
 use base::Flow;
 use location::{Authorization, Binding};
 
-/// A request that waits, as it came in.
+/// A waiting request, as it came in.
 pub(crate) struct Waiter {
     pub(crate) flow: Flow,
     pub(crate) bytes: Box<[u8]>,
     pub(crate) progress: Progress,
 }
 
-/// What is known of a request that was taken up before. It is taken up again from the beginning with that.
+/// The progress of a request that has waited. After the wait, the request is processed from the beginning with it.
 #[derive(Default)]
 pub(crate) struct Progress {
-    /// What it begins, once the gate has let it in.
+    /// What the request begins, once the gate has admitted it.
     pub(crate) charge: Option<Charge>,
-    /// Its ticket, if it begins something new. What comes next has to end it.
+    /// Its ticket, if it begins something new. Whoever takes the request over has to end the ticket.
     pub(crate) ticket: Option<Ticket>,
-    /// Who has proved to send it.
+    /// The authenticated sender.
     pub(crate) user: Option<User>,
-    /// The bindings of the user whose name it gives have been looked up.
+    /// Whether the bindings of the user in its credentials have been looked up.
     pub(crate) has_looked_up: bool,
     /// The bindings of the user that its Request-URI names.
     pub(crate) bindings: Option<Vec<Binding>>,
-    /// It has waited in the queue of this pool.
+    /// The host name of a contact whose look-up has ended.
+    pub(crate) resolved: Option<HopName>,
+    /// The pool in whose queue it has waited, and how the wait ended.
     pub(crate) waited: Option<(PoolId, Waited)>,
-    /// Its sender has got 100.
+    /// Whether its sender has got 100.
     pub(crate) is_told: bool,
 }
 
 impl Progress {
-    /// Who sends the request, as far as that is proved.
+    /// Whether the sender of the request is authenticated.
     pub(crate) fn sender(&self) -> Sender {
         if self.user.is_some() { Sender::Genuine } else { Sender::Unproved }
     }
@@ -75,24 +78,24 @@ pub(crate) enum Stage {
     Done,
 }
 
-/// A user who has proved to know the password.
+/// An authenticated user.
 pub(crate) struct User {
     pub(crate) name: Box<[u8]>,
     pub(crate) realm: Box<[u8]>,
 }
 
 impl User {
-    /// What the user may do.
+    /// The authorization of the user.
     pub(crate) fn authorization(&self) -> Authorization {
         Authorization::As { user: self.name.clone(), realm: self.realm.clone() }
     }
 }
 
-/// What has come of a wait in a queue.
+/// The outcome of a wait in a queue.
 #[derive(Clone, Copy)]
 pub(crate) enum Waited {
     /// This member has room, and gets the call.
     Pulled(Slot),
-    /// No member had room for as long as the call may wait. The caller gets this.
+    /// No member had room for as long as the call may wait. The caller gets this rejection.
     Expired(Rejection),
 }

@@ -10,12 +10,12 @@ pub struct Question {
     /// Its number at this shard.
     pub number: u64,
     /// The question itself.
-    pub about: Asked,
+    pub about: StoreQuery,
 }
 
 /// A question to a store.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Asked {
+pub enum StoreQuery {
     /// About bindings.
     Location(location::Ask),
     /// The secret of a user.

@@ -3,7 +3,7 @@
 use crate::Topology;
 use crate::edge::Edge;
 use crate::rejection::{Refused, refused};
-use crate::route_header::{Own, Target};
+use crate::route_header::{OwnRoute, Target};
 use crate::token::dialog::is_peers;
 use crate::token::owner::TokenOwner;
 use std::net::SocketAddr;
@@ -65,7 +65,7 @@ pub(crate) fn initiator_target<'a>(
     request: &Message<'a>,
     element: TokenOwner,
 ) -> (Target<'a>, bool) {
-    let others = |uri: &&[u8]| Own::of(topology, uri, element).is_none();
+    let others = |uri: &&[u8]| OwnRoute::of(topology, uri, element).is_none();
     let next = request.record_routes().map(|value| value.uri).find(others);
     (next.or(request.contact()).map_or(Target::Nowhere, Target::of), next.is_none())
 }
@@ -87,7 +87,7 @@ pub(crate) fn hand_over<'a>(
     let begins = response.status().is_some_and(|status| (101..300).contains(&status));
     let (mut above, mut led) = (None, None);
     for value in response.record_routes() {
-        let Some(own) = Own::of(topology, value.uri, element) else {
+        let Some(own) = OwnRoute::of(topology, value.uri, element) else {
             above = Some(value.uri);
             continue;
         };

@@ -5,7 +5,7 @@ use base::Instant;
 use route::Refusal;
 
 /// A refusal of our own in place of forwarding: status and reason phrase.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Refused {
     pub(crate) status: u16,
     pub(crate) reason: &'static str,
@@ -26,7 +26,7 @@ pub(crate) fn refused_until(end: Instant, now: Instant) -> Refused {
 
 /// What a request gets from us in place of being forwarded.
 #[derive(Clone, Copy)]
-pub(crate) enum Own<'a> {
+pub(crate) enum OwnResponse<'a> {
     /// A failure.
     Refused(Refused),
     /// 100: the request waits here.
@@ -45,7 +45,7 @@ pub(crate) enum Own<'a> {
     Challenge(&'a ::location::Answer),
 }
 
-impl<'a> Own<'a> {
+impl<'a> OwnResponse<'a> {
     pub(crate) fn status(self) -> u16 {
         match self {
             Self::Refused(refusal) => refusal.status,
@@ -95,7 +95,7 @@ impl<'a> Own<'a> {
 #[derive(Clone, Copy)]
 pub(crate) enum Rejection {
     /// It gets an answer of ours.
-    Answered(Own<'static>),
+    Answered(OwnResponse<'static>),
     /// A list or a rule refuses it.
     By(Refuser),
     /// It gets nothing.
@@ -104,7 +104,7 @@ pub(crate) enum Rejection {
 
 impl From<Refused> for Rejection {
     fn from(refusal: Refused) -> Self {
-        Self::Answered(Own::Refused(refusal))
+        Self::Answered(OwnResponse::Refused(refusal))
     }
 }
 

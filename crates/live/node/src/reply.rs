@@ -5,7 +5,7 @@ use crate::counters::Drop;
 use crate::edge::Edge;
 use crate::event::ShardEvent;
 use crate::failure::FailureCause;
-use crate::rejection::{Own, Rejection};
+use crate::rejection::{OwnResponse, Rejection};
 use crate::token::Tokens;
 use crate::validate::LARGEST;
 use balance::CallKey;
@@ -35,11 +35,11 @@ pub(crate) fn acknowledges_us(tokens: &Tokens, message: &Message<'_>) -> bool {
 }
 
 /// The most bytes of an answer of ours to a request of this length.
-fn most(own: Own<'_>, request: usize, allowance: Allowance) -> usize {
+fn most(own: OwnResponse<'_>, request: usize, allowance: Allowance) -> usize {
     let usual = longest(request);
     match own {
-        Own::OfHome(..) | Own::Challenge(_) => allowance.most(LARGEST),
-        Own::Trying => allowance.most_of_trying(usual),
+        OwnResponse::OfHome(..) | OwnResponse::Challenge(_) => allowance.most(LARGEST),
+        OwnResponse::Trying => allowance.most_of_trying(usual),
         _ => allowance.most(usual),
     }
 }
@@ -69,7 +69,7 @@ pub(crate) fn longest(request: usize) -> usize {
 pub(crate) fn answer<E>(
     message: &Message<'_>,
     flow: Flow,
-    own: Own<'_>,
+    own: OwnResponse<'_>,
     edge: &Edge,
     out: &mut Outbox<E>,
 ) -> Result<(), Drop> {
@@ -91,23 +91,23 @@ pub(crate) fn answer<E>(
     let retry_after = seconds.as_ref().map(|seconds| ("Retry-After", seconds.as_bytes()));
     let contact = own.contact().map(String::into_bytes);
     let contact = contact.as_deref().map(|contact| ("Contact", contact));
-    let least = if let Own::SessionTooShort(least) = own { least.to_string() } else { String::new() };
+    let least = if let OwnResponse::SessionTooShort(least) = own { least.to_string() } else { String::new() };
     let least = [("Min-SE", least.as_bytes())];
     let of_home: Vec<Header<'_>> = match own {
-        Own::OfHome(answer, _) | Own::Challenge(answer) => {
+        OwnResponse::OfHome(answer, _) | OwnResponse::Challenge(answer) => {
             answer.headers.iter().map(|(name, value)| (*name, &value[..])).collect()
         }
         _ => Vec::new(),
     };
     let headers: &[Header<'_>] = match own {
-        Own::OfHome(..) | Own::Challenge(_) => &of_home,
-        Own::ByRule(_) => contact.as_slice(),
-        Own::Capabilities => &CAPABILITIES,
-        Own::SessionTooShort(_) => &least,
-        Own::Refused(refusal) if refusal.status == 420 => &unsupported,
-        Own::Trying | Own::Cancelled | Own::Refused(_) => retry_after.as_slice(),
+        OwnResponse::OfHome(..) | OwnResponse::Challenge(_) => &of_home,
+        OwnResponse::ByRule(_) => contact.as_slice(),
+        OwnResponse::Capabilities => &CAPABILITIES,
+        OwnResponse::SessionTooShort(_) => &least,
+        OwnResponse::Refused(refusal) if refusal.status == 420 => &unsupported,
+        OwnResponse::Trying | OwnResponse::Cancelled | OwnResponse::Refused(_) => retry_after.as_slice(),
     };
-    let is_genuine = matches!(own, Own::OfHome(_, true));
+    let is_genuine = matches!(own, OwnResponse::OfHome(_, true));
     let overload = &edge.gate.overload;
     let most =
         most(own, length, edge.allowance(flow, back, is_genuine, length)).saturating_add(overload.room(back));
@@ -119,7 +119,7 @@ pub(crate) fn answer<E>(
             overload.tell(buffer, start, back);
         })
     };
-    let is_needless = matches!(own, Own::Capabilities) || retry_after.is_some() || contact.is_some();
+    let is_needless = matches!(own, OwnResponse::Capabilities) || retry_after.is_some() || contact.is_some();
     let is_sent = send_what_fits(own, headers, is_needless, send);
     is_sent.then_some(()).ok_or(Drop::TooLong)
 }
@@ -129,7 +129,7 @@ type Header<'a> = (&'a str, &'a [u8]);
 
 /// Sends an answer with these header fields, or with as many of them as there is room for. Returns whether it was sent.
 fn send_what_fits(
-    own: Own<'_>,
+    own: OwnResponse<'_>,
     headers: &[Header<'_>],
     is_needless: bool,
     mut send: impl FnMut(&[Header<'_>]) -> bool,
@@ -142,9 +142,9 @@ fn send_what_fits(
     }
     match own {
         // What a stranger is told of the bindings is bounded: the last ones are his own.
-        Own::OfHome(..) => (1..headers.len()).any(|first| send(&headers[first..])),
+        OwnResponse::OfHome(..) => (1..headers.len()).any(|first| send(&headers[first..])),
         // The last challenge is the one that every client knows.
-        Own::Challenge(_) if headers.len() > 1 => send(&headers[headers.len() - 1..]),
+        OwnResponse::Challenge(_) if headers.len() > 1 => send(&headers[headers.len() - 1..]),
         _ => false,
     }
 }
@@ -167,12 +167,12 @@ impl Edge {
         &mut self,
         flow: Flow,
         message: &Message<'_>,
-        own: Own<'_>,
+        own: OwnResponse<'_>,
         out: &mut Outbox<ShardEvent>,
     ) {
         match answer(message, flow, own, self, out) {
             Ok(()) => {
-                if let (Some(refusals), Own::Refused(refusal)) = (&mut self.refusals, own) {
+                if let (Some(refusals), OwnResponse::Refused(refusal)) = (&mut self.refusals, own) {
                     refusals.note(message, refusal);
                 }
                 self.ledger.charge(Operation::Reject);
@@ -186,7 +186,7 @@ impl Edge {
 
     /// Tells who sent a request that it waits here (RFC 3261 §17.2.1).
     pub(crate) fn trying(&mut self, flow: Flow, message: &Message<'_>, out: &mut Outbox<ShardEvent>) {
-        let own = Own::Trying;
+        let own = OwnResponse::Trying;
         if answer(message, flow, own, self, out).is_ok() {
             self.counters.replied(own.status(), own.label());
         }

@@ -31,8 +31,8 @@ impl Shard {
     /// Counts of messages so far.
     pub fn counters(&self) -> ShardCounters {
         let mut counters = self.edge.counters.clone();
-        counters.requests_forwarded += self.edge.passed.requests;
-        counters.responses_forwarded += self.edge.passed.responses;
+        counters.requests_forwarded += self.edge.relayed.requests;
+        counters.responses_forwarded += self.edge.relayed.responses;
         let core = self.stateful.counters();
         counters.requests_forwarded += core.forwarded + core.retried + core.stateless;
         counters.responses_forwarded += core.relayed;
@@ -73,8 +73,8 @@ impl Shard {
             return None;
         }
         let mut report = ProxyReport { sharing: self.sharing_report(), ..self.stateful.report() };
-        report.counters.stateless += self.edge.passed.requests;
-        report.counters.relayed += self.edge.passed.responses;
+        report.counters.stateless += self.edge.relayed.requests;
+        report.counters.relayed += self.edge.relayed.responses;
         Some(report)
     }
 

@@ -15,13 +15,13 @@ const MAX_FORWARDS: u32 = 70;
 const MAX_BREADTH: u8 = 60;
 
 /// A Route or Record-Route value of ours.
-pub(crate) struct Own<'a> {
+pub(crate) struct OwnRoute<'a> {
     pub(crate) token: Option<&'a [u8]>,
     /// The listener that it names.
     listener: Option<u16>,
 }
 
-impl<'a> Own<'a> {
+impl<'a> OwnRoute<'a> {
     /// By its address; of a pool also that of another balancer of the site, by the parameter with the token.
     pub(crate) fn of(topology: &Topology, uri: &'a [u8], element: TokenOwner) -> Option<Self> {
         let uri = SipUri::parse(uri).ok()?;
@@ -103,7 +103,7 @@ impl<'a> RouteHeader<'a> {
                 if element.is_none() && info.token.is_none() {
                     info.owner = owner_of(&uri);
                 }
-                Own::with_token(topology, &uri, info.owner, token_of(&uri, info.owner))
+                OwnRoute::with_token(topology, &uri, info.owner, token_of(&uri, info.owner))
             });
             let Some(own) = own else {
                 info.next = Some(value.uri);

@@ -1,7 +1,7 @@
 //! The rules of requests that no dialog leads, and what a request gets that one of them refuses.
 
 use crate::counters::Drop;
-use crate::rejection::{Own, Refused, Refuser, Rejection, refuse, refused};
+use crate::rejection::{OwnResponse, Refused, Refuser, Rejection, refuse, refused};
 use route::{Access, Pools, Refusal, Rule, Table, Target};
 
 /// What is asked about requests that no dialog has led here. The same for all shards.
@@ -22,6 +22,17 @@ impl Routes {
         &self.table.rules()[index]
     }
 
+    /// The rule here that is the same as that one of another table, before or after a reload: the rule of its name,
+    /// or where it has none the rule with its conditions.
+    pub(crate) fn successor(&self, before: &Self, index: usize) -> Option<usize> {
+        let rule = before.table.rules().get(index)?;
+        let name = rule.given_name(index);
+        let is_it = |(index, other): (usize, &Rule)| {
+            name == other.given_name(index) && (name.is_some() || other.conditions == rule.conditions)
+        };
+        self.table.rules().iter().enumerate().position(is_it)
+    }
+
     /// The pools of a rule, if it leads to some.
     pub(crate) fn pools(&self, index: usize) -> Option<&Pools> {
         match &self.rule(index).target {
@@ -36,7 +47,7 @@ impl Routes {
     }
 
     /// What a request gets that a list or rule refuses: an answer, or nothing.
-    pub(crate) fn answer(&self, refuser: Refuser) -> Result<Own<'_>, Drop> {
+    pub(crate) fn answer(&self, refuser: Refuser) -> Result<OwnResponse<'_>, Drop> {
         let refusal = match refuser {
             Refuser::Listener(index) => {
                 self.access.get(usize::from(index)).map_or(Refusal::Silence, |list| list.refusal)
@@ -44,10 +55,10 @@ impl Routes {
             Refuser::Rule(index) => self.rule(index).access.refusal,
             Refuser::MembersOnly(_) => Refusal::Forbidden,
             Refuser::Silence(_) => Refusal::Silence,
-            Refuser::NoRule => return Ok(Own::Refused(NO_ROUTE)),
+            Refuser::NoRule => return Ok(OwnResponse::Refused(NO_ROUTE)),
             Refuser::Answer(index) => {
                 return match &self.rule(index).target {
-                    Target::Answer(answer) => Ok(Own::ByRule(answer)),
+                    Target::Answer(answer) => Ok(OwnResponse::ByRule(answer)),
                     Target::RequestUri | Target::Location | Target::Pools(_) | Target::Silence => {
                         Err(Drop::Silenced)
                     }

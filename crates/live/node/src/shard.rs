@@ -19,8 +19,8 @@ use base::{Flow, Instant, Outbox};
 use core::time::Duration;
 use std::sync::Arc;
 
-/// What a shard is given once, when it begins: its place among the shards of its process, what that process has drawn at random
-/// for it, and what it shares with the others.
+/// The identity of a shard, fixed when it begins: its place among the shards of its process, its random values, and
+/// what it shares with the other shards.
 #[derive(Clone, Debug)]
 pub struct ShardIdentity {
     /// Its number, from 0.
@@ -29,7 +29,7 @@ pub struct ShardIdentity {
     pub shards: usize,
     /// A secret of this process and shard alone.
     pub secret: [u8; 16],
-    /// The number that its branches begin at, another one after each start and in each shard.
+    /// The serial number of its first branch. Each shard, and each start of the process, has another one.
     pub serial: u64,
     /// Timers of transactions, and Timer C.
     pub timers: ProxyTimers,
@@ -37,12 +37,12 @@ pub struct ShardIdentity {
     pub epoch: Duration,
     /// The calls of members with a limit, which all shards count together; `None` for the only shard.
     pub call_limits: Option<Arc<CallLimits>>,
-    /// Where new calls are counted by the node that they are sent to, if anybody wants to know.
+    /// Counts of new calls by the node that they are sent to; `None` where nobody reads them.
     pub sent_calls: Option<Arc<SentCalls>>,
 }
 
 impl ShardIdentity {
-    /// The only shard of a process that has drawn these two: [`secret`](Self::secret) and [`serial`](Self::serial).
+    /// The only shard of a process, with this [`secret`](Self::secret) and [`serial`](Self::serial).
     pub fn only(secret: [u8; 16], serial: u64) -> Self {
         let timers = ProxyTimers::default();
         let epoch = Duration::ZERO;
@@ -62,23 +62,23 @@ pub struct Shard {
     pub(crate) balancer: Balancer,
     pub(crate) stateless: Stateless,
     pub(crate) pools: Pools,
-    /// What it was set up with last.
+    /// The present set-up.
     pub(crate) setup: Arc<Setup>,
     pub(crate) stateful: Box<Stateful>,
     /// The services of the home domain, if there is one.
     pub(crate) home: Option<Box<Home>>,
-    /// The secret of those, of this process and shard alone.
+    /// The secret of these services, of this process and shard alone.
     pub(crate) home_secret: [u8; 16],
-    /// Where new calls wait for members with room, if a pool has such a queue.
+    /// The queues of new calls; `None` where no pool has one.
     pub(crate) queues: Option<Box<Queues>>,
-    /// Another one in each shard of each process.
+    /// A random number, another one in each shard of each process.
     pub(crate) salt: u64,
-    /// Its number, and of how many.
+    /// The number of this shard, and the number of shards.
     pub(crate) place: (usize, usize),
 }
 
 impl Shard {
-    /// A shard that nothing has come to yet.
+    /// A shard that has received nothing yet.
     pub fn new(identity: ShardIdentity, setup: &Arc<Setup>) -> Self {
         let ShardIdentity { shard, shards, secret, serial, timers, epoch, call_limits, sent_calls } =
             identity;
@@ -133,7 +133,10 @@ impl Shard {
             ShardInput::Timer => self.path(out).expire(),
             ShardInput::Unreachable { to, quoted } => self.path(out).unreachable(to, quoted),
             ShardInput::Answer { number, answer } => self.path(out).answered(number, *answer),
-            ShardInput::Name { name, answer } => self.edge.names.learn(now, name, answer),
+            ShardInput::Name { name, answer } => {
+                self.edge.names.learn(now, name, answer);
+                self.path(out).resolved(name);
+            }
             ShardInput::Period { length, utilisation } => {
                 if let Some(sharing) = &mut self.edge.sharing {
                     sharing.period(now, length, utilisation);
@@ -167,7 +170,7 @@ impl Shard {
         self.path(out).conclude();
     }
 
-    /// What a message meets on its path.
+    /// A step of this shard.
     fn path<'a>(&'a mut self, out: &'a mut Outbox<ShardEvent>) -> Path<'a> {
         let Self { edge, balancer, stateless, pools, stateful, home, queues, .. } = self;
         Path {
@@ -178,11 +181,11 @@ impl Shard {
         }
     }
 
-    /// What would happen to this request if it came by this flow now. Changes nothing; a host name that it goes to may be asked
-    /// for.
+    /// The way that this request would take if it came by this flow now. Changes nothing. A host name that the
+    /// request goes to may be looked up.
     ///
     /// # Errors
-    /// Says how the request would be refused, or why it is none.
+    /// The text says how the request would be refused or answered here, or why the bytes are no request.
     pub fn explain(
         &mut self,
         now: Instant,
@@ -194,7 +197,7 @@ impl Shard {
         self.path(out).explain(flow, bytes)
     }
 
-    /// Whether it forwards with transactions and has none that this answers, or says of that it did not arrive.
+    /// Whether this response or ICMP error is about a transaction of a proxy, and not about one of this shard.
     pub fn is_stray(&self, bytes: &[u8]) -> bool {
         self.stateful.is_stray(bytes)
     }

@@ -7,12 +7,12 @@ use crate::event::ShardEvent;
 use crate::pools::Pools;
 use crate::progress::Progress;
 use crate::queue::Queues;
-use crate::rejection::{Own, Rejection, refused_until};
+use crate::rejection::{OwnResponse, Rejection, refused_until};
 use balance::{Balancer, Request};
-use base::{Flow, Outbox};
+use base::{Flow, Instant, Outbox};
 use wire::{Message, Method};
 
-/// The parts of a shard that every way of forwarding works with, and where the effects of the step go.
+/// The parts of a shard that every way of forwarding uses, and the outbox of the step.
 pub(crate) struct Step<'a> {
     pub(crate) edge: &'a mut Edge,
     pub(crate) balancer: &'a mut Balancer,
@@ -23,16 +23,16 @@ pub(crate) struct Step<'a> {
 
 impl Step<'_> {
     /// Answers a request ourselves, statelessly (RFC 3261 §8.2.7).
-    pub(crate) fn answer(&mut self, flow: Flow, message: &Message<'_>, own: Own<'_>) {
+    pub(crate) fn answer(&mut self, flow: Flow, message: &Message<'_>, own: OwnResponse<'_>) {
         self.edge.answer(flow, message, own, self.out);
     }
 
-    /// Gives a request that is not forwarded what it gets instead.
+    /// Answers or drops a request that is not forwarded.
     pub(crate) fn reject(&mut self, flow: Flow, message: &Message<'_>, rejection: Rejection) {
         self.edge.reject(flow, message, rejection, self.out);
     }
 
-    /// Whether a request begins something: no session and no token knows of it.
+    /// Whether a request is new: it belongs to no dialog, no session and no other request.
     pub(crate) fn is_new(&self, request: &Request<'_>) -> bool {
         !request.in_dialog
             && request.pinned.is_none()
@@ -40,15 +40,20 @@ impl Step<'_> {
             && self.balancer.session_of(request).is_none()
     }
 
-    /// What a request begins.
-    pub(crate) fn charge(&mut self, arrival: &Arrival<'_>, request: &Request<'_>) -> Charge {
-        let Edge { gate, tokens, now, .. } = &mut *self.edge;
-        let has_queues = self.queues.is_some();
-        gate.charge(*now, has_queues, tokens, (arrival.message, request, arrival.target), self.balancer)
+    /// The end of the process, if it is stopping and refuses this request for that. A BYE is never refused: it ends a
+    /// call.
+    pub(crate) fn stops(&self, request: &Request<'_>) -> Option<Instant> {
+        self.edge.settings.stopping.filter(|_| request.method != Method::Bye && self.is_new(request))
     }
 
-    /// The gate, for a request that is known to go somewhere. It is asked once: a request that was let in keeps its
-    /// ticket.
+    /// What a request begins.
+    pub(crate) fn charge(&self, arrival: &Arrival<'_>, request: &Request<'_>) -> Charge {
+        let Edge { gate, tokens, now, .. } = &*self.edge;
+        gate.charge(*now, tokens, (arrival.message, request, arrival.target), self.balancer)
+    }
+
+    /// Asks the gate about a request whose destination is known. The gate is asked once: an admitted request keeps
+    /// its ticket.
     pub(crate) fn admit(
         &mut self,
         arrival: &Arrival<'_>,
@@ -58,23 +63,21 @@ impl Step<'_> {
         if progress.charge.is_some() {
             return Ok(());
         }
-        // A BYE is wanted to end a call.
-        if let Some(end) =
-            self.edge.settings.stopping.filter(|_| request.method != Method::Bye && self.is_new(request))
-        {
+        if let Some(end) = self.stops(request) {
             return Err(refused_until(end, self.edge.now).into());
         }
         let charge = self.charge(arrival, request);
         let now = self.edge.now;
         // What is known here already is never refused: only where there is something to refuse need it be looked up.
-        if charge.begins == Begins::New && (self.edge.gate.overload.takes_all(now) || self.is_new(request)) {
+        let is_unknown = matches!(charge.begins, Begins::New | Begins::Anew);
+        if is_unknown && (self.edge.gate.overload.takes_all(now) || self.is_new(request)) {
             self.edge.gate.overload.admit(now, arrival)?;
         }
         self.begin(arrival, charge, progress)
     }
 
-    /// The gate, for a request that follows its copy, or its INVITE, to a next hop. It is charged if it begins
-    /// something all the same.
+    /// Asks the gate about a request that follows its first copy, or its INVITE, to a next hop. Its source is charged
+    /// if the request begins something all the same.
     pub(crate) fn follow(
         &mut self,
         arrival: &Arrival<'_>,
@@ -108,7 +111,7 @@ impl Step<'_> {
         self.edge.rekeyed.is_some_and(|rekeyed| created() <= rekeyed)
     }
 
-    /// A request goes on that the gate has let in.
+    /// An admitted request is forwarded.
     pub(crate) fn goes_on(&mut self, progress: &Progress) {
         if let Some(charge) = &progress.charge {
             self.edge.gate.goes_on(self.edge.now, charge);

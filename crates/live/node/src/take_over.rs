@@ -40,6 +40,7 @@ impl Shard {
             self.set_services(setup);
             self.set_queues(setup.pools.iter().map(|pool| pool.queue.clone()).collect());
         }
+        self.edge.gate.set_charging(self.edge.now, self.queues.is_some());
     }
 
     /// What the configuration says.

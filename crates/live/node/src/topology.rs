@@ -44,13 +44,6 @@ impl Topology {
         self.find_again(Slot(self.nodes.len() as u16 - 1));
     }
 
-    /// Gives a slot to another node.
-    pub fn replace_node(&mut self, slot: Slot, node: Flow) {
-        self.forget(slot);
-        self.nodes[slot.index()] = node;
-        self.find_again(slot);
-    }
-
     /// No token and no source address leads to this slot any more. Sessions that are there stay.
     pub fn forget(&mut self, slot: Slot) {
         self.by_peer.retain(|_, at| *at != slot);

@@ -2,12 +2,13 @@
 
 use crate::arrival::Inbound;
 use crate::counters::Drop;
-use crate::home::PendingRequest;
+use crate::home::{PendingRequest, WaitEnd};
+use crate::hop_name::HopName;
 use crate::path::Path;
 use crate::progress::{Stage, Waited, Waiter};
 use crate::question::StoreAnswer;
 use crate::queue::{CALL_WAITS_TOO_LONG, Served};
-use crate::rejection::{Own, Rejection, refused};
+use crate::rejection::{OwnResponse, Rejection, refused};
 use balance::PoolId;
 use base::Flow;
 use wire::{Message, Method};
@@ -37,7 +38,7 @@ impl Path<'_> {
             }
             Some(Method::Cancel) => {
                 let Some(mut waiter) = queues.cancel(message) else { return false };
-                step.answer(flow, message, Own::Cancelled);
+                step.answer(flow, message, OwnResponse::Cancelled);
                 let terminated = refused(487, "Request Terminated").into();
                 waiter.progress.refuse();
                 self.refuse_waiter(waiter.flow, &waiter.bytes, waiter.progress.is_told, terminated);
@@ -101,7 +102,18 @@ impl Path<'_> {
     pub(crate) fn answered(&mut self, number: u64, answer: StoreAnswer) {
         let now = self.step.edge.now;
         if let Some(request) = self.home.as_deref_mut().and_then(|home| home.take(now, Some(number))) {
-            self.resume(request, Some(answer));
+            self.resume(request, WaitEnd::Answered(answer));
+        }
+    }
+
+    /// The DNS has answered: what waits for the address of this name is taken up again.
+    pub(crate) fn resolved(&mut self, name: &HopName) {
+        let now = self.step.edge.now;
+        let numbers = self.home.as_deref().map(|home| home.waiting().of_name(name)).unwrap_or_default();
+        for number in numbers {
+            if let Some(request) = self.home.as_deref_mut().and_then(|home| home.take(now, Some(number))) {
+                self.resume(request, WaitEnd::Resolved);
+            }
         }
     }
 
@@ -109,19 +121,19 @@ impl Path<'_> {
     pub(crate) fn expire_waiting(&mut self) {
         let now = self.step.edge.now;
         while let Some(request) = self.home.as_deref_mut().and_then(|home| home.take(now, None)) {
-            self.resume(request, None);
+            self.resume(request, WaitEnd::Expired);
         }
     }
 
     /// A request waits no more: it has its answer, or none.
-    fn resume(&mut self, request: PendingRequest, answer: Option<StoreAnswer>) {
+    fn resume(&mut self, request: PendingRequest, end: WaitEnd) {
         let PendingRequest { waiter, pending, is_cancelled, .. } = request;
         let Waiter { flow, bytes, mut progress } = waiter;
         let message = wire::scan(&bytes).expect("it was read when it came in");
         let sent = self.step.out.transmits().len();
         let Some(home) = self.home.as_deref_mut() else { return };
         let inbound = Inbound { flow, message: &message };
-        let stage = home.resume(&mut self.step, inbound, pending, is_cancelled, answer, &mut progress);
+        let stage = home.resume(&mut self.step, inbound, pending, is_cancelled, end, &mut progress);
         let taken = match stage {
             Ok(Stage::GoesOn) => self.take(flow, &message, progress),
             Ok(Stage::Done) => Ok(()),

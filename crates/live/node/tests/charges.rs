@@ -68,6 +68,34 @@ fn refuse(bed: &mut ProxyBed, request: &Req, sent: &Sent, status: u16) {
     }
 }
 
+/// The queue of the pool is full, and callers hear nothing of that: the copies of a call come until there is room.
+/// The source is charged once for all of them, and a copy waits as the first one would.
+#[test]
+fn a_call_that_is_dropped_without_an_answer_is_charged_once() {
+    let mut bed = Bed::new(Site::plain());
+    let capacity = Settings { maximum: 1.0, ..Settings::default() };
+    let mut queue =
+        QueueSetup { settings: QueueSettings::default(), source: CapacitySource::Fixed, capacity };
+    queue.settings.overflow = elastic::queue::Overflow::Drop;
+    (queue.settings.length.least, queue.settings.length.most) = (1, 1);
+    bed.set_queues([Some(queue)]);
+    let address = Some(SourceLimit { v4: 32, v6: 64, rate: Rate { per_second: 0, burst: 5 } });
+    let rates = RateSettings { address, refusal: Refusal::Unavailable, ..RateSettings::default() };
+    bed.set(|setup| setup.settings.rates = rates);
+    let invite = |call: &str| Req::new("INVITE", call, client()).bytes();
+    for (call, sent) in [("1", 1), ("2", 1), ("3", 1), ("waits", 0), ("5", 0)] {
+        assert_eq!(bed.receive(0, client(), &invite(call)).len(), sent, "{call}");
+    }
+    for _ in 0..4 {
+        bed.dropped(0, client(), &invite("5"), "queue_full");
+    }
+    assert_eq!(bed.one(0, client(), &invite("6")).status(), 503, "of another call");
+    bed.wait(Duration::from_millis(990));
+    assert_eq!(bed.receive(0, client(), &invite("5")), [], "it waits now");
+    let sent = bed.wait(Duration::from_millis(240));
+    assert!(sent.iter().any(|sent| sent.message().call_id() == b"5"), "{sent:#?}");
+}
+
 #[test]
 fn each_request_of_a_call_is_charged() {
     for Way { name, mut bed } in ways() {

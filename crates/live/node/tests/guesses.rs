@@ -185,6 +185,28 @@ fn guesses_through_the_proxy_of_a_user_are_limited() {
     }
 }
 
+/// A host changes its IPv6 address within a network of 64 bits: its user is still at home there.
+#[test]
+fn a_binding_from_an_ipv6_address_shows_its_host() {
+    let edge = addr("127.0.8.1:5060");
+    let through = |bed: &mut Bed, password, client: &str, number| {
+        let contact = "sip:me@[2001:db8::1]:6000".to_owned();
+        let request = Req { contact, ..fresh("alice", edge, number) };
+        log_in(bed, ("alice", password), edge, &behind(edge, client, &request, number))
+    };
+    let mut bed = Bed::new(true, Reach::Source);
+    assert_eq!(through(&mut bed, "open sesame", "[2001:db8::1]:6000", 1), 200);
+    for (client, status) in [("[2001:db8::2:9]:6000", 200), ("[2001:db8:0:1::1]:6000", 403)] {
+        let mut anew = Bed::new(true, Reach::Source);
+        (anew.store, anew.now) = (bed.store.clone(), bed.now + Duration::from_mins(5));
+        attack(&mut anew, "alice");
+        for number in 200..250 {
+            through(&mut anew, "guess", &format!("10.1.2.{number}:6000"), number);
+        }
+        assert_eq!(through(&mut anew, "open sesame", client, 300), status, "{client}");
+    }
+}
+
 /// Where the proxy does not say who is who, each user has a limit, and the proxy has none.
 #[test]
 fn clients_that_a_trusted_proxy_hides_are_not_one_source() {

@@ -153,6 +153,23 @@ fn a_caller_that_is_gone_gets_no_member() {
     assert!(sent.iter().all(|sent| sent.message().call_id() != b"call3"), "{sent:#?}");
 }
 
+/// The Via has the 100 go to another port than the INVITE came from: the ICMP error comes from there.
+#[test]
+fn a_caller_is_gone_where_its_responses_go() {
+    let mut bed = with_transactions(bed());
+    let mut setup = queue(1.0, CapacitySource::Fixed);
+    setup.settings.bound = Duration::from_secs(5);
+    set(&mut bed, setup);
+    calls(&mut bed, 3);
+    let invite = Req::new("INVITE", "call3", client()).via("SIP/2.0/UDP 127.0.9.1:7000;branch=z9hG4bK-3");
+    let trying = bed.one(0, client(), &invite.bytes());
+    assert_eq!((trying.status(), trying.to), (100, addr("127.0.9.1:7000")));
+    bed.unreachable(client(), &trying.bytes);
+    assert_eq!(waiting(&bed), 1, "of somebody else");
+    bed.unreachable(trying.to, &trying.bytes);
+    assert_eq!(waiting(&bed), 0);
+}
+
 #[test]
 fn nothing_waits_longer_than_it_may() {
     let mut bed = bed();
@@ -361,11 +378,14 @@ fn what_members_have_shown_outlives_the_queue() {
     }
     other.one(0, client(), &invite("third"));
     assert_eq!((0..3).map(|slot| capacity(&other, slot)).collect::<Vec<_>>(), shown);
-    // A member that is none any more takes nothing.
+    // A member that is none any more takes nothing, and what it has shown is forgotten.
     other.set_members(&[0, 1]);
     other.one(0, client(), &invite("fourth"));
     let report = other.shard.queue_reports().remove(0).expect("the pool has a queue");
     assert_eq!(report.members.len(), 2);
+    other.set_members(&[0, 1, 2]);
+    other.one(0, client(), &invite("fifth"));
+    assert!(capacity(&other, 2) < shown[2], "it begins anew");
 }
 
 /// They were taken in before.

@@ -125,6 +125,22 @@ fn copies_keep_their_branch_when_the_key_changes() {
     assert_eq!(response(&mut other, &next, 180).status(), 180, "what begins later has the new key");
 }
 
+/// The same where the Route of the request names the next hop.
+#[test]
+fn copies_to_a_named_hop_keep_their_branch_when_the_key_changes() {
+    let mut bed = bed();
+    let route = format!("<sip:{};lr>", HOPS[1]);
+    let invite = Req::new("INVITE", "call", client()).with("Route", &route);
+    let at_hop = bed.invite(&invite);
+    assert_eq!(at_hop.to, addr(HOPS[1]));
+    bed.set(|setup| setup.settings.tokens = Arc::new(Tokens::new(TokenKey([8; 16]), &[KEY], LIFETIME)));
+    bed.wait(Duration::from_millis(500));
+    for request in [invite.clone(), invite.same_branch("CANCEL", None).with("Route", &route)] {
+        let sent = bed.one(client(), &request.bytes());
+        assert_eq!((sent.to, sent.branch()), (at_hop.to, at_hop.branch()), "{}", request.method);
+    }
+}
+
 /// Another branch would be another transaction to whoever has answered the BYE, who knows the call no more.
 #[test]
 fn copies_within_a_dialog_keep_their_branch_when_the_key_changes() {

@@ -4,13 +4,13 @@ mod common;
 use balance::{Load, PoolId, Sign};
 use common::dialog::Dialog;
 use common::proxy::{PROXY, client};
-use common::text::{Req, answer};
+use common::text::{Req, answer, string};
 use common::*;
 use node::{Routes, ShardEvent};
 use proptest::prelude::*;
 use route::{
-    Access, BudgetSettings, Choice, Conditions, Failover, Origin, Outcome, Pools, Refusal, Rule, Service,
-    Spread, Table, Target,
+    Access, BudgetSettings, Choice, Conditions, Failover, Field, Origin, Outcome, Part, Pattern, Place,
+    Pools, Refusal, Rule, Service, Spread, Table, Target,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -97,6 +97,23 @@ fn a_cancel_is_answered_and_ends_its_invite() {
     let failed = answered(&mut bed, &at_member, 487);
     assert!(failed.iter().any(|sent| sent.to == client() && sent.message().status() == Some(487)));
     assert_eq!(bed.load(), Load::default());
+}
+
+/// RFC 3261 §16.7 step 5, §18.2.2: a member writes another Via into a 2xx that comes after the final response. The
+/// 2xx goes to the caller all the same, and not to a third party.
+#[test]
+fn a_late_2xx_goes_to_the_caller_and_to_nobody_else() {
+    for first in [200, 486] {
+        let mut bed = bed(Failover::default());
+        let at_member = invite(&mut bed, "call");
+        let told = answered(&mut bed, &at_member, first);
+        assert!(told.iter().any(|sent| sent.to == client() && sent.status() == first), "{told:#?}");
+        let forged = string(&at_member.bytes).replace(&client().to_string(), "192.0.2.66:5060");
+        let forged =
+            forged.replace("received=127.0.9.1", "received=192.0.2.66").replace("rport=6000", "rport=5060");
+        let late = bed.receive(0, at_member.to, &answer(forged.as_bytes(), addr(PROXY), 200, at_member.to));
+        assert_eq!(late.iter().map(|sent| sent.to).collect::<Vec<_>>(), [client()], "after {first}");
+    }
 }
 
 #[test]
@@ -188,6 +205,41 @@ fn retries_keep_to_their_budget() {
         }
     }
     assert_eq!(retried, 25, "5, and a tenth of 200");
+}
+
+/// A reload puts a rule before another one, with names and without: each keeps what its budget has counted.
+#[test]
+fn a_rule_keeps_its_budget_when_its_place_changes() {
+    for names in [["one", "other"], ["route-1", "route-2"]] {
+        let budget = BudgetSettings { ratio: 0.0, least: 1, window: Duration::from_secs(10) };
+        let mut bed = bed(failover(budget));
+        let user = |user: &str| {
+            let pattern = Pattern::Prefix(user.as_bytes().to_owned());
+            let texts = vec![(Field::Uri(Place::RequestUri, Part::User), vec![pattern])];
+            Conditions { texts, ..Conditions::default() }
+        };
+        let rule = |name: &str, conditions| {
+            let pools = Pools { failover: failover(budget), ..Pools::one(0) };
+            Rule { name: name.to_owned(), conditions, target: Target::Pools(pools), ..Rule::default() }
+        };
+        let set =
+            |bed: &mut Bed, rules| bed.set(|setup| setup.settings.routes = testbed::routes(rules, setup));
+        let retries = |bed: &mut Bed, call: &str, user: &str| {
+            let uri = format!("sip:{user}@pool.example");
+            let invite = Req { uri, ..Req::new("INVITE", call, client()) };
+            let at_member = bed.receive(0, client(), &invite.bytes()).remove(1);
+            let sent = answered(bed, &at_member, 503);
+            bed.now += Duration::from_millis(1);
+            sent.iter().filter(|sent| sent.message().method() == Some(wire::Method::Invite)).count()
+        };
+        set(&mut bed, vec![rule(names[0], user("a")), rule(names[1], user("b"))]);
+        assert_eq!((retries(&mut bed, "1", "a"), retries(&mut bed, "2", "a")), (1, 0));
+        let moved = if names[0] == "one" { ["other", "one"] } else { names };
+        set(&mut bed, vec![rule(moved[0], user("b")), rule(moved[1], user("a"))]);
+        assert_eq!((retries(&mut bed, "3", "a"), retries(&mut bed, "4", "b")), (0, 1), "{names:?}");
+        set(&mut bed, vec![rule("new", user("a"))]);
+        assert_eq!(retries(&mut bed, "5", "a"), 1, "another rule has another budget");
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use crate::stores::{OnAnswer, Stores};
 use base::UnixTime;
 use location::{Aor, Ask, Binding, Register, Registrar, Registration, Reply, Step, StoreError, targets};
-use node::{Asked, StoreAnswer};
+use node::{StoreAnswer, StoreQuery};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -121,7 +121,7 @@ impl Home {
         let (sender, answer) = oneshot::channel();
         // Who does not wait any more needs no answer.
         let later = || -> OnAnswer { Box::new(move |answer| drop(sender.send(answer))) };
-        let answer = match self.stores.ask(Asked::Location(ask), later) {
+        let answer = match self.stores.ask(StoreQuery::Location(ask), later) {
             Some(answer) => answer,
             None => match tokio::time::timeout(PATIENCE, answer).await {
                 Ok(Ok(answer)) => answer,

@@ -7,7 +7,7 @@ use crate::state;
 use config::{RegistrarConfig, StorePlace, UsersPlace};
 use digest_auth::{Algorithm, Needs, Offer};
 use location::{Ask, MemoryLimits, MemoryStore, Reply, StoreError};
-use node::{Asked, StoreAnswer, UsersUnavailable};
+use node::{StoreAnswer, StoreQuery, UsersUnavailable};
 use report::Condition;
 pub(crate) use report::StoreReport;
 use std::path::{Path, PathBuf};
@@ -151,25 +151,25 @@ impl Stores {
     }
 
     /// Answers at once, or later to a receiver that `later` makes.
-    pub(crate) fn ask(&self, about: Asked, later: impl FnOnce() -> OnAnswer) -> Option<StoreAnswer> {
+    pub(crate) fn ask(&self, about: StoreQuery, later: impl FnOnce() -> OnAnswer) -> Option<StoreAnswer> {
         match (about, &*self.bindings, &*self.users) {
-            (Asked::Location(ask), Bindings::Memory(store), _) => {
+            (StoreQuery::Location(ask), Bindings::Memory(store), _) => {
                 let mut store = store.lock().unwrap_or_else(PoisonError::into_inner);
                 let date = Clock::date();
                 Some(StoreAnswer::Location(ask.put_to(&mut *store, date), date))
             }
-            (Asked::Location(ask), Bindings::File(file), _) => file.ask(ask, later),
-            (Asked::Location(ask), Bindings::Redis(redis), _) => {
+            (StoreQuery::Location(ask), Bindings::File(file), _) => file.ask(ask, later),
+            (StoreQuery::Location(ask), Bindings::Redis(redis), _) => {
                 let told = later();
                 redis.submit(ask, Box::new(move |reply| told(StoreAnswer::Location(reply, Clock::date()))));
                 None
             }
-            (Asked::User { .. }, _, Users::Nobody) => Some(StoreAnswer::User(Ok(None))),
-            (Asked::User { name, realm, algorithm }, _, Users::File(users)) => {
+            (StoreQuery::User { .. }, _, Users::Nobody) => Some(StoreAnswer::User(Ok(None))),
+            (StoreQuery::User { name, realm, algorithm }, _, Users::File(users)) => {
                 let users = users.read().unwrap_or_else(PoisonError::into_inner);
                 Some(StoreAnswer::User(Ok(users.secret(Needs { user: &name, realm: &realm, algorithm }))))
             }
-            (Asked::User { name, realm, algorithm }, _, Users::Database(subscribers)) => {
+            (StoreQuery::User { name, realm, algorithm }, _, Users::Database(subscribers)) => {
                 let told = later();
                 let reply =
                     move |secret: Result<_, _>| told(StoreAnswer::User(secret.map_err(|_| UsersUnavailable)));

@@ -61,6 +61,11 @@ impl Budget {
         Self { settings, parts: [Count::default(); PARTS], latest: 0 }
     }
 
+    /// Its settings.
+    pub fn settings(&self) -> BudgetSettings {
+        self.settings
+    }
+
     /// Other settings; what was counted stays unless the window is another one.
     pub fn configure(&mut self, settings: BudgetSettings) {
         if settings.window == self.settings.window {

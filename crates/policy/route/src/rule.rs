@@ -23,6 +23,19 @@ pub struct Rule {
     pub target: Target,
 }
 
+impl Rule {
+    /// The name of a rule that is given none, by its index in the table.
+    pub fn usual_name(index: usize) -> String {
+        format!("route-{}", index + 1)
+    }
+
+    /// The name that it was given, if it was given one; `index`: its place in the table.
+    pub fn given_name(&self, index: usize) -> Option<&str> {
+        let number = self.name.strip_prefix("route-").and_then(|number| number.parse::<usize>().ok());
+        (number != Some(index + 1)).then_some(&self.name)
+    }
+}
+
 /// Who sends a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Origin {

@@ -23,5 +23,7 @@ mod table;
 pub use branch::{Branch, BranchAction, BranchActions, ProxyEvent};
 pub use context::{Context, ContextAction, ContextActions, ContextEvent};
 pub use counters::ProxyCounters;
-pub use medium::{Attempt, Form, Medium, NewBranch, ProxyRefusal, ProxyStep, Router, Sink};
+pub use medium::{
+    Answered, Attempt, Form, KeptRequest, Medium, NewBranch, ProxyRefusal, ProxyStep, Router, Sink,
+};
 pub use proxy::{Arrived, Fire, MOST_BRANCHES, Proxy, ProxyTimers};

@@ -33,7 +33,7 @@ pub trait Form: Sized {
     /// A message on its way out: what is sent, and where to.
     type Message: KeptMessage;
     /// A request that came in, as it is kept until it is answered.
-    type Request;
+    type Request: KeptRequest;
     /// What the call of a request is known by.
     type Call: Copy;
     /// Where a request can be sent.
@@ -42,6 +42,23 @@ pub trait Form: Sized {
     type Medium<'a>: Medium<Self>;
     /// Says where requests go.
     type Router<'a>: Router<Self>;
+}
+
+/// A request that came in, as it is kept until it is answered.
+pub trait KeptRequest {
+    /// The way back of its responses.
+    type Back: Copy;
+
+    /// Where its responses go (§18.2.2). Kept longer than the request, for further 2xx (§16.7 step 5).
+    fn back(&self) -> Self::Back;
+}
+
+/// The request that a response answers.
+pub enum Answered<'a, R: KeptRequest> {
+    /// It has had no final response.
+    Waiting(&'a mut R),
+    /// It has had its final response: the way back is all that is kept of it.
+    Final(R::Back),
 }
 
 /// How messages are read, made and edited.
@@ -70,11 +87,11 @@ pub trait Medium<F: Form> {
         branch: Option<NewBranch>,
     ) -> (F::Message, TransactionKey);
 
-    /// A response of the next hop as it goes back (§16.7 steps 3, 8 and 9): our Via popped, to where the next Via
-    /// leads. `None` when there is none. `request` is what it answers, until that has its final response.
+    /// A response of the next hop as it goes back (§16.7 steps 3, 8 and 9): our Via popped, to where the request came
+    /// from. `None` when there is no other Via.
     fn relay(
         &mut self,
-        request: Option<&mut F::Request>,
+        answered: Answered<'_, F::Request>,
         response: &<F::Message as KeptMessage>::Response<'_>,
     ) -> Option<F::Message>;
 
@@ -184,10 +201,10 @@ impl<F: Form, M: Medium<F>> Medium<F> for &mut M {
 
     fn relay(
         &mut self,
-        request: Option<&mut F::Request>,
+        answered: Answered<'_, F::Request>,
         response: &<F::Message as KeptMessage>::Response<'_>,
     ) -> Option<F::Message> {
-        (**self).relay(request, response)
+        (**self).relay(answered, response)
     }
 
     fn breadth(&self, request: &F::Request) -> u8 {

@@ -293,7 +293,7 @@ impl<F: Form> Proxy<F> {
             && let Some(place) = matched.and_then(|id| self.failed(id))
         {
             if self.table[place.at].context.is_finished() {
-                self.relay_late(response, step);
+                self.relay_late(place.at, response, step);
             } else {
                 // Other branches are under way: nothing has gone back.
                 self.feed(place, ProxyEvent::Response(status), Some((status, response)), step);
@@ -314,10 +314,11 @@ impl<F: Form> Proxy<F> {
     /// then, so it goes without one.
     fn relay_late(
         &mut self,
+        at: u32,
         response: &<F::Message as KeptMessage>::Response<'_>,
         step: &mut ProxyStep<'_, F>,
     ) {
-        if let Some(message) = step.medium.relay(None, response) {
+        if let Some(message) = step.medium.relay(self.table[at].request.answered(), response) {
             self.counters.relayed += 1;
             self.ledger.charge(Operation::Forward);
             step.sink.send(&message, Sending::First);

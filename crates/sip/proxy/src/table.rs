@@ -2,6 +2,7 @@
 
 use crate::branches::{BranchEntry, Branches, MOST};
 use crate::context::Context;
+use crate::medium::{Answered, KeptRequest};
 use base::{Instant, Slab, TimerWheel};
 use core::ops::{Index, IndexMut};
 use transaction::{Id, KeptMessage};
@@ -17,13 +18,44 @@ pub(crate) enum Race {
     Won(u8),
 }
 
+/// What is kept of a request.
+pub(crate) enum Held<R: KeptRequest> {
+    /// The request, until its final response: answers and further attempts are made of it.
+    Request(R),
+    /// The way back of further 2xx.
+    Back(R::Back),
+}
+
+impl<R: KeptRequest> Held<R> {
+    pub(crate) fn as_ref(&self) -> Option<&R> {
+        if let Self::Request(request) = self { Some(request) } else { None }
+    }
+
+    pub(crate) fn as_mut(&mut self) -> Option<&mut R> {
+        if let Self::Request(request) = self { Some(request) } else { None }
+    }
+
+    /// The request as what a response answers.
+    pub(crate) fn answered(&mut self) -> Answered<'_, R> {
+        match self {
+            Self::Request(request) => Answered::Waiting(request),
+            Self::Back(back) => Answered::Final(*back),
+        }
+    }
+
+    /// Takes the request out, if it is there.
+    fn take(&mut self) -> Option<R> {
+        let back = Self::Back(self.as_ref()?.back());
+        if let Self::Request(request) = core::mem::replace(self, back) { Some(request) } else { None }
+    }
+}
+
 /// A request on its way through.
-pub(crate) struct Proxied<R, M, C> {
+pub(crate) struct Proxied<R: KeptRequest, M, C> {
     pub(crate) context: Context,
     pub(crate) server: Id,
-    /// Kept until the final response: answers and further attempts are made of it. [`Table::take_request`] takes it
-    /// out.
-    pub(crate) request: Option<R>,
+    /// [`Table::take_request`] takes it out.
+    pub(crate) request: Held<R>,
     pub(crate) branches: Branches,
     /// The best final response that has come, as it would go back. [`Table::keep_best`] puts it there.
     best: Option<M>,
@@ -56,13 +88,13 @@ pub(crate) struct Entered<R, C> {
     pub(crate) breadth: u8,
 }
 
-impl<R, M, C> Proxied<R, M, C> {
+impl<R: KeptRequest, M, C> Proxied<R, M, C> {
     pub(crate) fn new(context: Context, first: BranchEntry, entered: Entered<R, C>) -> Self {
         let Entered { server, request, call, memory, breadth } = entered;
         Self {
             context,
             server,
-            request: Some(request),
+            request: Held::Request(request),
             branches: Branches::new(first),
             best: None,
             call,
@@ -126,7 +158,7 @@ impl RequestTimer {
 
 /// All requests on their way, each with its timers. An entry is there until it is finished and its client
 /// transactions over.
-pub(crate) struct Table<R, M, C> {
+pub(crate) struct Table<R: KeptRequest, M, C> {
     entries: Slab<Proxied<R, M, C>>,
     /// Timer C of all INVITEs, and the timers of groups. No queue: nearly all are called off early, and each
     /// provisional response sets one anew.
@@ -137,13 +169,13 @@ pub(crate) struct Table<R, M, C> {
     memory: usize,
 }
 
-impl<R, M, C> Default for Table<R, M, C> {
+impl<R: KeptRequest, M, C> Default for Table<R, M, C> {
     fn default() -> Self {
         Self { entries: Slab::default(), timers: TimerWheel::default(), unanswered: 0, memory: 0 }
     }
 }
 
-impl<R, M, C> Index<u32> for Table<R, M, C> {
+impl<R: KeptRequest, M, C> Index<u32> for Table<R, M, C> {
     type Output = Proxied<R, M, C>;
 
     fn index(&self, at: u32) -> &Proxied<R, M, C> {
@@ -151,13 +183,13 @@ impl<R, M, C> Index<u32> for Table<R, M, C> {
     }
 }
 
-impl<R, M, C> IndexMut<u32> for Table<R, M, C> {
+impl<R: KeptRequest, M, C> IndexMut<u32> for Table<R, M, C> {
     fn index_mut(&mut self, at: u32) -> &mut Proxied<R, M, C> {
         &mut self.entries[at]
     }
 }
 
-impl<R, M, C> Index<Place> for Table<R, M, C> {
+impl<R: KeptRequest, M, C> Index<Place> for Table<R, M, C> {
     type Output = BranchEntry;
 
     fn index(&self, place: Place) -> &BranchEntry {
@@ -165,13 +197,13 @@ impl<R, M, C> Index<Place> for Table<R, M, C> {
     }
 }
 
-impl<R, M, C> IndexMut<Place> for Table<R, M, C> {
+impl<R: KeptRequest, M, C> IndexMut<Place> for Table<R, M, C> {
     fn index_mut(&mut self, place: Place) -> &mut BranchEntry {
         self.entries[place.at].branches.get_mut(place.branch).expect("branches stay as long as their request")
     }
 }
 
-impl<R, M: KeptMessage, C: Copy> Table<R, M, C> {
+impl<R: KeptRequest, M: KeptMessage, C: Copy> Table<R, M, C> {
     /// Enters a request; returns its place.
     pub(crate) fn insert(&mut self, entry: Proxied<R, M, C>) -> u32 {
         self.unanswered += 1;

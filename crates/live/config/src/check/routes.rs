@@ -62,7 +62,7 @@ pub(super) fn check(
 }
 
 fn name(index: usize, raw: &RawRoute, earlier: &[String], report: &mut Report<'_>) -> String {
-    let usual = || format!("route-{}", index + 1);
+    let usual = || Rule::usual_name(index);
     let Some(setting) = &raw.name else { return usual() };
     let Some(name) = setting.value() else { return usual() };
     if !name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b)) {

@@ -16,6 +16,9 @@ pub(crate) enum Begins {
     Nothing,
     /// Nothing: it is the retransmission of a request that was charged and forwarded, and has no final answer.
     Again,
+    /// Nothing: it is the retransmission of a request that was charged and then dropped without an answer. No server
+    /// has had the request.
+    Anew,
     /// Nothing: it follows a challenge (401, 407) or a 422 to a request that was charged, of the same method and to
     /// the same Request-URI.
     Follows(Asker),
@@ -36,7 +39,7 @@ impl Begins {
     /// Whether a request has been to no server yet: it takes its turn in a queue. One that a server has asked for is
     /// served by that server.
     pub(crate) fn is_unserved(self) -> bool {
-        matches!(self, Self::New | Self::Follows(Asker::Here))
+        matches!(self, Self::New | Self::Anew | Self::Follows(Asker::Here))
     }
 }
 
@@ -121,10 +124,19 @@ const FOLLOWERS: u8 = 2;
 /// Requests and calls of a shard that are remembered, in each of two generations: of 32 s at 2,000 a second.
 const GENERATION: usize = 65_536;
 
-/// A request that was forwarded.
+/// What became of a request that was charged.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Fate {
+    Forwarded,
+    /// It went nowhere, and its sender was told nothing.
+    Dropped,
+}
+
+/// A request that was forwarded, or dropped without an answer.
 #[derive(Clone, Copy, Debug)]
-struct Passed {
+struct Charged {
     since: Instant,
+    fate: Fate,
     /// How many more copies are free.
     copies: u8,
     /// Its method and Request-URI ([`RequestKeys::asks`]).
@@ -148,9 +160,9 @@ struct Last {
 /// followed it for nothing: there are at most [`FOLLOWERS`] of these for each that was charged.
 #[derive(Debug)]
 pub(crate) struct Begun {
-    passed: Recent<u64, Passed>,
+    charged: Recent<u64, Charged>,
     calls: Recent<CallKey, Last>,
-    /// Since when anybody is charged.
+    /// Since when sources are charged; `None`: they are not.
     since: Option<Instant>,
 }
 
@@ -162,39 +174,39 @@ impl Default for Begun {
 
 impl Begun {
     fn of_size(generation: usize) -> Self {
-        Self { passed: Recent::new(generation), calls: Recent::new(generation), since: None }
+        Self { charged: Recent::new(generation), calls: Recent::new(generation), since: None }
     }
 
-    /// Nobody is charged now.
-    pub(super) fn nobody_is_charged(&mut self) {
-        self.since = None;
+    /// Sources are charged from now on, if not before; or, with `None`, not at all.
+    pub(super) fn charge(&mut self, from: Option<Instant>) {
+        self.since = from.map(|from| self.since.unwrap_or(from));
     }
 
-    /// Since when anybody is charged: from now on, if not before.
-    pub(super) fn since(&mut self, now: Instant) -> Instant {
-        *self.since.get_or_insert(now)
+    /// Since when sources are charged; `None`: they are not.
+    pub(super) fn since(&self) -> Option<Instant> {
+        self.since
     }
 
     /// What a request begins that is part of no dialog and no other request.
     pub(crate) fn of(&self, now: Instant, keys: &RequestKeys) -> Begins {
-        let is_copy = |passed: &Passed| {
-            passed.copies > 0 && passed.asks == keys.asks && now.saturating_since(passed.since) < LATEST
+        let is_copy = |charged: &&Charged| {
+            charged.copies > 0 && charged.asks == keys.asks && now.saturating_since(charged.since) < LATEST
         };
         // The same request with credentials, or with a longer session (RFC 3261 §22.2, RFC 4028 §7.3): who could ask
         // for anything else would have that for nothing.
         let is_same = |last: &Last| keys.asks == last.asks && keys.cseq > last.cseq;
         let follows = |last: &Last| last.asked_by.filter(|_| last.followers > 0 && is_same(last));
-        if self.passed.get(&keys.request).is_some_and(is_copy) {
-            Begins::Again
-        } else {
-            self.calls.get(&keys.call).and_then(follows).map_or(Begins::New, Begins::Follows)
+        match self.charged.get(&keys.request).filter(is_copy).map(|charged| charged.fate) {
+            Some(Fate::Forwarded) => Begins::Again,
+            Some(Fate::Dropped) => Begins::Anew,
+            None => self.calls.get(&keys.call).and_then(follows).map_or(Begins::New, Begins::Follows),
         }
     }
 
     /// A request is taken that begins this.
     pub(crate) fn take(&mut self, keys: &RequestKeys, begins: Begins) {
         let followers = match begins {
-            Begins::Nothing | Begins::Again => return,
+            Begins::Nothing | Begins::Again | Begins::Anew => return,
             Begins::Follows(_) => {
                 self.calls.get(&keys.call).map_or(0, |last| last.followers.saturating_sub(1))
             }
@@ -203,14 +215,19 @@ impl Begun {
         self.calls.insert(keys.call, Last { cseq: keys.cseq, asks: keys.asks, followers, asked_by: None });
     }
 
-    /// A request goes on that begins this.
-    pub(crate) fn pass(&mut self, now: Instant, keys: &RequestKeys, begins: Begins) {
-        let passed = match (begins, self.passed.get(&keys.request)) {
+    /// This becomes of a request that begins this.
+    pub(super) fn end(&mut self, now: Instant, keys: &RequestKeys, begins: Begins, fate: Fate) {
+        let charged = match (begins, self.charged.get(&keys.request)) {
             (Begins::Nothing, _) => return,
-            (Begins::Again, Some(passed)) => Passed { copies: passed.copies.saturating_sub(1), ..*passed },
-            _ => Passed { since: now, copies: COPIES, asks: keys.asks },
+            (Begins::Again, Some(charged)) => {
+                Charged { copies: charged.copies.saturating_sub(1), ..*charged }
+            }
+            (Begins::Anew, Some(charged)) => {
+                Charged { fate, copies: charged.copies.saturating_sub(1), ..*charged }
+            }
+            _ => Charged { since: now, fate, copies: COPIES, asks: keys.asks },
         };
-        self.passed.insert(keys.request, passed);
+        self.charged.insert(keys.request, charged);
     }
 
     /// A response from behind goes back. After the final one a client sends no more copies, but for those of which an
@@ -218,12 +235,12 @@ impl Begun {
     pub(crate) fn heard(&mut self, tokens: &Tokens, response: &Message<'_>) {
         let status = response.status().unwrap_or_default();
         if status >= 200
-            && !self.passed.is_empty()
+            && !self.charged.is_empty()
             && let Some(via) = response.second_via()
             && let Some(target) = response_target(&via)
-            && let Some(passed) = self.passed.get_mut(&transaction(tokens, response, via.branch, target))
+            && let Some(charged) = self.charged.get_mut(&transaction(tokens, response, via.branch, target))
         {
-            passed.copies = 0;
+            charged.copies = 0;
         }
         self.answered(tokens, response, (Asker::Behind, status));
     }

@@ -16,7 +16,7 @@ use crate::token::Tokens;
 use balance::{Balancer, Request};
 use base::{Flow, Instant};
 pub(crate) use begun::{Asker, Begins};
-use begun::{Begun, LATEST, RequestKeys};
+use begun::{Begun, Fate, LATEST, RequestKeys};
 pub use neighbours::NeighbourReport;
 pub(crate) use neighbours::{NEXT_HOP_OVERLOADED, class_of};
 pub(crate) use overload::Overload;
@@ -68,13 +68,17 @@ impl Gate {
         self.rates.configure(rates);
     }
 
-    /// What a request begins whose responses go to `target`. Sources are charged where `[access.rate]` says so, and
-    /// where a pool has a queue (`has_queues`); elsewhere no copies are remembered, and the session store tells what
-    /// is new.
+    /// Takes over, after a reload, whether sources are charged: where `[access.rate]` says so, and where a pool has a
+    /// queue (`has_queues`). Elsewhere no copies are remembered, and the session store tells what is new.
+    pub(crate) fn set_charging(&mut self, now: Instant, has_queues: bool) {
+        let is_on = !self.rates.is_open() || has_queues;
+        self.begun.charge(is_on.then_some(now));
+    }
+
+    /// What a request begins whose responses go to `target`.
     pub(crate) fn charge(
-        &mut self,
+        &self,
         now: Instant,
-        has_queues: bool,
         tokens: &Tokens,
         (message, request, target): (&Message<'_>, &Request<'_>, SocketAddr),
         balancer: &Balancer,
@@ -85,13 +89,11 @@ impl Gate {
         if is_part {
             return Charge::NOTHING;
         }
-        if self.rates.is_open() && !has_queues {
-            self.begun.nobody_is_charged();
+        let Some(since) = self.begun.since() else {
             let is_known = request.method == Method::Invite && balancer.session_of(request).is_some();
             return Charge { begins: if is_known { Begins::Again } else { Begins::New }, keys: None };
-        }
+        };
         let keys = RequestKeys::new(tokens, message, request, target);
-        let since = self.begun.since(now);
         let mut begins = self.begun.of(now, &keys);
         // A reload has set a limit while this was under way already.
         if begins == Begins::New && now.saturating_since(since) < LATEST {
@@ -103,8 +105,8 @@ impl Gate {
 
     /// Charges a source for what its request begins, before anything is done for the request.
     ///
-    /// A ticket is for what is new: none is given to what is part of something, nor to the repetition of what had
-    /// one.
+    /// A ticket is for what is new: none is given to what is part of something, nor to the retransmission of a
+    /// request that went on with one.
     pub(crate) fn admit(
         &mut self,
         now: Instant,
@@ -117,14 +119,23 @@ impl Gate {
             }
             self.begun.take(keys, charge.begins);
         }
-        let is_new = matches!(charge.begins, Begins::New | Begins::Follows(_));
+        let is_new = matches!(charge.begins, Begins::New | Begins::Anew | Begins::Follows(_));
         Ok(is_new.then(|| self.tickets.give()))
     }
 
     /// A request goes on.
     pub(crate) fn goes_on(&mut self, now: Instant, charge: &Charge) {
+        self.ends(now, charge, Fate::Forwarded);
+    }
+
+    /// A request is dropped, and its sender hears nothing: its retransmissions are not charged again.
+    pub(crate) fn drops(&mut self, now: Instant, charge: &Charge) {
+        self.ends(now, charge, Fate::Dropped);
+    }
+
+    fn ends(&mut self, now: Instant, charge: &Charge, fate: Fate) {
         if let Some(keys) = &charge.keys {
-            self.begun.pass(now, keys, charge.begins);
+            self.begun.end(now, keys, charge.begins, fate);
         }
     }
 

@@ -269,6 +269,11 @@ impl Overload {
             || (message.header("Resource-Priority").is_some() && is_trusted())
     }
 
+    /// The law, the share of new requests that it takes, and how long messages wait.
+    pub(crate) fn standing(&self, now: Instant) -> (&'static str, f64, Duration) {
+        (self.guard.law(), self.guard.acceptance(now), self.guard.wait(now))
+    }
+
     /// What is to be told of it.
     pub(crate) fn report(&mut self, now: Instant) -> OverloadReport {
         self.roll(now);

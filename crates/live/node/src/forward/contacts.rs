@@ -1,9 +1,9 @@
 //! The contacts of an address-of-record, as the targets of a request (RFC 3261 §16.5).
 
 use crate::arrival::Arrival;
-use crate::counters::Drop;
 use crate::edge::Edge;
-use crate::rejection::{Refused, Rejection, refused};
+use crate::names::NoHop;
+use crate::rejection::{Refused, refused};
 use crate::route_header::{RouteHeader, Target};
 use crate::step::Step;
 use crate::validate::check_room;
@@ -11,6 +11,9 @@ use base::{Flow, Peer};
 use location::{Aor, Binding};
 use route::Rule;
 use wire::{Message, NameAddr};
+
+/// [16.5] A user without a contact is not there now. A user who does not exist is not told apart from that.
+pub(crate) const NO_CONTACT: Refused = refused(480, "Temporarily Unavailable");
 
 /// A contact of an address-of-record.
 pub(crate) struct Contact {
@@ -43,9 +46,8 @@ pub(crate) fn contacts(
     step: &mut Step<'_>,
     arrival: &Arrival<'_>,
     bindings: &[Binding],
-) -> Result<Vec<Contact>, Rejection> {
-    // [16.5] Who has no contact is not there now; who does not exist is not told apart from that.
-    let mut none: Rejection = refused(480, "Temporarily Unavailable").into();
+) -> Result<Vec<Contact>, NoHop> {
+    let mut none = NoHop::Refused(NO_CONTACT);
     let mut contacts = Vec::new();
     for binding in bindings {
         if let Err(too_long) = check_room(arrival.message, binding.uri.len() + binding.path.len()) {
@@ -59,8 +61,8 @@ pub(crate) fn contacts(
                 let (uri, path) = (binding.uri.clone(), binding.path.clone());
                 contacts.push(Contact { uri, path, q: binding.q, hop });
             }
-            // Its repetition finds the address.
-            Err(unresolved @ Rejection::Dropped(Drop::Unresolved)) => none = unresolved,
+            // The first one is preferred.
+            Err(unresolved @ NoHop::Unresolved(_)) if matches!(none, NoHop::Refused(_)) => none = unresolved,
             Err(_) => {}
         }
     }
@@ -68,10 +70,9 @@ pub(crate) fn contacts(
 }
 
 /// The way to a contact: by its Path (RFC 3327 §5.4), else to where its REGISTER came from, else where it leads.
-fn way(step: &mut Step<'_>, arrival: &Arrival<'_>, binding: &Binding) -> Result<Flow, Rejection> {
+fn way(step: &mut Step<'_>, arrival: &Arrival<'_>, binding: &Binding) -> Result<Flow, NoHop> {
     let Edge { topology, names, now, .. } = &mut *step.edge;
     let flow = arrival.flow;
-    let unreachable = refused(480, "Temporarily Unavailable");
     let target = match NameAddr::parse(&binding.path).filter(|_| !binding.path.is_empty()) {
         Some(first) => Target::of(first.uri),
         None => match &binding.source {
@@ -82,7 +83,7 @@ fn way(step: &mut Step<'_>, arrival: &Arrival<'_>, binding: &Binding) -> Result<
                 let way = topology.ports.toward(asked.unwrap_or(flow.listener), to);
                 // By the connection of the REGISTER: nobody connects to a client behind a NAT (RFC 5626 §7).
                 let way = way.map(|way| Flow { connection: source.connection, ..way });
-                return way.ok_or(unreachable.into());
+                return way.ok_or(NO_CONTACT.into());
             }
             None => Target::of(&binding.uri),
         },

@@ -7,8 +7,8 @@ use crate::arrival::{Arrival, Inbound};
 use crate::edge::Edge;
 use crate::event::{ShardEvent, WrongPassword};
 use crate::progress::{Progress, Stage, User};
-use crate::question::Asked;
-use crate::rejection::{Own, Refused, Rejection, refused};
+use crate::question::StoreQuery;
+use crate::rejection::{OwnResponse, Refused, Rejection, refused};
 use crate::step::Step;
 use digest_auth::{Claim, Examined, Refusal, Request, Role, Secret, Verdict};
 use location::{Answer, Aor};
@@ -38,7 +38,7 @@ impl Home {
             Examined::Claim(claim) => {
                 let needs = claim.needs();
                 let (name, realm) = (needs.user.into(), needs.realm.into());
-                let asked = Asked::User { name, realm, algorithm: needs.algorithm };
+                let asked = StoreQuery::User { name, realm, algorithm: needs.algorithm };
                 self.ask(step, arrival.inbound(), asked, Pending::User(claim, role), progress)?;
             }
             Examined::Refused(Refusal::Challenge { stale }) => {
@@ -74,7 +74,7 @@ impl Home {
             Role::Proxy => "Proxy Authentication Required",
         };
         let answer = Answer { status: role.status(), reason, headers };
-        step.answer(flow, message, Own::Challenge(&answer));
+        step.answer(flow, message, OwnResponse::Challenge(&answer));
     }
 
     /// A user's secret is known, or that there is no such user.

@@ -3,8 +3,9 @@
 use super::services::Home;
 use super::waiting::Pending;
 use crate::arrival::Arrival;
+use crate::hop_name::HopName;
 use crate::progress::Progress;
-use crate::question::Asked;
+use crate::question::StoreQuery;
 use crate::rejection::Rejection;
 use crate::step::Step;
 use location::{Aor, Ask};
@@ -18,7 +19,20 @@ impl Home {
         aor: Aor,
         progress: &mut Progress,
     ) -> Result<(), Rejection> {
-        let about = Asked::Location(Ask::Read(aor));
+        let about = StoreQuery::Location(Ask::Read(aor));
         self.ask(step, arrival.inbound(), about, Pending::Location, progress)
+    }
+
+    /// Has a request wait for the address of its contact's host name, which has been asked for.
+    pub(crate) fn wait_for_name(
+        &mut self,
+        step: &Step<'_>,
+        arrival: &Arrival<'_>,
+        name: HopName,
+        progress: &mut Progress,
+    ) -> Result<(), Rejection> {
+        progress.resolved = Some(name.clone());
+        self.wait(step, arrival.inbound(), Pending::Name(name), progress)?;
+        Ok(())
     }
 }

@@ -16,4 +16,4 @@ mod waiting;
 pub use report::{HomeCounters, HomeReport, LogIns, LookUps};
 pub use services::{AuthenticationSettings, HomeSettings};
 pub(crate) use services::{Home, HomeSecrets, STORE_SILENT};
-pub(crate) use waiting::PendingRequest;
+pub(crate) use waiting::{PendingRequest, WaitEnd};

@@ -4,12 +4,12 @@ use super::services::Home;
 use super::waiting::Pending;
 use crate::arrival::{Arrival, Inbound};
 use crate::progress::{Progress, Stage};
-use crate::question::Asked;
+use crate::question::StoreQuery;
 use crate::rejection::Rejection;
 use crate::step::Step;
 use base::{Flow, UnixTime};
 use digest_auth::{Judgement, Place, Refusal};
-use location::{Aor, Ask, Authorization, Record};
+use location::{Aor, Ask, Authorization, Binding, Record};
 use route::Network;
 use std::net::{IpAddr, SocketAddr};
 use wire::{Message, NameAddr, Rport, request_source_target};
@@ -43,12 +43,20 @@ pub(super) fn client(flow: Flow, message: &Message<'_>, trusted: &[Network]) -> 
     unknown
 }
 
-/// From where a live binding says that its user registers: the client's address, if the REGISTER came from there, or
-/// came through the proxy in front of it for a contact there; else that proxy, which tells less.
+/// The host at an address. An IPv6 host chooses its addresses from a network of 64 bits: the limits to guessing count
+/// such a network as one host, too.
+fn host(ip: IpAddr) -> Network {
+    let ip = ip.to_canonical();
+    Network::around(ip, if ip.is_ipv4() { 32 } else { 64 })
+}
+
+/// The address that a user registers from, by a live binding: the client's address, if the REGISTER came from its
+/// host, or came through the proxy in front of it for a contact there; else that proxy, which tells less.
 fn home_of(record: &Record, date: UnixTime, place: Place) -> Option<IpAddr> {
     let live = record.bindings().into_iter().filter(|binding| binding.is_live(date));
-    let live: Vec<_> = live.map(|binding| (binding.origin(), binding.contact_address())).collect();
-    let (client, edge) = (Some(place.address.to_canonical()), place.edge.map(|edge| edge.to_canonical()));
+    let hosts = |binding: &Binding| (binding.origin().map(host), binding.contact_address().map(host));
+    let live: Vec<_> = live.map(|binding| hosts(&binding)).collect();
+    let (client, edge) = (Some(host(place.address)), place.edge.map(host));
     let through_edge = |origin| edge.is_some() && origin == edge;
     let is_at_client =
         |&(origin, contact): &_| origin == client || (through_edge(origin) && contact == client);
@@ -77,7 +85,7 @@ impl Home {
         let may_ask = authenticator.is_some_and(|of| of.may_ask(step.edge.now, place));
         let Some(aor) = aor.filter(|_| may_ask) else { return Err(self.limited(refusal)) };
         progress.has_looked_up = true;
-        let (about, pending) = (Asked::Location(Ask::Read(aor)), Pending::Place(user));
+        let (about, pending) = (StoreQuery::Location(Ask::Read(aor)), Pending::Place(user));
         self.ask(step, arrival.inbound(), about, pending, progress)?;
         Ok(Stage::Done)
     }

@@ -5,8 +5,8 @@ use super::waiting::Pending;
 use crate::arrival::{Arrival, Inbound};
 use crate::event::ShardEvent;
 use crate::progress::{Progress, User};
-use crate::question::Asked;
-use crate::rejection::{Own, Rejection};
+use crate::question::StoreQuery;
+use crate::rejection::{OwnResponse, Rejection};
 use crate::route_header::Target;
 use crate::step::Step;
 use base::UnixTime;
@@ -62,7 +62,7 @@ impl Home {
     ) -> Result<(), Rejection> {
         match next {
             Next::Ask(ask) => {
-                let (about, pending) = (Asked::Location(ask), Pending::Register(registration));
+                let (about, pending) = (StoreQuery::Location(ask), Pending::Register(registration));
                 self.ask(step, inbound, about, pending, progress)
             }
             Next::Done(answer) => {
@@ -87,7 +87,7 @@ impl Home {
             look_for_path(step, flow.peer, message);
         }
         let sent = step.out.transmits().len();
-        step.answer(flow, message, Own::OfHome(answer, progress.user.is_some()));
+        step.answer(flow, message, OwnResponse::OfHome(answer, progress.user.is_some()));
         progress.settle();
         self.keep_answer(step, flow.peer, message, sent);
     }

@@ -88,7 +88,7 @@ impl HomeCounters {
 pub struct HomeReport {
     /// Outcomes of requests.
     pub counters: HomeCounters,
-    /// Requests that wait for the answer of a store.
+    /// Requests that wait for the answer of a store or of the DNS.
     pub waiting: usize,
 }
 

@@ -1,8 +1,9 @@
-//! The answer of a store: what comes next for the request that has waited for it.
+//! The answer of a store, or of the DNS: what comes next for the request that has waited for it.
 
 use super::services::{Home, STORE_SILENT, USERS_SILENT};
-use super::waiting::Pending;
+use super::waiting::{Pending, WaitEnd};
 use crate::arrival::Inbound;
+use crate::forward::contacts::NO_CONTACT;
 use crate::progress::{Progress, Stage};
 use crate::question::StoreAnswer;
 use crate::rejection::{Rejection, refused};
@@ -17,32 +18,37 @@ impl Home {
         inbound: Inbound<'_>,
         pending: Pending,
         is_cancelled: bool,
-        answer: Option<StoreAnswer>,
+        end: WaitEnd,
         progress: &mut Progress,
     ) -> Result<Stage, Rejection> {
-        match (pending, answer) {
+        match (pending, end) {
             (pending, _) if is_cancelled => {
                 self.withdraw(&pending);
                 Err(refused(487, "Request Terminated").into())
             }
-            (Pending::User(claim, role), Some(StoreAnswer::User(Ok(secret)))) => {
+            (Pending::User(claim, role), WaitEnd::Answered(StoreAnswer::User(Ok(secret)))) => {
                 Ok(self.settle(step, inbound, &claim, role, secret.as_ref(), progress))
             }
-            (Pending::Register(registration), Some(StoreAnswer::Location(reply, date))) => {
+            (Pending::Register(registration), WaitEnd::Answered(StoreAnswer::Location(reply, date))) => {
                 self.go_on_registering(step, inbound, registration, reply, date, progress)?;
                 Ok(Stage::Done)
             }
-            (Pending::Location, Some(StoreAnswer::Location(Reply::Read(Ok(record)), date))) => {
+            (Pending::Location, WaitEnd::Answered(StoreAnswer::Location(Reply::Read(Ok(record)), date))) => {
                 let bindings = record.map(|record| targets(&record, date)).unwrap_or_default();
                 self.counters.look_ups.found += u64::from(!bindings.is_empty());
                 self.counters.look_ups.not_found += u64::from(bindings.is_empty());
                 progress.bindings = Some(bindings);
                 Ok(Stage::GoesOn)
             }
-            (Pending::Place(user), Some(StoreAnswer::Location(Reply::Read(Ok(record)), date))) => {
+            (
+                Pending::Place(user),
+                WaitEnd::Answered(StoreAnswer::Location(Reply::Read(Ok(record)), date)),
+            ) => {
                 self.learn_home(inbound, &user, record, date);
                 Ok(Stage::GoesOn)
             }
+            (Pending::Name(_), WaitEnd::Resolved) => Ok(Stage::GoesOn),
+            (Pending::Name(_), _) => Err(NO_CONTACT.into()),
             (pending @ Pending::User(..), _) => Err(self.unanswered(&pending, USERS_SILENT)),
             (pending, _) => Err(self.unanswered(&pending, STORE_SILENT)),
         }

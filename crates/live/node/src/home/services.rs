@@ -6,8 +6,8 @@ use super::waiting::{Pending, PendingRequest, Waiting};
 use crate::arrival::Inbound;
 use crate::event::ShardEvent;
 use crate::progress::{Progress, Waiter};
-use crate::question::{Asked, Question};
-use crate::rejection::{Own, Refused, Rejection, refused};
+use crate::question::{Question, StoreQuery};
+use crate::rejection::{OwnResponse, Refused, Rejection, refused};
 use crate::route_header::RouteHeader;
 use crate::step::Step;
 use base::{Flow, Instant};
@@ -167,6 +167,7 @@ impl Home {
             Pending::User(..) | Pending::Place(_) => self.counters.log_ins.failed += 1,
             Pending::Register(_) => self.counters.registered(None, refused.status),
             Pending::Location => self.counters.look_ups.failed += 1,
+            Pending::Name(_) => {}
         }
         refused.into()
     }
@@ -176,18 +177,29 @@ impl Home {
         &mut self,
         step: &mut Step<'_>,
         Inbound { flow, message }: Inbound<'_>,
-        about: Asked,
+        about: StoreQuery,
         pending: Pending,
         progress: &mut Progress,
     ) -> Result<(), Rejection> {
+        let number = self.wait(step, Inbound { flow, message }, pending, progress)?;
+        step.out.event(ShardEvent::Ask(Box::new(Question { number, about })));
+        Ok(())
+    }
+
+    /// Has a request wait, with the progress that it has made; its number.
+    pub(super) fn wait(
+        &mut self,
+        step: &Step<'_>,
+        Inbound { flow, message }: Inbound<'_>,
+        pending: Pending,
+        progress: &mut Progress,
+    ) -> Result<u64, Rejection> {
         if !self.waiting.has_room(message.bytes().len()) {
             return Err(self.unanswered(&pending, TOO_MANY));
         }
         let key = self.keys.request(message).key;
         let waiter = Waiter { flow, bytes: message.bytes().into(), progress: core::mem::take(progress) };
-        let number = self.waiting.insert(step.edge.now, key, waiter, pending);
-        step.out.event(ShardEvent::Ask(Box::new(Question { number, about })));
-        Ok(())
+        Ok(self.waiting.insert(step.edge.now, key, waiter, pending))
     }
 
     /// The request that waits for the answer with this number, or the next one that has waited too long.
@@ -206,7 +218,7 @@ impl Home {
             Some(Method::Cancel) => {
                 let is_waiting = self.waiting.cancel(self.keys.cancelled(message).key);
                 if is_waiting {
-                    step.answer(flow, message, Own::Cancelled);
+                    step.answer(flow, message, OwnResponse::Cancelled);
                 }
                 is_waiting
             }

@@ -1,6 +1,8 @@
-//! Requests that wait for the answer of a store, within bounds.
+//! Requests that wait for the answer of a store or of the DNS, within bounds.
 
+use crate::hop_name::HopName;
 use crate::progress::Waiter;
+use crate::question::StoreAnswer;
 use base::Instant;
 use core::time::Duration;
 use digest_auth::{Claim, Role};
@@ -27,19 +29,31 @@ pub(crate) enum Pending {
     Place(Box<[u8]>),
     /// The bindings of its Request-URI.
     Location,
+    /// The address of this host name, which is that of a contact.
+    Name(HopName),
 }
 
-/// A request that waits for the answer of a store.
+/// How a wait ends.
+pub(crate) enum WaitEnd {
+    /// A store has answered.
+    Answered(StoreAnswer),
+    /// The DNS has answered.
+    Resolved,
+    /// The request has waited too long.
+    Expired,
+}
+
+/// A request that waits for an answer.
 pub(crate) struct PendingRequest {
     key: TransactionKey,
     pub(crate) waiter: Waiter,
     pub(crate) pending: Pending,
-    /// Its CANCEL came meanwhile.
+    /// Whether its CANCEL has come meanwhile.
     pub(crate) is_cancelled: bool,
     until: Instant,
 }
 
-/// All that wait, by the number of their question. Numbers only go up, so the first is the oldest.
+/// The waiting requests by the number of their question. Numbers only rise, so the first request is the oldest.
 pub(crate) struct Waiting {
     waiters: BTreeMap<u64, PendingRequest>,
     numbers: BTreeMap<TransactionKey, u64>,
@@ -48,7 +62,7 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    /// Nothing waits. Numbers begin above all earlier ones, to which answers may still come.
+    /// No request waits. Numbers begin above all earlier numbers, whose answers may still come.
     pub(crate) fn new(now: Instant) -> Self {
         let (waiters, numbers) = (BTreeMap::new(), BTreeMap::new());
         Self { waiters, numbers, last: now.as_nanos(), bytes: 0 }
@@ -62,6 +76,12 @@ impl Waiting {
     /// How many of them hold a ticket.
     pub(crate) fn tickets(&self) -> usize {
         self.waiters.values().filter(|entry| entry.waiter.progress.ticket.is_some()).count()
+    }
+
+    /// The numbers of the requests that wait for the address of this name.
+    pub(crate) fn of_name(&self, name: &HopName) -> Vec<u64> {
+        let is_it = |pending: &Pending| matches!(pending, Pending::Name(of) if of == name);
+        self.waiters.iter().filter(|(_, entry)| is_it(&entry.pending)).map(|(number, _)| *number).collect()
     }
 
     /// Whether one more request of this length may wait.

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 const WINDOW: Duration = Duration::from_secs(1);
 
 /// The measurements of a member in the current window.
+#[derive(Clone)]
 struct Member {
     estimator: Estimator,
     /// Calls that it got.
@@ -32,6 +33,7 @@ struct Member {
 }
 
 /// The members of a pool.
+#[derive(Clone)]
 pub(super) struct Measured {
     settings: Settings,
     members: BTreeMap<Slot, Member>,

@@ -11,6 +11,5 @@ mod measured;
 mod pool;
 mod queues;
 
-pub use pool::{CapacitySource, QueueMember, QueueReport, QueueSetup};
-pub use queues::QueueTurn;
+pub use pool::{CapacitySource, QueueMember, QueueReport, QueueSetup, QueueTurn};
 pub(crate) use queues::{CALL_WAITS_TOO_LONG, Queues, Served, Turn};

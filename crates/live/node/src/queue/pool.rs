@@ -136,26 +136,38 @@ impl QueueReport {
     }
 }
 
+/// The outcome that a new call would have at a queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum QueueTurn {
+    /// This member has room for it.
+    Member(Slot),
+    /// No member has room: it waits.
+    Waits,
+    /// The queue is full: the call is refused, or another pool of its route gets it.
+    Full,
+}
+
 /// Most bytes of messages that wait in a queue at a shard: a datagram may be a hundred times as long as an INVITE.
 const BYTES_MAX: usize = 8 << 20;
 
 /// Requests of a queue to its shard.
-pub(super) type Due = Effect<TransactionKey, Box<Waiter>, Slot>;
+pub(super) type Due<T = Box<Waiter>> = Effect<TransactionKey, T, Slot>;
 
-pub(super) struct PoolQueue {
+/// The queue of one pool at one shard. Each waiting call is a `T`.
+pub(super) struct PoolQueue<T = Box<Waiter>> {
     /// Of this shard.
     setup: QueueSetup,
     shards: usize,
     /// The nodes in the slots of its members: another server may have the slot of a node that left.
     ids: BTreeMap<Slot, NodeId>,
-    front: FrontQueue<TransactionKey, Box<Waiter>, Slot>,
+    front: FrontQueue<TransactionKey, T, Slot>,
     measured: Measured,
     /// Learned capacities of members, from here or another process: calls a second of all shards.
     learned: BTreeMap<NodeId, f64>,
     /// Of the messages that wait.
     bytes: usize,
     /// Actions for the next turn.
-    effects: Vec<Due>,
+    effects: Vec<Due<T>>,
 }
 
 impl PoolQueue {
@@ -187,11 +199,6 @@ impl PoolQueue {
         }
     }
 
-    fn leave(&mut self, now: Instant, slot: Slot) {
-        self.front.remove_member(now, slot, &mut self.effects);
-        self.measured.remove(slot);
-    }
-
     /// Whether waiting callers get 100.
     pub(super) fn tells(&self) -> bool {
         self.setup.settings.bound > HALF_T1
@@ -218,81 +225,6 @@ impl PoolQueue {
     /// Whether there is something to do for it now.
     pub(super) fn is_due(&self, now: Instant) -> bool {
         !self.front.is_empty() || self.deadline().is_some_and(|deadline| deadline <= now)
-    }
-
-    /// Takes over the members that take calls now, half-open ones as well if `trials` is set, with their loads,
-    /// announcements and measurements.
-    pub(super) fn look(
-        &mut self,
-        now: Instant,
-        pool: PoolId,
-        balancer: &Balancer,
-        trials: bool,
-        announced: &BTreeMap<Slot, Announced>,
-    ) {
-        let takers: BTreeMap<_, _> =
-            balancer.takers(now, pool, trials).into_iter().map(|taker| (taker.slot, taker)).collect();
-        // Nearly always all that are known take calls.
-        let is_gone =
-            |slot: &Slot| !takers.contains_key(slot) && !balancer.members(pool).any(|member| member == *slot);
-        let gone: Vec<_> = self.ids.keys().copied().filter(is_gone).collect();
-        for slot in gone {
-            self.ids.remove(&slot);
-            self.leave(now, slot);
-        }
-        for (&slot, taker) in &takers {
-            if self.ids.insert(slot, taker.id).is_some_and(|before| before != taker.id) {
-                self.leave(now, slot);
-            }
-        }
-        // Before any call is delivered.
-        let is_by_work = self.setup.settings.choice == Choice::Tlwl;
-        self.front.set_loads(now, |slot| {
-            let load = takers.get(&slot)?.load;
-            let work = load.work as f64 / f64::from(Weights::UNIT);
-            Some(if is_by_work { work } else { f64::from(load.transactions) })
-        });
-        for (&slot, taker) in &takers {
-            if !self.front.has_member(slot) {
-                self.enter(now, slot, announced.get(&slot).filter(|known| known.id == taker.id));
-            }
-        }
-        for (slot, capacity) in self.measured.capacities(now) {
-            match self.setup.source {
-                CapacitySource::Announced => self.front.estimate(now, slot, capacity, &mut self.effects),
-                CapacitySource::Fixed | CapacitySource::Responses => {
-                    self.front.announce(now, slot, capacity, &mut self.effects);
-                }
-            }
-        }
-    }
-
-    /// A member that is new to the queue; it may have announced something before.
-    fn enter(&mut self, now: Instant, slot: Slot, known: Option<&Announced>) {
-        let of_all = self.ids.get(&slot).and_then(|id| self.learned.get(id)).copied();
-        let learned = of_all.map(|capacity| self.setup.part(capacity, self.shards));
-        let effects = &mut self.effects;
-        match self.setup.source {
-            CapacitySource::Fixed => self.front.announce(now, slot, self.setup.capacity.maximum, effects),
-            CapacitySource::Responses => {
-                self.front.announce(now, slot, self.measured.enter(now, slot, learned), effects);
-            }
-            CapacitySource::Announced => {
-                let estimated = self.measured.enter(now, slot, learned);
-                let part = |known: &Announced| (known.at, self.setup.part(known.capacity, self.shards));
-                let (at, capacity) = known.map_or((now, estimated), part);
-                self.front.announce(at, slot, capacity, effects);
-                self.front.estimate(now, slot, estimated, effects);
-            }
-        }
-    }
-
-    /// A member has announced so many calls a second, from all shards.
-    pub(super) fn announce(&mut self, now: Instant, slot: Slot, capacity: f64) {
-        if self.setup.source == CapacitySource::Announced && self.front.has_member(slot) {
-            let capacity = self.setup.part(capacity, self.shards);
-            self.front.announce(now, slot, capacity, &mut self.effects);
-        }
     }
 
     /// A member has answered a call for the first time.
@@ -345,14 +277,42 @@ impl PoolQueue {
         Some(slot)
     }
 
-    /// The member that would pull a call now.
-    pub(super) fn would_pull(&mut self, now: Instant) -> Option<Slot> {
-        self.front.would_pull(now)
-    }
-
-    /// Whether as many wait as may, if not by their bytes.
-    pub(super) fn is_full(&self, now: Instant) -> bool {
-        self.front.is_full(now)
+    /// The outcome that a new call of so many bytes would have now, found out on a copy. `news`: announcements that
+    /// the queue has not taken yet.
+    pub(super) fn turn(
+        &self,
+        now: Instant,
+        pool: PoolId,
+        (key, length): (TransactionKey, usize),
+        balancer: &Balancer,
+        (announced, news): (&BTreeMap<Slot, Announced>, &[(Slot, f64)]),
+    ) -> QueueTurn {
+        let Self { setup, shards, ids, front, measured, learned, bytes, effects: _ } = self;
+        let mut copy = PoolQueue {
+            setup: setup.clone(),
+            shards: *shards,
+            ids: ids.clone(),
+            front: front.without_items(),
+            measured: measured.clone(),
+            learned: learned.clone(),
+            bytes: *bytes,
+            effects: Vec::new(),
+        };
+        copy.look(now, pool, balancer, true, announced);
+        for &(slot, capacity) in news {
+            copy.announce(now, slot, capacity);
+        }
+        copy.front.tick(now, &mut copy.effects);
+        if let Some(slot) = copy.front.pull(now) {
+            return QueueTurn::Member(slot);
+        }
+        let has_bytes = bytes + length <= BYTES_MAX;
+        match copy.front.offer(now, key, (), 0, &mut copy.effects) {
+            Offer::Waiting if has_bytes => QueueTurn::Waits,
+            Offer::Waiting | Offer::Refused => QueueTurn::Full,
+            // Whoever has room has pulled it, and a copy of a call that waits has been found before.
+            Offer::Delivered | Offer::Absorbed => QueueTurn::Waits,
+        }
     }
 
     /// Queues a call that no member has pulled, if there is room; if not, it comes back with the time after which its
@@ -436,6 +396,90 @@ impl PoolQueue {
             counts: self.front.counts(),
             members: self.front.members(now).map(member).collect(),
         }
+    }
+}
+
+impl<T> PoolQueue<T> {
+    /// Takes over the members that take calls now, half-open ones as well if `trials` is set, with their loads,
+    /// announcements and measurements.
+    pub(super) fn look(
+        &mut self,
+        now: Instant,
+        pool: PoolId,
+        balancer: &Balancer,
+        trials: bool,
+        announced: &BTreeMap<Slot, Announced>,
+    ) {
+        let takers: BTreeMap<_, _> =
+            balancer.takers(now, pool, trials).into_iter().map(|taker| (taker.slot, taker)).collect();
+        // Nearly always all that are known take calls.
+        let is_gone =
+            |slot: &Slot| !takers.contains_key(slot) && !balancer.members(pool).any(|member| member == *slot);
+        let gone: Vec<_> = self.ids.keys().copied().filter(is_gone).collect();
+        for slot in gone {
+            if let Some(id) = self.ids.remove(&slot) {
+                self.learned.remove(&id);
+            }
+            self.leave(now, slot);
+        }
+        for (&slot, taker) in &takers {
+            if self.ids.insert(slot, taker.id).is_some_and(|before| before != taker.id) {
+                self.leave(now, slot);
+            }
+        }
+        // Before any call is delivered.
+        let is_by_work = self.setup.settings.choice == Choice::Tlwl;
+        self.front.set_loads(now, |slot| {
+            let load = takers.get(&slot)?.load;
+            let work = load.work as f64 / f64::from(Weights::UNIT);
+            Some(if is_by_work { work } else { f64::from(load.transactions) })
+        });
+        for (&slot, taker) in &takers {
+            if !self.front.has_member(slot) {
+                self.enter(now, slot, announced.get(&slot).filter(|known| known.id == taker.id));
+            }
+        }
+        for (slot, capacity) in self.measured.capacities(now) {
+            match self.setup.source {
+                CapacitySource::Announced => self.front.estimate(now, slot, capacity, &mut self.effects),
+                CapacitySource::Fixed | CapacitySource::Responses => {
+                    self.front.announce(now, slot, capacity, &mut self.effects);
+                }
+            }
+        }
+    }
+
+    /// A member that is new to the queue; it may have announced something before.
+    fn enter(&mut self, now: Instant, slot: Slot, known: Option<&Announced>) {
+        let of_all = self.ids.get(&slot).and_then(|id| self.learned.get(id)).copied();
+        let learned = of_all.map(|capacity| self.setup.part(capacity, self.shards));
+        let effects = &mut self.effects;
+        match self.setup.source {
+            CapacitySource::Fixed => self.front.announce(now, slot, self.setup.capacity.maximum, effects),
+            CapacitySource::Responses => {
+                self.front.announce(now, slot, self.measured.enter(now, slot, learned), effects);
+            }
+            CapacitySource::Announced => {
+                let estimated = self.measured.enter(now, slot, learned);
+                let part = |known: &Announced| (known.at, self.setup.part(known.capacity, self.shards));
+                let (at, capacity) = known.map_or((now, estimated), part);
+                self.front.announce(at, slot, capacity, effects);
+                self.front.estimate(now, slot, estimated, effects);
+            }
+        }
+    }
+
+    /// A member has announced so many calls a second, from all shards.
+    pub(super) fn announce(&mut self, now: Instant, slot: Slot, capacity: f64) {
+        if self.setup.source == CapacitySource::Announced && self.front.has_member(slot) {
+            let capacity = self.setup.part(capacity, self.shards);
+            self.front.announce(now, slot, capacity, &mut self.effects);
+        }
+    }
+
+    fn leave(&mut self, now: Instant, slot: Slot) {
+        self.front.remove_member(now, slot, &mut self.effects);
+        self.measured.remove(slot);
     }
 }
 

@@ -1,8 +1,9 @@
 //! The queues of a shard's pools.
 
-use super::pool::{Announced, PoolQueue, QueueReport, QueueSetup};
+use super::pool::{Announced, PoolQueue, QueueReport, QueueSetup, QueueTurn};
 use crate::arrival::Inbound;
 use crate::counters::Drop;
+use crate::ports::Ports;
 use crate::progress::{Progress, Waited, Waiter};
 use crate::rejection::{Refused, Rejection, refused};
 use balance::{Balancer, CallKey, NodeId, PoolId, Slot};
@@ -34,17 +35,6 @@ pub(crate) struct Queues {
     /// The member of this pool gets a call in this step.
     given: Option<(PoolId, Slot)>,
     shards: usize,
-}
-
-/// The outcome that a new call would have at a queue.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum QueueTurn {
-    /// This member has room for it.
-    Member(Slot),
-    /// No member has room: it waits.
-    Waits,
-    /// The queue is full: the call is refused, or another pool of its route gets it.
-    Full,
 }
 
 /// The decision of a queue about a new call.
@@ -154,15 +144,20 @@ impl Queues {
 
     /// A datagram to this address that began with `quoted` did not arrive. If it was the 100 to a waiting call, the
     /// caller is unreachable, and the call is dropped.
-    pub(crate) fn gone(&mut self, to: Flow, quoted: &[u8]) {
+    pub(crate) fn gone(&mut self, ports: &Ports, to: Flow, quoted: &[u8]) {
         let Some(call_id) = wire::peek_call_id(quoted).filter(|_| quoted.starts_with(b"SIP/2.0 100 ")) else {
             return;
         };
-        let is_it =
-            |waiter: &&Waiter| waiter.flow.meets(to) && wire::peek_call_id(&waiter.bytes) == Some(call_id);
+        let is_of_call = |waiter: &&Waiter| wire::peek_call_id(&waiter.bytes) == Some(call_id);
+        // The 100 went where every response to the INVITE goes (RFC 3261 §18.2.2).
+        let told = |waiter: &Waiter| {
+            let invite = wire::scan(&waiter.bytes).ok()?;
+            let back = ports.way_back(invite.top_via(), waiter.flow)?;
+            back.meets(to).then(|| self.keys.request(&invite).key)
+        };
         for queue in self.pools.iter_mut().flatten() {
-            let waiter = queue.waiting().find(is_it).and_then(|waiter| wire::scan(&waiter.bytes).ok());
-            if let Some(key) = waiter.map(|invite| self.keys.request(&invite).key) {
+            let key = queue.waiting().filter(is_of_call).find_map(told);
+            if let Some(key) = key {
                 queue.remove(&key);
             }
         }
@@ -195,16 +190,16 @@ impl Queues {
     }
 
     /// The outcome that a new call would have now at the queue of a pool, if the pool has one.
-    pub(crate) fn would_pull(
-        &mut self,
+    pub(crate) fn turn(
+        &self,
         now: Instant,
         pool: PoolId,
+        invite: &Message<'_>,
         balancer: &Balancer,
     ) -> Option<QueueTurn> {
-        let queue = self.pools.get_mut(pool.index())?.as_mut()?;
-        queue.look(now, pool, balancer, true, &self.announced);
-        let otherwise = if queue.is_full(now) { QueueTurn::Full } else { QueueTurn::Waits };
-        Some(queue.would_pull(now).map_or(otherwise, QueueTurn::Member))
+        let queue = self.pools.get(pool.index())?.as_ref()?;
+        let call = (self.keys.request(invite).key, invite.bytes().len());
+        Some(queue.turn(now, pool, call, balancer, (&self.announced, &self.news)))
     }
 
     /// Offers a new call to the queue of its pool.

@@ -1,7 +1,7 @@
 //! The token in the branch of our Via: which node a transaction went to, and where its responses go.
 
 use super::{Derived, Tokens, keyed_hash, text};
-use crate::ports::Asked;
+use crate::ports::Ingress;
 use balance::{Direction, NodeId};
 use base::Connection;
 use core::num::NonZeroU32;
@@ -46,7 +46,7 @@ pub(crate) struct BranchToken {
     /// Which way the request went.
     pub(crate) direction: Direction,
     /// What the request came in by, and its responses leave by.
-    pub(crate) asked: Asked,
+    pub(crate) asked: Ingress,
     /// Hash of what decides where the request goes (RFC 5393 §4.2.1): the same again means a loop.
     pub(crate) routing: u32,
 }
@@ -55,7 +55,7 @@ pub(crate) struct BranchToken {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct HopBranch {
     /// What the request came in by, and its responses leave by.
-    pub(crate) asked: Asked,
+    pub(crate) asked: Ingress,
     /// As in [`BranchToken`].
     pub(crate) routing: u32,
     /// Of a request within a dialog that may change where its receiver is reached: [`Tokens::target_hash`] of where that is
@@ -126,7 +126,7 @@ impl Tokens {
     fn write_of(
         &self,
         mut bytes: [u8; LEN],
-        asked: Asked,
+        asked: Ingress,
         of: &Transaction<'_>,
         older: bool,
         out: &mut Vec<u8>,
@@ -139,7 +139,7 @@ impl Tokens {
 
     /// Appends the whole branch value of the transaction with this serial number. Nobody but those who got it can know it, so
     /// whoever answers with it has seen the request.
-    pub(crate) fn write_proxy_branch(&self, asked: Asked, routing: u32, serial: u64, out: &mut Vec<u8>) {
+    pub(crate) fn write_proxy_branch(&self, asked: Ingress, routing: u32, serial: u64, out: &mut Vec<u8>) {
         let key = self.key(false);
         let mut bytes = [0; PROXY_LEN];
         bytes[0] = PROXY_VERSION;
@@ -184,7 +184,7 @@ impl Tokens {
         let number = |at: usize| u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let is_ours = self.all().any(|key| mac(key, &bytes, connection, of) == bytes[BODY..]);
         is_ours.then(|| HopBranch {
-            asked: Asked { port: bytes[1], connection },
+            asked: Ingress { port: bytes[1], connection },
             routing: number(6),
             receiver: number(2),
             by_initiator: bytes[0] & BY_INITIATOR != 0,
@@ -261,12 +261,12 @@ pub(crate) fn is_hop_branch(branch: &[u8]) -> bool {
 
 /// What the request came in by whose branch this is, a transaction's of ours; unverified: that the transaction is known is
 /// proof.
-pub(crate) fn peek_asked(branch: &[u8]) -> Option<Asked> {
-    proxys(own(branch)?).map(|(bytes, connection)| Asked { port: bytes[1], connection })
+pub(crate) fn peek_ingress(branch: &[u8]) -> Option<Ingress> {
+    proxys(own(branch)?).map(|(bytes, connection)| Ingress { port: bytes[1], connection })
 }
 
 /// Names in a body what the request came in by; the number of the connection comes after the body.
-fn name(asked: Asked, bytes: &mut [u8]) {
+fn name(asked: Ingress, bytes: &mut [u8]) {
     bytes[0] |= if asked.connection.is_some() { CONNECTED } else { 0 };
     bytes[1] = asked.port;
 }
@@ -331,7 +331,7 @@ fn fields(bytes: &[u8; LEN], connection: Option<Connection>) -> BranchToken {
     BranchToken {
         node: NodeId(u32::from_be_bytes([bytes[2], bytes[3], bytes[4], bytes[5]])),
         direction: if from_pool { Direction::FromPool } else { Direction::ToPool },
-        asked: Asked { port: bytes[1], connection },
+        asked: Ingress { port: bytes[1], connection },
         routing: u32::from_be_bytes([bytes[6], bytes[7], bytes[8], bytes[9]]),
     }
 }
@@ -432,7 +432,7 @@ mod tests {
         let token = BranchToken {
             node: NodeId(0xdead_beef),
             direction: Direction::FromPool,
-            asked: Asked { port: 3, connection: None },
+            asked: Ingress { port: 3, connection: None },
             routing: 77,
         };
         let target = "192.0.2.1:5060".parse().unwrap();
@@ -461,7 +461,7 @@ mod tests {
     #[test]
     fn it_names_the_connection_if_there_is_one() {
         let tokens = tokens(3);
-        let asked = Asked { port: 3, connection: NonZeroU32::new(0x0102_0304).map(Connection) };
+        let asked = Ingress { port: 3, connection: NonZeroU32::new(0x0102_0304).map(Connection) };
         let target = "192.0.2.1:5060".parse().unwrap();
         let of = Transaction { call_id: b"a", cseq: 9, id: b"z9hG4bK1", target };
         let token =
@@ -473,7 +473,7 @@ mod tests {
         tokens.write_proxy_branch(asked, 79, 1, &mut branches[2]);
         assert_eq!(tokens.read_branch(&branches[0], &of), Some(token));
         assert_eq!(tokens.read_hop_branch(&branches[1], &of), Some(hop));
-        assert!(tokens.has_made(&branches[2]) && peek_asked(&branches[2]) == Some(asked));
+        assert!(tokens.has_made(&branches[2]) && peek_ingress(&branches[2]) == Some(asked));
         assert_eq!(branches.each_ref().map(|branch| peek_routing(branch)), [Some(77), Some(78), Some(79)]);
         // Another number is another connection: nobody can have a response sent by it.
         for branch in &mut branches {

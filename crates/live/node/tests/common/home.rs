@@ -10,8 +10,8 @@ use core::ops::{Deref, DerefMut};
 use digest_auth::{Algorithm, BanSettings, Judgement, NonceScope, NonceSettings, Secret};
 use location::{MemoryLimits, MemoryStore, Reach};
 use node::{
-    Asked, AuthenticationSettings, HomeSettings, Question, Setup, ShardEvent, ShardInput, ShardSettings,
-    StoreAnswer, Tokens, Topology, UsersUnavailable, WrongPassword,
+    AuthenticationSettings, HomeSettings, Question, Setup, ShardEvent, ShardInput, ShardSettings,
+    StoreAnswer, StoreQuery, Tokens, Topology, UsersUnavailable, WrongPassword,
 };
 use route::{Conditions, Forward, Origin, Rule, Service, Target};
 use std::net::SocketAddr;
@@ -127,9 +127,9 @@ impl Bed {
             let Question { number, about } = self.asked.remove(0);
             let date = UnixTime::from_secs(EPOCH) + self.now.saturating_since(Instant::ZERO);
             let answer = match about {
-                Asked::Location(ask) => StoreAnswer::Location(ask.put_to(&mut self.store, date), date),
-                Asked::User { .. } if !self.users_are_up => StoreAnswer::User(Err(UsersUnavailable)),
-                Asked::User { name, .. } => {
+                StoreQuery::Location(ask) => StoreAnswer::Location(ask.put_to(&mut self.store, date), date),
+                StoreQuery::User { .. } if !self.users_are_up => StoreAnswer::User(Err(UsersUnavailable)),
+                StoreQuery::User { name, .. } => {
                     let known = [&b"alice"[..], b"bob"].contains(&&*name);
                     StoreAnswer::User(Ok(known.then(|| Secret::Clear(PASSWORD.as_bytes().into()))))
                 }

@@ -23,7 +23,8 @@ figures! {
         user: Option<String>,
         /// These contacts, those first that are tried first; empty where nobody has registered.
         contacts: Vec<ContactView>,
-        /// Where it would go that a member sends to others than a pool (`outside`); `null` otherwise.
+        /// Where a request would go that a member sends to others than a pool, or that belongs to a dialog by Route
+        /// (`outside`); `null` otherwise.
         outside: Option<SocketAddr>,
         /// The route that it goes by; `null` without one.
         route: Option<Route>,

@@ -15,9 +15,9 @@ figures! {
         log_ins: LogInsView = LogInsView::new(report.counters.log_ins),
         /// Requests for users.
         look_ups: LookUpsView = LookUpsView::new(report.counters.look_ups),
-        /// Requests that wait for the answer of a store.
+        /// Requests that wait for the answer of a store or of the DNS.
         waiting: usize = report.waiting
-            => [gauge "sarabande_store_questions" "Requests that wait for the answer of a store."],
+            => [gauge "sarabande_store_questions" "Requests that wait for the answer of a store or of the DNS."],
         /// Where registrations and users are kept.
         stores: Vec<StoreView> = reports.iter().map(StoreView::new).collect(),
     }

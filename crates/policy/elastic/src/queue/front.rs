@@ -76,7 +76,7 @@ pub struct QueueCounts {
 ///   [`moved`](Self::moved).
 /// - Running: [`tick`](Self::tick) at [`deadline`](Self::deadline), which is O(1). Any operation may have effects:
 ///   they are put into the caller's vector, in order.
-/// - Looking on: [`would_pull`](Self::would_pull), [`counts`](Self::counts), [`len`](Self::len),
+/// - Looking on: [`without_items`](Self::without_items), [`counts`](Self::counts), [`len`](Self::len),
 ///   [`total_capacity`](Self::total_capacity), [`members`](Self::members).
 ///
 /// A step takes time as the number of members and as the logarithm of the number that waits.
@@ -114,10 +114,15 @@ impl<K: Ord + Clone, T, M: Ord + Copy> FrontQueue<K, T, M> {
         Some(member)
     }
 
-    /// The member that would [pull](Self::pull) a call now.
-    pub fn would_pull(&mut self, now: Instant) -> Option<M> {
-        self.members.accrue(now, &self.settings);
-        self.members.choose(now, None, &self.settings).filter(|_| self.waiting.len() == 0)
+    /// A copy with nothing in place of each call, to find out what this queue would do.
+    pub fn without_items(&self) -> FrontQueue<K, (), M> {
+        FrontQueue {
+            settings: self.settings,
+            waiting: self.waiting.without_items(),
+            members: self.members.clone(),
+            next_credit: self.next_credit,
+            counts: self.counts,
+        }
     }
 
     /// Whether as many wait as may.

@@ -7,7 +7,7 @@ use crate::estimate::Announced;
 use base::Instant;
 use std::collections::BTreeMap;
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Member {
     announced: Announced,
     /// Its capacity by another estimate, calls a second; 0 where there is none. It holds while updates stay out.
@@ -42,7 +42,7 @@ pub struct MemberView {
     pub open: bool,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Members<M> {
     all: BTreeMap<M, Member>,
     turn: u64,

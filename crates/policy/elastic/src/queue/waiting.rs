@@ -27,6 +27,20 @@ impl<K: Ord + Clone, T> Waiting<K, T> {
         Self { entries: BTreeMap::new(), turns: BTreeMap::new(), next: 0 }
     }
 
+    /// A copy with nothing in place of each call.
+    pub(super) fn without_items(&self) -> Waiting<K, ()> {
+        let bare = |(&turn, entry): (&u64, &Entry<K, T>)| {
+            let Entry { key, since, deadline, random, .. } = entry;
+            let (key, since, deadline, random) = (key.clone(), *since, *deadline, *random);
+            (turn, Entry { key, item: (), since, deadline, random })
+        };
+        Waiting {
+            entries: self.entries.iter().map(bare).collect(),
+            turns: self.turns.clone(),
+            next: self.next,
+        }
+    }
+
     pub(super) fn len(&self) -> usize {
         self.entries.len()
     }

@@ -103,7 +103,7 @@ impl<F: Form> Proxy<F> {
         let Some((status, response)) = response else { return };
         let entry = &mut self.table[at];
         let server = entry.server;
-        if let Some(message) = step.medium.relay(entry.request.as_mut(), response) {
+        if let Some(message) = step.medium.relay(entry.request.answered(), response) {
             self.respond(server, status, message, step);
         } else if status >= 200
             && let Some(request) = self.table.take_request(at)
@@ -143,8 +143,8 @@ impl<F: Form> Proxy<F> {
     fn keep(&mut self, at: u32, response: InHand<'_, '_, F>, is_last: bool, step: &mut ProxyStep<'_, F>) {
         let has_memory = is_last || self.has_memory();
         let response = response.filter(|&(status, _)| status != 503 && has_memory);
-        let request = self.table[at].request.as_mut();
-        let message = response.and_then(|(_, response)| step.medium.relay(request, response));
+        let answered = self.table[at].request.answered();
+        let message = response.and_then(|(_, response)| step.medium.relay(answered, response));
         self.table.keep_best(at, message);
     }
 

@@ -64,7 +64,8 @@ impl<F: Form> Proxy<F> {
 
     fn restore_alternates(&mut self, place: Place, step: &mut ProxyStep<'_, F>) {
         let entry = &mut self.table[place.at];
-        if let (Some(request), Some(branch)) = (&entry.request, entry.branches.get_mut(place.branch)) {
+        if let (Some(request), Some(branch)) = (entry.request.as_ref(), entry.branches.get_mut(place.branch))
+        {
             branch.state.set_alternate(step.router.has_alternate(request, branch.attempt));
         }
     }
@@ -86,7 +87,7 @@ impl<F: Form> Proxy<F> {
         }
         let entry = &mut self.table[place.at];
         entry.race = Race::Won(place.branch);
-        if let (Some(request), Some(branch)) = (&mut entry.request, entry.branches.get(place.branch)) {
+        if let (Some(request), Some(branch)) = (entry.request.as_mut(), entry.branches.get(place.branch)) {
             step.router.won(request, branch.attempt, branch.state.is_cancelled());
         }
         self.restore_alternates(place, step);

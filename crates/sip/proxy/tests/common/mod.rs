@@ -4,7 +4,8 @@
 use base::Instant;
 use core::time::Duration;
 use proxy::{
-    Arrived, Attempt, Form, Medium, NewBranch, Proxy, ProxyRefusal, ProxyStep, ProxyTimers, Router, Sink,
+    Answered, Arrived, Attempt, Form, KeptRequest, Medium, NewBranch, Proxy, ProxyRefusal, ProxyStep,
+    ProxyTimers, Router, Sink,
 };
 use transaction::{KeptMessage, Sending, ServerKey, Side, Tag, TransactionKey, TransportKind};
 use wire::Method;
@@ -76,6 +77,12 @@ impl KeptMessage for Msg {
 pub(crate) struct Request {
     pub(crate) method: Method,
     pub(crate) branch: u64,
+}
+
+impl KeptRequest for Request {
+    type Back = ();
+
+    fn back(&self) {}
 }
 
 /// Next hops a, b, ... in turn, one after the other for the branches, and for the alternates of a branch.
@@ -165,7 +172,7 @@ impl Medium<Scripted> for Numbers {
         )
     }
 
-    fn relay(&mut self, _: Option<&mut Request>, response: &Reply) -> Option<Msg> {
+    fn relay(&mut self, _: Answered<'_, Request>, response: &Reply) -> Option<Msg> {
         Some(Msg::Response { status: response.status, branch: response.below?, challenges: 0 })
     }
 

@@ -7,7 +7,7 @@ use config::scenario::{Scenario, ScenarioFeedback, Select};
 use overload::end_to_end::{DownstreamPath, TargetServer};
 use overload::hop::RequestOutcome;
 use overload::{MessageClass, RequestPath, Settled};
-use proxy::{Attempt, Form, Medium, NewBranch, ProxyEvent, ProxyRefusal};
+use proxy::{Answered, Attempt, Form, KeptRequest, Medium, NewBranch, ProxyEvent, ProxyRefusal};
 use rand::RngCore;
 use std::ops::Range;
 use std::sync::Arc;
@@ -228,6 +228,12 @@ pub(crate) enum Candidates {
 #[derive(Debug)]
 pub(crate) enum Typed {}
 
+impl KeptRequest for ModelMessage {
+    type Back = ();
+
+    fn back(&self) {}
+}
+
 impl Form for Typed {
     type Message = Sent;
     type Request = ModelMessage;
@@ -274,7 +280,7 @@ impl Medium<Typed> for Editor {
         (Sent { to: hop, message }, key)
     }
 
-    fn relay(&mut self, _: Option<&mut ModelMessage>, response: &ModelMessage) -> Option<Sent> {
+    fn relay(&mut self, _: Answered<'_, ModelMessage>, response: &ModelMessage) -> Option<Sent> {
         let mut message = *response;
         message.vias.pop();
         let to = message.vias.last()?.host;

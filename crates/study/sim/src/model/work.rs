@@ -11,7 +11,7 @@ use base::{Instant, Ledger, Operation, Rng};
 use config::scenario::Costs;
 use core::time::Duration;
 use overload::{Guard, MessageClass, RejectState, Rejection};
-use proxy::{Arrived, Fire, Medium, ProxyRefusal, ProxyStep, Sink};
+use proxy::{Answered, Arrived, Fire, Medium, ProxyRefusal, ProxyStep, Sink};
 use rand::Rng as _;
 use transaction::Sending;
 use wire::Method;
@@ -313,7 +313,7 @@ fn pass_on(editor: &mut Editor, ledger: &mut Ledger, request: &ModelMessage, sin
 
 /// Forwards a response to such a request: it goes where the next Via leads, whatever it says (§16.11).
 fn pass_back(editor: &mut Editor, ledger: &mut Ledger, response: &ModelMessage, sink: &mut dyn Sink<Sent>) {
-    if let Some(message) = editor.relay(None, response) {
+    if let Some(message) = editor.relay(Answered::Final(()), response) {
         ledger.charge(Operation::Forward);
         sink.send(&message, Sending::First);
     }

@@ -6,7 +6,7 @@ use base::{Instant, Rng, UnixTime};
 use core::time::Duration;
 use digest_auth::Secret;
 use location::{MemoryLimits, MemoryStore, StoreError};
-use node::{Asked, StoreAnswer, UsersUnavailable};
+use node::{StoreAnswer, StoreQuery, UsersUnavailable};
 use rand::Rng as _;
 
 /// A store that does not know what became of a change has made it as often as not.
@@ -40,17 +40,17 @@ impl Stores {
     }
 
     /// What is answered, and after what time; what is to be changed is changed now.
-    pub(super) fn ask(&mut self, now: Instant, about: Asked) -> Option<(Duration, StoreAnswer)> {
+    pub(super) fn ask(&mut self, now: Instant, about: StoreQuery) -> Option<(Duration, StoreAnswer)> {
         let time = match self.plan.answers_within {
             None => Duration::ZERO,
             Some(_) if now < self.plan.late_until && self.rng.random_bool(TOO_LATE) => LATE,
             Some(within) => within.mul_f64(self.rng.random()),
         };
         let answer = match (about, self.state) {
-            (Asked::Location(ask), StoreState::Up) => {
+            (StoreQuery::Location(ask), StoreState::Up) => {
                 StoreAnswer::Location(ask.put_to(&mut self.bindings, date(now)), date(now))
             }
-            (Asked::Location(ask), state) => {
+            (StoreQuery::Location(ask), state) => {
                 if self.rng.random_bool(CHANGED) {
                     ask.put_to(&mut self.bindings, date(now));
                 }
@@ -62,9 +62,9 @@ impl Stores {
                     date(now),
                 )
             }
-            (Asked::User { .. }, StoreState::Silent) => return None,
-            (Asked::User { .. }, StoreState::Failing) => StoreAnswer::User(Err(UsersUnavailable)),
-            (Asked::User { name, .. }, StoreState::Up) => {
+            (StoreQuery::User { .. }, StoreState::Silent) => return None,
+            (StoreQuery::User { .. }, StoreState::Failing) => StoreAnswer::User(Err(UsersUnavailable)),
+            (StoreQuery::User { name, .. }, StoreState::Up) => {
                 let is_known = name.starts_with(b"user-") || name.starts_with(b"caller-");
                 StoreAnswer::User(Ok(is_known.then(|| Secret::Clear(password(&name).into()))))
             }

@@ -28,10 +28,10 @@ impl Assigner<'_> {
         // Whoever has answered anything else first has the request.
         let before = Attempt { alternate: attempt.alternate - 1, ..attempt };
         let (_, outcome) = assigned.failed.take().filter(|(failed, _)| *failed == before)?;
-        let rule = assigned.rule.as_ref().map(|(_, rule)| *rule);
         let may_have_others = !assigned.is_fixed && assigned.tried.len() < MOST;
         let is_of_budget = outcome.was_sent();
-        if !may_have_others || (is_of_budget && !self.budgets.of(rule).may_retry(self.now)) {
+        if !may_have_others || (is_of_budget && !self.budgets.of(assigned.rule.as_ref()).may_retry(self.now))
+        {
             return None;
         }
         let pools = assigned.pools_left(outcome);
@@ -44,7 +44,7 @@ impl Assigner<'_> {
             pools.find_map(|pool| self.another(assigned, pool, is_noted, call_id).map(|slot| (pool, slot)));
         let (pool, slot) = chosen?;
         if is_of_budget {
-            self.budgets.of(rule).retry(self.now);
+            self.budgets.of(assigned.rule.as_ref()).retry(self.now);
         }
         assigned.pools += u8::from(pool != assigned.request.pool);
         assigned.request.pool = pool;
@@ -133,9 +133,8 @@ impl Router<Wire> for Assigner<'_> {
             return Ok(self.members[slot.index()]);
         }
         if attempt.alternate == 0 {
-            let rule = assigned.rule.as_ref().map(|(_, rule)| *rule);
             if is_first && !matches!(assigned.request.method, Method::Ack | Method::Cancel) {
-                self.budgets.of(rule).first(self.now);
+                self.budgets.of(assigned.rule.as_ref()).first(self.now);
             }
             let slot = assigned.slot_of(attempt).ok_or(ProxyRefusal(500))?;
             self.balancer.count_request(self.now, slot, &assigned.request);

@@ -2,7 +2,7 @@
 //! answer to their BYE, their session timers are watched (RFC 4028 §8), and what becomes of each is told once.
 
 use crate::edge::Edge;
-use crate::rejection::{Own, Refused, Rejection, refused};
+use crate::rejection::{OwnResponse, Refused, Rejection, refused};
 use crate::route_header::Target;
 use crate::token::Tokens;
 use crate::token::dialog::VerifiedToken;
@@ -360,7 +360,7 @@ impl Dialogs {
         };
         self.session
             .request(asked)
-            .map_err(|TooSmall(least)| Rejection::Answered(Own::SessionTooShort(least)))
+            .map_err(|TooSmall(least)| Rejection::Answered(OwnResponse::SessionTooShort(least)))
     }
 }
 

@@ -7,21 +7,21 @@ use super::received::{Received, TargetSet};
 use crate::counters::Drop;
 use crate::failure::{Failure, FailureCause};
 use crate::forward::onward::{Onward, Refresh};
-use crate::ports::Asked;
+use crate::ports::Ingress;
 use crate::record::hand_over;
 use crate::remote_targets::{Side, TargetRefresh, refreshes_target};
 use crate::reply::{self, own_tag};
 use crate::route_header::Target;
-use crate::token::branch::{HopBranch, Transaction, peek_asked};
+use crate::token::branch::{HopBranch, Transaction, peek_ingress};
 use crate::token::owner::TokenOwner;
 use crate::validate::LARGEST;
 use ::dialog::{HangUp, Side as Party};
-use ::proxy::{Medium, NewBranch};
+use ::proxy::{Answered, Medium, NewBranch};
 use balance::{CallKey, Request};
 use base::Flow;
 use std::sync::Arc;
 use transaction::{Bytes, Keys, Packet, TransactionKey, TransportKind, UNLIMITED_REPEATS};
-use wire::{Message, Method, request_source_target, response_target};
+use wire::{Message, Method, request_source_target};
 
 impl Editor<'_> {
     /// What a response tells of where the parties are reached.
@@ -75,7 +75,7 @@ impl Editor<'_> {
     ) -> (Packet, TransactionKey) {
         let mut via = self.edge.topology.ports[hop.listener].via.clone().into_bytes();
         let start = via.len();
-        self.edge.tokens.write_proxy_branch(Asked::by(hop), 0, serial, &mut via);
+        self.edge.tokens.write_proxy_branch(Ingress::by(hop), 0, serial, &mut via);
         let key = self.keys.client(&via[start..], Method::Bye, b"");
         let mut bytes = Vec::with_capacity(512);
         bye(hang_up, to, &via, &mut bytes);
@@ -136,7 +136,7 @@ impl Medium<Wire> for Editor<'_> {
             breadth: branch.map(|branch| branch.breadth),
             keeps: request.begins().then_some(true),
         };
-        let (routing, asked) = (request.routing, Asked::by(request.flow));
+        let (routing, asked) = (request.routing, Ingress::by(request.flow));
         let (receiver, by_initiator) = (0, request.refresh.by_initiator);
         let branch_at = self.edge.edit_onward(message, &onward, |tokens, via| {
             if let Some(branch) = branch {
@@ -158,15 +158,16 @@ impl Medium<Wire> for Editor<'_> {
         (Packet::new(bytes, hop), key)
     }
 
-    /// §16.7 steps 3, 8 and 9, §18.2.2: to where the request came from, as long as that is known: whoever answers may have written
-    /// another Via. Else by the next Via.
-    fn relay(&mut self, request: Option<&mut Received>, response: &Message<'_>) -> Option<Packet> {
-        let via = response.second_via()?;
-        let flow = if let Some(request) = &request {
-            request.back
-        } else {
-            let asked = response.top_via().branch.and_then(peek_asked).unwrap_or_default();
-            self.edge.topology.ports.way_back_by(asked, &via, response_target(&via)?)?
+    /// §16.7 steps 3, 8 and 9, §18.2.2: to where the request came from. The responder may have written another Via
+    /// below ours.
+    fn relay(&mut self, answered: Answered<'_, Received>, response: &Message<'_>) -> Option<Packet> {
+        response.second_via()?;
+        let (request, flow) = match answered {
+            Answered::Waiting(request) => {
+                let back = request.back;
+                (Some(request), back)
+            }
+            Answered::Final(back) => (None, back),
         };
         self.edge.edits.clear();
         self.edge.edits.pop_via(response);
@@ -302,6 +303,6 @@ pub(crate) fn quoted_key(keys: &Keys, quoted: &[u8]) -> Option<TransactionKey> {
     let request = wire::scan(quoted).ok()?;
     let branch = request.top_via().branch?;
     let name = request.cseq().method_name.of(request.bytes());
-    peek_asked(branch)?;
+    peek_ingress(branch)?;
     Some(keys.client(branch, request.method()?, name))
 }

@@ -14,10 +14,10 @@ impl Assigner<'_> {
     /// moving never multiplies load.
     pub(super) fn second(&mut self, assigned: &mut Assigned, call_id: &[u8]) -> Option<Slot> {
         let [first] = assigned.tried[..] else { return None };
-        let (rule, pool) = (assigned.rule.as_ref().map(|(_, rule)| *rule), assigned.request.pool);
+        let pool = assigned.request.pool;
         // The pool may have lost it, or be gone, since a reload.
         let is_of_pool = self.balancer.nodes_of(pool).any(|slot| slot == first);
-        if !is_of_pool || !self.budgets.of(rule).may_retry(self.now) {
+        if !is_of_pool || !self.budgets.of(assigned.rule.as_ref()).may_retry(self.now) {
             return None;
         }
         let queues = self.queues.as_deref_mut()?;
@@ -28,7 +28,7 @@ impl Assigner<'_> {
             return None;
         };
         queues.moved(self.now, pool, request.key, first, assigned.since, slot);
-        self.budgets.of(rule).retry(self.now);
+        self.budgets.of(assigned.rule.as_ref()).retry(self.now);
         assigned.moved = Some(Moved { since: [assigned.since, self.now], holder: 0, by_second: 0 });
         assigned.give(self.now, SECOND, slot);
         Some(slot)

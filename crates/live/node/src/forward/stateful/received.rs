@@ -8,6 +8,7 @@ use crate::edge::Edge;
 use crate::forward::onward::{RecordRoute, Refresh};
 use crate::route_header::max_breadth;
 use crate::token::owner::TokenOwner;
+use ::proxy::KeptRequest;
 use balance::{CallKey, Request, Slot};
 use base::Flow;
 use route::Dialogs;
@@ -18,43 +19,52 @@ use wire::{Message, Method};
 
 /// A request that came in, as it is kept until it is answered.
 pub(crate) struct Received {
-    /// Exactly the message. What is forwarded shares it.
+    /// The bytes of the message. Forwarded copies share them.
     pub(crate) bytes: Arc<[u8]>,
     pub(crate) call: CallKey,
-    /// What it came by.
+    /// The flow that it came by.
     pub(crate) flow: Flow,
-    /// Where its responses go (§18.2.2).
+    /// The way of its responses (§18.2.2).
     pub(crate) back: Flow,
     pub(crate) way: TargetSet,
     /// Hash of the routing decision, for our Via (RFC 5393 §4.2).
     pub(crate) routing: u32,
-    /// Its Max-Breadth (RFC 5393 §5.3.2): every request is asked for it, and need not be read again for that.
+    /// Its Max-Breadth (RFC 5393 §5.3.2), kept since each request needs it.
     pub(crate) breadth: u8,
-    /// What its response may change in the dialog that it belongs to or begins.
+    /// The remote targets that its response may change.
     pub(crate) refresh: Refresh,
-    /// What the balancer has taken note of it as, but for the Call-ID, which is in the message.
+    /// The request as the balancer has noted it, without the Call-ID, which is in the message.
     pub(crate) noted: Option<Box<Request<'static>>>,
-    /// What is known of its call, where the state of dialogs is kept.
+    /// Its call, where the state of dialogs is kept.
     pub(crate) tracked: Option<Box<Tracked>>,
-    /// Its sender has proved to know a password.
+    /// Whether its sender is authenticated.
     pub(crate) is_genuine: bool,
-    /// The leave that the gate gave it; ends with the final response.
+    /// The ticket of the gate; ends with the final response.
     pub(crate) ticket: Cell<Option<Ticket>>,
     /// Bytes of provisional responses that went back for it.
     pub(crate) told: Cell<u32>,
 }
 
-/// Where a request goes.
+impl KeptRequest for Received {
+    type Back = Flow;
+
+    fn back(&self) -> Flow {
+        self.back
+    }
+}
+
+/// The targets of a request.
 pub(crate) enum TargetSet {
-    /// Where its Route or Request-URI says, and whether that is known to want it.
+    /// The target of its Route or Request-URI, and whether this address is verified.
     Uri(Flow, bool),
-    /// To a member of a pool.
+    /// A member of a pool.
     Pool(Box<Assigned>),
-    /// To the contacts of a user.
+    /// The contacts of a user.
     Contacts(Box<Located>),
 }
 
-/// Where the responses to a request go (§18.2.2): to where it came from, if its Via leads out of every family that there is.
+/// The way of the responses to a request (§18.2.2). If no listener can reach the address in its Via, it is the
+/// source.
 pub(super) fn way_back(edge: &Edge, message: &Message<'_>, flow: Flow) -> Flow {
     edge.topology.ports.way_back(message.top_via(), flow).unwrap_or(flow)
 }

@@ -3,9 +3,9 @@
 use super::budgets::Budgets;
 use super::dialogs::{DialogSettings, Dialogs};
 use super::editor::quoted_key;
+use super::first_copies::FirstCopies;
 use super::form::{Assigner, Editor, Notes, Out, UNHEARD_REPEATS, Wire};
 use super::limits::{ProxyLimits, ProxySettings, RESERVED_CALLS, with_reserve};
-use super::passed::Passed;
 use super::received::Received;
 use super::report::ProxyReport;
 use crate::counters::Drop;
@@ -13,30 +13,31 @@ use crate::edge::Edge;
 use crate::event::ShardEvent;
 use crate::pause::Pause;
 use crate::record::is_unrecorded;
-use crate::rejection::Own;
+use crate::rejection::OwnResponse;
 use crate::reply::longest;
 use crate::route_header::Target;
 use crate::routes::Routes;
 use crate::step::Step;
-use crate::token::branch::peek_asked;
+use crate::token::branch::peek_ingress;
 use crate::validate::check_form;
 use ::dialog::{CallEvent, CallRecord, Cause, Ends, HangUp, Side};
 use ::proxy::{Arrived, Proxy, ProxyStep};
 use balance::{CallKey, Members, Response, Tags};
 use base::{Flow, Instant, Ledger, Outbox, Recent};
+use std::sync::Arc;
 use transaction::{Keys, Packet, TransactionKey};
 use wire::{Message, Method};
 
 /// Forwards with a transaction for each request (RFC 3261 §16) to members of pools.
 ///
-/// Requests within the dialogs that began so go to the member, without a transaction, or where the other party of the dialog
-/// wants to be reached, as the token in our Record-Route proves, and nowhere else: [`Dialogs`](route::Dialogs).
+/// A request within a dialog that began so goes to the member, without a transaction, or to the remote target that
+/// the token in our Record-Route proves, and nowhere else: [`Dialogs`](route::Dialogs).
 pub(crate) struct Stateful {
     pub(super) proxy: Proxy<Wire>,
     pub(super) keys: Keys,
     /// The ways to the members of all pools, by slot.
     members: Vec<Flow>,
-    /// Those that requests within dialogs may name.
+    /// The next hops that requests within dialogs may name.
     pub(super) hops: Members,
     budgets: Budgets,
     /// Members that have left a request of this step without any answer.
@@ -46,12 +47,13 @@ pub(crate) struct Stateful {
     /// How many requests calls have begun out of the reserve, and since when.
     pub(super) reserved: Recent<CallKey, (Instant, u8)>,
     /// Requests of dialogs that went on without a transaction lately: when the first copy of each did.
-    pub(super) passed: Passed,
-    /// Whether a pool is forwarded to in this way, or has next hops, or it was so, or users are served: then there may be dialogs.
+    pub(super) first_copies: FirstCopies,
+    /// Whether there may be dialogs: a pool keeps transactions or has next hops, or did so before, or there is a
+    /// registrar.
     has_pool: bool,
     /// Next hops whose calls the balancer remembers.
     pub(super) counted: Members,
-    /// The calls whose dialogs are kept, if those of any are.
+    /// The calls whose dialogs are kept; `None` where no pool keeps them.
     pub(super) dialogs: Option<Box<Dialogs>>,
 }
 
@@ -70,7 +72,7 @@ impl Stateful {
             notes: Notes::default(),
             limits: settings.limits,
             reserved: Recent::new(RESERVED_CALLS),
-            passed: Passed::default(),
+            first_copies: FirstCopies::default(),
             has_pool: false,
             counted: Members::of([]),
             dialogs: None,
@@ -124,7 +126,7 @@ impl Stateful {
         done
     }
 
-    /// What has failed in a step.
+    /// Reports the failed requests of a step.
     pub(crate) fn tell(&mut self, out: &mut Outbox<ShardEvent>) {
         for failure in self.notes.failures.drain(..) {
             out.event(ShardEvent::Failed(Box::new(failure)));
@@ -165,8 +167,8 @@ impl Stateful {
         });
     }
 
-    /// ICMP says that a datagram to this address, which began with `quoted`, did not arrive (RFC 3261 §16.9). Only who got
-    /// it can know the branch in it, and it went to this address: he can say of himself alone that he is not there.
+    /// ICMP says that a datagram to this address, which began with `quoted`, did not arrive (RFC 3261 §16.9). Only
+    /// its receiver can know the branch in it. So nobody can report another host as unreachable.
     pub(crate) fn unreachable(&mut self, step: &mut Step<'_>, to: Flow, quoted: &[u8]) {
         let Some(key) = quoted_key(&self.keys, quoted) else { return };
         let went_there = |packet: &Packet| packet.flow.meets(to);
@@ -174,12 +176,12 @@ impl Stateful {
         self.tell(step.out);
     }
 
-    /// Whether what comes is a response to a request with a transaction, or an ICMP error about one ([`Self::unreachable`]), and
-    /// that is none of this shard's.
+    /// Whether a message is a response to a request with a transaction, or an ICMP error about one
+    /// ([`Self::unreachable`]), and that transaction is not of this shard.
     pub(crate) fn is_stray(&self, bytes: &[u8]) -> bool {
         let key = match wire::scan(bytes) {
             Ok(message) if message.status().is_some() => {
-                let is_proxys = message.top_via().branch.and_then(peek_asked).is_some();
+                let is_proxys = message.top_via().branch.and_then(peek_ingress).is_some();
                 self.keys.response(&message).filter(|_| is_proxys)
             }
             _ => quoted_key(&self.keys, bytes),
@@ -223,7 +225,7 @@ impl Stateful {
     }
 
     /// Takes over how often requests may be tried again; `shards` share it.
-    pub(crate) fn set_routes(&mut self, routes: &Routes, shards: usize) {
+    pub(crate) fn set_routes(&mut self, routes: &Arc<Routes>, shards: usize) {
         self.budgets.configure(routes, shards);
     }
 
@@ -233,17 +235,17 @@ impl Stateful {
         self.proxy.limit_branches(limits.branches);
     }
 
-    /// What its transactions did.
+    /// Counts of its transactions.
     pub(crate) fn counters(&self) -> &::proxy::ProxyCounters {
         self.proxy.counters()
     }
 
-    /// What they cost.
+    /// The ledger of its transactions.
     pub(crate) fn ledger(&self) -> Ledger {
         self.proxy.ledger()
     }
 
-    /// Whether there is anything that a message could be about.
+    /// Whether a message may belong to a transaction or dialog here.
     pub(crate) fn is_in_use(&self) -> bool {
         self.has_pool
     }
@@ -302,7 +304,7 @@ impl Stateful {
         step: &mut Step<'_>,
         flow: Flow,
         message: &Message<'_>,
-        own: Own<'_>,
+        own: OwnResponse<'_>,
     ) {
         let mut answer = Outbox::default();
         step.edge.answer(flow, message, own, &mut answer);

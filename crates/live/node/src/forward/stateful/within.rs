@@ -5,7 +5,7 @@ use super::dialogs::way;
 use super::received::{Received, TargetSet, way_back};
 use super::transactions::Stateful;
 use crate::admission::{NEXT_HOP_OVERLOADED, class_of};
-use crate::arrival::{Arrival, Proof};
+use crate::arrival::{Arrival, TokenProof};
 use crate::edge::Edge;
 use crate::forward::onward::{Onward, RecordRoute, Refresh};
 use crate::forward::stateless::pass;
@@ -30,7 +30,7 @@ struct DialogHop {
     /// Its token.
     held: VerifiedToken,
     hop: Flow,
-    /// Whether what it goes to is known to want it.
+    /// Whether its address is verified.
     is_wanted: bool,
     /// Whether it goes to the target of its dialog: asked where its answer says what becomes of that.
     proof: TargetProof,
@@ -41,10 +41,11 @@ struct DialogHop {
 }
 
 impl Stateful {
-    /// Takes a request that has a token of ours. If that does not fit it is as any other, as far as it names nobody but us or a
-    /// next hop: `false`, and nothing was done.
+    /// Forwards a request that has a valid token of a proxy. `false`: it has none, and is to be handled like any
+    /// other request. It may then name nobody but us or a next hop.
     pub(crate) fn within(&mut self, step: &mut Step<'_>, arrival: &Arrival<'_>) -> Result<bool, Rejection> {
-        let Some(passage) = self.examine(step, arrival)? else { return Ok(false) };
+        let Some(held) = self.token_within(step.edge, arrival)? else { return Ok(false) };
+        let passage = self.examine(step, arrival, held)?;
         let Arrival { flow, message, call, .. } = *arrival;
         let DialogHop { held, hop, is_wanted, proof, routing, refresh, is_older } = passage;
         if !step.edge.gate.overload.may_go(step.edge.now, class_of(arrival.method, true), hop) {
@@ -121,21 +122,42 @@ impl Stateful {
         })
     }
 
+    /// The hop of a request that has a valid token of a proxy; `None` where it has none. Neither the room for its
+    /// transaction nor the limits of the next hop are checked.
+    pub(crate) fn would_go(
+        &self,
+        step: &mut Step<'_>,
+        arrival: &Arrival<'_>,
+    ) -> Result<Option<Flow>, Rejection> {
+        let Some(held) = self.token_within(step.edge, arrival)? else { return Ok(None) };
+        step.edge.routing(arrival.message, &arrival.route, Direction::ToPool, false)?;
+        check_extensions(arrival.message)?;
+        let (hop, _) = self.way_within(step, arrival, &held)?;
+        Ok(Some(hop))
+    }
+
+    /// The valid token of a proxy that a request has. A request with an invalid one may name us or a next hop alone.
+    fn token_within(&self, edge: &Edge, arrival: &Arrival<'_>) -> Result<Option<VerifiedToken>, Rejection> {
+        let Arrival { message, ref route, .. } = *arrival;
+        if let TokenProof::Proxy(held) = arrival.proof {
+            return Ok(Some(held));
+        }
+        let has_token = route.owner == TokenOwner::Proxy && route.token.is_some();
+        if has_token && message.to_tag().is_some() && !route.leads_to_us(&edge.topology, message) {
+            self.check_named(edge, &route.target(message))?;
+        }
+        Ok(None)
+    }
+
     /// §16.4 and §16.5. A request that is not to be forwarded is answered at once, without a transaction.
     fn examine(
         &mut self,
         step: &mut Step<'_>,
         arrival: &Arrival<'_>,
-    ) -> Result<Option<DialogHop>, Rejection> {
+        held: VerifiedToken,
+    ) -> Result<DialogHop, Rejection> {
         let Arrival { flow, message, ref route, .. } = *arrival;
         let edge = &mut *step.edge;
-        let Proof::Proxy(held) = arrival.proof else {
-            let has_token = route.owner == TokenOwner::Proxy && route.token.is_some();
-            if has_token && message.to_tag().is_some() && !route.leads_to_us(&edge.topology, message) {
-                self.check_named(edge, &route.target(message))?;
-            }
-            return Ok(None);
-        };
         if held.token.kept != Kept::Nothing {
             self.check_limit(edge, message, true)?;
         }
@@ -145,13 +167,13 @@ impl Stateful {
         let (hop, is_wanted) = self.way_within(step, arrival, &held)?;
         let refresh = refresh(step.edge, arrival, &held);
         let proof = target_proof(step.edge, arrival, &held);
-        Ok(Some(DialogHop { held, hop, is_wanted, proof, routing, refresh, is_older }))
+        Ok(DialogHop { held, hop, is_wanted, proof, routing, refresh, is_older })
     }
 
     /// A BYE of a dialog whose state is kept gets this answer of ours, whatever the reason: the dialog hears of it.
     pub(crate) fn refused_bye(&mut self, edge: &mut Edge, arrival: &Arrival<'_>, status: u16) {
         if arrival.method == Method::Bye
-            && let Proof::Proxy(held) = &arrival.proof
+            && let TokenProof::Proxy(held) = &arrival.proof
             && held.token.kept == Kept::Dialog
             && let Some(dialogs) = &mut self.dialogs
         {
@@ -162,14 +184,14 @@ impl Stateful {
     /// Whether the first copy of a request, which goes on without a transaction, did so before the key of new tokens changed: all
     /// copies have one branch (RFC 3261 §16.11). Takes note of the first one.
     fn is_older_than_key(&mut self, edge: &Edge, message: &Message<'_>, from: SocketAddr) -> bool {
-        let since = self.passed.since(edge.now, copies_key(&edge.tokens, message, from));
+        let since = self.first_copies.since(edge.now, copies_key(&edge.tokens, message, from));
         edge.rekeyed.is_some_and(|rekeyed| since <= rekeyed)
     }
 
-    /// Where a request within a dialog goes (RFC 3261 §16.4 and §16.5): to whom the other party has named. And whether that is
-    /// known to want it.
+    /// The hop of a request within a dialog (RFC 3261 §16.4 and §16.5): its remote target. And whether this address
+    /// is verified.
     fn way_within(
-        &mut self,
+        &self,
         step: &mut Step<'_>,
         arrival: &Arrival<'_>,
         held: &VerifiedToken,
@@ -205,8 +227,8 @@ impl Stateful {
         Some(edge.topology.node(slot))
     }
 
-    /// A request without a token that fits may name a next hop, and nobody else but us. Whether it goes there is decided as for
-    /// any other request: what has a To tag and no token may be no part of any dialog.
+    /// A request without a valid token may name a next hop, and nobody else but us. Whether it goes there is decided
+    /// as for any other request: a To tag without a token proves no dialog.
     fn check_named(&self, edge: &Edge, target: &Target<'_>) -> Result<(), Refused> {
         // A To tag and a Route that somebody made up would stand for a password.
         if edge.realm.is_some() {

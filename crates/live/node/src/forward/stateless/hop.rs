@@ -5,7 +5,7 @@ use crate::counters::Drop;
 use crate::edge::Edge;
 use crate::forward::onward::{Onward, Refresh};
 use crate::pause::Pause;
-use crate::ports::Asked;
+use crate::ports::Ingress;
 use crate::record::hand_over;
 use crate::remote_targets::{Side, TargetRefresh, refreshes_target};
 use crate::route_header::Target;
@@ -35,7 +35,7 @@ pub(crate) fn pass(
     let target = request_source_target(message.top_via(), from.peer).unwrap_or(from.peer);
     let transaction = Transaction::new(message, message.top_via(), target);
     let branch = HopBranch {
-        asked: Asked::by(from),
+        asked: Ingress::by(from),
         routing,
         receiver: refresh.receiver.unwrap_or_default(),
         by_initiator: refresh.by_initiator,
@@ -45,7 +45,7 @@ pub(crate) fn pass(
         tokens.write_hop_branch_again(branch, &transaction, older, via);
     });
     edge.send_edited(message, onward.hop, step.out);
-    edge.passed.requests += 1;
+    edge.relayed.requests += 1;
 }
 
 /// A response to what went on without a transaction (§16.7 steps 3, 8 and 9, §16.11).
@@ -75,7 +75,7 @@ pub(crate) fn relay(step: &mut Step<'_>, flow: Flow, message: &Message<'_>) {
         edge.names.prepare(edge.now, host, port, step.out);
     }
     edge.send_edited(message, way, step.out);
-    edge.passed.responses += 1;
+    edge.relayed.responses += 1;
 }
 
 impl Edge {

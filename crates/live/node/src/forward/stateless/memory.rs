@@ -1,6 +1,7 @@
 //! What is remembered of messages that went on without a transaction.
 
-use super::passed::Passed;
+use super::recent_contacts::RecentContacts;
+use super::recent_hops::RecentHops;
 use super::removed::Unacknowledged;
 use super::searches::{SearchLimits, Searches};
 
@@ -11,5 +12,6 @@ pub(crate) struct Stateless {
     pub(super) searches: Searches,
     pub(crate) search_limits: SearchLimits,
     pub(crate) unacknowledged: Unacknowledged,
-    pub(crate) passed: Passed,
+    pub(crate) recent_hops: RecentHops,
+    pub(crate) recent_contacts: RecentContacts,
 }

@@ -3,7 +3,8 @@
 
 mod hop;
 mod memory;
-mod passed;
+mod recent_contacts;
+mod recent_hops;
 mod removed;
 mod response;
 mod search;

@@ -23,10 +23,10 @@ pub(crate) struct Search {
 /// node's "no such INVITE" must not overtake the 200 of the one that has it: only the last failure is told, and its
 /// repetitions.
 #[derive(Debug, Default)]
-pub(crate) struct Searches(VecDeque<Asked>);
+pub(crate) struct Searches(VecDeque<PendingSearch>);
 
 #[derive(Debug)]
-struct Asked {
+struct PendingSearch {
     search: Search,
     awaited: Vec<NodeId>,
     /// The last one that failed, once none is awaited.
@@ -48,7 +48,7 @@ impl Searches {
         if self.0.len() == MOST {
             self.0.pop_front();
         }
-        self.0.push_back(Asked { search, awaited: nodes, told: None });
+        self.0.push_back(PendingSearch { search, awaited: nodes, told: None });
     }
 
     /// A node does not have it. Returns whether the client is to hear of that: no other one can have it.

@@ -3,7 +3,7 @@
 use crate::arrival::Arrival;
 use crate::destination::Destination;
 use crate::edge::Edge;
-use crate::ports::Asked;
+use crate::ports::Ingress;
 use crate::record::{initiator_target, record, wants_record_route};
 use crate::route_header::{Target, edit_hop, max_breadth};
 use crate::step::Step;
@@ -42,7 +42,7 @@ pub(crate) fn send_to(
     let token = BranchToken {
         node: step.balancer.nodes()[slot.index()].id,
         direction: request.direction,
-        asked: Asked::by(flow),
+        asked: Ingress::by(flow),
         routing: destination.routing,
     };
     ledger.charge(Operation::MakeToken);

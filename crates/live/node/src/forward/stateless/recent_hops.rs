@@ -14,15 +14,15 @@ use wire::{Message, Method};
 const GENERATION: usize = 65_536;
 
 /// The next hops of recent requests by the key of their copies, and when the first copy went there.
-pub(crate) struct Passed(Recent<u64, (Slot, Instant)>);
+pub(crate) struct RecentHops(Recent<u64, (Slot, Instant)>);
 
-impl Default for Passed {
+impl Default for RecentHops {
     fn default() -> Self {
         Self(Recent::new(GENERATION))
     }
 }
 
-impl Passed {
+impl RecentHops {
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

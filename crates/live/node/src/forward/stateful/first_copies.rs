@@ -5,9 +5,9 @@ use base::Instant;
 /// When the first copy of each request of a dialog went on that did so without a transaction lately. A request has
 /// the place of its key, where a later one may follow it, so that a message allocates nothing but the first.
 #[derive(Default)]
-pub(super) struct Passed(Vec<(u64, Instant)>);
+pub(super) struct FirstCopies(Vec<(u64, Instant)>);
 
-impl Passed {
+impl FirstCopies {
     /// 32 s (64*T1) at 2,000 requests a second.
     const PLACES: usize = 65_536;
 
