@@ -1,6 +1,7 @@
 //! Files, directories and URLs that a configuration names. No server is asked: it may be one that only the
 //! machine reaches that the file is for.
 
+use crate::admin::token;
 use crate::key;
 use config::{
     CallsConfig, Config, DriverConfig, PoolConfig, RecordsPlace, RegistrarConfig, StorePlace, UsersPlace,
@@ -23,8 +24,17 @@ pub fn check(config: &Config, path: &Path) -> Vec<String> {
     for pool in &config.pools {
         problems.extend(of_pool(pool));
     }
-    problems.extend(key::check(config, path).err().map(|error| error.to_string()));
+    problems.extend(of_secrets(config, path));
     problems
+}
+
+/// The secrets that are kept beside the configuration, where one cannot be used. One that is not there is made, and a
+/// start says what comes of one that cannot be read.
+fn of_secrets(config: &Config, path: &Path) -> Option<String> {
+    let key = config.token.key.is_none().then(|| key::beside(path));
+    let kept = key.into_iter().chain(token::kept(&config.admin, path));
+    let mut faults = kept.filter_map(|file| key::read(&file).err());
+    faults.find(|error| error.kind() == ErrorKind::InvalidData).map(|error| error.to_string())
 }
 
 /// The faults of a file of users.
@@ -152,6 +162,24 @@ mod tests {
         );
         let config = config::parse(&text, "test").unwrap_or_else(|error| panic!("{error}"));
         check(&config, &directory.join("sarabande-check-test.toml"))
+    }
+
+    #[test]
+    fn kept_secrets_can_be_used() {
+        let file = env::temp_dir().join(format!("sarabande-secrets-test-{}.toml", std::process::id()));
+        let pool = "[listen]\nudp = [\"127.0.0.1:5060\"]\n[pool.x]\nmembers = [\"127.0.0.2\"]\n";
+        let configured = |more: &str| config::parse(&format!("{pool}{more}"), "test").unwrap();
+        let said = |more: &str, file: &Path| of_secrets(&configured(more), file);
+        assert_eq!(said("", &file), None, "it will be made");
+        fs::write(key::beside(&file), "abc").unwrap();
+        assert!(said("", &file).is_some_and(|text| text.contains("hexadecimal")));
+        let other = "[token]\nkey = \"000102030405060708090a0b0c0d0e0f\"";
+        assert_eq!(said(other, &file), None, "it is not looked at");
+        let exposed = format!("{other}\n[admin]\nlisten = \"0.0.0.0:8060\"");
+        fs::write(file.with_extension("admin-token"), "abc").unwrap();
+        assert!(said(&exposed, &file).is_some_and(|text| text.contains(".admin-token does not hold")));
+        fs::remove_file(file.with_extension("admin-token")).unwrap();
+        fs::remove_file(key::beside(&file)).unwrap();
     }
 
     #[test]

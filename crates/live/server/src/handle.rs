@@ -1,8 +1,8 @@
 //! How the rest of the process asks and commands a running server.
 
-use crate::control::{Ask, ScaleWish, View};
-use crate::figures::{ExplanationView, Figures, Session, Standing};
-use crate::registrations::{Contacts, ContactsError, Home};
+use crate::ask::{Ask, ScaleWish};
+use crate::figures::{ExplanationView, Figures, Session, Standing, View};
+use crate::registrations::{Contacts, ContactsError, GONE, Home};
 use crate::scale::view::pool_view;
 use crate::shards::{self, Command, Explained, WorkerHandle};
 use base::Instant;
@@ -24,9 +24,6 @@ pub struct Handle {
 
 /// Takes whether another process has been started, or why not.
 pub type RestartReply = oneshot::Sender<Result<(), String>>;
-
-/// The server has ended, so nobody answers.
-pub(crate) const GONE: &str = "the server is stopping";
 
 impl Handle {
     pub(crate) fn new(asks: mpsc::UnboundedSender<Ask>, workers: Vec<WorkerHandle>) -> Self {

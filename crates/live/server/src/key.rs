@@ -1,9 +1,7 @@
 //! Secrets that the configuration does not name: made once and kept beside it. That of the route tokens, so that
 //! calls outlive a restart without any setting, and that of the admin interface.
 
-use crate::admin::token;
 use crate::{state, whole};
-use config::Config;
 use rand::TryRngCore;
 use rand::rngs::OsRng;
 use std::fs::File;
@@ -13,22 +11,6 @@ use std::path::{Path, PathBuf};
 /// Where the secret of the configuration at `path` is kept.
 pub(crate) fn beside(path: &Path) -> PathBuf {
     state::place(path, "key")
-}
-
-/// Whether the kept secrets, if there are any already, can be used: what a start would say of them.
-///
-/// # Errors
-/// Why not, and what helps.
-pub(crate) fn check(config: &Config, path: &Path) -> io::Result<()> {
-    let key = config.token.key.is_none().then(|| beside(path));
-    for file in key.into_iter().chain(token::kept(&config.admin, path)) {
-        match read(&file) {
-            Err(error) if error.kind() == io::ErrorKind::InvalidData => return Err(error),
-            // One that is not there is made. A start says what comes of one that cannot be read.
-            _ => {}
-        }
-    }
-    Ok(())
 }
 
 /// A secret from the operating system.
@@ -59,7 +41,8 @@ pub(crate) fn keep(file: &Path) -> io::Result<[u8; 16]> {
     }
 }
 
-fn read(file: &Path) -> io::Result<[u8; 16]> {
+/// Reads a kept secret.
+pub(crate) fn read(file: &Path) -> io::Result<[u8; 16]> {
     let mut bytes = Vec::new();
     File::open(file)?.take(256).read_to_end(&mut bytes)?;
     let text = String::from_utf8_lossy(&bytes);
@@ -96,17 +79,6 @@ mod tests {
         );
         std::fs::write(&file, "abc").unwrap();
         assert_eq!(keep(&file).unwrap_err().kind(), io::ErrorKind::InvalidData);
-        let pool = "[listen]\nudp = [\"127.0.0.1:5060\"]\n[pool.x]\nmembers = [\"127.0.0.2\"]\n";
-        let configured = |more: &str| config::parse(&format!("{pool}{more}"), "test").unwrap();
-        assert!(check(&configured(""), &file).is_err());
-        let other = "[token]\nkey = \"000102030405060708090a0b0c0d0e0f\"";
-        assert!(check(&configured(other), &file).is_ok(), "it is not looked at");
-        let exposed = format!("{other}\n[admin]\nlisten = \"0.0.0.0:8060\"");
-        std::fs::write(file.with_extension("admin-token"), "abc").unwrap();
-        let error = check(&configured(&exposed), &file).unwrap_err().to_string();
-        assert!(error.contains(".admin-token does not hold"), "{error}");
-        std::fs::remove_file(file.with_extension("admin-token")).unwrap();
-        assert!(check(&configured(""), Path::new("/nowhere.toml")).is_ok(), "it will be made");
         std::fs::remove_file(&file).unwrap();
     }
 }

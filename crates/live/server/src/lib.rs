@@ -5,6 +5,7 @@
 
 pub mod admin;
 pub mod agents;
+mod ask;
 pub mod capacity;
 mod capture;
 mod check;
@@ -23,6 +24,7 @@ mod run;
 mod scale;
 mod shards;
 pub mod socket;
+mod start_error;
 mod state;
 mod stores;
 mod takeover;
@@ -34,5 +36,6 @@ pub use check::{check, check_users};
 pub use clock::Clock;
 pub use handle::{Handle, RestartReply};
 pub use registrations::{Contacts, ContactsError};
-pub use run::{Server, StartError};
+pub use run::Server;
+pub use start_error::StartError;
 pub use utilisation::ModelProcessor;

@@ -1,10 +1,10 @@
 //! The sockets of a process: those of the process before, if it hands them over, and new ones.
 
 use crate::capacity;
-use crate::run::StartError;
 use crate::shards::MOST_SOCKETS;
 use crate::shards::listen::{cannot_listen, open, open_one};
 use crate::socket::UdpSocket;
+use crate::start_error::StartError;
 use crate::takeover::claim::Claim;
 use config::Config;
 use node::Ports;

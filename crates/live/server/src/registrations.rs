@@ -13,6 +13,9 @@ use tokio::sync::oneshot;
 /// process's.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// The server has ended, so nobody answers.
+pub(crate) const GONE: &str = "the server is stopping";
+
 /// The home domain, as the control task has it.
 #[derive(Clone)]
 pub(crate) struct Home {
@@ -46,7 +49,7 @@ impl fmt::Display for ContactsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotServed(why) | Self::Store(why) => f.write_str(why),
-            Self::Gone => f.write_str(crate::handle::GONE),
+            Self::Gone => f.write_str(GONE),
         }
     }
 }

@@ -1,8 +1,9 @@
 //! Starts a server: opens sockets, starts threads, and ends them.
 
 use crate::admin::{self, Interface};
+use crate::ask::Ask;
 use crate::clock::Clock;
-use crate::control::{Ask, Control};
+use crate::control::Control;
 use crate::handle::Handle;
 use crate::key;
 use crate::opened::Opened;
@@ -14,6 +15,7 @@ use crate::shards::listen::expand;
 use crate::shards::wake::Waker;
 use crate::shards::{Command, Peers, Report, Signals, Traffic, TriageQueue, Worker, WorkerHandle};
 use crate::socket::{ReceiveBatch, SendBatch, UdpSocket};
+use crate::start_error::StartError;
 use crate::stores::Stores;
 use crate::takeover::owned::OtherProcess;
 use crate::takeover::{self, offer::Holdings};
@@ -30,29 +32,6 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver as CommandReceiver;
 use std::thread::JoinHandle;
 use tokio::sync::mpsc;
-
-/// Why a server does not start.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// An address cannot be bound, or a system resource is missing.
-    #[error(transparent)]
-    Io(#[from] io::Error),
-    /// The admin interface cannot listen: says where, why, and what helps.
-    #[error("[admin] {0}")]
-    Admin(io::Error),
-    /// Updates of capacity cannot be listened for: says where, why, and what helps.
-    #[error("[capacity] {0}")]
-    Capacity(io::Error),
-    /// No address to listen on is left.
-    #[error("the configured listeners match no address of this machine; see `ip addr`")]
-    NoListener,
-    /// Bindings or users cannot be read: says what, and why.
-    #[error("[registrar] {0}")]
-    Stores(String),
-    /// Where records of calls go cannot be opened: says what, and why.
-    #[error("{0}")]
-    Records(String),
-}
 
 /// A server with all its sockets open.
 pub struct Server {

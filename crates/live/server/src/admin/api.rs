@@ -4,7 +4,7 @@ use crate::figures::{
     CapacityView, ContactsView, ExplanationView, HealthView, MembersView, ProxyView, RegistrarView, Reloaded,
     Restarting, ScaleView, ScalesView, Stopping,
 };
-use crate::handle::GONE;
+use crate::registrations::GONE;
 use crate::{ContactsError, Handle};
 use axum::body::Bytes;
 use axum::extract::{Path as UrlPath, Query, State};

@@ -14,7 +14,8 @@ mod running;
 mod thread;
 mod waking;
 
-pub use running::{Running, Snapshot, bind, start_answerer, start_caller};
+pub use running::{Running, bind, start_answerer, start_caller};
+pub use thread::Snapshot;
 
 use base::{Instant, Outbox};
 use load::{AgentEvent, AgentInput, Answerer, AnswererResults, CallResults, Caller};

@@ -1,56 +1,21 @@
 //! Load agents that run: started, asked for results, stopped.
 
 use super::Agent;
-use super::thread::Driver;
+use super::thread::{Driver, Shared, Snapshot};
 use crate::clock::Clock;
 use crate::shards::listen::cannot_listen;
-use crate::shards::wake::Waker;
 use crate::socket::UdpSocket;
 use base::Rng;
 use load::{Answerer, AnswererConfig, AnswererResults, CallResults, Caller, CallerConfig};
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
 /// Receive buffer of an agent, in bytes: some thousand calls' messages, so that a moment without the processor loses
 /// none.
 const RECEIVE_BUFFER: usize = 4 << 20;
-
-/// Results of an agent up to some moment.
-#[derive(Clone, Debug, Default)]
-pub struct Snapshot<R> {
-    /// Its measurements and counts.
-    pub results: R,
-    /// Call-IDs that met a wrong server: the first few.
-    pub wrong_call_ids: Vec<Box<str>>,
-    /// Datagrams received.
-    pub received: u64,
-    /// Datagrams sent.
-    pub sent: u64,
-    /// Datagrams that the kernel refused to send.
-    pub send_failed: u64,
-    /// Datagrams that the kernel threw away because the agent was late: the agent is the bottleneck.
-    pub receive_lost: u64,
-    /// Reports by ICMP that a datagram did not arrive, such as from a closed port.
-    pub unreachable: u64,
-}
-
-/// State shared between the agent's thread and its owner.
-pub(super) struct Shared<R> {
-    snapshot: Mutex<Snapshot<R>>,
-    pub(super) stop: AtomicBool,
-    pub(super) wind_down: AtomicBool,
-    pub(super) finished: AtomicBool,
-    pub(super) waker: Waker,
-}
-
-impl<R> Shared<R> {
-    pub(super) fn publish(&self, snapshot: Snapshot<R>) {
-        *self.snapshot.lock().unwrap_or_else(PoisonError::into_inner) = snapshot;
-    }
-}
 
 /// An agent at work on a thread of its own; dropping it stops it.
 pub struct Running<R> {
@@ -93,13 +58,7 @@ fn start<A: Agent>(
     make: impl FnOnce(&Clock) -> A + Send + 'static,
 ) -> io::Result<Running<A::Results>> {
     let address = socket.local_addr()?;
-    let shared = Arc::new(Shared {
-        snapshot: Mutex::new(Snapshot::default()),
-        stop: AtomicBool::new(false),
-        wind_down: AtomicBool::new(false),
-        finished: AtomicBool::new(false),
-        waker: Waker::new()?,
-    });
+    let shared = Arc::new(Shared::new()?);
     let of_thread = Arc::clone(&shared);
     let thread = std::thread::Builder::new().name(format!("agent-{}", address.port())).spawn(move || {
         // The schedule starts when the thread does, lest its start counts as a delay of the first calls.
@@ -110,7 +69,7 @@ fn start<A: Agent>(
     Ok(Running { shared, thread: Some(thread), address })
 }
 
-impl<R: Clone> Running<R> {
+impl<R: Clone + Default> Running<R> {
     /// Address of its socket.
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -118,7 +77,7 @@ impl<R: Clone> Running<R> {
 
     /// Its results until now, or a moment ago.
     pub fn snapshot(&self) -> Snapshot<R> {
-        self.shared.snapshot.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.shared.snapshot()
     }
 
     /// Whether it has ended: a caller does when all its calls have, any agent when its socket fails.

@@ -1,17 +1,17 @@
 //! The thread of a load agent.
 
 use super::Agent;
-use super::running::{Shared, Snapshot};
 use super::waking::Waking;
 use crate::clock::Clock;
+use crate::shards::wake::Waker;
 use crate::socket::{ReceiveBatch, SendBatch, UdpSocket, read_errors};
 use base::{Instant, Outbox};
 use core::num::NonZeroU64;
 use load::{AgentEvent, AgentInput};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// How often the results are copied for readers. The histograms make a copy of some 600 KB, which takes about
@@ -20,6 +20,54 @@ const PUBLISH_EVERY: Duration = Duration::from_millis(250);
 
 /// Call-IDs with a wrong server that are kept to be shown: enough to look them up in a trace.
 const WRONG_CALLS_MAX: usize = 10;
+
+/// Results of an agent up to some moment.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot<R> {
+    /// Its measurements and counts.
+    pub results: R,
+    /// Call-IDs that met a wrong server: the first few.
+    pub wrong_call_ids: Vec<Box<str>>,
+    /// Datagrams received.
+    pub received: u64,
+    /// Datagrams sent.
+    pub sent: u64,
+    /// Datagrams that the kernel refused to send.
+    pub send_failed: u64,
+    /// Datagrams that the kernel threw away because the agent was late: the agent is the bottleneck.
+    pub receive_lost: u64,
+    /// Reports by ICMP that a datagram did not arrive, such as from a closed port.
+    pub unreachable: u64,
+}
+
+/// State shared between the agent's thread and its owner.
+pub(super) struct Shared<R> {
+    snapshot: Mutex<Snapshot<R>>,
+    pub(super) stop: AtomicBool,
+    pub(super) wind_down: AtomicBool,
+    pub(super) finished: AtomicBool,
+    pub(super) waker: Waker,
+}
+
+impl<R: Clone + Default> Shared<R> {
+    pub(super) fn new() -> io::Result<Self> {
+        Ok(Self {
+            snapshot: Mutex::default(),
+            stop: AtomicBool::new(false),
+            wind_down: AtomicBool::new(false),
+            finished: AtomicBool::new(false),
+            waker: Waker::new()?,
+        })
+    }
+
+    pub(super) fn snapshot(&self) -> Snapshot<R> {
+        self.snapshot.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn publish(&self, snapshot: Snapshot<R>) {
+        *self.snapshot.lock().unwrap_or_else(PoisonError::into_inner) = snapshot;
+    }
+}
 
 /// Says that the thread is over, whichever way it ends.
 struct Finish<R>(Arc<Shared<R>>);

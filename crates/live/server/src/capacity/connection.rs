@@ -3,7 +3,6 @@
 
 use super::Offer;
 use super::counts::{Closed, Counts};
-use super::listener::Limits;
 use crate::key;
 use elastic::update::{Key, Lines, Receiver, Refusal, Update};
 use std::io;
@@ -15,6 +14,23 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
+
+/// Limits of connections.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// Most connections at a time: a monitor of each server of a large cluster.
+    pub(super) connections: usize,
+    /// Most of them that have not brought an update yet.
+    pub(super) unproven: usize,
+    /// Longest wait for the first update.
+    pub(super) first: Duration,
+    /// Longest wait for the next; they come every second.
+    pub(super) idle: Duration,
+    /// Longest wait until an answer is taken.
+    pub(super) write: Duration,
+    /// Time after an update before the next one is read.
+    pub(super) pause: Duration,
+}
 
 /// Why a connection ends.
 enum End {

@@ -2,7 +2,7 @@
 //! that have shown nothing yet the oldest makes room.
 
 use super::Offer;
-use super::connection::Connection;
+use super::connection::{Connection, Limits};
 use super::counts::{CapacityCounts, Closed, Counts};
 use crate::shards::listen::cannot_listen;
 use config::CapacityConfig;
@@ -16,23 +16,6 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinHandle, JoinSet};
-
-/// Limits of connections.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Limits {
-    /// Most connections at a time: a monitor of each server of a large cluster.
-    pub(super) connections: usize,
-    /// Most of them that have not brought an update yet.
-    pub(super) unproven: usize,
-    /// Longest wait for the first update.
-    pub(super) first: Duration,
-    /// Longest wait for the next; they come every second.
-    pub(super) idle: Duration,
-    /// Longest wait until an answer is taken.
-    pub(super) write: Duration,
-    /// Time after an update before the next one is read.
-    pub(super) pause: Duration,
-}
 
 /// Updates that may wait for the control task.
 const OFFERS: usize = 64;

@@ -1,6 +1,7 @@
 //! Monitors and a balancer over loopback, and those who disturb them.
 
-use super::listener::{Intake, Limits, Listening, bind};
+use super::connection::Limits;
+use super::listener::{Intake, Listening, bind};
 use super::sender::{Reporting, Telling, Times};
 use super::{CapacityCounts, Offer};
 use config::CapacityConfig;

@@ -1,29 +1,17 @@
 //! Capacities that monitors announce: the listener, and the use of each update.
 
 use super::Control;
-use crate::capacity::{
-    AnnouncedCapacity, CapacityReport, Intake, Listening, Monitors, Offer, SilentMonitor, bind,
-};
+use super::capacities::Capacities;
+use crate::capacity::{AnnouncedCapacity, CapacityReport, Listening, Offer, SilentMonitor, bind};
 use ::control::ListedMember;
 use ::control::{Address, ControlInput};
 use balance::PoolId;
 use config::{Config, PoolConfig};
 use elastic::estimate::SilenceSettings;
-use elastic::update::{Announcements, Refusal, Server};
+use elastic::update::{Refusal, Server};
 use node::CapacitySource;
 use std::net::SocketAddr;
 use tokio::net::TcpListener;
-
-/// The capacities at the control task.
-#[derive(Default)]
-pub(super) struct Capacities {
-    pub(super) intake: Intake,
-    listening: Option<Listening>,
-    /// By the addresses of members.
-    announced: Announcements<SocketAddr>,
-    /// Whose monitors are waited for.
-    monitors: Monitors,
-}
 
 impl Control {
     /// Listens from now on, if the configuration says so; without a listener as soon as the address is free.

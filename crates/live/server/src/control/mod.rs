@@ -2,6 +2,7 @@
 //! member, who is alive and what the shards work with. It runs beside the traffic, never in it.
 
 pub(crate) mod apply;
+mod capacities;
 mod capacity;
 mod carry_out;
 mod log_entries;
@@ -10,28 +11,26 @@ pub(crate) mod resolver;
 mod succession;
 
 use crate::admin::Interface;
-use crate::capacity::CapacityReport;
+use crate::ask::{Ask, ScaleWish};
 use crate::clock::Clock;
-use crate::figures::{PoolName, ScaleView};
+use crate::figures::{PoolName, View};
 use crate::handle::Handle;
-use crate::records::{RecordCounts, Records};
+use crate::records::Records;
 use crate::registrations::Home;
 use crate::scale::Scaling;
 use crate::shards::board::Board;
 use crate::shards::listen::{toward, unserved};
 use crate::shards::{Command, Report, WorkerHandle};
 use crate::stores::{StoreReport, Stores};
-use crate::takeover::Succession;
 use crate::takeover::claim::Bond;
 use crate::takeover::owned::OtherProcess;
 use crate::token_time::TokenTime;
 use ::control::{
-    ControlEffect, ControlInput, Drainer, Egress, FoundAddresses, ListedMember, MemberName, ProcessId,
-    QuestionId, WorkLeft,
+    ControlEffect, ControlInput, Drainer, Egress, FoundAddresses, ListedMember, QuestionId, WorkLeft,
 };
 use balance::{CallLimits, PoolId, SentCalls, Slot};
-use base::{Flow, Instant, Outbox, Peer};
-use capacity::Capacities;
+use base::{Flow, Outbox, Peer};
+use capacities::Capacities;
 use config::Config;
 use location::Registrar;
 use node::{Port, Ports, Setup, ShardEvent};
@@ -41,107 +40,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio::time::MissedTickBehavior;
-
-/// What the admin side asks of the control task.
-pub(crate) enum Ask {
-    View(oneshot::Sender<View>),
-    /// Answers with the addresses of those meant.
-    Drain {
-        member: String,
-        draining: bool,
-        reply: oneshot::Sender<Result<Vec<SocketAddr>, String>>,
-    },
-    /// What the scaler of a pool wants of the member at this address.
-    Scale {
-        pool: String,
-        address: SocketAddr,
-        wish: ScaleWish,
-    },
-    /// The operator says that a member is back. Answers with the addresses of those meant.
-    Up {
-        member: String,
-        reply: oneshot::Sender<Result<Vec<SocketAddr>, String>>,
-    },
-    Reload(oneshot::Sender<Result<Vec<String>, String>>),
-    /// The home domain, if there is one.
-    Home(oneshot::Sender<Option<Home>>),
-    Stop,
-    /// Another process takes over.
-    Succession(Succession),
-    /// Another process has said what it still has to do, or has ended.
-    Process(ProcessId),
-}
-
-/// What a scaler wants of a member.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum ScaleWish {
-    /// It gets no new calls, or gets them again as far as the scaler is concerned.
-    Drain(bool),
-    /// It is asked whether it is there.
-    Doubt,
-}
-
-/// What the control task knows, at one moment.
-#[derive(Clone, Debug)]
-pub(crate) struct View {
-    pub(crate) now: Instant,
-    /// By their number.
-    pub(crate) pools: Vec<PoolName>,
-    pub(crate) stopping: bool,
-    /// What the process before still has.
-    pub(crate) predecessor_calls: Option<usize>,
-    /// By their index.
-    pub(crate) ports: Ports,
-    /// Whether there are next hops only.
-    pub(crate) is_proxy: bool,
-    /// The next hops.
-    pub(crate) hops: Vec<Slot>,
-    /// In the order of their slots; not every slot has one.
-    pub(crate) members: Vec<ListedMember>,
-    /// Names that shards wanted to know of and nobody asked for, because too many were being asked for.
-    pub(crate) look_ups_forgotten: u64,
-    /// The members that are names.
-    pub(crate) names: Vec<MemberName>,
-    /// What became of the records of calls, where any are kept.
-    pub(crate) records: Option<RecordCounts>,
-    /// How the stores of the home domain do.
-    pub(crate) stores: Vec<StoreReport>,
-    /// What has come of updates of capacity, where they are listened for.
-    pub(crate) capacity: Option<CapacityReport>,
-    /// Pools whose servers are started and stopped.
-    pub(crate) scales: Vec<ScaleView>,
-}
-
-impl View {
-    /// Names of pools.
-    pub(crate) fn named(&self, pools: &[PoolId]) -> Vec<String> {
-        let pools = pools.iter().filter_map(|pool| self.pools.iter().find(|known| known.id == *pool));
-        pools.map(|pool| pool.name.clone()).collect()
-    }
-
-    /// What a message from there comes by: the port with this address, or else the first that somebody there can send
-    /// to.
-    pub(crate) fn flow(&self, from: SocketAddr, named: Option<SocketAddr>) -> Result<Flow, String> {
-        let is_it =
-            |port: &Port| named.map_or(port.local.is_ipv4() == from.is_ipv4(), |named| named == port.local);
-        let listener = match (self.ports.iter().position(is_it), named) {
-            (Some(index), _) => index as u16,
-            (None, None) => 0,
-            (None, Some(named)) => {
-                let all: Vec<_> = self.ports.iter().map(|port| port.local.to_string()).collect();
-                return Err(format!("no listener is at {named}; there are: {}", all.join(", ")));
-            }
-        };
-        let transport = self.ports[listener].transport;
-        Ok(Flow { transport, listener, peer: from, connection: None })
-    }
-
-    pub(crate) fn at(&self, slot: Slot) -> Option<&ListedMember> {
-        self.members.iter().find(|member| member.slot == slot)
-    }
-}
 
 /// The ports, and which of them leads where by the routes of the machine.
 pub(crate) struct Listening(Ports);

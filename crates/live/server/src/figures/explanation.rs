@@ -3,7 +3,7 @@
 use super::contacts::ContactView;
 use super::members::work;
 use super::metric::figures;
-use crate::control::View;
+use super::view::View;
 use crate::registrations::Contacts;
 use balance::{Candidate, CandidateVerdict, Decision, MemberRoom, NodeRefusal, Slot, Why};
 use node::{Explanation, Orphans, PassedOver, QueueTurn, RouteTaken};

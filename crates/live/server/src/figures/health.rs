@@ -2,8 +2,8 @@
 
 use super::members::state;
 use super::metric::figures;
+use super::view::View;
 use super::{OverloadView, PoolName, QueueView, ScaleView, queue};
-use crate::control::View;
 use crate::shards::AllShards;
 use crate::stores::StoreReport;
 use balance::PoolId;

@@ -1,7 +1,7 @@
 //! Members and former members: how each does, what it has to do, and what it did.
 
 use super::metric::{Buckets, figures};
-use crate::control::View;
+use super::view::View;
 use balance::{EndReason, Load, MemberRoom, NodeRefusal, NodeStats};
 use base::Instant;
 use control::{ListedMember, MemberName};

@@ -21,6 +21,7 @@ mod scale;
 mod sessions;
 pub(crate) mod text;
 mod traffic;
+mod view;
 
 pub use capacity::{CapacityView, MemberCapacityView};
 pub use commands::{Reloaded, Restarting, Stopping};
@@ -34,8 +35,8 @@ pub use queue::{QueueMemberView, QueueView};
 pub use registrar::{LogInsView, LookUpsView, RegistrarView, RegistrationsView, StoreView};
 pub use scale::{ScaleDecisions, ScaleView, ScaledServer, ScalesView};
 pub use sessions::{Session, Sessions, ShardView};
+pub(crate) use view::View;
 
-use crate::control::View;
 use crate::shards::{AllShards, ShardCounts, ShardSnapshot, Traffic};
 use balance::{NodeStats, PoolId};
 use base::Instant;
@@ -229,7 +230,8 @@ impl Standing {
         }
         let pools = health.pools.iter().map(|pool| ([("pool", &*pool.name)], pool));
         page.parts(&pools.collect::<Vec<_>>());
-        queue::put(page, &health.pools);
+        let queues = health.pools.iter().filter_map(|pool| Some((&*pool.name, pool.queue.as_ref()?)));
+        queue::put(page, queues);
         if let Some(capacity) = capacity {
             capacity.put(page);
         }

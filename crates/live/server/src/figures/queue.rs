@@ -1,6 +1,5 @@
 //! The queue in front of a pool.
 
-use super::health::PoolHealth;
 use super::metric::figures;
 use super::text::Page;
 use node::QueueReport;
@@ -57,10 +56,9 @@ figures! {
     }
 }
 
-/// The metrics of the queues in front of these pools.
-pub(super) fn put(page: &mut Page, pools: &[PoolHealth]) {
-    let queues = pools.iter().filter_map(|pool| Some(([("pool", &*pool.name)], pool.queue.as_ref()?)));
-    let queues: Vec<_> = queues.collect();
+/// The metrics of the queues in front of the pools of these names.
+pub(super) fn put<'a>(page: &mut Page, queues: impl Iterator<Item = (&'a str, &'a QueueView)>) {
+    let queues: Vec<_> = queues.map(|(pool, queue)| ([("pool", pool)], queue)).collect();
     if !queues.is_empty() {
         page.parts(&queues);
         let members = queues.iter().flat_map(|([pool], queue)| {

@@ -8,6 +8,7 @@
 //! - `page`: metrics, and the last windows over HTTP.
 
 mod capacity;
+mod error;
 mod page;
 mod thread;
 pub mod view;
@@ -19,6 +20,7 @@ use crate::shards::listen::cannot_listen;
 use crate::shards::wake::Waker;
 use crate::socket::UdpSocket;
 pub use capacity::{CapacityEstimate, Estimated};
+pub use error::LatencyError;
 use monitor::Settings;
 use page::Shown;
 use std::fs::File;
@@ -28,8 +30,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use thiserror::Error;
-use thread::{Input, Watcher};
+use thread::{Control, Input, Watcher};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle as Task;
@@ -63,35 +64,6 @@ pub struct Options {
     pub reporting: Option<Reporting>,
 }
 
-/// Why it does not start, or ends.
-#[derive(Debug, Error)]
-pub enum LatencyError {
-    /// The capability is missing.
-    #[error(
-        "capturing needs the capability CAP_NET_RAW: run as root, or give it to the program by `setcap cap_net_raw+ep \
-         PROGRAM`, to a systemd unit by `AmbientCapabilities=CAP_NET_RAW`, to a container by `capabilities: add: [NET_RAW]`. \
-         Without it, --hep takes what the server sends itself, and --read a capture file"
-    )]
-    NotPermitted,
-    /// There is no such interface.
-    #[error("there is no interface {0}: `ip link` lists those of this host")]
-    NoInterface(String),
-    /// More addresses than a filter has room for.
-    #[error("{0} addresses of the server are more than {most}: name those that matter with --server", most = capture::SERVERS_MAX)]
-    TooManyServers(usize),
-    /// A file cannot be written.
-    #[error("{}: cannot be written: {error}", path.display())]
-    File {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        error: io::Error,
-    },
-    /// Anything else.
-    #[error(transparent)]
-    Other(#[from] io::Error),
-}
-
 /// Where a server of this host takes requests at this port.
 ///
 /// # Errors
@@ -107,12 +79,6 @@ pub struct Running {
     thread: Option<JoinHandle<Result<(), LatencyError>>>,
     serving: Option<Task<()>>,
     http: Option<SocketAddr>,
-}
-
-/// State shared between the thread and its owner.
-struct Control {
-    stop: AtomicBool,
-    waker: Waker,
 }
 
 /// Starts to measure. To be called on a Tokio runtime.

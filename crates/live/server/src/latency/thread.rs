@@ -1,7 +1,8 @@
 //! The thread that captures and measures.
 
-use super::{Control, LatencyError};
+use super::error::LatencyError;
 use crate::capture::Capture;
+use crate::shards::wake::Waker;
 use crate::socket::{ReceiveBatch, UdpSocket};
 use base::Instant;
 use monitor::{Link, Monitor, Report, Settings, file, ip_packet};
@@ -11,7 +12,7 @@ use std::io::{self, BufWriter, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Batches that are read before the clock is looked at again: some thousand packets, a few milliseconds.
@@ -67,6 +68,12 @@ impl Copy {
         self.file.write_all(&file::record(at, bytes.len()))?;
         self.file.write_all(bytes)
     }
+}
+
+/// State shared between the thread and its owner.
+pub(super) struct Control {
+    pub(super) stop: AtomicBool,
+    pub(super) waker: Waker,
 }
 
 /// All that the thread has.

@@ -2,8 +2,8 @@
 
 use super::driver::Driver;
 use super::tell::tell;
+use crate::ask::ScaleWish;
 use crate::clock::Clock;
-use crate::control::ScaleWish;
 use crate::figures::{ScaleDecisions, ScaleView, ScaledServer};
 use crate::handle::Handle;
 use base::Instant;

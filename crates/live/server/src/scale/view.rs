@@ -1,6 +1,6 @@
 //! The state of a pool, from the control task and the shards.
 
-use crate::control::View;
+use crate::figures::View;
 use crate::shards::{AllShards, ShardCounts};
 use control::ListedMember;
 use control::scale::{MemberWork, PoolView};

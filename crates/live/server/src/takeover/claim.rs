@@ -1,13 +1,14 @@
 //! The successor's side: it takes the sockets over, and asks its predecessor from time to time what that one still
 //! has to do.
 
-use super::owned::OtherProcess;
-use super::{
-    GREETING, Kept, Offer, PATIENCE, PERIOD, Remainder, Taken, connect, is_served, passing, receive, send,
+use super::exchange::{
+    GREETING, Kept, Offer, PATIENCE, PERIOD, RELEASE, Remainder, Taken, connect, is_served, receive, send,
     socket_paths,
 };
+use super::owned::OtherProcess;
+use super::passing;
+use crate::ask::Ask;
 use crate::clock::Clock;
-use crate::control::Ask;
 use crate::socket::UdpSocket;
 use ::control::ProcessId;
 use node::{CallHash, Port, Ports};
@@ -21,8 +22,6 @@ use tokio::sync::mpsc;
 
 /// A question: what is left to do?
 const ASK: u8 = b'?';
-/// Word that nothing is left to do when the successor ends: it ends as it should, or waits no longer.
-pub(super) const RELEASE: u8 = b'r';
 
 /// What is taken over; the predecessor goes on until it is told to stop.
 pub(crate) struct Claim {

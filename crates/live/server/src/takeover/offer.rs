@@ -1,22 +1,23 @@
 //! The predecessor's side: it waits for a successor, hands over sockets and state, and reads its sockets again if it
 //! is left alone.
 
-use super::owned::{Inlet, OtherProcess};
-use super::{
-    Findings, GREETING, Kept, Offer, PATIENCE, Remainder, Succession, Taken, passing, receive, send,
+use super::exchange::{
+    Findings, GREETING, Kept, Near, Offer, PATIENCE, RELEASE, Remainder, Succession, Taken, receive, send,
     socket_paths,
 };
-use crate::control::Ask;
+use super::owned::{Inlet, OtherProcess};
+use super::passing;
+use crate::ask::Ask;
 use crate::figures::PoolName;
 use crate::shards::{AllShards, Command, WorkerHandle};
 use control::ListedMember;
 use node::{CallHash, QueueMember};
 use rustix::net::sockopt::{set_socket_send_buffer_size, set_socket_send_buffer_size_force, socket_peercred};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
-use std::fs::{self, File, Permissions};
+use std::fs::{self, Permissions};
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -57,27 +58,6 @@ impl SuccessorListener {
             let _ = fs::remove_file(&draft);
         }
         moved.map(|()| Self { listener, path })
-    }
-}
-
-/// A path that fits the address of a Unix socket, 108 bytes (unix(7)), whatever the folder is called.
-pub(super) struct Near {
-    /// Open as long as the path is used.
-    _folder: File,
-    path: PathBuf,
-}
-
-impl Near {
-    pub(super) fn to(path: &Path) -> io::Result<Self> {
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        let folder = File::open(folder.unwrap_or(Path::new(".")))?;
-        let name = path.file_name().unwrap_or_default();
-        let path = Path::new("/proc/self/fd").join(folder.as_raw_fd().to_string()).join(name);
-        Ok(Self { _folder: folder, path })
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        &self.path
     }
 }
 
@@ -229,7 +209,7 @@ impl Holdings {
         loop {
             match stream.read(&mut asked) {
                 Ok(0) => return released,
-                Ok(_) if asked[0] == super::claim::RELEASE => released = true,
+                Ok(_) if asked[0] == RELEASE => released = true,
                 Ok(_) => {
                     // Where a thread has ended, so does the process: nobody is there to read the sockets again.
                     let Some(remainder) = self.remainder() else { return true };

@@ -1,6 +1,6 @@
 //! The calls that are another process's, and the way of their datagrams to it.
 
-use super::{Findings, Remainder};
+use super::exchange::{Findings, Remainder};
 use crate::clock::Clock;
 use crate::shards::handover::{self, HEAD_MAX, Handed};
 use ::control::ProcessId;

@@ -1,0 +1,35 @@
+//! Why a monitor does not start, or ends.
+
+use crate::capture;
+use std::io;
+use std::path::PathBuf;
+use thiserror::Error;
+
+/// Why it does not start, or ends.
+#[derive(Debug, Error)]
+pub enum LatencyError {
+    /// The capability is missing.
+    #[error(
+        "capturing needs the capability CAP_NET_RAW: run as root, or give it to the program by `setcap cap_net_raw+ep \
+         PROGRAM`, to a systemd unit by `AmbientCapabilities=CAP_NET_RAW`, to a container by `capabilities: add: [NET_RAW]`. \
+         Without it, --hep takes what the server sends itself, and --read a capture file"
+    )]
+    NotPermitted,
+    /// There is no such interface.
+    #[error("there is no interface {0}: `ip link` lists those of this host")]
+    NoInterface(String),
+    /// More addresses than a filter has room for.
+    #[error("{0} addresses of the server are more than {most}: name those that matter with --server", most = capture::SERVERS_MAX)]
+    TooManyServers(usize),
+    /// A file cannot be written.
+    #[error("{}: cannot be written: {error}", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// Anything else.
+    #[error(transparent)]
+    Other(#[from] io::Error),
+}

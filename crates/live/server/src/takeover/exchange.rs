@@ -1,0 +1,178 @@
+//! What the two processes of a take-over say to each other, and how.
+
+use crate::state;
+use balance::{Load, NodeId};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::net::SocketAddr;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The first bytes of the successor; another number when the rest of the exchange changes.
+pub(super) const GREETING: &[u8] = b"sarabande takeover 1\n";
+/// Longest silence of a process that is asked to hand its sockets over, or that has asked.
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+/// Word that nothing is left to do when the successor ends: it ends as it should, or waits no longer.
+pub(super) const RELEASE: u8 = b'r';
+/// How often the predecessor reports its remaining work.
+pub(super) const PERIOD: Duration = Duration::from_millis(100);
+/// Bytes of a text in the exchange: 256 addresses, 65,535 members.
+const LONGEST: u32 = 16 << 20;
+
+/// The sockets at which a process with the configuration at `path` may listen for a successor, the usual one first:
+/// `sarabande.sock` for `sarabande.toml`.
+pub(crate) fn socket_paths(path: &Path) -> Vec<PathBuf> {
+    state::places(path, "sock")
+}
+
+/// The state that the predecessor hands over. Descriptors follow: of the sets, set by set, and of the admin
+/// interface.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Offer {
+    /// Its process.
+    pub(super) pid: u32,
+    /// The addresses of the sockets of a set.
+    pub(super) listeners: Vec<SocketAddr>,
+    /// How many sets there are: each has a socket for each address, in that order.
+    pub(super) sets: usize,
+    /// Whether there is a listener of the admin interface.
+    pub(super) admin: bool,
+}
+
+/// Which of the offered addresses the successor reads from now on.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Taken {
+    pub(super) listeners: Vec<bool>,
+}
+
+/// The calls that the predecessor keeps, once it has stopped reading. A descriptor for each thread follows, and the
+/// hashes of the calls.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Kept {
+    /// How many threads own calls.
+    pub(super) threads: usize,
+    /// How their Call-IDs are hashed.
+    pub(super) call_hash: [u64; 2],
+    /// How many calls there are.
+    pub(super) calls: u64,
+    #[serde(flatten)]
+    pub(super) findings: Findings,
+}
+
+/// State of the nodes at the predecessor, each by its number.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Findings {
+    /// Nodes that an operator has drained.
+    pub(crate) drained: Vec<u32>,
+    /// Nodes that the scaler of their pool has drained.
+    #[serde(default)]
+    pub(crate) drained_by_scaler: Vec<u32>,
+    /// Dead nodes.
+    #[serde(default)]
+    pub(crate) dead: Vec<u32>,
+    /// Learned capacities of members of pools with queues: the pool's name, the node, calls a second.
+    #[serde(default)]
+    pub(crate) capacities: Vec<(String, u32, f64)>,
+}
+
+/// Remaining work of the predecessor.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Remainder {
+    /// Calls, or requests of a proxy that wait for their answer.
+    pub(crate) calls: usize,
+    /// By the number of a node: calls, transactions, work.
+    nodes: BTreeMap<u32, (u32, u32, u64)>,
+}
+
+impl Remainder {
+    /// Adds the work of a thread.
+    pub(super) fn add(&mut self, loads: &[(NodeId, Load)]) {
+        for &(NodeId(node), Load { calls, transactions, work }) in loads {
+            let sum = self.nodes.entry(node).or_default();
+            *sum = (sum.0 + calls, sum.1 + transactions, sum.2 + work);
+        }
+    }
+
+    /// Adds the work of another process.
+    pub(crate) fn add_all(&mut self, other: &Self) {
+        self.calls += other.calls;
+        self.add(&other.loads().collect::<Vec<_>>());
+    }
+
+    /// The loads of all nodes.
+    pub(crate) fn loads(&self) -> impl Iterator<Item = (NodeId, Load)> + '_ {
+        self.nodes.keys().map(|&node| (NodeId(node), self.load(NodeId(node))))
+    }
+
+    /// The load of a node.
+    fn load(&self, NodeId(node): NodeId) -> Load {
+        let (calls, transactions, work) = self.nodes.get(&node).copied().unwrap_or_default();
+        Load { calls, transactions, work }
+    }
+}
+
+/// The stages of a predecessor.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Succession {
+    /// The other one reads the sockets.
+    Begun,
+    /// It was killed: this one reads them again.
+    GivenBack,
+    /// It has ended as it should, or waits no longer for this one, which gets nothing any more.
+    Over,
+}
+
+/// Whether a process listens there.
+pub(super) fn is_served(path: &Path) -> bool {
+    connect(path).is_ok()
+}
+
+pub(super) fn connect(path: &Path) -> io::Result<UnixStream> {
+    Near::to(path).and_then(|near| UnixStream::connect(near.path()))
+}
+
+/// Sends a value as text with its length before it.
+pub(super) fn send(stream: &mut UnixStream, value: &impl Serialize) -> io::Result<()> {
+    let text = serde_json::to_vec(value).map_err(io::Error::other)?;
+    let length = u32::try_from(text.len()).ok().filter(|length| *length <= LONGEST);
+    let length = length.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))?;
+    stream.write_all(&length.to_ne_bytes())?;
+    stream.write_all(&text)
+}
+
+pub(super) fn receive<T: for<'a> Deserialize<'a>>(stream: &mut UnixStream) -> io::Result<T> {
+    let mut length = [0; 4];
+    stream.read_exact(&mut length)?;
+    let length = u32::from_ne_bytes(length);
+    if length > LONGEST {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    let mut text = vec![0; length as usize];
+    stream.read_exact(&mut text)?;
+    serde_json::from_slice(&text).map_err(io::Error::other)
+}
+
+/// A path that fits the address of a Unix socket, 108 bytes (unix(7)), whatever the folder is called.
+pub(super) struct Near {
+    /// Open as long as the path is used.
+    _folder: File,
+    path: PathBuf,
+}
+
+impl Near {
+    pub(super) fn to(path: &Path) -> io::Result<Self> {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = File::open(folder.unwrap_or(Path::new(".")))?;
+        let name = path.file_name().unwrap_or_default();
+        let path = Path::new("/proc/self/fd").join(folder.as_raw_fd().to_string()).join(name);
+        Ok(Self { _folder: folder, path })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+}
