@@ -355,7 +355,7 @@ table! {
 
     /// What is done when more is asked for than this process can serve: it refuses new requests with 503, early and at
     /// little cost, so that those that it takes are answered in time. What belongs to calls in progress is never
-    /// refused, nor is the repetition of what was taken (docs/overload).
+    /// refused (docs/overload).
     struct RawOverload {
         /// Which new requests are refused: by their expected wait (`"delay"`); by how busy the threads are
         /// (`"occupancy"`); all, above 800 messages that wait, until there are less than 600 (`"bang-bang"`); or
@@ -368,8 +368,8 @@ table! {
         /// once, which is worse than none.
         retry_after: Option<Setting<Time<SECOND, HOUR>>> => "none",
         /// Whether a thread with more messages than time serves responses and what belongs to dialogs first, then
-        /// repetitions, emergency calls, new requests, and OPTIONS; drops copies of what waits; and gives up what has
-        /// waited for 500 ms. Without it messages wait in the sockets, first come first served.
+        /// emergency calls, new requests, and OPTIONS; drops copies of what waits; and gives up what has waited for
+        /// 500 ms. Without it messages wait in the sockets, first come first served.
         triage: Setting<Flag> = true,
         /// What is said to neighbours that ask for it, so that they refuse in place of this process (RFC 7339, RFC 7415):
         /// how many requests a second (`"rate"`), what part of them (`"loss"`), or nothing (`"none"`). With either,

@@ -11,6 +11,7 @@ use crate::token::owner::TokenOwner;
 use crate::validate::{check_form, check_secure};
 use balance::{CallKey, Direction, PoolId, Request, Slot};
 use base::{Flow, Operation};
+use overload::is_emergency;
 use route::Access;
 use std::net::SocketAddr;
 use wire::{Message, Method, request_source_target};
@@ -111,17 +112,9 @@ impl<'m> Arrival<'m> {
             begun_by_peer: held.is_some_and(|held| !held.by_initiator),
             branch: 0,
             tags: edge.tokens.tags(self.message),
-            has_priority: is_emergency(self.message),
+            has_priority: is_emergency(self.method, self.message.uri().unwrap_or_default()),
         }
     }
-}
-
-/// Whether a request is for an emergency service (RFC 5031): `urn:service:sos`, or one of its sub-services.
-fn is_emergency(message: &Message<'_>) -> bool {
-    const SOS: &[u8] = b"urn:service:sos";
-    let uri = message.uri().unwrap_or_default();
-    let ends = |uri: &[u8]| matches!(uri.get(SOS.len()), None | Some(b'.'));
-    uri.get(..SOS.len()).is_some_and(|start| start.eq_ignore_ascii_case(SOS)) && ends(uri)
 }
 
 /// Verifies the token, if there is one, of a request within a dialog.

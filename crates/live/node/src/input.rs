@@ -6,6 +6,7 @@ use crate::setup::Setup;
 use balance::{Load, NodeId, PoolId, Slot};
 use base::Flow;
 use core::time::Duration;
+use overload::MessageClass;
 use std::sync::Arc;
 
 /// Something that a shard is told.
@@ -24,6 +25,8 @@ pub enum ShardInput<'a> {
         waited: Duration,
         /// How many wait still, as far as the thread has read them.
         queue: usize,
+        /// The class of the messages to come. Where they were not put in order by class: that of new INVITEs.
+        class: MessageClass,
     },
     /// How long the thread has been busy in all, at [`Shard::busy_deadline`](crate::Shard::busy_deadline).
     Busy(Duration),

@@ -62,6 +62,17 @@ impl Shard {
         self.edge.gate.overload.triage()
     }
 
+    /// The wait from which on a new request is late.
+    pub fn late(&self) -> core::time::Duration {
+        self.edge.gate.overload.late()
+    }
+
+    /// Whether the Resource-Priority of what comes by this flow counts: it is a member's or a neighbour's.
+    pub fn may_have_priority(&self, flow: base::Flow) -> bool {
+        let is_member = self.edge.topology.slot_at(flow.remote()).is_some();
+        self.edge.gate.overload.may_have_priority(flow.peer.ip(), is_member)
+    }
+
     /// New requests that overload control has refused.
     pub fn refused_by_overload(&self) -> u64 {
         self.edge.gate.overload.refused()

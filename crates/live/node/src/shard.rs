@@ -117,8 +117,8 @@ impl Shard {
     pub fn handle(&mut self, now: Instant, input: ShardInput<'_>, out: &mut Outbox<ShardEvent>) {
         self.edge.now = now;
         match input {
-            ShardInput::Waited { waited, queue } => {
-                return self.edge.gate.overload.waited(now, waited, queue);
+            ShardInput::Waited { waited, queue, class } => {
+                return self.edge.gate.overload.waited(now, waited, queue, class);
             }
             ShardInput::Busy(busy) => return self.edge.gate.overload.busy(now, busy),
             _ => {}

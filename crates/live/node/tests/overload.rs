@@ -6,7 +6,7 @@ use common::text::{Req, answer};
 use common::*;
 use core::time::Duration;
 use node::{Judged, OverloadControl, ShardInput};
-use overload::{LocalLaw, OverloadSettings};
+use overload::{LocalLaw, MessageClass, OverloadSettings};
 use route::{Network, Service};
 
 const SERVICES: [Service; 4] = [Service::Balance, Service::BalanceTransactions, Service::HOPS, STATELESS];
@@ -15,9 +15,12 @@ const SERVICES: [Service; 4] = [Service::Balance, Service::BalanceTransactions, 
 fn waited(bed: &mut ProxyBed, millis: u64) {
     let waited = Duration::from_millis(millis);
     // Twice: a wait counts that stays for 100 ms.
-    bed.input(ShardInput::Waited { waited, queue: 0 });
+    let input = |bed: &mut ProxyBed| {
+        bed.input(ShardInput::Waited { waited, queue: 0, class: MessageClass::NewInvite });
+    };
+    input(bed);
     bed.now += Duration::from_millis(100);
-    bed.input(ShardInput::Waited { waited, queue: 0 });
+    input(bed);
 }
 
 fn judged(bed: &mut ProxyBed) -> (Judged, Judged) {
@@ -53,6 +56,26 @@ fn a_new_request_that_has_waited_too_long_is_refused_and_reaches_nobody() {
         assert_eq!(bed.shard.tickets().given(), 1, "{service:?}: calm again");
         bed.shard.audit().expect("leases and tickets agree");
     }
+}
+
+/// Probes and emergency calls are served in an order of their own, so their waits say nothing of the others'.
+#[test]
+fn short_waits_of_other_classes_do_not_end_the_law() {
+    let mut bed = ProxyBed::plain();
+    let mut wait = |class, millis| {
+        let waited = Duration::from_millis(millis);
+        bed.input(ShardInput::Waited { waited, queue: 0, class });
+        bed.now += Duration::from_millis(20);
+        let now = bed.now;
+        bed.shard.overload_report(now).acceptance
+    };
+    for _ in 0..10 {
+        wait(MessageClass::NewInvite, 80);
+        wait(MessageClass::Priority, 1);
+        wait(MessageClass::Probe, 1);
+    }
+    assert!(wait(MessageClass::NewInvite, 80) < 0.1, "the law is in force");
+    assert!(wait(MessageClass::Priority, 1) > 0.9, "an emergency call goes by its own wait");
 }
 
 #[test]

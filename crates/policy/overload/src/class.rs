@@ -113,12 +113,24 @@ impl MessageClass {
     }
 }
 
-/// Whether a Request-URI is that of an emergency call (RFC 5031 §4.1): `urn:service:sos`, or a service below it.
-pub fn is_emergency(uri: &[u8]) -> bool {
+/// Whether a request is an emergency call or text (RFC 5031 §4.1): an INVITE or MESSAGE to `urn:service:sos`, or to a
+/// service below it.
+pub fn is_emergency(method: Method, uri: &[u8]) -> bool {
     const SOS: &[u8] = b"urn:service:sos";
-    uri.len() >= SOS.len()
+    matches!(method, Method::Invite | Method::Message)
+        && uri.len() >= SOS.len()
         && uri[..SOS.len()].eq_ignore_ascii_case(SOS)
         && matches!(uri.get(SOS.len()), None | Some(b'.'))
+}
+
+/// Whether the value of a Resource-Priority asks for more than routine (RFC 4412 §3.1, §10): some of its
+/// `namespace.priority` does.
+pub fn is_above_routine(resource_priority: &[u8]) -> bool {
+    resource_priority.split(|byte| *byte == b',').any(|value| {
+        let dot = value.iter().rposition(|byte| *byte == b'.');
+        let priority = dot.map_or(&[][..], |dot| value[dot + 1..].trim_ascii());
+        !priority.is_empty() && !priority.eq_ignore_ascii_case(b"routine")
+    })
 }
 
 #[cfg(test)]
@@ -151,10 +163,22 @@ mod tests {
     #[test]
     fn only_the_service_sos_and_those_below_it_are_emergencies() {
         for yes in ["urn:service:sos", "URN:Service:SOS.fire", "urn:service:sos.police"] {
-            assert!(is_emergency(yes.as_bytes()), "{yes}");
+            assert!(is_emergency(Method::Invite, yes.as_bytes()), "{yes}");
         }
+        assert!(is_emergency(Method::Message, b"urn:service:sos"));
+        assert!(!is_emergency(Method::Options, b"urn:service:sos"), "nobody needs help by that");
         for no in ["urn:service:sosial", "urn:service:counseling", "sip:sos@example.com", ""] {
-            assert!(!is_emergency(no.as_bytes()), "{no}");
+            assert!(!is_emergency(Method::Invite, no.as_bytes()), "{no}");
+        }
+    }
+
+    #[test]
+    fn a_routine_resource_priority_is_none() {
+        for yes in ["ets.0", "dsn.flash", "dsn.routine, wps.4", "x.y.Priority"] {
+            assert!(is_above_routine(yes.as_bytes()), "{yes}");
+        }
+        for no in ["", "dsn.routine", "drsn.Routine , dsn.routine", "ets", "ets."] {
+            assert!(!is_above_routine(no.as_bytes()), "{no}");
         }
     }
 }

@@ -25,7 +25,7 @@ pub mod signal;
 mod triage;
 mod verdict;
 
-pub use class::{MessageClass, RequestInfo, Tier, is_emergency};
+pub use class::{MessageClass, RequestInfo, Tier, is_above_routine, is_emergency};
 pub use guard::{Guard, Notice, Rejection, RequestPath, Settled};
 pub use mix::{Mix, Scope};
 pub use refusing::Refusing;

@@ -1,5 +1,6 @@
 //! How much of its time a host may spend on refusals.
 
+use crate::Tier;
 use base::Instant;
 use core::time::Duration;
 
@@ -22,8 +23,10 @@ const WINDOW: Duration = Duration::from_millis(50);
 const WEIGHT: f64 = 0.1;
 
 impl Refusing {
-    /// The most that may go into refusals. The other half serves what was accepted.
+    /// The most that may go into refusals of requests without priority. The other half serves what was accepted.
     pub const MOST: f64 = 0.5;
+    /// The most that may go into refusals of all requests: those with priority may be a flood of a stranger as well.
+    pub const MOST_WITH_PRIORITY: f64 = 0.8;
 
     /// So long was spent on a refusal until now.
     pub fn on_refused(&mut self, now: Instant, spent: Duration) {
@@ -31,10 +34,10 @@ impl Refusing {
         self.roll(now);
     }
 
-    /// Whether one more request may be refused rather than dropped.
-    pub fn may_refuse(&mut self, now: Instant) -> bool {
+    /// Whether one more request of this tier may be refused rather than dropped.
+    pub fn may_refuse(&mut self, now: Instant, tier: Tier) -> bool {
         self.roll(now);
-        self.share <= Self::MOST
+        self.share <= if tier == Tier::First { Self::MOST } else { Self::MOST_WITH_PRIORITY }
     }
 
     /// The part of the time, 0 to 1.
@@ -48,7 +51,7 @@ impl Refusing {
             return;
         }
         let share = (self.spent.as_secs_f64() / length.as_secs_f64()).min(1.0);
-        // Of a longer time without a refusal nothing is left.
+        // After 100 windows without a refusal the share is zero.
         let windows = (length.as_secs_f64() / WINDOW.as_secs_f64()).min(100.0);
         let keeps = (1.0 - WEIGHT).powf(windows);
         self.share = self.share * keeps + share * (1.0 - keeps);
@@ -67,7 +70,7 @@ mod tests {
         // Ten requests of 100 us to refuse for each of 300 us that is served, which is more than half.
         for _ in 0..3_000 {
             for _ in 0..10 {
-                if refusing.may_refuse(now) {
+                if refusing.may_refuse(now, Tier::First) {
                     let spent = Duration::from_micros(100);
                     (now, refused) = (now + spent, refused + spent);
                     refusing.on_refused(now, spent);
@@ -85,7 +88,7 @@ mod tests {
         let mut refusing = Refusing::default();
         let mut now = Instant::ZERO;
         for _ in 0..1_000 {
-            assert!(refusing.may_refuse(now));
+            assert!(refusing.may_refuse(now, Tier::First));
             refusing.on_refused(now, Duration::from_micros(100));
             now += Duration::from_millis(1);
         }
@@ -93,7 +96,7 @@ mod tests {
             now += Duration::from_millis(1);
             refusing.on_refused(now, Duration::from_millis(1));
         });
-        assert!(!refusing.may_refuse(now) && refusing.share() > 0.9);
-        assert!(refusing.may_refuse(now + Duration::from_secs(1)), "{}", refusing.share());
+        assert!(!refusing.may_refuse(now, Tier::First) && refusing.share() > 0.9);
+        assert!(refusing.may_refuse(now + Duration::from_secs(1), Tier::First), "{}", refusing.share());
     }
 }

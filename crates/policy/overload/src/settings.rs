@@ -5,6 +5,7 @@ use crate::hop::{Law, Receiver, Sender, SenderSettings};
 use crate::local::{BangBang, Controller, Delay, None as NoControl, Occupancy, bang_bang, delay, occupancy};
 use crate::retry_after::{self, During, RetryAfter};
 use crate::{RejectAt, RejectState, Scope, Triage};
+use core::time::Duration;
 
 /// The local law of a host, with its constants.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
@@ -70,6 +71,14 @@ pub struct OverloadSettings {
 }
 
 impl OverloadSettings {
+    /// The wait from which on a new request is late: where the law `delay` begins to refuse; T1/16 with the others.
+    pub fn late(&self) -> Duration {
+        match self.local {
+            LocalLaw::Delay(settings) => settings.onset,
+            _ => delay::DelaySettings::default().onset,
+        }
+    }
+
     /// The local controller.
     pub(crate) fn controller(&self) -> Box<dyn Controller> {
         self.local.controller()

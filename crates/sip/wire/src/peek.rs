@@ -18,6 +18,8 @@ pub enum Peek<'a> {
         /// Whether the first To has a tag.
         has_to_tag: bool,
     },
+    /// Its first line is none of SIP.
+    Other,
 }
 
 impl<'a> Peek<'a> {
@@ -29,11 +31,27 @@ impl<'a> Peek<'a> {
         }
         let end = line::physical_end(bytes, 0);
         let start = end.as_ref().map_or(bytes, |end| &bytes[..end.next]);
-        let mut words = start.split(|byte| *byte == b' ');
+        let mut words = start.trim_ascii_end().split(|byte| *byte == b' ');
         let method = Method::parse(words.next().unwrap_or_default());
         let uri = words.next().unwrap_or_default();
+        if words.next_back() != Some(b"SIP/2.0") {
+            return Self::Other;
+        }
         let has_to_tag = end.is_some_and(|end| has_to_tag(bytes, end.next));
         Self::Request { method, uri, has_to_tag }
+    }
+
+    /// The value of the first Resource-Priority header field (RFC 4412 §3.1).
+    pub fn resource_priority(datagram: &[u8]) -> Option<&[u8]> {
+        let bytes = message::without_leading_crlf(datagram);
+        let mut pos = line::physical_end(bytes, 0)?.next;
+        while let Next::Field(line) = line::next(bytes, pos) {
+            if line.name.of(bytes).eq_ignore_ascii_case(b"Resource-Priority") {
+                return Some(line.trimmed(bytes).of(bytes));
+            }
+            pos = line.next as usize;
+        }
+        None
     }
 }
 
@@ -57,7 +75,7 @@ mod tests {
     fn request(text: &str) -> (Method, &[u8], bool) {
         match Peek::at(text.as_bytes()) {
             Peek::Request { method, uri, has_to_tag } => (method, uri, has_to_tag),
-            Peek::Response => panic!("a request: {text}"),
+            other => panic!("{other:?}: {text}"),
         }
     }
 
@@ -74,7 +92,23 @@ mod tests {
     fn what_is_no_message_is_no_reason_to_panic() {
         assert_eq!(Peek::at(b"SIP/2.0 200 OK\r\n"), Peek::Response);
         for text in ["", "\r\n\r\n", "x", "INVITE", "INVITE \r\nTo", "INVITE a b\r\nTo:\r\n\r\n"] {
-            assert!(!request(text).2, "{text:?}");
+            assert_eq!(Peek::at(text.as_bytes()), Peek::Other, "{text:?}");
+            assert_eq!(Peek::resource_priority(text.as_bytes()), None);
         }
+        assert!(!request("INVITE a SIP/2.0\r\nTo:\r\n\r\n").2);
+    }
+
+    #[test]
+    fn a_resource_priority_is_found_wherever_it_stands() {
+        let of = |text: &'static str| Peek::resource_priority(text.as_bytes());
+        assert_eq!(
+            of("INVITE a SIP/2.0\r\nVia: x\r\nresource-priority : ets.0, q735.1\r\n\r\n"),
+            Some(&b"ets.0, q735.1"[..])
+        );
+        assert_eq!(
+            of("INVITE a SIP/2.0\r\nVia: x\r\n\r\nResource-Priority: ets.0\r\n"),
+            None,
+            "the body is not read"
+        );
     }
 }

@@ -7,7 +7,7 @@ use base::{Instant, Peer, Rng};
 use core::time::Duration;
 use overload::{
     Fate, Guard, LocalLaw, MessageClass, OverloadSettings, RequestInfo, RequestPath, Tier, Triage,
-    is_emergency,
+    is_above_routine, is_emergency,
 };
 use route::Network;
 use std::net::IpAddr;
@@ -35,9 +35,9 @@ impl OverloadControl {
     /// Why these settings lose calls above capacity, if they are known to.
     pub fn collapses(&self) -> Option<&'static str> {
         match self.laws.local {
-            LocalLaw::None => {
-                Some("refuses nothing: above capacity calls are set up late or not at all (docs/overload)")
-            }
+            LocalLaw::None => Some(
+                "takes everything that comes: above capacity calls are set up late or not at all (docs/overload)",
+            ),
             LocalLaw::RetryAfter(_) => Some(
                 "asks for pauses by Retry-After: neighbours go away and come back all at once (docs/overload/retry-after.md)",
             ),
@@ -90,7 +90,7 @@ impl OverloadReport {
     }
 }
 
-/// Whether the wait is a standing one. A pause of the thread (another program on its processor, a process that starts)
+/// Whether the wait of new requests without priority is a standing one. A pause of the thread (another program on its processor, a process that starts)
 /// delays what came in it once, and is no reason to refuse anything; with too many requests the wait stays.
 #[derive(Debug, Default)]
 struct Standing {
@@ -100,21 +100,19 @@ struct Standing {
     is_on: bool,
 }
 
-/// Above this wait a message is late: from here on the law `delay` refuses.
-const LATE: Duration = Duration::from_millis(31);
 /// So long messages have to be late in a row: much longer than a pause takes to be made up for, short against T1.
 const LATE_FOR: Duration = Duration::from_millis(100);
 /// So long none may have been late until waits count no more.
 const CALM_FOR: Duration = Duration::from_secs(1);
 
 impl Standing {
-    /// Whether this wait counts.
-    fn counts(&mut self, now: Instant, waited: Duration) -> bool {
+    /// Whether this wait counts. Above `late` a message is late.
+    fn counts(&mut self, now: Instant, waited: Duration, late: Duration) -> bool {
         // Where nothing came for a while, nothing waited.
         if now.saturating_since(core::mem::replace(&mut self.noted, now)) > LATE_FOR {
             self.late_since = None;
         }
-        if waited > LATE {
+        if waited > late {
             self.calm_since = None;
             let since = *self.late_since.get_or_insert(now);
             self.is_on |= now.saturating_since(since) >= LATE_FOR;
@@ -135,6 +133,8 @@ pub(crate) struct Overload {
     /// What is said to neighbours and taken from them, if anything is.
     pub(super) feedback: Option<Box<Neighbours>>,
     rng: Rng,
+    /// How long the thread had been busy in all when the laws began. `None`: it has not said so since.
+    busy_before: Option<Duration>,
     usual: Judged,
     priority: Judged,
     /// Where the counts of late begin, and those of the time before that.
@@ -160,6 +160,7 @@ impl Overload {
             standing: Standing::default(),
             feedback: None,
             rng,
+            busy_before: None,
             usual: Judged::default(),
             priority: Judged::default(),
             recent_since: Instant::ZERO,
@@ -178,21 +179,39 @@ impl Overload {
     ) {
         if control.laws != self.control.laws {
             self.guard = Guard::new(now, control.laws, 1, MEAN, self.rng.clone());
+            self.busy_before = None;
             self.feedback = Neighbours::of(&control.laws, shards, epoch_unix).map(Box::new);
         }
         self.control = control.clone();
     }
 
-    /// The new requests to come have waited so long in the sockets and queue of the thread, where so many wait still.
-    pub(crate) fn waited(&mut self, now: Instant, waited: Duration, queue: usize) {
-        let counts = self.standing.counts(now, waited);
+    /// The requests of this class to come have waited so long in the sockets and queue of the thread, where so many wait
+    /// still. Requests with priority come first and probes last, so that their waits do not tell how long others wait.
+    pub(crate) fn waited(&mut self, now: Instant, waited: Duration, queue: usize, class: MessageClass) {
+        let counts = match class {
+            MessageClass::NewInvite | MessageClass::NewOther => {
+                self.standing.counts(now, waited, self.control.laws.late())
+            }
+            _ => self.standing.is_on,
+        };
         self.guard.on_waited(now, if counts { waited } else { Duration::ZERO });
         self.guard.on_queue(queue);
     }
 
     /// The thread has been busy for so long in all.
     pub(crate) fn busy(&mut self, now: Instant, busy: Duration) {
-        self.guard.tick(now, busy);
+        let before = *self.busy_before.get_or_insert(busy);
+        self.guard.tick(now, busy.saturating_sub(before));
+    }
+
+    /// The wait from which on a new request is late.
+    pub(crate) fn late(&self) -> Duration {
+        self.control.laws.late()
+    }
+
+    /// Whether the Resource-Priority of whoever sends by this flow counts.
+    pub(crate) fn may_have_priority(&self, ip: IpAddr, is_member: bool) -> bool {
+        is_member || self.is_neighbour(ip)
     }
 
     /// The rules of the queue in front of the shard.
@@ -264,9 +283,9 @@ impl Overload {
     /// An emergency call (RFC 5031 §4.1), or a Resource-Priority of somebody who may ask for that (RFC 4412 §9).
     fn has_priority(&self, arrival: &Arrival<'_>) -> bool {
         let message = arrival.message;
-        let is_trusted = || arrival.member.is_some() || self.is_neighbour(arrival.flow.peer.ip());
-        message.uri().is_some_and(is_emergency)
-            || (message.header("Resource-Priority").is_some() && is_trusted())
+        let asks = || message.header("Resource-Priority").is_some_and(is_above_routine);
+        is_emergency(arrival.method, message.uri().unwrap_or_default())
+            || (asks() && self.may_have_priority(arrival.flow.peer.ip(), arrival.member.is_some()))
     }
 
     /// The law, the share of new requests that it takes, and how long messages wait.
@@ -307,7 +326,9 @@ mod tests {
 
     /// Whether the last of these waits counts, each in milliseconds at a time in milliseconds.
     fn counts(standing: &mut Standing, waits: impl IntoIterator<Item = (u64, u64)>) -> bool {
-        let note = |(at, waited)| standing.counts(Instant::from_millis(at), Duration::from_millis(waited));
+        let late = Duration::from_millis(31);
+        let note =
+            |(at, waited)| standing.counts(Instant::from_millis(at), Duration::from_millis(waited), late);
         waits.into_iter().map(note).last().expect("a wait")
     }
 

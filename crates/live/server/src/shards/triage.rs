@@ -5,7 +5,7 @@
 
 use base::{Flow, Instant, Recent};
 use core::hash::BuildHasher;
-use overload::{Fate, MessageClass, Refusing, RequestInfo, Tier, Triage};
+use overload::{Fate, MessageClass, Refusing, RequestInfo, Tier, Triage, is_above_routine, is_emergency};
 use std::collections::{HashSet, VecDeque};
 use std::hash::RandomState;
 use std::time::Duration;
@@ -13,6 +13,9 @@ use wire::Peek;
 
 /// Bytes that each lane holds, allocated when the first message waits: some thousand usual messages.
 const LANE: usize = 1 << 20;
+
+/// Bytes that a message takes at least: without its own, it takes some 90 in the lane's list and among the hashes.
+const LEAST: usize = 128;
 
 /// A message that waits.
 #[derive(Clone, Copy, Debug)]
@@ -37,12 +40,11 @@ struct Lane {
 impl Lane {
     /// Where so many bytes find room, each message in one piece.
     fn room(&self, length: usize) -> Option<usize> {
-        // An empty one takes a byte, so that the end of a message is never where it begins.
-        let length = length.max(1);
+        let length = length.max(LEAST);
         let (Some(first), Some(last)) = (self.waiting.front(), self.waiting.back()) else {
             return (length <= LANE).then_some(0);
         };
-        let (head, tail) = (first.start, last.start + last.length.max(1));
+        let (head, tail) = (first.start, last.start + last.length.max(LEAST));
         if tail > head {
             if LANE - tail >= length { Some(tail) } else { (head >= length).then_some(0) }
         } else {
@@ -93,9 +95,9 @@ pub(crate) struct TriageQueue {
 pub(crate) struct Turn<'a> {
     pub(crate) flow: Flow,
     pub(crate) bytes: &'a [u8],
-    /// How long it has waited; of a copy of what was dropped so long that it is refused. `None` of what is not new, whose
-    /// wait says nothing of new requests: it is served first.
-    pub(crate) waited: Option<Duration>,
+    pub(crate) class: MessageClass,
+    /// How long it has waited; of a copy of what was dropped so long that it is refused.
+    pub(crate) waited: Duration,
 }
 
 /// One turn of so many goes to each lane in turn, so that none waits for ever behind a flood of what is served first.
@@ -104,8 +106,8 @@ const FAIR: usize = 8;
 /// Dropped requests that are remembered, in each of two generations: of T1 at 100,000 a second, 16 bytes each.
 const DROPPED: usize = 50_000;
 
-/// From this wait on a new request may be dropped rather than refused: from there on the law `delay` refuses.
-const LATE: Duration = Duration::from_millis(31);
+/// One turn of so many goes to other new requests while some with priority wait: strangers may claim an emergency.
+const SHARE: usize = 4;
 
 impl TriageQueue {
     pub(crate) fn new() -> Self {
@@ -126,11 +128,18 @@ impl TriageQueue {
     }
 
     /// A message that came by this flow, and has `waited` already, waits here from now on, unless a copy of it does or there
-    /// is no room.
-    pub(crate) fn push(&mut self, now: Instant, waited: Duration, flow: Flow, bytes: &[u8]) {
+    /// is no room. `is_trusted`: the sender's Resource-Priority counts.
+    pub(crate) fn push(
+        &mut self,
+        now: Instant,
+        waited: Duration,
+        flow: Flow,
+        bytes: &[u8],
+        is_trusted: bool,
+    ) {
         let waited = u64::try_from(waited.as_nanos()).unwrap_or(u64::MAX);
         let arrived = Instant::from_nanos(now.as_nanos().saturating_sub(waited));
-        let class = class_of(bytes);
+        let class = class_of(bytes, is_trusted);
         let hash = self.hasher.hash_one((flow.peer, bytes));
         if !self.hashes.insert(hash) {
             self.counts.copies += 1;
@@ -152,13 +161,14 @@ impl TriageQueue {
         }
     }
 
-    /// The message whose turn it is, by the `rules`.
-    pub(crate) fn pop(&mut self, now: Instant, rules: &Triage) -> Option<Turn<'_>> {
+    /// The message whose turn it is, by the `rules`. From the wait `late` on a new request may be dropped where there is
+    /// no time to refuse it.
+    pub(crate) fn pop(&mut self, now: Instant, rules: &Triage, late: Duration) -> Option<Turn<'_>> {
         let (lane, message) = loop {
             let lane = self.next_lane()?;
             let message = self.lanes[lane].waiting.pop_front()?;
             self.hashes.remove(&message.hash);
-            if !self.is_dropped(now, &message, rules) {
+            if !self.is_dropped(now, &message, rules, late) {
                 break (lane, message);
             }
             self.counts.dropped += 1;
@@ -170,22 +180,30 @@ impl TriageQueue {
         if self.dropped.get(&message.hash).is_some() {
             waited = waited.max(rules.reject_after);
         }
-        Some(Turn { flow: message.flow, bytes, waited: message.class.is_new().then_some(waited) })
+        Some(Turn { flow: message.flow, bytes, class: message.class, waited })
     }
 
     fn next_lane(&self) -> Option<usize> {
         let has_any = |lane: &usize| !self.lanes[*lane].waiting.is_empty();
         let fair = self.turns / FAIR % self.lanes.len();
         let first = Some(fair).filter(|lane| self.turns.is_multiple_of(FAIR) && has_any(lane));
-        first.or_else(|| (0..self.lanes.len()).find(has_any))
+        let next = first.or_else(|| (0..self.lanes.len()).find(has_any))?;
+        let usual = MessageClass::NewInvite.lane();
+        let yields =
+            next == MessageClass::Priority.lane() && self.turns.is_multiple_of(SHARE) && has_any(&usual);
+        Some(if yields { usual } else { next })
     }
 
     /// Whether the sender has given up, or there is no time to refuse a request that is late.
-    fn is_dropped(&mut self, now: Instant, message: &Waiting, rules: &Triage) -> bool {
+    fn is_dropped(&mut self, now: Instant, message: &Waiting, rules: &Triage, late: Duration) -> bool {
         let waited = now.saturating_since(message.arrived);
-        let may_be_refused = message.class.tier() == Tier::First;
+        let is_late = match message.class.tier() {
+            Tier::First => waited > late,
+            Tier::Later => waited > late * 2,
+            Tier::Last | Tier::Never => false,
+        };
         rules.fate(message.class, waited) == Fate::Drop
-            || (may_be_refused && waited > LATE && !self.refusing.may_refuse(now))
+            || (is_late && !self.refusing.may_refuse(now, message.class.tier()))
     }
 
     /// So long was spent on refusals.
@@ -195,11 +213,14 @@ impl TriageQueue {
 }
 
 /// The class of a message as far as a glance tells. It decides on nothing but the order of the queue.
-fn class_of(bytes: &[u8]) -> MessageClass {
+fn class_of(bytes: &[u8], is_trusted: bool) -> MessageClass {
+    let has_resource_priority = || is_trusted && Peek::resource_priority(bytes).is_some_and(is_above_routine);
     match Peek::at(bytes) {
         Peek::Response => MessageClass::Response,
+        // Garbage, and what keeps a NAT open.
+        Peek::Other => MessageClass::Probe,
         Peek::Request { method, uri, has_to_tag: in_dialog } => {
-            let priority = overload::is_emergency(uri);
+            let priority = is_emergency(method, uri) || has_resource_priority();
             MessageClass::of(RequestInfo { method, in_dialog, repeat: false, priority })
         }
     }
@@ -208,6 +229,8 @@ fn class_of(bytes: &[u8]) -> MessageClass {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const LATE: Duration = Duration::from_millis(31);
 
     fn flow() -> Flow {
         Flow::udp(0, "192.0.2.1:5060".parse().expect("an address"))
@@ -219,7 +242,7 @@ mod tests {
 
     fn starts(queue: &mut TriageQueue, now: u64) -> Vec<String> {
         let mut starts = Vec::new();
-        while let Some(turn) = queue.pop(Instant::from_millis(now), &Triage::default()) {
+        while let Some(turn) = queue.pop(Instant::from_millis(now), &Triage::default(), LATE) {
             let text = String::from_utf8_lossy(turn.bytes);
             starts.push(text.split(' ').next().unwrap_or_default().to_owned());
         }
@@ -238,7 +261,7 @@ mod tests {
             ("BYE sip:b SIP/2.0", ";tag=1"),
             ("SIP/2.0 200 OK", ";tag=1"),
         ] {
-            queue.push(Instant::ZERO, Duration::ZERO, flow(), &message(start, to, 1));
+            queue.push(Instant::ZERO, Duration::ZERO, flow(), &message(start, to, 1), false);
         }
         assert_eq!(queue.len(), 6);
         let order = starts(&mut queue, 1);
@@ -250,10 +273,10 @@ mod tests {
     fn a_copy_of_what_waits_does_not_wait_twice() {
         let mut queue = TriageQueue::new();
         let invite = message("INVITE sip:a SIP/2.0", "", 1);
-        (0..7).for_each(|_| queue.push(Instant::ZERO, Duration::ZERO, flow(), &invite));
+        (0..7).for_each(|_| queue.push(Instant::ZERO, Duration::ZERO, flow(), &invite, false));
         assert_eq!((queue.len(), queue.counts.copies), (1, 6));
         assert_eq!(starts(&mut queue, 1).len(), 1);
-        queue.push(Instant::ZERO, Duration::ZERO, flow(), &invite);
+        queue.push(Instant::ZERO, Duration::ZERO, flow(), &invite, false);
         assert_eq!(starts(&mut queue, 1).len(), 1, "once it was served, the next copy is the shard's");
     }
 
@@ -261,12 +284,52 @@ mod tests {
     fn a_flood_of_what_is_served_first_does_not_keep_the_others_waiting_for_ever() {
         let mut queue = TriageQueue::new();
         (0..2_000).for_each(|at| {
-            queue.push(Instant::ZERO, Duration::ZERO, flow(), &message("SIP/2.0 200 OK", "", at));
+            queue.push(Instant::ZERO, Duration::ZERO, flow(), &message("SIP/2.0 200 OK", "", at), false);
         });
-        queue.push(Instant::ZERO, Duration::ZERO, flow(), &message("INVITE sip:a SIP/2.0", "", 1));
+        queue.push(Instant::ZERO, Duration::ZERO, flow(), &message("INVITE sip:a SIP/2.0", "", 1), false);
         let order = starts(&mut queue, 1);
         let at = order.iter().position(|start| start == "INVITE").expect("it is served");
         assert!(at <= FAIR * MessageClass::LANES, "{at}");
+    }
+
+    #[test]
+    fn a_flood_of_emergency_calls_leaves_others_a_share() {
+        let mut queue = TriageQueue::new();
+        for at in 0..2_000 {
+            queue.push(
+                Instant::ZERO,
+                Duration::ZERO,
+                flow(),
+                &message("INVITE urn:service:sos SIP/2.0", "", at),
+                false,
+            );
+            queue.push(
+                Instant::ZERO,
+                Duration::ZERO,
+                flow(),
+                &message("REGISTER sip:a SIP/2.0", "", at),
+                false,
+            );
+        }
+        let order = starts(&mut queue, 1);
+        let others = order[..1_000].iter().filter(|start| *start == "REGISTER").count();
+        assert!((200..400).contains(&others), "{others}");
+    }
+
+    #[test]
+    fn who_may_have_priority_has_it_in_the_queue() {
+        let priority = "INVITE sip:a SIP/2.0\r\nResource-Priority: ets.0";
+        let class = |is_trusted| class_of(&message(priority, "", 1), is_trusted);
+        assert_eq!([true, false].map(class), [MessageClass::Priority, MessageClass::NewInvite]);
+    }
+
+    #[test]
+    fn small_datagrams_take_no_more_memory_than_large_ones() {
+        let mut queue = TriageQueue::new();
+        for at in 0..100_000_u32 {
+            queue.push(Instant::ZERO, Duration::ZERO, flow(), &at.to_ne_bytes(), false);
+        }
+        assert_eq!(queue.len(), LANE / LEAST);
     }
 
     #[test]
@@ -275,7 +338,7 @@ mod tests {
         let push = |queue: &mut TriageQueue, at| {
             let mut bytes = message("INVITE sip:a SIP/2.0", "", at);
             bytes.resize(500 + at * 7919 % 3_000, b' ');
-            queue.push(Instant::from_millis(at as u64), Duration::ZERO, flow(), &bytes);
+            queue.push(Instant::from_millis(at as u64), Duration::ZERO, flow(), &bytes, false);
             bytes
         };
         let mut kept = VecDeque::new();
@@ -289,6 +352,7 @@ mod tests {
                 let turn = queue.pop(
                     Instant::from_millis(at as u64),
                     &Triage { drop_after: Duration::MAX, ..Triage::default() },
+                    LATE,
                 );
                 assert_eq!(turn.map(|turn| turn.bytes.to_vec()), kept.pop_front(), "at {at}");
             }
@@ -300,17 +364,17 @@ mod tests {
     fn an_empty_datagram_keeps_no_other_one_out() {
         let mut queue = TriageQueue::new();
         for bytes in [&b""[..], b"x", b"y"] {
-            queue.push(Instant::ZERO, Duration::ZERO, flow(), bytes);
+            queue.push(Instant::ZERO, Duration::ZERO, flow(), bytes, false);
         }
         assert_eq!((queue.len(), queue.counts.full), (3, 0));
         assert_eq!(starts(&mut queue, 1), ["", "x", "y"]);
     }
 
     #[test]
-    fn who_has_given_up_is_forgotten_and_so_is_whom_there_is_no_time_to_refuse() {
+    fn a_stale_request_is_dropped_and_so_is_a_late_one_without_time_for_refusals() {
         let mut queue = TriageQueue::new();
         let push = |queue: &mut TriageQueue, start| {
-            queue.push(Instant::ZERO, Duration::ZERO, flow(), &message(start, "", 1));
+            queue.push(Instant::ZERO, Duration::ZERO, flow(), &message(start, "", 1), false);
         };
         push(&mut queue, "INVITE sip:a SIP/2.0");
         push(&mut queue, "SIP/2.0 200 OK");
@@ -318,16 +382,16 @@ mod tests {
         assert_eq!(queue.counts.dropped, 1);
         (30_000..32_100).for_each(|at| queue.on_refused(Instant::from_millis(at), Duration::from_millis(1)));
         for start in ["INVITE sip:a SIP/2.0", "INVITE urn:service:sos SIP/2.0"] {
-            queue.push(Instant::from_millis(32_000), Duration::ZERO, flow(), &message(start, "", 1));
+            queue.push(Instant::from_millis(32_000), Duration::ZERO, flow(), &message(start, "", 1), false);
         }
         assert_eq!(starts(&mut queue, 32_110).len(), 1, "the emergency call");
         for (start, waited) in [("INVITE sip:a SIP/2.0", 500), ("INVITE sip:b SIP/2.0", 0)] {
             let now = Instant::from_millis(40_000);
-            queue.push(now, Duration::ZERO, flow(), &message(start, "", 1));
-            let turn = queue.pop(now, &Triage::default()).expect("its turn");
+            queue.push(now, Duration::ZERO, flow(), &message(start, "", 1), false);
+            let turn = queue.pop(now, &Triage::default(), LATE).expect("its turn");
             assert_eq!(
                 turn.waited,
-                Some(Duration::from_millis(waited)),
+                Duration::from_millis(waited),
                 "{start}: a copy of what was dropped is refused"
             );
         }

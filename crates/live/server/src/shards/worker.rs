@@ -7,7 +7,7 @@ use super::handover::{Handed, Receiver, Sender};
 use super::intake::{owner, take};
 use super::listen::MOST;
 use super::signals::Signals;
-use super::triage::TriageQueue;
+use super::triage::{TriageQueue, Turn};
 use super::wake::Waker;
 use crate::clock::Clock;
 use crate::records::Records;
@@ -23,6 +23,7 @@ use digest_auth::Judgement;
 use node::{
     Explanation, Failure, HopName, Question, Resolved, Setup, Shard, ShardEvent, ShardInput, StoreAnswer,
 };
+use overload::MessageClass;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::net::SocketAddr;
 use std::sync::mpsc;
@@ -225,6 +226,7 @@ impl Worker {
     pub(crate) fn run(mut self) {
         let _panic_report = PanicReport(self.reports.clone());
         let mut now = self.clock.now();
+        self.signals.on_woken(now);
         loop {
             // Before the last look at commands and rings: what is left there from now on wakes us.
             self.peers.wakers[self.index].going_to_sleep();
@@ -340,7 +342,7 @@ impl Worker {
     fn take_all(&mut self, now: Instant, listener: u16, own: &[usize], at_most: Duration) {
         let Some(first) = own.first() else { return };
         let waited = waited(&self.receive, *first, at_most);
-        let waited = ShardInput::Waited { waited, queue: own.len() };
+        let waited = ShardInput::Waited { waited, queue: own.len(), class: MessageClass::NewInvite };
         self.shard.handle(now, waited, &mut self.out);
         for &index in own {
             let (bytes, from) = self.receive.get(index);
@@ -356,24 +358,25 @@ impl Worker {
         let now = self.clock.now();
         for &index in own {
             let (bytes, from) = self.receive.get(index);
-            let waited = waited(&self.receive, index, at_most);
-            self.queue.push(now, waited, Flow::udp(listener, from), bytes);
+            let (waited, flow) = (waited(&self.receive, index, at_most), Flow::udp(listener, from));
+            self.queue.push(now, waited, flow, bytes, self.shard.may_have_priority(flow));
         }
     }
 
     /// Handles a batch of what waits, in the order of its classes.
     fn serve_queue(&mut self) {
         let Some(rules) = self.shard.triage().filter(|_| self.queue.len() > 0) else { return };
-        let begun = self.clock.now();
+        let (begun, late) = (self.clock.now(), self.shard.late());
         let (mut now, mut refusing, refused_before) =
             (begun, Duration::ZERO, self.shard.refused_by_overload());
         for _ in 0..BATCH {
             let waiting = self.queue.len();
             let Self { shard, out, traffic, processes, queue, clock, .. } = self;
-            let Some(turn) = queue.pop(now, &rules) else { break };
+            let Some(turn) = queue.pop(now, &rules, late) else { break };
             let refused = shard.refused_by_overload();
-            if let Some(waited) = turn.waited {
-                shard.handle(now, ShardInput::Waited { waited, queue: waiting }, out);
+            let Turn { waited, class, .. } = turn;
+            if class.is_new() {
+                shard.handle(now, ShardInput::Waited { waited, queue: waiting, class }, out);
             }
             let handed = Handed::Message { flow: turn.flow, bytes: turn.bytes };
             take(shard, processes, traffic, now, &handed, out);
@@ -429,7 +432,9 @@ impl Worker {
                 }
                 let Some(handed) = peers.receivers[ring].pop() else { break };
                 match handed {
-                    Handed::Message { flow, bytes } if queues => queue.push(now, Duration::ZERO, flow, bytes),
+                    Handed::Message { flow, bytes } if queues => {
+                        queue.push(now, Duration::ZERO, flow, bytes, shard.may_have_priority(flow));
+                    }
                     _ => take(shard, processes, traffic, now, &handed, out),
                 }
                 self.flush_if_much();
