@@ -63,7 +63,16 @@ fn answer_telling(at_hop: &Sent, status: u16, told: &str) -> Vec<u8> {
     text.replacen(";oc;oc-algo=\"rate,loss\"", told, 1).into_bytes()
 }
 
+/// A next hop is believed once it has answered the offer in eight responses in a row.
+fn introduces_itself(bed: &mut ProxyBed, at_hop: &Sent) {
+    for at in 1..=8 {
+        let told = format!(";oc=0;oc-algo=\"loss\";oc-validity=0;oc-seq=0.{at}");
+        bed.receive(0, at_hop.to, &answer_telling(at_hop, 180, &told));
+    }
+}
+
 fn tells(bed: &mut ProxyBed, at_hop: &Sent, told: &str) {
+    introduces_itself(bed, at_hop);
     bed.receive(0, at_hop.to, &answer_telling(at_hop, 200, told));
 }
 
@@ -183,6 +192,7 @@ fn what_finishes_calls_goes_on_whatever_the_limit() {
         let ringing = Req::new("INVITE", "ringing", client());
         bed.invite(&ringing);
         let at_hop = bed.invite(&Req::new("INVITE", "call", client()));
+        introduces_itself(&mut bed, &at_hop);
         let ok = bed.one(at_hop.to, &answer_telling(&at_hop, 200, ";oc=100;oc-validity=60000;oc-seq=1.1"));
         let call = Dialog::of("call", (client(), 0), (at_hop.to, at_hop.listener), &at_hop, &ok);
         for request in [
@@ -244,6 +254,26 @@ fn only_a_neighbour_speaks_and_for_itself_alone() {
     assert_eq!(neighbour(&bed, at_neighbour.to).limit, None);
     tells(&mut bed, &at_neighbour, told);
     assert_eq!(neighbour(&bed, at_neighbour.to).limit, Some(Limit::Loss(0.0)));
+}
+
+/// Our Via passes through a neighbour that knows no overload control. A callee behind it may write there what it likes.
+#[test]
+fn a_callee_does_not_speak_for_a_neighbour_that_ignores_the_offer() {
+    for service in SERVICES {
+        let mut bed = bed(service, RATE, &HOPS[..1]);
+        for at in 0..20 {
+            let at_hop = bed.invite(&Req::new("INVITE", &format!("x{at}"), client()));
+            let told = format!(";oc=0;oc-algo=\"rate\";oc-validity=60000;oc-seq=1.{at}");
+            for ringing in 0..4 {
+                let status = 180 + ringing;
+                bed.receive(0, at_hop.to, &answer_telling(&at_hop, status, &told));
+            }
+            // The neighbour's own answers to others leave the offer as it is.
+            let other = bed.invite(&Req::new("INVITE", &format!("y{at}"), client()));
+            bed.receive(0, other.to, &answer(&other.bytes, addr(PROXY), 100, other.to));
+            assert_eq!(neighbour(&bed, at_hop.to).limit, None, "{service:?} {at}");
+        }
+    }
 }
 
 #[test]

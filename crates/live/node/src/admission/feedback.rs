@@ -4,7 +4,7 @@
 //! Only to and from neighbours that the configuration names, and never passed on: what a neighbour behind us says
 //! ends where our Via is removed from its response.
 
-use super::neighbours::{Known, NeighbourReport, Neighbours, UNANSWERED, class_of, scaled};
+use super::neighbours::{BELIEVED, Known, NeighbourReport, Neighbours, UNANSWERED, class_of, scaled};
 use super::overload::Overload;
 use base::{Flow, Instant, Peer};
 use overload::hop::Feedback;
@@ -61,20 +61,16 @@ impl Overload {
         let sequence = neighbours.sequence(now);
         // The limit is for the process; a shard keeps to its part.
         let part = f64::from(neighbours.shards).recip();
-        let notice = told.map(|told| {
+        let notice = |told| {
             let asked = Feedback::of_via(&told, sequence);
             Notice::Hop(Feedback { limit: asked.limit.map(|limit| scaled(limit, part)), ..asked })
-        });
-        self.guard.on_answer(now, flow.remote(), notice.as_ref());
-        let Some(known) = self.feedback.as_mut().and_then(|feedback| feedback.known(flow.remote())) else {
-            return false;
         };
-        if notice.is_some() {
-            (known.answers, known.unanswered) = (true, 0);
-            return false;
-        }
-        known.unanswered += 1;
-        !known.answers && known.unanswered == UNANSWERED
+        let known = self.feedback.as_mut().and_then(|feedback| feedback.known(flow.remote()));
+        let is_believed = known.as_ref().is_some_and(|known| known.answered >= BELIEVED);
+        let is_deaf = known.is_some_and(|known| known.note(told.is_some()));
+        let notice = told.filter(|_| is_believed).map(notice);
+        self.guard.on_answer(now, flow.remote(), notice.as_ref());
+        is_deaf
     }
 
     /// A request was handled that came by this flow. `refused`: how many the law had refused before.
@@ -134,7 +130,7 @@ impl Overload {
         let known = self.feedback.iter().flat_map(|feedback| &feedback.known);
         let report = |(at, known): (&Peer, &Known)| {
             let (limit, is_silent) = self.guard.limit_of(now, *at);
-            let Known { answers, unanswered, offered, refused, received } = *known;
+            let Known { answers, unanswered, offered, refused, received, .. } = *known;
             let (address, limit) = (at.address, limit.map(|limit| scaled(limit, shards)));
             NeighbourReport { address, limit, is_silent, answers, unanswered, offered, refused, received }
         };

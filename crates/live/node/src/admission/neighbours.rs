@@ -15,6 +15,11 @@ pub(crate) const NEXT_HOP_OVERLOADED: Refused = refused(503, "Next Hop Overloade
 /// Responses of a neighbour without an answer to our offer after which it is told that it gives none.
 pub(super) const UNANSWERED: u64 = 100;
 
+/// Responses in a row with an answer to our offer after which a neighbour is believed. One that answers does so in each
+/// response (RFC 7339 §4.2). One that passes our Via on as it is may have a callee behind it that writes an answer there,
+/// and its responses to others have none.
+pub(super) const BELIEVED: u64 = 8;
+
 /// Overload control with one neighbour, as a shard sees it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct NeighbourReport {
@@ -59,11 +64,28 @@ impl NeighbourReport {
 /// What is counted of a neighbour.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Known {
+    /// Whether it has ever answered our offer.
     pub(super) answers: bool,
+    /// Its responses in a row that did.
+    pub(super) answered: u64,
     pub(super) unanswered: u64,
     pub(super) offered: u64,
     pub(super) refused: u64,
     pub(super) received: u64,
+}
+
+impl Known {
+    /// It has responded. Returns whether it is now certain that it does not answer our offer.
+    pub(super) fn note(&mut self, is_answer: bool) -> bool {
+        if is_answer {
+            (self.answers, self.unanswered) = (true, 0);
+            self.answered += 1;
+            return false;
+        }
+        self.answered = 0;
+        self.unanswered += 1;
+        !self.answers && self.unanswered == UNANSWERED
+    }
 }
 
 /// Feedback of a shard with its neighbours.
