@@ -48,8 +48,8 @@ pub(crate) struct Edge {
     pub(crate) sharing: Option<Box<Sharing>>,
     /// What sources may begin here.
     pub(crate) gate: Gate,
-    /// The INVITEs that were refused, where requests are forwarded with transactions.
-    pub(crate) refusals: Option<Box<Refusals>>,
+    /// The INVITEs that were refused.
+    pub(crate) refusals: Refusals,
     /// No server took new calls, and the session table had no room: each is told of at most once a second.
     pub(crate) no_server: Throttle,
     pub(crate) no_room: Throttle,
@@ -69,7 +69,13 @@ pub(crate) struct Edge {
 }
 
 impl Edge {
-    pub(crate) fn new(topology: Arc<Topology>, tokens: Tokens, settings: PipelineSettings) -> Self {
+    /// `secret` is of this process and shard alone.
+    pub(crate) fn new(
+        topology: Arc<Topology>,
+        tokens: Tokens,
+        settings: PipelineSettings,
+        secret: [u8; 16],
+    ) -> Self {
         let gate = Gate::new(tokens.call_hash().words());
         Self {
             topology,
@@ -85,7 +91,7 @@ impl Edge {
             trusted: Box::default(),
             sharing: None,
             gate,
-            refusals: None,
+            refusals: Refusals::new(secret),
             no_server: Throttle::default(),
             no_room: Throttle::default(),
             is_unrecorded_told: false,

@@ -97,19 +97,16 @@ impl Path<'_> {
 
     /// Whether a message belongs to a transaction, or is a copy of a refused request. If so, it has been processed.
     fn is_of_transactions(&mut self, flow: Flow, message: &Message<'_>) -> bool {
-        let Some(stateful) = self.stateful.as_deref_mut() else { return false };
         let step = &mut self.step;
-        if stateful.takes(step, flow, message) {
+        if self.stateful.as_deref_mut().is_some_and(|stateful| stateful.takes(step, flow, message)) {
             return true;
         }
         if message.status().is_some() || message.fault().is_some() {
             return false;
         }
-        if let Some(refusal) = step.edge.refusals.as_ref().and_then(|refusals| refusals.of(message)) {
-            step.reject(flow, message, refusal.into());
-            return true;
-        }
-        false
+        let Some(refusal) = step.edge.refusals.of(message) else { return false };
+        step.reject(flow, message, refusal.into());
+        true
     }
 
     /// Processes a request that belongs to no transaction here.

@@ -7,7 +7,7 @@ use transaction::{Keys, TransactionKey};
 use wire::{Message, Method};
 
 /// Refusals that are remembered, in each of two generations: of 32 s (64*T1, RFC 3261 §17.1.1.2) at 2,000 a second,
-/// some 3 MB. How much time has passed does not matter: no other INVITE has the branch of one that was refused, and
+/// some 10 MB. How much time has passed does not matter: no other INVITE has the branch of one that was refused, and
 /// after a standstill copies come later than their sender has meant.
 const GENERATION: usize = 65_536;
 

@@ -172,8 +172,8 @@ impl Edge {
     ) {
         match answer(message, flow, own, self, out) {
             Ok(()) => {
-                if let (Some(refusals), OwnResponse::Refused(refusal)) = (&mut self.refusals, own) {
-                    refusals.note(message, refusal);
+                if let OwnResponse::Refused(refusal) = own {
+                    self.refusals.note(message, refusal);
                 }
                 self.ledger.charge(Operation::Reject);
                 self.gate.answered(&self.tokens, message, own.status());

@@ -95,16 +95,17 @@ impl Shard {
         }
         let proxy = ProxySettings { timers, limits: settings.limits.share(shards) };
         let [one, other] = derive(TokenKey(secret), b"home").map(u64::to_le_bytes);
+        let home_secret = core::array::from_fn(|at| if at < 8 { one[at] } else { other[at - 8] });
         let tokens = settings.tokens.as_ref().clone();
         let mut new = Self {
-            edge: Edge::new(Arc::clone(&setup.topology), tokens, setup.pipeline()),
+            edge: Edge::new(Arc::clone(&setup.topology), tokens, setup.pipeline(), home_secret),
             balancer,
             stateless: Stateless::default(),
             pools: Pools::default(),
             setup: Arc::clone(setup),
             stateful: Box::new(Stateful::new(proxy, secret, serial)),
             home: None,
-            home_secret: core::array::from_fn(|at| if at < 8 { one[at] } else { other[at - 8] }),
+            home_secret,
             queues: None,
             salt: serial,
             place: (shard, shards),

@@ -3,7 +3,6 @@
 use crate::home::{Home, HomeSecrets, HomeSettings};
 use crate::pools::Pools;
 use crate::queue::{QueueSetup, Queues};
-use crate::refusals::Refusals;
 use crate::setup::{PoolSetup, Setup};
 use crate::shard::Shard;
 use crate::sharing::Sharing;
@@ -112,7 +111,6 @@ impl Shard {
         let counted = of_hops().filter(|(_, service)| service.counts_calls());
         let counted = counted.flat_map(|(pool, _)| self.balancer.nodes_of(pool));
         self.stateful.set_pools(has_pool, Members::of(named), Members::of(counted));
-        self.remember_refusals();
         let first = setup.pools.iter().position(|pool| *pool != PoolSetup::GONE);
         let first = PoolId(first.unwrap_or_default() as u16);
         self.pools = Pools::new(services, first, Members::of(setup.strangers()), &self.balancer);
@@ -130,7 +128,6 @@ impl Shard {
         self.edge.realm = self.home.as_ref().and_then(|home| home.realm()).map(Into::into);
         self.edge.trusted = settings.map(|settings| settings.trusted.clone()).unwrap_or_default();
         self.stateful.serve_home(self.home.is_some());
-        self.remember_refusals();
     }
 
     /// Takes over which pools have queues, by their number.
@@ -144,14 +141,6 @@ impl Shard {
         self.balancer.keep_first_answers(queues.has_any());
         if !is_needed {
             self.queues = None;
-        }
-    }
-
-    /// From when on requests are forwarded with transactions, copies of INVITEs that were refused are, too.
-    fn remember_refusals(&mut self) {
-        if self.has_transactions() {
-            let secret = self.home_secret;
-            self.edge.refusals.get_or_insert_with(|| Box::new(Refusals::new(secret)));
         }
     }
 

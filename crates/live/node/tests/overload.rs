@@ -52,6 +52,8 @@ fn a_new_request_that_has_waited_too_long_is_refused_and_reaches_nobody() {
         assert_eq!(judged(&mut bed).0, Judged { offered: 1, refused: 1 });
         assert_eq!(bed.shard.tickets().given(), 0, "a refused request has no ticket");
         waited(&mut bed, 0);
+        let copy = bed.one(client(), &invite.bytes());
+        assert_eq!((copy.to, copy.status()), (client(), 503), "{service:?}: its caller has no call any more");
         bed.invite(&Req::new("INVITE", "another", client()));
         assert_eq!(bed.shard.tickets().given(), 1, "{service:?}: calm again");
         bed.shard.audit().expect("leases and tickets agree");
