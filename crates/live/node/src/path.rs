@@ -47,7 +47,10 @@ impl Path<'_> {
         if let Some(message) = &message
             && !self.is_of_transactions(flow, message)
         {
-            if message.status().is_none() {
+            if acknowledges_us(&self.step.edge.tokens, message) {
+                // Little work, so that it tells nothing of how many requests can be taken.
+                self.step.edge.discard(Drop::Ack);
+            } else if message.status().is_none() {
                 let refused = self.step.edge.gate.overload.refused();
                 self.request(flow, message);
                 let Edge { gate, now, .. } = &mut *self.step.edge;
@@ -111,9 +114,6 @@ impl Path<'_> {
 
     /// Processes a request that belongs to no transaction here.
     fn request(&mut self, flow: Flow, message: &Message<'_>) {
-        if acknowledges_us(&self.step.edge.tokens, message) {
-            return self.step.edge.discard(Drop::Ack);
-        }
         if self.is_of_waiting(flow, message) {
             return;
         }

@@ -313,6 +313,30 @@ fn all_shards_together_ask_for_what_the_process_can_take() {
     assert!(four.abs_diff(4 * one) <= 4, "{one} {four}");
 }
 
+/// The rate law learns from what is served how much can be served.
+#[test]
+fn the_ack_of_a_refusal_is_not_counted_as_work() {
+    let told = |acknowledges: bool| {
+        let mut bed = bed(STATELESS, RATE, &HOPS[..1]);
+        for number in 0..20 {
+            busy_period(&mut bed, number, OFFER);
+            for at in 0..10 {
+                let mut none = invite(&format!("none{number}.{at}"), upstream(), OFFER);
+                none.max_forwards = Some(0);
+                let refusal = bed.one(upstream(), &none.bytes());
+                let ack = none.same_branch("ACK", testkit::tag(&refusal.bytes, "To").as_deref());
+                if acknowledges {
+                    assert!(bed.receive(0, upstream(), &ack.bytes()).is_empty());
+                }
+            }
+        }
+        let mut last = invite("last", upstream(), OFFER);
+        last.max_forwards = Some(0);
+        params(&bed.one(upstream(), &last.bytes())).feedback().map(|told| told.value)
+    };
+    assert_eq!(told(true), told(false));
+}
+
 #[test]
 fn a_shard_keeps_to_its_part_of_a_rate() {
     let sent = |shards| {
