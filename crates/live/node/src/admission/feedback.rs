@@ -4,7 +4,7 @@
 //! Only to and from neighbours that the configuration names, and never passed on: what a neighbour behind us says
 //! ends where our Via is removed from its response.
 
-use super::neighbours::{BELIEVED, Known, NeighbourReport, Neighbours, UNANSWERED, class_of, scaled};
+use super::neighbours::{BELIEVED, Known, NeighbourReport, Neighbours, class_of, scaled};
 use super::overload::Overload;
 use base::{Flow, Instant, Peer};
 use overload::hop::Feedback;

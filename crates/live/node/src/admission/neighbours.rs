@@ -13,7 +13,7 @@ use wire::{Method, OverloadAlgorithm};
 pub(crate) const NEXT_HOP_OVERLOADED: Refused = refused(503, "Next Hop Overloaded");
 
 /// Responses of a neighbour without an answer to our offer after which it is told that it gives none.
-pub(super) const UNANSWERED: u64 = 100;
+const UNANSWERED: u64 = 100;
 
 /// Responses in a row with an answer to our offer after which a neighbour is believed. One that answers does so in each
 /// response (RFC 7339 §4.2). One that passes our Via on as it is may have a callee behind it that writes an answer there,
