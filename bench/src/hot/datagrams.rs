@@ -7,6 +7,7 @@ use anyhow::{Context, Result, ensure};
 use base::{Flow, Instant, Ledger, Outbox};
 use core::time::Duration;
 use node::{ShardEvent, ShardInput};
+use overload::MessageClass;
 use std::hint::black_box;
 use std::net::SocketAddr;
 
@@ -95,7 +96,9 @@ impl<E: Element> Bed<Notes<E>> {
             out.clear();
             let input = match noted {
                 Noted::Datagram(from, bytes) => ShardInput::Message { flow: Flow::udp(0, *from), bytes },
-                Noted::Waited(waited) => ShardInput::Waited { waited: *waited, queue: 0 },
+                Noted::Waited(waited) => {
+                    ShardInput::Waited { waited: *waited, queue: 0, class: MessageClass::NewInvite }
+                }
                 Noted::Timer => ShardInput::Timer,
             };
             passed += u64::from(matches!(noted, Noted::Datagram(..)));
@@ -142,7 +145,8 @@ pub(super) fn proxied(length: Length) -> Result<u64> {
 /// New INVITEs that overload control refuses, and their ACKs.
 pub(super) fn refused(length: Length) -> Result<u64> {
     let (mut bed, mut short) = (Bed::noting(balancer()), 0);
-    let late = || ShardInput::Waited { waited: Duration::from_secs(1), queue: 1_000 };
+    let class = MessageClass::NewInvite;
+    let late = || ShardInput::Waited { waited: Duration::from_secs(1), queue: 1_000, class };
     // A wait counts that stays for 100 ms.
     bed.element.handle(bed.now, late(), &mut bed.out);
     bed.now += Duration::from_millis(100);
