@@ -116,7 +116,8 @@ impl Config {
 
     /// Settings that are legal and known to end in a collapse, and what to do about each.
     pub fn warnings(&self) -> Vec<String> {
-        self.table_pools().flat_map(PoolConfig::warnings).collect()
+        let of_process = self.overload.collapses().map(|why| format!("overload: {why}"));
+        of_process.into_iter().chain(self.table_pools().flat_map(PoolConfig::warnings)).collect()
     }
 
     /// In a few words, for people.

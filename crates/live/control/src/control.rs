@@ -377,10 +377,13 @@ impl<E: Egress> Control<E> {
                 LogEntry::Member { address: record.address.peer, name: record.name.clone(), event }
             }
             MembershipEvent::NoneAlive { pool, silent } => {
-                let pool = self.pool(pool);
-                LogEntry::NoneAlive { pool: pool.map_or_else(String::new, |pool| pool.name.clone()), silent }
+                LogEntry::NoneAlive { pool: self.pool_name(pool), silent }
             }
         }
+    }
+
+    fn pool_name(&self, pool: PoolId) -> String {
+        self.pool(pool).map_or_else(String::new, |pool| pool.name.clone())
     }
 
     fn make_setup(&self) -> Setup {

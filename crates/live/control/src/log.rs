@@ -59,6 +59,15 @@ pub enum LogEntry {
         /// The members, and why each takes none.
         members: Vec<(SocketAddr, &'static str)>,
     },
+    /// New calls were refused since every member of a pool that takes calls is at a limit.
+    AtLimit {
+        /// The pool's name.
+        pool: String,
+        /// The limit: one that is found of each member (`limit`), or `max_rate`.
+        limit: &'static str,
+        /// How many since this was last told of the pool.
+        refused: u64,
+    },
     /// New calls were refused since the session table is full.
     NoRoom {
         /// How many.

@@ -11,7 +11,6 @@ use crate::token::owner::TokenOwner;
 use crate::validate::{check_form, check_secure};
 use balance::{CallKey, Direction, PoolId, Request, Slot};
 use base::{Flow, Operation};
-use overload::is_emergency;
 use route::Access;
 use std::net::SocketAddr;
 use wire::{Message, Method, request_source_target};
@@ -112,7 +111,7 @@ impl<'m> Arrival<'m> {
             begun_by_peer: held.is_some_and(|held| !held.by_initiator),
             branch: 0,
             tags: edge.tokens.tags(self.message),
-            has_priority: is_emergency(self.method, self.message.uri().unwrap_or_default()),
+            has_priority: self.message.to_tag().is_none() && edge.gate.overload.has_priority(self),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Which member of a pool gets a request: what the balancer decides, pool after pool, and the queues in front of them.
 
-use crate::admission::{Begins, NEXT_HOP_OVERLOADED};
+use crate::admission::{Begins, NEXT_HOP_OVERLOADED, Overload};
 use crate::arrival::Arrival;
 use crate::counters::Drop;
 use crate::destination::{Destination, To, is_remembered};
@@ -13,6 +13,7 @@ use crate::route_header::Target;
 use crate::routes::Routes;
 use crate::settings::Orphans;
 use crate::step::Step;
+use crate::topology::Topology;
 use balance::{Balancer, Decision, PoolId, Request, Slot, Why};
 use base::{Instant, Operation, Peer, Transport};
 use route::{Outcome, Service};
@@ -136,13 +137,23 @@ impl Step<'_> {
             };
             let decision = match turn {
                 // Where its last place has gone to somebody else meanwhile, another member has to do.
-                Some(Turn::Now(slot)) => match balancer.request_to(now, request, slot) {
-                    Decision::NoServer | Decision::AtLimit(_) => ask(balancer, now, request, service),
-                    decision => decision,
-                },
+                Some(Turn::Now(slot))
+                    if !limits_hops
+                        || may_go(
+                            (&mut edge.gate.overload, &edge.topology),
+                            (now, balancer),
+                            (arrival, request, progress),
+                            slot,
+                        ) =>
+                {
+                    match balancer.request_to(now, request, slot) {
+                        Decision::NoServer | Decision::AtLimit(_) => ask(balancer, now, request, service),
+                        decision => decision,
+                    }
+                }
                 Some(Turn::Later) => return (Err(Turn::Later), None),
                 Some(Turn::Full(rejection)) => return (Err(Turn::Full(rejection)), Some(Outcome::Full)),
-                None if limits_hops => {
+                Some(Turn::Now(_)) | None if limits_hops => {
                     let class =
                         limited::class(&edge.gate.overload, balancer, arrival, request, progress.begins());
                     let is_noted = is_noted(balancer, request, service);
@@ -159,7 +170,7 @@ impl Step<'_> {
                         Err(turn) => return (Err(turn), Some(Outcome::Full)),
                     }
                 }
-                None => ask(balancer, now, request, service),
+                Some(Turn::Now(_)) | None => ask(balancer, now, request, service),
             };
             if let Some(queues) = queues.as_deref_mut() {
                 queues.settle(now, |slot| balancer.is_unanswered(request, (slot, now)));
@@ -206,8 +217,8 @@ impl Step<'_> {
             }
             Decision::AtLimit(by) => {
                 *self.edge.counters.at_limit.entry((pool, by.name())).or_default() += 1;
-                if let Some(refused) = self.edge.no_server.note(self.edge.now) {
-                    self.out.event(ShardEvent::NoServer(refused));
+                if let Some(refused) = self.edge.at_limit.entry(pool).or_default().note(self.edge.now) {
+                    self.out.event(ShardEvent::AtLimit { pool, by, refused });
                 }
                 let retry_after = self.pools.retry_after(pool, request.key);
                 Err(Refused { retry_after, ..SERVERS_BUSY }.into())
@@ -244,6 +255,17 @@ impl Step<'_> {
         }
         Ok(named)
     }
+}
+
+/// Whether a member that has room in a queue wants a request, as far as it has said (RFC 7339 §5.5).
+fn may_go(
+    (overload, topology): (&mut Overload, &Topology),
+    (now, balancer): (Instant, &Balancer),
+    (arrival, request, progress): (&Arrival<'_>, &Request<'_>, &Progress),
+    slot: Slot,
+) -> bool {
+    let class = limited::class(overload, balancer, arrival, request, progress.begins());
+    overload.may_go(now, class, topology.node(slot))
 }
 
 /// Whether a request takes its turn in the queue of its pool: an INVITE that begins a call and that no server has yet.

@@ -17,9 +17,10 @@ use crate::token::Tokens;
 use crate::token::branch::Routing;
 use crate::topology::Topology;
 use crate::validate::{ADDED, LARGEST, check_loop};
-use balance::Direction;
+use balance::{Direction, PoolId};
 use base::{Flow, Instant, Ledger, Operation, Outbox, UnixTime};
 use route::Network;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use wire::{Edits, Message};
 
@@ -53,6 +54,8 @@ pub(crate) struct Edge {
     /// No server took new calls, and the session table had no room: each is told of at most once a second.
     pub(crate) no_server: Throttle,
     pub(crate) no_room: Throttle,
+    /// The same of each pool whose members were at a limit.
+    pub(crate) at_limit: BTreeMap<PoolId, Throttle>,
     /// It has been told that a node answers without Record-Route.
     pub(crate) is_unrecorded_told: bool,
     /// It has been told that a proxy passes REGISTERs on without Path.
@@ -94,6 +97,7 @@ impl Edge {
             refusals: Refusals::new(secret),
             no_server: Throttle::default(),
             no_room: Throttle::default(),
+            at_limit: BTreeMap::new(),
             is_unrecorded_told: false,
             is_pathless_told: false,
             edits: Edits::new(),

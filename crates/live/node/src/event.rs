@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::hop_name::HopName;
 use crate::question::Question;
-use balance::Sign;
+use balance::{NodeRefusal, PoolId, Sign};
 use std::net::SocketAddr;
 
 /// Effects of a shard besides messages to send.
@@ -32,6 +32,16 @@ pub enum ShardEvent {
     NoFeedback(SocketAddr),
     /// No node took new calls: so many were refused since the last time that this was told, at most once a second.
     NoServer(u64),
+    /// Every node of this pool that takes new calls was at a limit: so many were refused since the last time that this
+    /// was told of the pool, at most once a second.
+    AtLimit {
+        /// The pool.
+        pool: PoolId,
+        /// The limit.
+        by: NodeRefusal,
+        /// How many new requests.
+        refused: u64,
+    },
     /// The session table had no room: so many new calls were refused since the last time, at most once a second.
     NoRoom(u64),
 }

@@ -1,6 +1,6 @@
 //! Where a request would go, worked out without sending it.
 
-use crate::admission::Begins;
+use crate::admission::{Begins, NeighbourReport};
 use crate::arrival::Arrival;
 use crate::assign::{choose, first_pool, goes_on_as, passed_over, takes_turn, without_search};
 use crate::counters::Drop;
@@ -45,6 +45,8 @@ pub struct Explanation {
     pub queue: Option<QueueTurn>,
     /// Every member of the pool with its load, and why it would take no new call.
     pub verdicts: Vec<CandidateVerdict>,
+    /// Of the servers that it may go to those that have asked for less (RFC 7339), or answer nothing.
+    pub limited: Vec<NeighbourReport>,
 }
 
 /// The route of a request.
@@ -130,6 +132,7 @@ impl Path<'_> {
             policy: balancer.policy_name(request.pool),
             queue: None,
             verdicts: Vec::new(),
+            limited: Vec::new(),
         }
     }
 
@@ -161,6 +164,7 @@ impl Path<'_> {
             Some((slot, why)) => self.led_to(request, slot, why),
             None => self.choice(arrival, destination, begins),
         };
+        let limited = self.limited(destination, decision, &verdicts);
         let balancer = &*self.step.balancer;
         Ok(Explanation {
             decision,
@@ -175,6 +179,7 @@ impl Path<'_> {
             policy: balancer.policy_name(pool),
             queue,
             verdicts,
+            limited,
         })
     }
 
@@ -210,6 +215,28 @@ impl Path<'_> {
         let (_, verdicts) = self.step.balancer.explain(self.step.edge.now, request);
         let decision = Decision::Forward { slot, why };
         Choice { pool: request.pool, decision, verdicts, passed_over: Vec::new(), queue: None }
+    }
+
+    /// Of the servers that a request may go to those that have asked for less.
+    fn limited(
+        &self,
+        destination: &Destination<'_>,
+        decision: Decision,
+        verdicts: &[CandidateVerdict],
+    ) -> Vec<NeighbourReport> {
+        let edge = &*self.step.edge;
+        let mut reports = edge.gate.overload.neighbours(edge.now);
+        let chosen = match decision {
+            Decision::Forward { slot, .. } => Some(slot),
+            _ => None,
+        };
+        let slots = verdicts.iter().map(|verdict| verdict.candidate.slot).chain(chosen);
+        let hops: Vec<_> =
+            slots.map(|slot| edge.topology.node(slot)).chain(destination.to.outside()).collect();
+        reports.retain(|report| {
+            (report.limit.is_some() || report.is_silent) && hops.iter().any(|hop| hop.peer == report.address)
+        });
+        reports
     }
 
     /// What the balancer and the queues would decide, pool after pool.

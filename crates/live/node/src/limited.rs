@@ -2,7 +2,10 @@
 
 use crate::admission::{Begins, NEXT_HOP_OVERLOADED, Overload, class_of};
 use crate::arrival::Arrival;
+use crate::forward::contacts::Contact;
 use crate::queue::Turn;
+use crate::rejection::Refused;
+use crate::step::Step;
 use crate::topology::Topology;
 use arrayvec::ArrayVec;
 use balance::{Balancer, Decision, Request, Slot};
@@ -32,6 +35,21 @@ pub(crate) fn class(
     overload.class(arrival)
 }
 
+/// Leaves those contacts of a user that may be sent a request.
+pub(crate) fn open_contacts(
+    step: &mut Step<'_>,
+    (arrival, request): (&Arrival<'_>, &Request<'_>),
+    begins: Begins,
+    mut contacts: Vec<Contact>,
+) -> Result<Vec<Contact>, Refused> {
+    let (now, overload) = (step.edge.now, &mut step.edge.gate.overload);
+    if overload.limits_hops() {
+        let class = class(overload, step.balancer, arrival, request, begins);
+        contacts.retain(|contact| overload.may_go(now, class, contact.hop));
+    }
+    if contacts.is_empty() { Err(NEXT_HOP_OVERLOADED) } else { Ok(contacts) }
+}
+
 /// Asks for a member that may be sent a request of this class. One that the balancer would choose and that wants no
 /// more is passed over, for at most [`MOST`] others. `ask` asks the balancer; `outside` is where the request goes if
 /// that is no member.
@@ -53,6 +71,7 @@ pub(crate) fn ask_open(
         return Ok(ask(balancer));
     }
     let mut passed_over = ArrayVec::<Slot, MOST>::new();
+    let mut at_limit = None;
     while !passed_over.is_full() {
         let Decision::Forward { slot, why } = balancer.pick(now, request, &passed_over) else { break };
         if overload.may_go(now, class, topology.node(slot)) {
@@ -62,10 +81,16 @@ pub(crate) fn ask_open(
             match balancer.request_to(now, request, slot) {
                 // Its last place has gone to somebody else meanwhile.
                 Decision::NoServer => {}
+                // A limit of its own keeps the request from it.
+                decision @ Decision::AtLimit(_) => at_limit = Some(decision),
                 decision => return Ok(decision),
             }
         }
         passed_over.push(slot);
     }
-    if passed_over.is_empty() { Ok(ask(balancer)) } else { Err(held_back()) }
+    match at_limit {
+        None if passed_over.is_empty() => Ok(ask(balancer)),
+        Some(decision) => Ok(decision),
+        None => Err(held_back()),
+    }
 }

@@ -14,6 +14,7 @@ use crate::forward::onward::{Onward, RecordRoute, Refresh};
 use crate::forward::stateful::{Assigned, Located, Stateful};
 use crate::forward::stateless::{Stateless, pass, relay, send_to};
 use crate::home::{Home, STORE_SILENT};
+use crate::limited::open_contacts;
 use crate::names::NoHop;
 use crate::progress::{Progress, Stage};
 use crate::record::check_from_tag;
@@ -280,6 +281,7 @@ impl Path<'_> {
             Err(NoHop::Unresolved(_)) => return Err(NO_CONTACT.into()),
             Err(NoHop::Refused(refused)) => return Err(refused.into()),
         };
+        let contacts = open_contacts(step, (arrival, &destination.request), progress.begins(), contacts)?;
         if forward == Forward::Stateless {
             let contact = contacts.into_iter().next().map(Arc::new).ok_or(NO_CONTACT)?;
             if arrival.begins_transaction() {

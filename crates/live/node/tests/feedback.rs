@@ -7,7 +7,11 @@ use common::proxy::{HOPS, PROXY, ProxyBed, STATELESS, client};
 use common::text::{Req, answer};
 use common::*;
 use core::time::Duration;
-use node::{NeighbourReport, OverloadControl, ShardEvent, ShardIdentity, ShardInput};
+use elastic::estimate::Settings;
+use elastic::queue::QueueSettings;
+use node::{
+    CapacitySource, NeighbourReport, OverloadControl, QueueSetup, ShardEvent, ShardIdentity, ShardInput,
+};
 use overload::hop::{Law, Limit, rate::RateLawSettings};
 use overload::local::occupancy::OccupancySettings;
 use overload::{FeedbackLaw, OverloadSettings, Scope};
@@ -229,6 +233,30 @@ fn another_member_gets_what_one_does_not_want() {
         assert_eq!(bed.one(client(), &Req::new("INVITE", "c", client()).bytes()).status(), 503);
         bed.shard.audit().expect("leases and tickets agree");
     }
+}
+
+#[test]
+fn a_queue_gives_nothing_to_a_member_that_wants_no_more() {
+    let mut bed = bed(Service::BalanceTransactions, RATE, &HOPS);
+    let capacity = Settings { maximum: 100.0, ..Settings::default() };
+    let (settings, source) = (QueueSettings::default(), CapacitySource::Fixed);
+    let queue = QueueSetup { settings, source, capacity };
+    bed.set_queues([Some(queue)]);
+    let first = bed.invite(&Req::new("INVITE", "first", client()));
+    tells(&mut bed, &first, ";oc=100;oc-algo=\"loss\";oc-validity=60000;oc-seq=1.1");
+    let mut other = None;
+    for call in 0..20 {
+        bed.wait(Duration::from_millis(50));
+        let at_hop = bed.invite(&Req::new("INVITE", &format!("x{call}"), client()));
+        assert_ne!(at_hop.to, first.to);
+        bed.receive(0, at_hop.to, &answer(&at_hop.bytes, addr(PROXY), 486, at_hop.to));
+        other = Some(at_hop);
+    }
+    tells(&mut bed, &other.expect("some calls"), ";oc=100;oc-algo=\"loss\";oc-validity=60000;oc-seq=1.1");
+    bed.wait(Duration::from_millis(50));
+    let refusal = bed.receive(0, client(), &Req::new("INVITE", "z", client()).bytes());
+    assert_eq!(refusal.last().map(Sent::status), Some(503));
+    bed.shard.audit().expect("leases and tickets agree");
 }
 
 #[test]

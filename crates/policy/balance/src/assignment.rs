@@ -2,7 +2,7 @@
 
 use crate::lease::CallLease;
 use crate::members::Members;
-use crate::policy::{Candidates, NewCall};
+use crate::policy::{Candidate, Candidates, NewCall};
 use crate::pool::Pool;
 use crate::store::SessionStore;
 use crate::transaction::TransactionId;
@@ -152,6 +152,20 @@ impl Picture<'_> {
             .except(except)
             .with_priority(passes_twice(request, why))
             .load_refusal()
+    }
+
+    /// The nodes that would take a new request but for their limits, and those.
+    pub(crate) fn held_back(&self, request: &Request<'_>, decision: Decision) -> Vec<(Slot, NodeRefusal)> {
+        let why = match decision {
+            Decision::Forward { why: why @ (Why::Policy | Why::Moved), .. } => why,
+            Decision::AtLimit(_) => Why::Policy,
+            _ => return Vec::new(),
+        };
+        let candidates = self.candidates(request.method).with_priority(passes_twice(request, why));
+        let by_load = |(candidate, refusal): (Candidate, Option<NodeRefusal>)| {
+            Some((candidate.slot, refusal.filter(|refusal| refusal.is_of_load())?))
+        };
+        candidates.all().filter_map(by_load).collect()
     }
 
     /// A request goes back to a node that has it, whether that takes new ones or not: it is no new one there.

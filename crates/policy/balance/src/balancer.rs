@@ -24,7 +24,7 @@ pub struct CandidateVerdict {
     pub candidate: Candidate,
     /// Why it does not take the request as a new one, if it does not.
     pub refusal: Option<NodeRefusal>,
-    /// How its limit stands that is found from its answers.
+    /// How its limits stand, where it has any.
     pub room: Option<MemberRoom>,
 }
 
@@ -265,6 +265,12 @@ impl Balancer {
             let (rules, Pool { policy, members, .. }) = (PoolRules::from(&*pool), pool);
             let picture = Picture { now, nodes: &self.nodes, store: &self.store, members, rules };
             let assignment = assignment(&picture, &mut **policy);
+            if self.store.guards.is_any() {
+                let held_back = picture.held_back(request, assignment.decision);
+                for (slot, by) in held_back {
+                    self.store.stats[slot.index()].holds_back(by);
+                }
+            }
             if !self.store.has_room(&assignment) {
                 return assignment.without_room();
             }
@@ -478,7 +484,7 @@ impl Balancer {
         self.store.leases.cell(slot)
     }
 
-    /// How the limit of a node stands that is found from its answers, where one is looked for.
+    /// How the limits of a node stand, where it has any.
     pub fn room(&self, now: Instant, slot: Slot) -> Option<MemberRoom> {
         self.store.guards.room(now, slot)
     }

@@ -25,13 +25,17 @@ impl Default for Protection {
     }
 }
 
-/// How the limit of a member stands in one shard.
+/// How the limits of a member stand in one shard: the limit that is found from its answers, and `max_rate`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MemberRoom {
-    /// New requests without any answer.
+    /// The law of the limit that is found; `None`: no such limit is looked for.
+    pub law: Option<MemberLaw>,
+    /// New requests without any answer; 0 where no limit is looked for.
     pub open: u32,
     /// How many there may be; `None` while nothing shows that the member has too much to do.
     pub limit: Option<u32>,
+    /// The limit that keeps a new call without priority from it now, if one does.
+    pub refusal: Option<NodeRefusal>,
 }
 
 /// Of one member.
@@ -49,6 +53,8 @@ pub(crate) struct Guards {
     slots: Vec<Guard>,
     /// Unix time of [`Instant::ZERO`].
     epoch: Duration,
+    /// Whether any member has a limit.
+    is_any: bool,
 }
 
 fn work(method: Method) -> Work {
@@ -77,6 +83,7 @@ impl Guards {
             guard.limit = law.map(|law| Box::new(MemberLimit::new(law).with_epoch(self.epoch)));
         }
         guard.rate = (node.max_rate > 0).then(|| (node.max_rate, Arc::clone(&node.rate_cap)));
+        self.is_any |= guard.limit.is_some() || guard.rate.is_some();
     }
 
     /// Another node has the slot.
@@ -164,9 +171,23 @@ impl Guards {
         }
     }
 
-    /// How the limit of a member stands, where one is looked for.
+    /// Whether any member has, or had, a limit.
+    pub(crate) fn is_any(&self) -> bool {
+        self.is_any
+    }
+
+    /// How the limits of a member stand, where it has any.
     pub(crate) fn room(&self, now: Instant, slot: Slot) -> Option<MemberRoom> {
-        let limit = self.slots.get(slot.index())?.limit.as_ref()?;
-        Some(MemberRoom { open: limit.open(now), limit: limit.limit(now) })
+        let guard = self.slots.get(slot.index())?;
+        let limit = guard.limit.as_ref();
+        if limit.is_none() && guard.rate.is_none() {
+            return None;
+        }
+        Some(MemberRoom {
+            law: limit.map(|limit| limit.law()),
+            open: limit.map_or(0, |limit| limit.open(now)),
+            limit: limit.and_then(|limit| limit.limit(now)),
+            refusal: self.refusal(now, slot, Method::Invite, (true, false)),
+        })
     }
 }

@@ -1,5 +1,6 @@
 //! What has happened at each node, as counters and response times.
 
+use crate::NodeRefusal;
 use core::time::Duration;
 use hdrhistogram::Histogram;
 use wire::Method;
@@ -62,6 +63,8 @@ pub struct NodeStats {
     /// Those of them that another node of the pool has as well, since it left them unanswered
     /// ([`Balancer::move_to`](crate::Balancer::move_to)).
     pub moved: u64,
+    /// New requests that its limits kept from it, by [`NodeStats::LIMITS`]: another node got them, or nobody.
+    pub held_back: [u64; NodeStats::LIMITS.len()],
     /// Requests sent to it, repetitions included, by `Method as usize`.
     pub requests: [u64; Method::ALL.len()],
     /// Responses that came from it.
@@ -87,6 +90,7 @@ impl Default for NodeStats {
         Self {
             assigned: 0,
             moved: 0,
+            held_back: [0; NodeStats::LIMITS.len()],
             requests: [0; Method::ALL.len()],
             responses: StatusCounts::default(),
             transactions: 0,
@@ -133,6 +137,15 @@ fn add(sums: &mut [u64], more: &[u64]) {
 }
 
 impl NodeStats {
+    /// The limits by which [`held_back`](Self::held_back) is counted.
+    pub const LIMITS: [NodeRefusal; 2] = [NodeRefusal::Limit, NodeRefusal::Rate];
+
+    /// A limit has kept a new request from the node.
+    pub(crate) fn holds_back(&mut self, by: NodeRefusal) {
+        let counts = Self::LIMITS.iter().zip(&mut self.held_back);
+        counts.filter(|(limit, _)| **limit == by).for_each(|(_, count)| *count += 1);
+    }
+
     pub(crate) fn opened(&mut self, occupancy: u32) {
         self.transactions += 1;
         self.occupancy.saturating_record(u64::from(occupancy));
@@ -155,6 +168,7 @@ impl NodeStats {
     pub fn merge(&mut self, other: &Self) {
         self.assigned += other.assigned;
         self.moved += other.moved;
+        add(&mut self.held_back, &other.held_back);
         self.transactions += other.transactions;
         add(&mut self.requests, &other.requests);
         add(&mut self.responses.0, &other.responses.0);

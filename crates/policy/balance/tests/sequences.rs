@@ -291,7 +291,7 @@ impl Bed {
         for (slot, node) in (0..).map(Slot).zip(self.balancer.nodes()) {
             let calls = if node.max_calls == 0 { 0 } else { self.balancer.load(slot).own.calls };
             assert_eq!(self.call_limits.calls(slot), calls, "places of {slot:?}");
-            if let Some(MemberRoom { open, limit }) = self.balancer.room(self.now, slot) {
+            if let Some(MemberRoom { open, limit, .. }) = self.balancer.room(self.now, slot) {
                 assert!(open <= self.balancer.load(slot).own.transactions, "{open} unanswered on {slot:?}");
                 assert!(limit.is_none_or(|limit| limit >= 1), "limit of {slot:?}");
             }

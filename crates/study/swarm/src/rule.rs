@@ -16,6 +16,11 @@ rules! {
         ClosedNode = "a new call went to a node that takes none",
         Unasked = "a balancer sent something that nobody asked for",
         Waits = "a call waited in a queue for longer than it may",
+        // Overload control.
+        RefusedReached = "a request that was refused for overload went on",
+        AdmittedRefused = "a request that was sent on was refused for overload",
+        FeedbackStray = "overload control was offered to, or told, somebody who is no neighbour",
+        LimitLeft = "a limit keeps new calls from a member long after the last one",
         // Sites of several pools.
         WrongPool = "a call went to a member of no pool that its route leads to",
         Ghost = "a call that was refused was begun once more by a copy of its INVITE",

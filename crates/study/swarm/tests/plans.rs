@@ -1,7 +1,7 @@
 //! The swarm finds nothing in the node as it is; `canaries` shows that it would.
 
 use sim::stats::sweep::{all_cores, sweep};
-use swarm::{Care, Counts, Honest, Plan, SitePlan, SiteRole, World};
+use swarm::{Care, Counts, FilePlan, Honest, Plan, SitePlan, SiteRole, World};
 use swarm::{draw, replay, run, total};
 
 /// A few in every test run; `cargo run --release -p swarm` takes hundreds.
@@ -29,6 +29,14 @@ fn no_plan_with_servers_that_are_started_and_stopped_fails() {
     let seeds: Vec<_> = (0..).filter(is_scaled).take(SEEDS).collect();
     let counts = none_fails(&seeds);
     assert!(counts.servers_started >= 5 && counts.servers_stopped >= 10, "{counts:?}");
+}
+
+/// Limits of members, floods and feedback are in one plan of ten.
+#[test]
+fn no_plan_of_too_many_calls_fails() {
+    let may_refuse = |site: &SitePlan| site.role.file().is_some_and(FilePlan::may_refuse);
+    let is_of_overload = |seed: &u64| draw(*seed).sites.iter().any(may_refuse);
+    none_fails(&(0..).filter(is_of_overload).take(SEEDS).collect::<Vec<_>>());
 }
 
 #[test]
@@ -62,6 +70,10 @@ fn seeds_draw_both_kinds_of_plans_and_every_kind_of_action() {
         "calls each",
         "not probed",
         ", then pool-",
+        "calls a second each",
+        "limits by",
+        "feedback: Rate",
+        "feedback: Loss",
     ] {
         assert!(plans.iter().any(|plan| plan.to_string().contains(kind)), "{kind}");
     }

@@ -5,7 +5,7 @@ use crate::log::LogEntry;
 use crate::messages::ControlEffect;
 use crate::probe::ProbeMessages;
 use crate::settings::Egress;
-use balance::{Node, NodeRefusal};
+use balance::{Node, NodeRefusal, PoolId};
 use base::{Instant, Outbox, Peer};
 use node::ShardEvent;
 use std::net::SocketAddr;
@@ -46,6 +46,7 @@ impl<E: Egress> Control<E> {
                 }
             }
             ShardEvent::NoServer(refused) => self.none_took(now, refused, out),
+            ShardEvent::AtLimit { pool, by, refused } => self.at_limit(now, (pool, by), refused, out),
             ShardEvent::NoRoom(refused) => {
                 let max_sessions = self.settings.shards.sessions.max_sessions;
                 out.event(ControlEffect::Log(LogEntry::NoRoom { refused, max_sessions }));
@@ -72,5 +73,20 @@ impl<E: Egress> Control<E> {
         let why = |node: &Node| node.refusal(now, 0).map_or("at its limit", NodeRefusal::name);
         let members = all.map(|(node, record)| (record.address.peer, why(node))).collect();
         out.event(ControlEffect::Log(LogEntry::NoneTook { refused, members }));
+    }
+
+    /// Every member of a pool that takes new calls was at a limit. Those that are dead are asked: they may be back.
+    fn at_limit(
+        &mut self,
+        now: Instant,
+        (pool, by): (PoolId, NodeRefusal),
+        refused: u64,
+        out: &mut Outbox<ControlEffect>,
+    ) {
+        self.members.none_took(now);
+        if let Some(refused) = self.failures.at_limit(now, pool, refused) {
+            let (pool, limit) = (self.pool_name(pool), by.name());
+            out.event(ControlEffect::Log(LogEntry::AtLimit { pool, limit, refused }));
+        }
     }
 }

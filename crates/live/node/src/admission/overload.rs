@@ -32,14 +32,20 @@ impl Default for OverloadControl {
 }
 
 impl OverloadControl {
-    /// Why these settings lose calls above capacity, if they are known to.
+    /// The setting that loses calls above capacity, and why, if one is known to.
     pub fn collapses(&self) -> Option<&'static str> {
         match self.laws.local {
             LocalLaw::None => Some(
-                "takes everything that comes: above capacity calls are set up late or not at all (docs/overload)",
+                "overload.local = \"none\": nothing is refused, and above capacity calls are set up late or not at all; \
+                 remove it (docs/overload/too-many-calls.md)",
             ),
             LocalLaw::RetryAfter(_) => Some(
-                "asks for pauses by Retry-After: neighbours go away and come back all at once (docs/overload/retry-after.md)",
+                "overload.retry_after: neighbours go away and come back all at once; remove it \
+                 (docs/overload/retry-after.md)",
+            ),
+            LocalLaw::Delay(delay) if delay.bound >= overload::T1 => Some(
+                "overload.wait: callers send a request again after 500 ms, so that what waits as long comes twice; \
+                 set 100ms or less",
             ),
             _ => None,
         }
@@ -281,7 +287,7 @@ impl Overload {
     }
 
     /// An emergency call (RFC 5031 §4.1), or a Resource-Priority of somebody who may ask for that (RFC 4412 §9).
-    fn has_priority(&self, arrival: &Arrival<'_>) -> bool {
+    pub(crate) fn has_priority(&self, arrival: &Arrival<'_>) -> bool {
         let message = arrival.message;
         let asks = || message.header("Resource-Priority").is_some_and(is_above_routine);
         is_emergency(arrival.method, message.uri().unwrap_or_default())

@@ -36,6 +36,14 @@ pub(super) fn write(entry: &LogEntry) {
             let members = members.join(", ");
             tracing::error!(refused, members, "no member takes new calls: they get 503");
         }
+        LogEntry::AtLimit { pool, limit, refused } => {
+            tracing::warn!(
+                pool,
+                limit,
+                refused,
+                "every member that takes new calls is at its limit: what no other pool takes gets 503"
+            );
+        }
         LogEntry::NoRoom { refused, max_sessions } => {
             tracing::error!(refused, max_sessions, "the session table is full: new calls get 503");
         }

@@ -181,8 +181,8 @@ impl Control {
         if let Some(address) = self.config.admin.listen {
             tracing::info!(%address, "admin interface");
         }
-        if let Some(why) = self.config.overload.collapses() {
-            tracing::warn!("[overload] {why}");
+        for warning in self.config.warnings() {
+            tracing::warn!("{warning}");
         }
         if self.config.registrar.as_ref().is_some_and(|registrar| registrar.users.is_none()) {
             tracing::warn!("[registrar] has no `users`: whoever reaches a listener may register as anybody");
@@ -262,6 +262,9 @@ impl Control {
             Report::LookUp(name) => ControlInput::Shard(ShardEvent::LookUp(name)),
             Report::Sign(sign) => ControlInput::Shard(ShardEvent::Sign(sign)),
             Report::NoServer(refused) => ControlInput::Shard(ShardEvent::NoServer(refused)),
+            Report::AtLimit(pool, by, refused) => {
+                ControlInput::Shard(ShardEvent::AtLimit { pool, by, refused })
+            }
             Report::NoRoom(refused) => ControlInput::Shard(ShardEvent::NoRoom(refused)),
             Report::Unreachable(peer) => ControlInput::Unreachable(peer),
             Report::Died => return,

@@ -14,7 +14,7 @@ pub(crate) struct ShardCounts {
     pub(crate) transactions: usize,
     /// By slot.
     pub(crate) loads: Vec<(NodeId, Load)>,
-    /// By slot, how the limits stand that are found from the answers of members.
+    /// By slot, how the limits of members stand, where they have any.
     pub(crate) rooms: Vec<Option<MemberRoom>>,
     /// New requests that each slot was given, but for those that another member of the pool has, too.
     pub(crate) assigned: Vec<u64>,
@@ -106,12 +106,14 @@ impl<'a> AllShards<'a> {
         self.that_know(member).fold(member.before, |sum, counts| sum + counts.loads[member.slot.index()].1)
     }
 
-    /// How the limit of a member stands that is found from its answers: each shard has its own, for what it sends
-    /// there itself.
+    /// How the limits of a member stand: each shard has its own, for what it sends there itself. The member is at a
+    /// limit where it is for all of them.
     pub(crate) fn room(self, member: &ListedMember) -> Option<MemberRoom> {
         let rooms = self.that_know(member).filter_map(|counts| *counts.rooms.get(member.slot.index())?);
         rooms.reduce(|one, other| MemberRoom {
+            law: one.law.or(other.law),
             open: one.open + other.open,
+            refusal: one.refusal.filter(|_| other.refusal.is_some()),
             limit: one.limit.zip(other.limit).map(|(one, other)| one + other).or(one.limit).or(other.limit),
         })
     }

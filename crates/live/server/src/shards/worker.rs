@@ -17,7 +17,7 @@ use crate::takeover::owned::{Inlet, OtherProcess};
 use crate::utilisation::{Meter, ModelProcessor};
 use ::control::ProcessId;
 use arrayvec::ArrayVec;
-use balance::{Load, NodeId, PoolId, SessionView, Sign, Slot};
+use balance::{Load, NodeId, NodeRefusal, PoolId, SessionView, Sign, Slot};
 use base::{Flow, Instant, Outbox, Peer};
 use digest_auth::Judgement;
 use node::{
@@ -83,6 +83,8 @@ pub(crate) enum Report {
     LookUp(HopName),
     /// So many new calls found no member that takes any.
     NoServer(u64),
+    /// So many new calls to this pool found every member at this limit.
+    AtLimit(PoolId, NodeRefusal, u64),
     /// So many new calls found no room in the session table.
     NoRoom(u64),
     /// ICMP: a datagram to this peer did not arrive.
@@ -518,6 +520,7 @@ impl Worker {
                 ShardEvent::Sign(sign) => Report::Sign(sign),
                 ShardEvent::LookUp(name) => Report::LookUp(name),
                 ShardEvent::NoServer(refused) => Report::NoServer(refused),
+                ShardEvent::AtLimit { pool, by, refused } => Report::AtLimit(pool, by, refused),
                 ShardEvent::NoRoom(refused) => Report::NoRoom(refused),
                 ShardEvent::Failed(failure) => {
                     // Not through the control task: there are as many as strangers please.

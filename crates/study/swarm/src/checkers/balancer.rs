@@ -290,6 +290,9 @@ impl BalancerChecker {
         if left != (TableCounts::default(), 0) {
             return Err(RunRule::TableLeft.broken(format_args!("{left:?}")));
         }
+        if state.limits > 0 {
+            return Err(RunRule::LimitLeft.broken(format_args!("{} limits", state.limits)));
+        }
         if state.waiting > 0 {
             return Err(RunRule::QueueLeft.broken(format_args!("{}", state.waiting)));
         }

@@ -6,6 +6,7 @@
 mod answered;
 mod balancer;
 mod mixed;
+mod overload;
 mod scaled;
 mod shared;
 
@@ -22,6 +23,7 @@ use control::scale::Order;
 use dialog::CallRecord;
 use mixed::MixedChecker;
 use node::ProxyReport;
+use overload::Overload;
 use route::Forward;
 use scaled::Scaled;
 use shared::Shared;
@@ -42,6 +44,8 @@ pub(super) struct Checkers {
     answered: Answered,
     shared: Shared,
     sites: Vec<SiteWatch>,
+    /// By site.
+    overload: Vec<Overload>,
     /// Of the sites that start and stop servers.
     scaled: BTreeMap<u16, Scaled>,
 }
@@ -79,6 +83,10 @@ impl Checkers {
                 SiteWatch::Home(Box::new(HomeWatch::new(plan.authenticates, plan.is_durable)))
             }
         };
+        let overload = |site: &SitePlan| {
+            let feedback = site.role.file().map(|file| file.overload.feedback).unwrap_or_default();
+            Overload::new(site.processes, feedback)
+        };
         let scaled = |(number, site): (u16, &SitePlan)| {
             let file = site.role.file()?;
             Some((number, Scaled::new(&file.sessions, file.scale.as_deref()?)))
@@ -87,6 +95,7 @@ impl Checkers {
             answered: Answered::default(),
             shared: Shared::default(),
             sites: (0..).zip(&plan.sites).map(watch).collect(),
+            overload: plan.sites.iter().map(overload).collect(),
             scaled: (0..).zip(&plan.sites).filter_map(scaled).collect(),
         }
     }
@@ -122,6 +131,7 @@ impl Checkers {
         if let Some(scaled) = self.scaled.get_mut(&place.site) {
             scaled.ended();
         }
+        self.overload[usize::from(place.site)].ended(place.process);
         match &mut self.sites[usize::from(place.site)] {
             SiteWatch::Balancer(watch) => {
                 self.answered.lose(watch.unsettled(place.process));
@@ -172,6 +182,10 @@ impl Checkers {
             self.answered.check(&one.bytes, one.to)?;
         }
         self.see_scaled(now, place, Some((from, bytes)), sent);
+        let overload = &mut self.overload[usize::from(place.site)];
+        overload.sent(sent)?;
+        let is_up = |hop| process.slot_at(hop).is_some_and(|slot| process.is_up(slot));
+        overload.datagram(place.process, bytes, sent, is_up)?;
         match self.site(place) {
             SiteWatch::Balancer(watch) => {
                 watch.datagram((now, place.process), process, (from, bytes), sent)?;
@@ -207,6 +221,7 @@ impl Checkers {
             self.answered.check(&one.bytes, one.to)?;
         }
         self.see_scaled(now, place, None, sent);
+        self.overload[usize::from(place.site)].sent(sent)?;
         match self.site(place) {
             SiteWatch::Balancer(watch) if sent.is_empty() || watch.has_transactions() => {
                 watch.settle((now, place.process), sent)

@@ -274,6 +274,8 @@ impl Drawer {
                 t1: Duration::from_millis(500),
             },
             queue: None,
+            max_rate: 0,
+            law: None,
         }
     }
 

@@ -5,6 +5,7 @@ mod forks;
 mod home;
 mod hosts;
 mod mixed;
+mod overload;
 mod scale;
 mod sharing;
 
@@ -127,6 +128,9 @@ impl Drawer {
             Kind::Forks => self.refusals(&mut plan, calm),
             Kind::Mixed => plan.actions.append(&mut self.later),
             Kind::Plain | Kind::Sharing => {}
+        }
+        if self.kind == Kind::Plain && care == Care::Harsh && !is_scaled {
+            self.overload(&mut plan, calm);
         }
         self.noise(&mut plan, calm);
         match care {

@@ -228,6 +228,7 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
             | ShardEvent::WrongPassword(_)
             | ShardEvent::Judged(_)
             | ShardEvent::NoServer(_)
+            | ShardEvent::AtLimit { .. }
             | ShardEvent::NoRecordRoute(_)
             | ShardEvent::NoPath(_)
             | ShardEvent::NoFeedback(_)

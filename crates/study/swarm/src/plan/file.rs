@@ -3,10 +3,14 @@
 use super::{Destination, PlannedMember, ScalePlan, When};
 use crate::process::SILENCE;
 use balance::{HealthSettings, PolicyKind, SessionSettings};
+use base::Instant;
 use control::ProbeSettings;
+use core::ops::Range;
+use core::time::Duration;
 use dialog::CallSettings;
 use distribute::Law;
 use node::{ProxyLimits, QueueSetup};
+use overload::member::MemberLaw;
 use proxy::ProxyTimers;
 use route::{Fork, Forward, Service};
 use std::collections::BTreeSet;
@@ -34,6 +38,38 @@ pub struct FilePlan {
     pub limits: ProxyLimits,
     /// How the servers of the only pool are started and stopped, if they are.
     pub scale: Option<Box<ScalePlan>>,
+    /// What the site says to its neighbours, which are the other sites, and when it has more to do than it can.
+    pub overload: OverloadPlan,
+}
+
+/// `[overload]` of such a file, and the times at which a process has more work than time.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct OverloadPlan {
+    /// What is said to the other sites (RFC 7339, RFC 7415), and kept to.
+    pub feedback: FeedbackPlan,
+    /// When messages have waited for how long before they are handled. Within these times a thread has no moment to
+    /// rest, too.
+    pub late: Vec<(Range<Instant>, Duration)>,
+}
+
+/// `feedback` of `[overload]`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum FeedbackPlan {
+    /// Nothing is said.
+    #[default]
+    None,
+    /// The part of requests that is taken.
+    Loss,
+    /// How many are taken a second.
+    Rate,
+}
+
+impl OverloadPlan {
+    /// How long a message that comes now has waited.
+    pub fn wait(&self, now: Instant) -> Duration {
+        let late = self.late.iter().find(|(when, _)| when.contains(&now));
+        late.map_or(Duration::ZERO, |(_, wait)| *wait)
+    }
 }
 
 /// A pool of such a file.
@@ -55,6 +91,10 @@ pub struct PoolPlan {
     pub probes: ProbeSettings,
     /// The queue in front of it, if new calls wait for room there.
     pub queue: Option<Arc<QueueSetup>>,
+    /// Most new calls a second of each member; 0: as many as come.
+    pub max_rate: u32,
+    /// The law of the limit that is found for each member, if one is.
+    pub law: Option<MemberLaw>,
 }
 
 /// A route of such a file.
@@ -81,6 +121,7 @@ impl FilePlan {
             timers,
             limits,
             scale: None,
+            overload: OverloadPlan::default(),
         }
     }
 
@@ -123,6 +164,12 @@ impl FilePlan {
         self.pools.iter().any(|pool| pool.service.forward() == forward)
     }
 
+    /// Whether new calls may be refused since somebody has too much to do.
+    pub fn may_refuse(&self) -> bool {
+        let is_limited = |pool: &PoolPlan| pool.max_rate > 0 || pool.law.is_some();
+        self.overload != OverloadPlan::default() || self.pools.iter().any(is_limited)
+    }
+
     /// Whether a pool sends a call to several members.
     pub fn forks(&self) -> bool {
         self.pools.iter().any(|pool| pool.service.fork().0 != Fork::None)
@@ -142,6 +189,8 @@ impl PoolPlan {
             health: HealthSettings::default(),
             probes: ProbeSettings::default(),
             queue: None,
+            max_rate: 0,
+            law: None,
         }
     }
 

@@ -15,7 +15,7 @@ pub(crate) use address::{
     DOMAIN, SITES, caller_address, password, probe_address, user_behind, user_name, user_number,
 };
 pub use address::{Destination, answerer_address, site_address};
-pub use file::{FilePlan, PoolPlan, RoutePlan};
+pub use file::{FeedbackPlan, FilePlan, OverloadPlan, PoolPlan, RoutePlan};
 pub use role::{Callee, HomePlan, PhonePlan, PhoneStep, PlannedMember, SitePlan, SiteRole, StoreState, When};
 pub use scale::{DriverPlan, ScalePlan};
 

@@ -1,8 +1,8 @@
 //! A plan for people: who there is, what goes wrong, what is done, one line each.
 
 use super::{
-    AnswererPlan, CallerPlan, Destination, FilePlan, Plan, PlannedAction, PlannedMember, PoolPlan, RoutePlan,
-    SitePlan, SiteRole, answerer_address, caller_address,
+    AnswererPlan, CallerPlan, Destination, FilePlan, OverloadPlan, Plan, PlannedAction, PlannedMember,
+    PoolPlan, RoutePlan, SitePlan, SiteRole, answerer_address, caller_address,
 };
 use core::fmt;
 use route::{Fork, Forward};
@@ -57,7 +57,7 @@ impl Plan {
             match role {
                 SiteRole::Home(plan) => writeln!(f, "{plan:?}")?,
                 SiteRole::Balancer(file) | SiteRole::Proxy(file) | SiteRole::Mixed(file) => {
-                    let FilePlan { shards, timers, limits, calls, law, scale, .. } = &**file;
+                    let FilePlan { shards, timers, limits, calls, law, scale, overload, .. } = &**file;
                     let most = limits.transactions;
                     write!(f, "{shards} shards, Timer C {:?}, {most} transactions", timers.c)?;
                     if file.forwards(Forward::Dialog) {
@@ -65,6 +65,9 @@ impl Plan {
                     }
                     if file.forwards(Forward::Distributed) {
                         write!(f, ", shares out state by the law {law:?}")?;
+                    }
+                    if *overload != OverloadPlan::default() {
+                        write!(f, ", {overload:?}")?;
                     }
                     if let Some(scale) = scale {
                         write!(f, ", scaled by {scale:?}")?;
@@ -90,7 +93,9 @@ impl Plan {
 
     /// The pools and routes in the order of the file, one line each.
     fn file(&self, f: &mut fmt::Formatter<'_>, file: &FilePlan) -> fmt::Result {
-        for PoolPlan { name, service, policy, max_calls, members, health, queue, .. } in &file.pools {
+        for pool in &file.pools {
+            let PoolPlan { name, service, policy, max_calls, members, health, queue, max_rate, law, .. } =
+                pool;
             let (forward, dialogs, (fork, ring_time)) =
                 (service.forward(), service.dialogs(), service.fork());
             write!(f, "    pool {name}: {forward:?}, dialogs {dialogs:?}, policy {policy}")?;
@@ -102,6 +107,12 @@ impl Plan {
             }
             if *max_calls > 0 {
                 write!(f, ", at most {max_calls} calls each")?;
+            }
+            if *max_rate > 0 {
+                write!(f, ", at most {max_rate} calls a second each")?;
+            }
+            if let Some(law) = law {
+                write!(f, ", limits by {law}")?;
             }
             let probed = if health.regular { "" } else { ", not probed" };
             write!(f, "{probed}, members {}", self.pool(members))?;

@@ -3,7 +3,7 @@
 use super::scaling::Scaling;
 use super::settings::settings;
 use super::{Shown, ports};
-use crate::plan::{SiteRole, probe_address};
+use crate::plan::{OverloadPlan, SiteRole, probe_address};
 use crate::{Sent, SitePlan};
 use ::node::{ProxyReport, Question, Setup, Shard, ShardEvent, ShardIdentity, ShardInput, StoreAnswer};
 use balance::{Health, Load, Node, Slot, TableCounts};
@@ -11,6 +11,7 @@ use base::{Flow, Instant, Outbox, Peer, Transport};
 use control::{Control, ControlEffect, ControlInput, Drainer, Drains};
 use core::time::Duration;
 use dialog::CallRecord;
+use overload::MessageClass;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -38,6 +39,8 @@ pub struct BalancerState {
     pub report: ProxyReport,
     /// Members, and who drains them.
     pub drains: Vec<(SocketAddr, Drains)>,
+    /// How many limits of members keep a new call from them now.
+    pub limits: usize,
 }
 
 pub(crate) struct Process {
@@ -54,6 +57,10 @@ pub(crate) struct Process {
     written: Vec<CallRecord>,
     /// When it last did anything.
     now: Instant,
+    /// When its threads have more work than time.
+    overload: OverloadPlan,
+    /// How long a thread has been busy in all, and up to when that was counted.
+    busy: (Duration, Instant),
 }
 
 impl Process {
@@ -97,7 +104,9 @@ impl Process {
         let is_proxy = matches!(plan.role, SiteRole::Proxy(_) | SiteRole::Home(_));
         let (events, asked, written) = (Outbox::default(), Vec::new(), Vec::new());
         let scaling = plan.role.file().and_then(|file| Scaling::renewed(None, now, file));
-        Self { shards, is_proxy, control, scaling, events, effects, asked, written, now }
+        let overload = plan.role.file().map(|file| file.overload.clone()).unwrap_or_default();
+        let busy = (Duration::ZERO, now);
+        Self { shards, is_proxy, control, scaling, events, effects, asked, written, now, overload, busy }
     }
 
     /// Reads another configuration, as the server does on reload.
@@ -106,6 +115,7 @@ impl Process {
         self.tell(now, ControlInput::Settings { settings, is_other_resolver: false });
         let file = role.file();
         self.scaling = file.and_then(|file| Scaling::renewed(self.scaling.take(), now, file));
+        self.overload = file.map(|file| file.overload.clone()).unwrap_or_default();
     }
 
     /// The control plane hears of something, and what it decides is done.
@@ -204,6 +214,9 @@ impl Process {
         from: SocketAddr,
         bytes: &[u8],
     ) -> Vec<Sent> {
+        let waited = self.overload.wait(now);
+        let class = MessageClass::NewInvite;
+        self.run(now, shard, ShardInput::Waited { waited, queue: 0, class });
         self.run(now, shard, ShardInput::Message { flow: Flow::udp(0, from), bytes });
         let sent = Sent::all(&self.events);
         self.heed(now);
@@ -212,7 +225,15 @@ impl Process {
 
     /// Does what is due. Returns what it sends as an element, and its probes.
     pub(crate) fn tick(&mut self, now: Instant) -> (Vec<Sent>, Vec<Sent>) {
+        let (busy, since) = &mut self.busy;
+        // A thread that has time is busy for a tenth of it.
+        let rests = if self.overload.wait(now).is_zero() { 10 } else { 1 };
+        (*busy, *since) = (*busy + now.saturating_since(*since) / rests, now);
+        let busy = *busy;
         for shard in 0..self.shards.len() {
+            if self.shards[shard].busy_deadline().is_some_and(|due| due <= now) {
+                self.run(now, shard, ShardInput::Busy(busy));
+            }
             self.run(now, shard, ShardInput::Timer);
         }
         let sent = Sent::all(&self.events);
@@ -298,7 +319,8 @@ impl Process {
     /// When [`tick`](Self::tick) is due.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         let shards = self.shards.iter().filter_map(Shard::deadline);
-        shards.chain([self.control.deadline()]).min()
+        let busy = self.shards.iter().filter_map(Shard::busy_deadline);
+        shards.chain(busy).chain([self.control.deadline()]).min()
     }
 
     /// What it shows of itself.
@@ -341,6 +363,7 @@ impl Process {
                 .sum(),
             report: self.report(),
             drains: self.drains(),
+            limits: 0,
         };
         for shard in &self.shards {
             let balancer = shard.balancer();
@@ -356,6 +379,8 @@ impl Process {
             state.counts.active += active;
             state.counts.expired += expired;
             state.transactions += balancer.open_transactions();
+            let rooms = (0..nodes as u16).filter_map(|slot| balancer.room(self.now, Slot(slot)));
+            state.limits += rooms.filter(|room| room.refusal.is_some()).count();
         }
         state
     }

@@ -1,10 +1,17 @@
 //! What the configuration of a site says to its control plane.
 
 use super::{EPOCH_UNIX, TOKEN_LIFETIME, tokens};
-use crate::plan::{DOMAIN, FilePlan, HomePlan, PoolPlan, RoutePlan, SITES, SiteRole, When, user_behind};
-use ::node::{
-    AuthenticationSettings, DialogSettings, Distribution, HomeSettings, Orphans, Routes, ShardSettings,
+use crate::plan::{
+    DOMAIN, FeedbackPlan, FilePlan, HomePlan, OverloadPlan, PoolPlan, RoutePlan, SITES, SiteRole, When,
+    user_behind,
 };
+use ::node::{
+    AuthenticationSettings, DialogSettings, Distribution, HomeSettings, Orphans, OverloadControl, Routes,
+    ShardSettings,
+};
+use ::overload::hop::{Law, rate::RateLawSettings};
+use ::overload::local::occupancy::OccupancySettings;
+use ::overload::{FeedbackLaw, OverloadSettings, Scope};
 use balance::{PoolId, SessionSettings};
 use control::{Address, ControlSettings, MemberSettings, PoolSettings};
 use core::time::Duration;
@@ -67,17 +74,17 @@ fn of_home(plan: &HomePlan, key: u8) -> ControlSettings {
 
 /// `[pool.<name>]`s and next hops as pools, and `[[route]]`s.
 fn of_file(file: &FilePlan, orphans: Orphans, group: u16, key: u8) -> ControlSettings {
-    let member = |(pool, max_calls): (PoolId, u32), member: &crate::PlannedMember| MemberSettings {
+    let member = |(number, pool): (PoolId, &PoolPlan), member: &crate::PlannedMember| MemberSettings {
         address: Address::Socket(member.destination.address()),
         capacity: member.capacity,
-        max_calls,
-        max_rate: 0,
-        pool,
+        max_calls: pool.max_calls,
+        max_rate: pool.max_rate,
+        pool: number,
     };
     let members = (0..)
         .map(PoolId)
         .zip(&file.pools)
-        .flat_map(|(number, pool)| pool.members.iter().map(move |one| member((number, pool.max_calls), one)));
+        .flat_map(|(number, pool)| pool.members.iter().map(move |one| member((number, pool), one)));
     let pool = |pool: &PoolPlan| PoolSettings {
         name: pool.name.clone(),
         service: pool.service,
@@ -85,8 +92,8 @@ fn of_file(file: &FilePlan, orphans: Orphans, group: u16, key: u8) -> ControlSet
         health: pool.health,
         probes: pool.probes,
         queue: pool.queue.clone(),
-        protection: balance::Protection::default(),
-        retry_after: Duration::ZERO,
+        protection: balance::Protection { law: pool.law, ..balance::Protection::default() },
+        retry_after: Duration::from_secs(3),
     };
     // Each shard keeps as many sessions as the plan says.
     let max_sessions = file.sessions.max_sessions.saturating_mul(file.shards.into());
@@ -106,10 +113,26 @@ fn of_file(file: &FilePlan, orphans: Orphans, group: u16, key: u8) -> ControlSet
         limits: file.limits,
         dialogs: file.forwards(Forward::Dialog).then(dialogs),
         distribution: file.forwards(Forward::Distributed).then(distribution),
+        overload: overload(&file.overload),
         ..shards(key, group)
     };
     let (pools, members) = (file.pools.iter().map(pool).collect(), members.collect());
     ControlSettings { pools, members, ..common(shards) }
+}
+
+/// What `[overload]` makes of it.
+fn overload(plan: &OverloadPlan) -> OverloadControl {
+    let usual = OverloadControl::default();
+    // On the wire a limit counts all requests.
+    let with = |law| OverloadControl {
+        laws: OverloadSettings { feedback: FeedbackLaw::Hop(law), scope: Scope::AllRequests, ..usual.laws },
+        neighbours: [sites()].into(),
+    };
+    match plan.feedback {
+        FeedbackPlan::None => usual,
+        FeedbackPlan::Loss => with(Law::Loss(OccupancySettings::default())),
+        FeedbackPlan::Rate => with(Law::Rate(RateLawSettings::default())),
+    }
 }
 
 fn rule(file: &FilePlan, route: &RoutePlan) -> Rule {

@@ -11,6 +11,7 @@ mod forks;
 mod home;
 mod hop;
 mod mixed;
+mod overload;
 mod proxy;
 mod run;
 mod scaled;
@@ -40,6 +41,7 @@ fn canaries() -> Vec<Canary> {
         home::all(),
         hop::all(),
         mixed::all(),
+        overload::all(),
         scaled::all(),
         run::all(),
     ]

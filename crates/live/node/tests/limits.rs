@@ -1,0 +1,390 @@
+//! Pools whose members have limits: what is refused where all are at their limit, and what never is.
+mod common;
+
+use balance::{NodeRefusal, PoolId, Protection};
+use common::dialog::Dialog;
+use common::proxy::{HOPS, PROXY, ProxyBed, client};
+use common::text::{Req, answer};
+use common::*;
+use core::time::Duration;
+use overload::member::MemberLaw;
+use route::{Network, Service, Spread};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::SocketAddr;
+
+/// The services that count calls: only there anything is known of what a member has not answered.
+const SERVICES: [Service; 3] = [
+    Service::Balance,
+    Service::BalanceTransactions,
+    Service::Proxy { spread: Spread::Counted, record_route: true },
+];
+
+/// Each law with one service, and each service with the default law.
+fn laws() -> impl Iterator<Item = (Service, MemberLaw)> {
+    let others = SERVICES[1..].iter().map(|service| (*service, MemberLaw::Gradient));
+    MemberLaw::ALL.into_iter().map(|law| (SERVICES[0], law)).chain(others)
+}
+
+/// A member that answers one INVITE after the other.
+#[derive(Default)]
+struct Member {
+    /// Milliseconds that it takes for each.
+    service: u64,
+    /// When it will have answered all that it has.
+    free: u64,
+    /// INVITEs, and when they are answered.
+    queue: VecDeque<(u64, Sent)>,
+    /// The Call-IDs of the INVITEs that came.
+    seen: BTreeSet<String>,
+    /// Nothing that it sends arrives.
+    is_lost: bool,
+}
+
+/// What the caller of a call has got.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Outcome {
+    /// Nothing so far, or 180.
+    Open,
+    Answered,
+    Refused,
+}
+
+/// A shard, its members, and callers that come at a steady rate.
+struct Crowd {
+    bed: ProxyBed,
+    members: BTreeMap<SocketAddr, Member>,
+    calls: BTreeMap<String, Outcome>,
+    /// The Retry-After values of refusals.
+    retry_after: BTreeSet<Option<u64>>,
+    millis: u64,
+}
+
+fn call_id(sent: &Sent) -> String {
+    String::from_utf8_lossy(sent.message().call_id()).into_owned()
+}
+
+fn set_protection(bed: &mut ProxyBed, law: Option<MemberLaw>, retry_after: u64) {
+    let mut pools = bed.setup.pools.to_vec();
+    pools[0].protection = Protection { law, panic: 1.0 };
+    pools[0].retry_after = Duration::from_secs(retry_after);
+    bed.set_pools(pools);
+}
+
+fn set_max_rate(bed: &mut ProxyBed, rate: u32) {
+    let mut nodes = bed.setup.nodes.to_vec();
+    nodes.iter_mut().for_each(|node| node.max_rate = rate);
+    bed.set(|setup| setup.nodes = nodes.into());
+}
+
+impl Crowd {
+    /// Members that take 10 ms for a call.
+    fn new(service: Service, hops: &[&str], law: Option<MemberLaw>) -> Self {
+        let named: Vec<_> = hops.iter().map(|hop| (*hop, 0)).collect();
+        let mut bed = ProxyBed::new(&[PROXY], &named).with_mode(service);
+        set_protection(&mut bed, law, 5);
+        bed.set(|setup| setup.settings.limits.transactions = 100_000);
+        let member = |hop: &&str| (addr(hop), Member { service: 10, ..Member::default() });
+        let members = hops.iter().map(member).collect();
+        let millis = 1_000;
+        Self { bed, members, calls: BTreeMap::new(), retry_after: BTreeSet::new(), millis }
+    }
+
+    /// What the shard has sent arrives.
+    fn arrive(&mut self, sent: Vec<Sent>) {
+        for sent in sent {
+            if let Some(member) = self.members.get_mut(&sent.to) {
+                if sent.bytes.starts_with(b"INVITE ") && member.seen.insert(call_id(&sent)) {
+                    member.free = member.free.max(self.millis) + member.service;
+                    member.queue.push_back((member.free, sent));
+                }
+            } else if sent.status() >= 180 {
+                let call = call_id(&sent);
+                if sent.status() >= 300 {
+                    let invite = Req::new("INVITE", &call, client());
+                    let ack = invite.same_branch("ACK", testkit::tag(&sent.bytes, "To").as_deref());
+                    let passed_on = self.bed.receive(0, client(), &ack.bytes());
+                    let is_refusal = sent.status() == 503;
+                    assert!(
+                        !is_refusal || passed_on.is_empty(),
+                        "the ACK to a refusal ends here: {passed_on:?}"
+                    );
+                }
+                let outcome = self.calls.get_mut(&call).expect("somebody has called");
+                if sent.status() == 503 {
+                    assert_eq!(*outcome, Outcome::Open, "{call} was let in before");
+                    *outcome = Outcome::Refused;
+                    let header = sent.message().header("Retry-After").map(<[u8]>::to_vec);
+                    let seconds = header.map(|value| String::from_utf8(value).expect("text"));
+                    self.retry_after.insert(seconds.map(|value| value.parse().expect("seconds")));
+                } else {
+                    assert_ne!(*outcome, Outcome::Refused, "{call} was refused before: {sent:?}");
+                    *outcome = Outcome::Answered;
+                }
+            }
+        }
+    }
+
+    /// So many milliseconds pass; a call comes each `gap`.
+    fn run(&mut self, millis: u64, gap: u64) {
+        for _ in 0..millis {
+            self.millis += 1;
+            let late = self.bed.wait(Duration::from_millis(1));
+            self.arrive(late);
+            let now = self.millis;
+            let mut answers = Vec::new();
+            for member in self.members.values_mut() {
+                while let Some((_, invite)) = member.queue.pop_front_if(|(due, _)| *due <= now) {
+                    if !member.is_lost {
+                        answers.push(invite);
+                    }
+                }
+            }
+            for invite in answers {
+                for status in [180, 486] {
+                    let bytes = answer(&invite.bytes, addr(PROXY), status, invite.to);
+                    let sent = self.bed.receive(0, invite.to, &bytes);
+                    self.arrive(sent);
+                }
+            }
+            if now.is_multiple_of(gap) {
+                self.call(&format!("call-{now}"));
+            }
+        }
+    }
+
+    fn call(&mut self, call: &str) -> Req {
+        let invite = Req::new("INVITE", call, client());
+        self.calls.insert(call.to_owned(), Outcome::Open);
+        let sent = self.bed.receive(0, client(), &invite.bytes());
+        self.arrive(sent);
+        invite
+    }
+
+    fn count(&self, outcome: Outcome) -> usize {
+        self.calls.values().filter(|found| **found == outcome).count()
+    }
+
+    fn refused(&self) -> BTreeSet<String> {
+        let refused = self.calls.iter().filter(|(_, outcome)| **outcome == Outcome::Refused);
+        refused.map(|(call, _)| call.clone()).collect()
+    }
+
+    fn seen(&self) -> BTreeSet<String> {
+        self.members.values().flat_map(|member| member.seen.iter().cloned()).collect()
+    }
+
+    /// The members are known, then a crowd comes until calls are refused.
+    fn until_full(&mut self) {
+        self.run(15_000, 40);
+        assert_eq!(self.count(Outcome::Refused), 0, "at ease nothing is refused");
+        for _ in 0..100 {
+            self.run(20, 2);
+            if self.count(Outcome::Refused) > 0 {
+                return;
+            }
+        }
+        panic!("nothing is refused");
+    }
+}
+
+#[test]
+fn where_all_members_are_at_their_limit_new_calls_get_503_and_reach_nobody() {
+    for (service, law) in laws() {
+        let mut crowd = Crowd::new(service, &HOPS, Some(law));
+        crowd.until_full();
+        crowd.run(10_000, 2);
+        let (refused, seen) = (crowd.refused(), crowd.seen());
+        assert_eq!(refused.intersection(&seen).next(), None, "{service:?} {law}: it was refused");
+        // Two members of 100 calls a second each, and 500 a second come.
+        let share = refused.len() as f64 / 5_000.0;
+        assert!((0.5..0.75).contains(&share), "{service:?} {law}: {share}");
+        let spread = (1..=5).map(Some).collect();
+        assert_eq!(crowd.retry_after, spread, "{service:?} {law}: callers do not come back together");
+        let counts = &crowd.bed.shard.counters().at_limit;
+        assert_eq!(counts.get(&(PoolId(0), "limit")), Some(&(refused.len() as u64)));
+        crowd.run(5_000, u64::MAX);
+        assert_eq!(crowd.count(Outcome::Open), 0, "{service:?} {law}: who was let in was answered");
+    }
+}
+
+#[test]
+fn retry_after_is_as_the_configuration_has_it() {
+    for (longest, wanted) in [(0, vec![None]), (1, vec![Some(1)]), (3, vec![Some(1), Some(2), Some(3)])] {
+        let mut crowd = Crowd::new(Service::Balance, &HOPS[..1], None);
+        set_protection(&mut crowd.bed, None, longest);
+        set_max_rate(&mut crowd.bed, 10);
+        crowd.run(5_000, 10);
+        assert_eq!(crowd.retry_after, wanted.into_iter().collect(), "{longest} s");
+        assert!(crowd.refused().is_disjoint(&crowd.seen()));
+        // Ten a second, and those of half a second at once.
+        assert!((54..=55).contains(&crowd.seen().len()), "{}", crowd.seen().len());
+        let refused = crowd.refused().len() as u64;
+        assert_eq!(crowd.bed.shard.counters().at_limit.get(&(PoolId(0), "max_rate")), Some(&refused));
+    }
+}
+
+#[test]
+fn the_next_pool_or_member_gets_what_one_has_no_room_for() {
+    for service in SERVICES {
+        let mut crowd = Crowd::new(service, &HOPS, Some(MemberLaw::Gradient));
+        crowd.members.get_mut(&addr(HOPS[0])).expect("a member").service = 200;
+        crowd.run(15_000, 40);
+        // 25 calls a second, half of them for a member that takes five: the other one has all the rest.
+        let before = crowd.refused().len();
+        crowd.run(20_000, 40);
+        assert_eq!(crowd.refused().len(), before, "{service:?}");
+        let first = crowd.members[&addr(HOPS[0])].seen.len();
+        assert!(first < 200, "{service:?}: {first} of 875");
+    }
+}
+
+#[test]
+fn explain_says_that_members_are_at_their_limit() {
+    let mut crowd = Crowd::new(Service::Balance, &HOPS[..1], Some(MemberLaw::Gradient));
+    crowd.until_full();
+    crowd.run(1_000, 2);
+    let invite = Req::new("INVITE", "explained", client());
+    let explained = crowd.bed.explain(client(), &invite.bytes()).expect("it is for the pool");
+    assert_eq!(explained.decision, balance::Decision::AtLimit(NodeRefusal::Limit));
+    let verdict = &explained.verdicts[0];
+    assert_eq!(verdict.refusal, Some(NodeRefusal::Limit));
+    let room = verdict.room.expect("it has a limit");
+    assert!(room.limit.is_some_and(|limit| limit <= room.open), "{room:?}");
+}
+
+/// A shard whose one member has no room: `law` or `max_rate`. With a call that was answered, one that rings, one that
+/// was just sent, and one whose caller was asked for credentials.
+struct Full {
+    bed: ProxyBed,
+    dialog: Dialog,
+    ringing: Req,
+    sent: Req,
+    challenged: Req,
+    hop: SocketAddr,
+}
+
+fn full(service: Service, law: Option<MemberLaw>) -> Full {
+    let mut crowd = Crowd::new(service, &HOPS[..1], law);
+    if law.is_none() {
+        set_max_rate(&mut crowd.bed, 8);
+    }
+    let dialog = crowd.bed.call("dialog");
+    let ringing = Req::new("INVITE", "ringing", client());
+    let at_hop = crowd.bed.invite(&ringing);
+    let hop = at_hop.to;
+    crowd.bed.receive(0, hop, &answer(&at_hop.bytes, addr(PROXY), 180, hop));
+    let challenged = Req::new("INVITE", "challenged", client());
+    let asked = crowd.bed.invite(&challenged);
+    crowd.bed.receive(0, asked.to, &answer(&asked.bytes, addr(PROXY), 407, asked.to));
+    if law.is_some() {
+        crowd.until_full();
+    }
+    let mut sent = None;
+    for number in 0..10_000 {
+        let before = crowd.members[&hop].seen.len();
+        let invite = crowd.call(&format!("more-{number}"));
+        let is_sent = crowd.members[&hop].seen.len() > before;
+        if is_sent {
+            sent = Some(invite);
+        } else if let Some(sent) = sent.take() {
+            return Full { bed: crowd.bed, dialog, ringing, sent, challenged, hop };
+        }
+        crowd.run(1, u64::MAX);
+    }
+    panic!("it has room");
+}
+
+#[test]
+fn what_was_let_in_before_is_never_refused() {
+    for service in SERVICES {
+        for law in [Some(MemberLaw::Gradient), None] {
+            let Full { mut bed, dialog, ringing, sent, challenged, hop } = full(service, law);
+            let credentials = Req { cseq: 2, ..challenged.clone() }
+                .via(&format!("SIP/2.0/UDP {};branch=z9hG4bK-again;rport", client()))
+                .with("Proxy-Authorization", "Digest username=\"alice\"");
+            let count = |bed: &ProxyBed| bed.shard.counters().at_limit.values().sum::<u64>();
+            let before = count(&bed);
+            for (what, request) in [
+                ("an ACK", dialog.by_caller("ACK", 1)),
+                ("a re-INVITE", dialog.by_caller("INVITE", 2)),
+                ("an INFO", dialog.by_caller("INFO", 3)),
+                ("a copy of an INVITE that rings", ringing.clone()),
+                ("a copy of an unanswered INVITE", sent.clone()),
+                ("an INVITE with credentials", credentials),
+                ("a BYE", dialog.by_caller("BYE", 4)),
+                ("a CANCEL", ringing.same_branch("CANCEL", None)),
+            ] {
+                let sent = bed.receive(0, client(), &request.bytes());
+                let is_refused = sent.iter().any(|sent| sent.to == client() && sent.status() >= 300);
+                assert!(!is_refused, "{service:?} {law:?}: {what}: {sent:?}");
+                // With a transaction it takes the copies itself.
+                let is_copy = what.starts_with("a copy") && service != Service::Balance;
+                let arrives = sent.iter().any(|sent| sent.to == hop);
+                assert_eq!(arrives, !is_copy, "{service:?} {law:?}: {what}");
+            }
+            assert_eq!(count(&bed), before, "{service:?} {law:?}");
+            let new = Req::new("INVITE", "new", client());
+            let last = bed.receive(0, client(), &new.bytes());
+            assert_eq!(
+                last.last().map(Sent::status),
+                Some(503),
+                "{service:?} {law:?}: it had no room all the time"
+            );
+            let sos = Req { uri: "urn:service:sos".to_owned(), ..Req::new("INVITE", "sos", client()) };
+            let sent = bed.receive(0, client(), &sos.bytes());
+            assert!(sent.iter().any(|sent| sent.to == hop), "{service:?} {law:?}: an emergency call passes");
+            let first = |call| Req::new("INVITE", call, client()).with("Resource-Priority", "ets.0");
+            let sent = bed.receive(0, client(), &first("stranger").bytes());
+            assert!(!sent.iter().any(|sent| sent.to == hop), "{service:?} {law:?}: anybody may write that");
+            bed.set(|setup| setup.settings.overload.neighbours = [Network::host(client().ip())].into());
+            let sent = bed.receive(0, client(), &first("neighbour").bytes());
+            assert!(sent.iter().any(|sent| sent.to == hop), "{service:?} {law:?}: a neighbour's counts");
+        }
+    }
+}
+
+#[test]
+fn a_refused_call_stays_refused_when_there_is_room_again() {
+    for service in SERVICES {
+        let mut bed = ProxyBed::plain().with_mode(service);
+        set_max_rate(&mut bed, 1);
+        set_protection(&mut bed, None, 0);
+        // One that never had another service.
+        let setup = bed.setup.clone();
+        let mut bed = ProxyBed { inner: testbed::Bed::new(setup), mode: service };
+        bed.invite(&Req::new("INVITE", "first", client()));
+        let second = Req::new("INVITE", "second", client());
+        assert_eq!(bed.one(client(), &second.bytes()).status(), 503, "{service:?}");
+        bed.wait(Duration::from_secs(2));
+        // A copy that was long on its way: its caller has acknowledged the 503.
+        assert_eq!(bed.one(client(), &second.bytes()).status(), 503, "{service:?}");
+        let again =
+            Req { cseq: 2, ..second }.via(&format!("SIP/2.0/UDP {};branch=z9hG4bK-2;rport", client()));
+        bed.invite(&again);
+    }
+}
+
+#[test]
+fn a_limit_never_wedges_at_zero() {
+    for (service, law) in laws() {
+        let mut crowd = Crowd::new(service, &HOPS[..1], Some(law));
+        crowd.until_full();
+        let hop = addr(HOPS[0]);
+        // Nothing that the member sends arrives for a minute.
+        crowd.members.get_mut(&hop).expect("a member").is_lost = true;
+        crowd.run(5_000, 5);
+        for _ in 0..11 {
+            let before = crowd.seen().len();
+            crowd.run(5_000, 5);
+            assert!(crowd.seen().len() > before, "{service:?} {law}: it is tried again");
+        }
+        let member = crowd.members.get_mut(&hop).expect("a member");
+        (member.is_lost, member.free) = (false, 0);
+        member.queue.clear();
+        crowd.run(5_000, 5);
+        let before = crowd.count(Outcome::Answered);
+        crowd.run(5_000, 5);
+        let answered = crowd.count(Outcome::Answered) - before;
+        assert!(answered > 400, "{service:?} {law}: {answered} of 500 that it could answer");
+    }
+}
