@@ -18,6 +18,7 @@ mod monitor;
 mod names;
 mod options;
 mod outliers;
+mod overload;
 mod peers;
 mod probes;
 mod proxy;

@@ -116,7 +116,7 @@ impl Config {
 
     /// Settings that are legal and known to end in a collapse, and what to do about each.
     pub fn warnings(&self) -> Vec<String> {
-        let of_process = self.overload.collapses().map(|why| format!("overload: {why}"));
+        let of_process = self.overload.collapses().map(str::to_owned);
         of_process.into_iter().chain(self.table_pools().flat_map(PoolConfig::warnings)).collect()
     }
 

@@ -9,6 +9,9 @@ const CONTACTS_MAX: usize = 64;
 /// Longest contact URI that is taken, in bytes: some hundred are usual.
 const URI_MAX: usize = 1024;
 
+/// Longest Path that is taken, in bytes: each call to the user carries it as Route.
+const PATH_MAX: usize = 2048;
+
 /// Most parameters of a contact URI. To compare two URIs takes as many steps as the product of both numbers.
 const PARAMS_MAX: usize = 32;
 
@@ -120,6 +123,9 @@ impl Register {
             }
             // A fold is a space.
             path.extend(value.iter().map(|&b| if matches!(b, b'\r' | b'\n') { b' ' } else { b }));
+        }
+        if path.len() > PATH_MAX {
+            return Err(Answer::bare(400, "Path Too Long"));
         }
         Ok(Self {
             aor,

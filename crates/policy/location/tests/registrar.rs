@@ -284,6 +284,12 @@ fn paths_are_kept_in_order() {
     assert_eq!((answer.status, values(&answer, "Path")), (200, vec![vector.to_owned()]));
     assert_eq!(string(&bed.targets(0)[0].path), vector);
     assert_eq!(bed.register(0, "a", 2, &["Path: sip:p1;lr", HOME, "k: path"]).status, 400);
+    let long = format!("Path: <sip:p1;lr;x={}>", "y".repeat(2_048));
+    assert_eq!(
+        bed.register(0, "a", 3, &[&long, HOME, "Supported: path"]).status,
+        400,
+        "calls would not carry it"
+    );
     let mut lenient = Bed::new(Settings { path: PathRule::Accept, ..settings() });
     assert_eq!(lenient.register(0, "a", 1, &path).status, 200);
     assert_eq!(string(&lenient.targets(0)[0].path), vector);

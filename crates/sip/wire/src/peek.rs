@@ -26,7 +26,7 @@ impl<'a> Peek<'a> {
     /// Reads as far as the first To.
     pub fn at(datagram: &'a [u8]) -> Self {
         let bytes = message::without_leading_crlf(datagram);
-        if bytes.starts_with(b"SIP/2.0 ") {
+        if bytes.get(..8).is_some_and(|start| start.eq_ignore_ascii_case(b"SIP/2.0 ")) {
             return Self::Response;
         }
         let end = line::physical_end(bytes, 0);
@@ -34,7 +34,7 @@ impl<'a> Peek<'a> {
         let mut words = start.trim_ascii_end().split(|byte| *byte == b' ');
         let method = Method::parse(words.next().unwrap_or_default());
         let uri = words.next().unwrap_or_default();
-        if words.next_back() != Some(b"SIP/2.0") {
+        if !words.next_back().is_some_and(|version| version.eq_ignore_ascii_case(b"SIP/2.0")) {
             return Self::Other;
         }
         let has_to_tag = end.is_some_and(|end| has_to_tag(bytes, end.next));
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn what_is_no_message_is_no_reason_to_panic() {
-        assert_eq!(Peek::at(b"SIP/2.0 200 OK\r\n"), Peek::Response);
+        assert_eq!(Peek::at(b"sip/2.0 200 OK\r\n"), Peek::Response);
         for text in ["", "\r\n\r\n", "x", "INVITE", "INVITE \r\nTo", "INVITE a b\r\nTo:\r\n\r\n"] {
             assert_eq!(Peek::at(text.as_bytes()), Peek::Other, "{text:?}");
             assert_eq!(Peek::resource_priority(text.as_bytes()), None);

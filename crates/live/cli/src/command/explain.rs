@@ -2,12 +2,12 @@
 
 use super::load::table::table;
 use super::registrations::{plain, rows};
-use super::status::{plural, word_column};
+use super::status::{asks, plural, word_column};
 use crate::address;
 use crate::admin::{Exit, Target, escape};
 use crate::print;
 use anyhow::{Context, Result};
-use server::figures::{CandidateView, ExplanationView, PassedOverView, RewriteView, Route};
+use server::figures::{CandidateView, ExplanationView, NeighbourView, PassedOverView, RewriteView, Route};
 use std::io::Read;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -183,7 +183,7 @@ fn text(explanation: &ExplanationView) -> String {
             "it is in a dialog that nobody here knows, and gets 481 (`orphans` of the pool)".to_owned()
         }
         "dropped" => "it is in a dialog that nobody here knows (`orphans` of the pool)".to_owned(),
-        "busy" => "every member that takes new calls is at its limit: another pool of its route gets it, or it gets 503".to_owned(),
+        "busy" => "every member that takes new calls is at its limit (`overload` or `max_rate` of the pool): it gets 503".to_owned(),
         "unavailable" => match pool {
             Some(pool) => format!("no member of {pool} takes new calls: it gets 503"),
             None => "no member takes new calls: it gets 503".to_owned(),
@@ -201,7 +201,8 @@ fn text(explanation: &ExplanationView) -> String {
     let pool = pool.as_ref().map(|pool| format!("\npool     {pool}")).unwrap_or_default();
     let token = token.map(|token| format!("\ntoken    names {token}")).unwrap_or_default();
     let candidates = candidates(&explanation.candidates, *member);
-    format!("goes to  {to}\nbecause  {reason}{route}{over}{pool}{token}\n\n{candidates}")
+    let limited: String = explanation.limited.iter().map(limited).collect();
+    format!("goes to  {to}\nbecause  {reason}{route}{over}{pool}{token}{limited}\n\n{candidates}")
 }
 
 /// To where its user has registered.
@@ -243,16 +244,28 @@ fn passed_over(PassedOverView { pool, why, candidates }: &PassedOverView) -> Str
     format!("\nnot      {pool}: {why}{}", candidates.iter().filter_map(refusal).collect::<String>())
 }
 
+/// The limit of a neighbour, which may hold the request back.
+fn limited(neighbour: &NeighbourView) -> String {
+    let asks = asks(neighbour);
+    format!("\nlimit    {} {asks} (RFC 7339): else another server gets it, or it gets 503", neighbour.address)
+}
+
+/// The law and the figure that keep new calls from a member that is at its limit.
+fn limit(candidate: &CandidateView) -> String {
+    let CandidateView { refusal, limit_law, unanswered, limit, max_rate, .. } = candidate;
+    match (refusal.as_deref(), unanswered.zip(*limit), limit_law) {
+        (Some("limit"), Some((open, limit)), Some(law)) => format!(", {open} of {limit} unanswered ({law})"),
+        (Some("max_rate"), ..) => format!(" of {max_rate} calls a second"),
+        _ => String::new(),
+    }
+}
+
 fn candidates(candidates: &[CandidateView], chosen: Option<SocketAddr>) -> String {
     let mut table = table(&["  member", "calls", "transactions", "work", "capacity", "takes new calls"]);
     word_column(&mut table, 5);
     for candidate in candidates {
-        let CandidateView { member, calls, transactions, work, capacity, refusal, unanswered, limit } =
-            candidate;
-        let limit = match (refusal.as_deref(), unanswered, limit) {
-            (Some("limit"), Some(open), Some(limit)) => format!(", {open} of {limit} unanswered"),
-            _ => String::new(),
-        };
+        let CandidateView { member, calls, transactions, work, capacity, refusal, .. } = candidate;
+        let limit = limit(candidate);
         let mark = if chosen == Some(*member) { '>' } else { ' ' };
         table.add_row([
             format!("{mark} {member}"),
@@ -278,8 +291,10 @@ mod tests {
             transactions: 2,
             work: 2.75,
             capacity: 1.5,
+            limit_law: Some("gradient".to_owned()),
             unanswered: Some(9),
             limit: Some(8),
+            max_rate: 20,
             refusal: refusal.map(str::to_owned),
         };
         ExplanationView {
@@ -295,6 +310,7 @@ mod tests {
             known: false,
             token: None,
             candidates: vec![candidate("10.0.0.1:5060", Some("draining")), candidate("10.0.0.2:5060", None)],
+            limited: Vec::new(),
         }
     }
 
@@ -307,6 +323,28 @@ mod tests {
         let cells = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>().join(" ");
         assert_eq!(cells(lines[5]), "10.0.0.1:5060 3 2 2.75 1.50 no: draining");
         assert_eq!(cells(lines[6]), "> 10.0.0.2:5060 3 2 2.75 1.50 yes");
+    }
+
+    #[test]
+    fn it_names_the_law_and_the_figure_of_what_is_at_its_limit() {
+        let mut busy = explanation(None, "busy");
+        busy.candidates[0].refusal = Some("limit".to_owned());
+        busy.candidates[1].refusal = Some("max_rate".to_owned());
+        busy.limited = vec![NeighbourView {
+            address: "10.0.0.2:5060".parse().unwrap(),
+            rate: Some(150.0),
+            acceptance: 1.0,
+            limited: true,
+            silent: false,
+            ignores_offer: false,
+            offered: 0,
+            refused: 0,
+            received: 0,
+        }];
+        let text = text(&busy);
+        assert!(text.contains("no: limit, 9 of 8 unanswered (gradient)\n"), "{text}");
+        assert!(text.ends_with("no: max_rate of 20 calls a second"), "{text}");
+        assert!(text.contains("\nlimit    10.0.0.2:5060 takes 150 requests a second (RFC 7339): "), "{text}");
     }
 
     #[test]

@@ -107,7 +107,8 @@ fn text(health: &HealthView, sessions: &Sessions, MembersView { members, names }
         sessions.expired,
         before(health, "session"),
         health.overload.as_ref().map(admission).unwrap_or_default(),
-        health.pools.iter().filter_map(queue).chain(pools_in_trouble(health)).collect::<String>(),
+        members.iter().filter_map(limits).chain(health.pools.iter().filter_map(refused)).collect::<String>()
+            + &health.pools.iter().filter_map(queue).chain(pools_in_trouble(health)).collect::<String>(),
         down.collect::<String>(),
         deaf.collect::<String>(),
         names.iter().filter_map(trouble).collect::<String>()
@@ -142,20 +143,58 @@ fn admission(overload: &OverloadView) -> String {
     )
 }
 
-/// What a server asks for with which feedback is exchanged.
-fn neighbour(view: &NeighbourView) -> String {
-    let asks = match (view.limited, view.rate) {
+/// What a neighbour asks for.
+pub(super) fn asks(view: &NeighbourView) -> String {
+    match (view.limited, view.rate) {
         _ if view.silent => "answers nothing, gets one request at a time".to_owned(),
         (true, Some(rate)) => format!("takes {rate:.0} requests a second"),
         (true, None) => format!("takes {:.0} % of requests", view.acceptance * 100.0),
         (false, _) if view.ignores_offer => "does not answer our offer (RFC 7339)".to_owned(),
         (false, _) => "asks for no limit".to_owned(),
-    };
+    }
+}
+
+/// What a server asks for with which feedback is exchanged, and what became of that.
+fn neighbour(view: &NeighbourView) -> String {
+    let asks = asks(view);
     let (offered, received) = (plural(view.offered, "request"), plural(view.received, "request"));
     format!(
         "\nneighbour {}: {asks}, {} of {offered} held back; {received} from it",
         view.address, view.refused
     )
+}
+
+/// How the limits of a member stand, and what they kept from it, if it has any.
+fn limits(member: &MemberView) -> Option<String> {
+    let MemberView { address, limit_law, limit, unanswered, max_rate, offered_total, held_back, .. } = member;
+    let found = limit_law.as_ref().map(|law| match (limit, unanswered) {
+        (Some(limit), open) => {
+            format!("{} unanswered at most ({law}), {} are", limit, open.unwrap_or_default())
+        }
+        (None, _) => format!("none now ({law})"),
+    });
+    let set = (*max_rate > 0).then(|| format!("{max_rate} calls a second"));
+    let limits: Vec<_> = found.into_iter().chain(set).collect();
+    if limits.is_empty() {
+        return None;
+    }
+    let sum: u64 = held_back.values().sum();
+    let why = held_back.iter().filter(|(_, count)| **count > 0 && **count < sum);
+    let why: Vec<_> = why.map(|(by, count)| format!("{count} {by}")).collect();
+    let why = if why.is_empty() { String::new() } else { format!(" ({})", why.join(", ")) };
+    Some(format!(
+        "\nlimits of {address}: {}; {sum} of {} held back{why}",
+        limits.join(", "),
+        plural(*offered_total, "new request")
+    ))
+}
+
+/// What a pool refused since its members were at their limits.
+fn refused(pool: &PoolHealth) -> Option<String> {
+    let sum: u64 = pool.refused.values().sum();
+    (sum > 0).then(|| {
+        format!("\n{} of {} refused: every member was at its limit", plural(sum, "new request"), pool.name)
+    })
 }
 
 /// How the queue of a pool does, if it has one.
@@ -398,11 +437,9 @@ fn state(member: &MemberView) -> String {
         "ejected" => span(member.ejected_seconds),
         "paused" => span(member.paused_seconds),
         "full" => format!("of {}", member.max_calls),
-        state => {
-            let limit = member.limit.map(|limit| (member.unanswered.unwrap_or_default(), limit));
-            return limit
-                .map_or(state.to_owned(), |(open, limit)| format!("{state}, open {open} of {limit}"));
-        }
+        "limit" => return "at its limit".to_owned(),
+        "max_rate" => return "at its max_rate".to_owned(),
+        state => return state.to_owned(),
     };
     format!("{} {figure}", member.state)
 }
@@ -461,7 +498,8 @@ pub(crate) mod tests {
         let mut value = json!({
             "name": address, "address": address, "pools": ["servers"], "state": state, "member": true, "reachable": true,
             "answers_probes": true, "accepting": true, "draining": false, "drained_by_scaler": false, "paused_seconds": 0.0, "ejected_seconds": 0.0, "ejections_total": 0, "capacity": 2.0, "capacity_now": 2.0,
-            "max_calls": 0, "max_rate": 0, "unanswered": null, "limit": null, "calls": 0, "transactions": 0, "work": 0.0, "assigned_total": 0,
+            "max_calls": 0, "max_rate": 0, "limit_law": null, "unanswered": null, "limit": null, "held_back": { "limit": 0, "max_rate": 0 },
+            "offered_total": 0, "calls": 0, "transactions": 0, "work": 0.0, "assigned_total": 0,
             "transactions_total": 0, "ended": {}, "invite_ms": times, "bye_ms": times, "occupancy": times,
             "oldest_call_seconds": null, "last_probe": null, "since_change_seconds": 0.0
         });
@@ -502,6 +540,7 @@ pub(crate) mod tests {
             members: 2,
             accepting,
             last_resort,
+            at_limit: 0,
             refused: std::collections::BTreeMap::default(),
             queue: None,
         };
@@ -560,9 +599,31 @@ pub(crate) mod tests {
         assert_eq!(shown("ejected", json!({ "ejected_seconds": 12.3 })), "ejected 12s");
         assert_eq!(shown("paused", json!({ "paused_seconds": 12.3 })), "paused 12s");
         assert_eq!(shown("full", json!({ "max_calls": 100 })), "full of 100");
-        assert_eq!(shown("up", json!({ "unanswered": 9, "limit": 12 })), "up, open 9 of 12");
-        assert_eq!(shown("up", json!({ "unanswered": 9 })), "up");
+        assert_eq!(shown("up", json!({ "unanswered": 9, "limit": 12 })), "up");
+        assert_eq!(shown("limit", json!({ "unanswered": 12, "limit": 12 })), "at its limit");
+        assert_eq!(shown("max_rate", json!({ "max_rate": 12 })), "at its max_rate");
         assert_eq!(shown("down", json!({})), "down");
+    }
+
+    #[test]
+    fn limits_of_members_are_shown_with_what_they_kept_away() {
+        let shown = |more| limits(&member("10.0.0.1:5060", "up", &more));
+        assert_eq!(shown(json!({})), None, "it has none");
+        let found = json!({
+            "limit_law": "gradient", "limit": 8, "unanswered": 9, "offered_total": 50, "held_back": { "limit": 20, "max_rate": 0 }
+        });
+        let line = "\nlimits of 10.0.0.1:5060: 8 unanswered at most (gradient), 9 are; 20 of 50 new requests held back";
+        assert_eq!(shown(found).as_deref(), Some(line));
+        let both = json!({
+            "limit_law": "aimd", "unanswered": 3, "max_rate": 40, "offered_total": 50, "held_back": { "limit": 2, "max_rate": 3 }
+        });
+        let line = "\nlimits of 10.0.0.1:5060: none now (aimd), 40 calls a second; 5 of 50 new requests held back (2 limit, 3 max_rate)";
+        assert_eq!(shown(both).as_deref(), Some(line));
+        let mut pool = several_pools().remove(0);
+        assert_eq!(refused(&pool), None);
+        pool.refused = [("limit".to_owned(), 7), ("max_rate".to_owned(), 1)].into();
+        let line = "\n8 new requests of core refused: every member was at its limit";
+        assert_eq!(refused(&pool).as_deref(), Some(line));
     }
 
     #[test]

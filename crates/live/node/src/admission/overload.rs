@@ -96,8 +96,9 @@ impl OverloadReport {
     }
 }
 
-/// Whether the wait of new requests without priority is a standing one. A pause of the thread (another program on its processor, a process that starts)
-/// delays what came in it once, and is no reason to refuse anything; with too many requests the wait stays.
+/// Whether the wait of new requests without priority is a standing one. A pause of the thread (another program on its
+/// processor, a process that starts) delays once what came during it, and is no reason to refuse anything; with too many
+/// requests the wait stays.
 #[derive(Debug, Default)]
 struct Standing {
     noted: Instant,

@@ -1,11 +1,13 @@
 //! Where a request would go, and why.
 
+use super::NeighbourView;
 use super::contacts::ContactView;
 use super::members::work;
 use super::metric::figures;
 use super::view::View;
 use crate::registrations::Contacts;
 use balance::{Candidate, CandidateVerdict, Decision, MemberRoom, NodeRefusal, Slot, Why};
+use control::ListedMember;
 use node::{Explanation, Orphans, PassedOver, QueueTurn, RouteTaken};
 use route::{Outcome, Step};
 use std::net::SocketAddr;
@@ -40,6 +42,8 @@ figures! {
         token: Option<SocketAddr>,
         /// Every member as the policy sees it.
         candidates: Vec<CandidateView>,
+        /// Of the servers that it may go to those whose limit (RFC 7339) may hold it back.
+        limited: Vec<NeighbourView>,
     }
 }
 
@@ -82,10 +86,10 @@ figures! {
 figures! {
     /// One member at the moment of a choice.
     CandidateView as "Candidate" from (
-        address: SocketAddr, candidate: Candidate, refused: Option<NodeRefusal>, room: Option<MemberRoom>,
+        member: &ListedMember, candidate: Candidate, refused: Option<NodeRefusal>, room: Option<MemberRoom>,
     ) {
         /// Its address.
-        member: SocketAddr = address,
+        member: SocketAddr = member.address,
         /// Calls in progress, all threads.
         calls: u32 = candidate.load.calls,
         /// Transactions without a final response.
@@ -94,10 +98,14 @@ figures! {
         work: f64 = work(candidate.load.work),
         /// Capacity now.
         capacity: f64 = candidate.capacity,
+        /// The law of the limit that is found from its answers; `null` where none is looked for.
+        limit_law: Option<String> = room.and_then(|room| room.law).map(|law| law.name().to_owned()),
         /// Requests without any answer, of this call's thread; `null` where no limit is looked for.
-        unanswered: Option<u32> = room.map(|room| room.open),
+        unanswered: Option<u32> = room.filter(|room| room.law.is_some()).map(|room| room.open),
         /// How many these may be, by the delay of its answers; `null` while nothing limits them.
         limit: Option<u32> = room.and_then(|room| room.limit),
+        /// Most new calls a second, over all threads; 0 for no limit.
+        max_rate: u32 = member.node.max_rate,
         /// Why it takes no new call; `null` if it does.
         refusal: Option<String> = refused.map(|refusal| refusal.name().to_owned()),
     }
@@ -106,8 +114,8 @@ figures! {
 impl CandidateView {
     fn list(verdicts: &[CandidateVerdict], view: &View) -> Vec<Self> {
         let shown = |verdict: &CandidateVerdict| {
-            let address = view.at(verdict.candidate.slot)?.address;
-            Some(Self::new(address, verdict.candidate, verdict.refusal, verdict.room))
+            let member = view.at(verdict.candidate.slot)?;
+            Some(Self::new(member, verdict.candidate, verdict.refusal, verdict.room))
         };
         verdicts.iter().filter_map(shown).collect()
     }
@@ -159,6 +167,7 @@ impl ExplanationView {
             known: explanation.known,
             token: explanation.token.and_then(named),
             candidates: CandidateView::list(&explanation.verdicts, view),
+            limited: explanation.limited.iter().map(NeighbourView::new).collect(),
         }
     }
 }

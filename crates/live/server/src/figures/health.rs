@@ -68,6 +68,10 @@ figures! {
         accepting: usize,
         /// Members that get new calls all the same while `accepting` is 0: silent or resting ones; 0 otherwise.
         last_resort: usize,
+        /// Of the members that take new calls, those that are at a limit at the moment: `limit` or `max_rate`.
+        at_limit: usize => [
+            gauge "sarabande_pool_members_at_limit" "Members that would take new calls, but for a limit, at the moment."
+        ],
         /// New requests that were refused since every member had too much to do, by the limit: `limit`, which is
         /// found of members, or `max_rate`.
         refused: BTreeMap<String, u64> => [
@@ -85,6 +89,8 @@ struct MemberStanding {
     accepting: bool,
     /// Whether it gets new calls where no member takes any.
     last_resort: bool,
+    /// Whether it takes them but for a limit that it has reached at the moment.
+    is_at_limit: bool,
     /// One word, as [`MemberView::state`](super::MemberView::state).
     state: &'static str,
 }
@@ -92,13 +98,15 @@ struct MemberStanding {
 /// The members that the configuration names.
 fn configured(view: &View, shards: AllShards<'_>) -> Vec<MemberStanding> {
     let standing = |member: &ListedMember| {
-        let load = shards.load(member);
+        let (load, room) = (shards.load(member), shards.room(member));
+        let accepting = member.node.refusal(view.now, load.calls).is_none();
         MemberStanding {
             address: member.address,
             pools: member.pools.clone(),
-            accepting: member.node.refusal(view.now, load.calls).is_none(),
+            accepting,
+            is_at_limit: accepting && room.is_some_and(|room| room.refusal.is_some()),
             last_resort: member.node.last_resort_refusal(view.now, load.calls).is_none(),
-            state: state(member, view.now, load),
+            state: state(member, view.now, load, room),
         }
     };
     view.members.iter().filter(|member| member.node.member).map(standing).collect()
@@ -142,7 +150,7 @@ fn takes_nothing(store: &StoreReport) -> Option<String> {
 }
 
 impl PoolHealth {
-    /// The pool, and why none of its members is known to take new calls; `None` when one is.
+    /// The pool, and why none of its members is known to take new calls now; `None` when one is.
     fn new(
         pool: &PoolName,
         members: &[MemberStanding],
@@ -152,6 +160,7 @@ impl PoolHealth {
         let members = members.iter().filter(|member| member.pools.contains(&pool.id));
         let (accepting, last_resort) = taking(members.clone());
         let PoolName { name, policy, .. } = pool;
+        let at_limit = members.clone().filter(|member| member.is_at_limit).count();
         let states = || states(members.clone(), &[]);
         let trouble = match (accepting, last_resort) {
             (0, 0) => Some(format!("no member of {name} takes new calls: {}", states())),
@@ -159,10 +168,16 @@ impl PoolHealth {
                 "no member of {name} is known to take new calls; {tried} get them all the same: {}",
                 states()
             )),
+            _ if at_limit == accepting => Some(format!(
+                "every member of {name} that takes new calls is at its limit; {} refused so far: {}",
+                refused.values().sum::<u64>(),
+                states()
+            )),
             _ => None,
         };
         let (name, policy) = (name.clone(), (*policy).to_owned());
-        (Self { name, policy, members: members.count(), accepting, last_resort, refused, queue }, trouble)
+        let members = members.count();
+        (Self { name, policy, members, accepting, last_resort, at_limit, refused, queue }, trouble)
     }
 }
 

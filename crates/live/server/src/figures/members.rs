@@ -49,9 +49,10 @@ figures! {
         address: SocketAddr = member.address,
         /// Names of the pools that it is in, in their order; of a former member those that are still there.
         pools: Vec<String> = view.named(&member.pools),
-        /// `up`, `slow-start`, `ejected`, `paused`, `full`, `draining`, `off` (down by the will of its scaler),
+        /// `up`, `slow-start`, `ejected`, `paused`, `full`, `limit` (as many requests without an answer as it can do),
+        /// `max_rate` (as many calls a second as it may get), `draining`, `off` (down by the will of its scaler),
         /// `down` or `removed`.
-        state: String = state(member, view.now, load).to_owned() => [
+        state: String = state(member, view.now, load, room).to_owned() => [
             gauge "sarabande_member_state" (state) "1 for the state that the member is in."
             |member| BTreeMap::from(STATES.map(|state| (state, u8::from(member.state == state))))
         ],
@@ -65,7 +66,7 @@ figures! {
             gauge "sarabande_member_answers_probes" "0 if it answers calls but no OPTIONS probes, else 1."
             |member| member.answers_probes != Some(false)
         ],
-        /// Whether it takes new calls now.
+        /// Whether it takes new calls. One that is only at a limit does: `state` says so.
         accepting: bool = member.node.refusal(view.now, load.calls).is_none()
             => [gauge "sarabande_member_accepting" "Whether it takes new calls."],
         /// Whether it is drained, by an operator or by the scaler of its pool.
@@ -93,8 +94,10 @@ figures! {
         /// Most new calls a second; 0 for no limit.
         max_rate: u32 = member.node.max_rate
             => [gauge "sarabande_member_calls_per_second_max" "Most new calls a second; 0 for no limit."],
+        /// The law of the limit that is found from its answers; `null` where none is looked for.
+        limit_law: Option<String> = room.and_then(|room| room.law).map(|law| law.name().to_owned()),
         /// New requests without any answer, not even 100; `null` where no limit is looked for.
-        unanswered: Option<u32> = room.map(|room| room.open) => [
+        unanswered: Option<u32> = room.filter(|room| room.law.is_some()).map(|room| room.open) => [
             gauge "sarabande_member_unanswered" "New requests without any answer, not even 100."
         ],
         /// How many of these there may be, found by the delay of its answers; `null` while nothing limits them.
@@ -102,6 +105,16 @@ figures! {
             gauge "sarabande_member_limit"
             "New requests that it may have without any answer; no value while it is not limited."
         ],
+        /// New requests that its limits kept from it, by the limit: `limit`, which is found from its answers, or
+        /// `max_rate`. Another member got them, or they were refused.
+        held_back: BTreeMap<String, u64> =
+            NodeStats::LIMITS.iter().map(|by| by.name().to_owned()).zip(stats.held_back).collect() => [
+            counter "sarabande_member_held_back_total" (limit)
+            "New requests that a limit of the member kept from it."
+        ],
+        /// New requests that were meant for it: those that it was given, and those that its limits kept from it.
+        offered_total: u64 = stats.assigned + stats.held_back.iter().sum::<u64>()
+            => [counter "sarabande_member_offered_total" "New requests given to it or kept from it by its limits."],
         /// Calls in progress.
         calls: u32 = load.calls => [gauge "sarabande_member_calls" "Calls in progress."],
         /// Transactions without a final response.
@@ -162,8 +175,19 @@ figures! {
 }
 
 /// What [`MemberView::state`] can say.
-const STATES: [&str; 9] =
-    ["up", "slow-start", "ejected", "paused", "full", "draining", "off", "down", "removed"];
+const STATES: [&str; 11] = [
+    "up",
+    "slow-start",
+    "ejected",
+    "paused",
+    "full",
+    "limit",
+    "max_rate",
+    "draining",
+    "off",
+    "down",
+    "removed",
+];
 
 /// Upper bounds of response times in microseconds: from a loopback to a callee who lets it ring.
 const TIMES: [u64; 18] = [
@@ -204,10 +228,20 @@ pub(super) fn is_off(member: &ListedMember) -> bool {
     member.drains.scaler && !member.node.is_up()
 }
 
+/// Why it takes no new call now, if it takes none.
+fn refusal(member: &ListedMember, now: Instant, load: Load, room: Option<MemberRoom>) -> Option<NodeRefusal> {
+    member.node.refusal(now, load.calls).or_else(|| room?.refusal)
+}
+
 /// One word of [`STATES`].
-pub(super) fn state(member: &ListedMember, now: Instant, load: Load) -> &'static str {
+pub(super) fn state(
+    member: &ListedMember,
+    now: Instant,
+    load: Load,
+    room: Option<MemberRoom>,
+) -> &'static str {
     let node = &member.node;
-    match node.refusal(now, load.calls) {
+    match refusal(member, now, load, room) {
         Some(NodeRefusal::Unreachable) if is_off(member) => "off",
         Some(NodeRefusal::Unreachable) => "down",
         Some(refusal) => refusal.name(),

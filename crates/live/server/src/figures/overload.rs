@@ -52,7 +52,10 @@ figures! {
         /// Where it is.
         address: SocketAddr = report.address,
         /// Requests a second that it takes from this process now; `null`: it has named no rate.
-        rate: Option<f64> = rate(report.limit),
+        rate: Option<f64> = rate(report.limit) => [
+            gauge "sarabande_neighbour_requests_per_second_max"
+            "Requests a second that a neighbour takes by oc-algo=rate; no value while it names none."
+        ],
         /// The part of its requests that it takes from this process now, from 0 to 1; 1: it asks for no reduction.
         acceptance: f64 = acceptance(report.limit)
             => [gauge "sarabande_neighbour_acceptance" "Part of the requests that a neighbour takes by oc-algo=loss."],
