@@ -1,7 +1,6 @@
 //! Too many calls: neighbours that understand each other, and servers that know nothing of overload control.
 
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -12,18 +11,6 @@ use sarabande_tests::{
 use serde_json::Value;
 
 use super::SOME;
-
-/// Expressions that a new request is compared with before its route is found. On any machine they take milliseconds.
-const EXPRESSIONS: u32 = 40_000;
-
-/// A route that is for no call, and that takes long to find that out.
-fn slow_route() -> String {
-    let mut expressions = String::new();
-    for number in 0..EXPRESSIONS {
-        let _ = write!(expressions, "\".{number}x\",");
-    }
-    format!("[[route]]\nuser = {{ regex = [{expressions}] }}\nanswer = 404\n[[route]]\npool = \"servers\"\n")
-}
 
 fn overload(text: &str) -> Value {
     let health: Value = serde_json::from_str(text).expect("health is JSON");
@@ -39,42 +26,68 @@ fn count(of: &Value, key: &str) -> u64 {
     of[key].as_u64().unwrap_or_else(|| panic!("number {key:?} in {of}"))
 }
 
-/// Two processes in a chain, the second of which can do a tenth of what is asked for: it tells the first one how much
-/// it takes, and that holds the rest back itself. Nothing that was refused reaches the server behind them. When it is
-/// over, all calls are set up again.
+/// A next hop asks for five requests a second. The edge holds back the rest itself, so that no refused call reaches the
+/// next hop, and takes all calls again once the next hop asks for nothing any more.
 #[test]
-fn the_edge_of_a_chain_holds_back_what_the_core_cannot_do() {
+fn an_edge_holds_back_what_its_next_hop_does_not_want() {
+    let field = TestSite::new("overload-edge");
+    let told = Arc::new(Mutex::new(";oc=0;oc-algo=\"rate\";oc-validity=0;oc-seq=1.1"));
+    let seen = Seen::default();
+    let (noted, tells) = (Arc::clone(&seen), Arc::clone(&told));
+    let tell = move |text| *told.lock().expect("nobody panics") = text;
+    let _hop = AnsweringAgent::limiting(field.sip(11), move |message| {
+        if message.starts_with(b"INVITE ") {
+            noted.lock().expect("nobody panics").extend(value(message, "Call-ID"));
+        }
+        (*tells.lock().expect("nobody panics")).to_owned()
+    });
+    let feedback = format!("[overload]\nfeedback = \"rate\"\nneighbours = [\"{}\"]\n", field.ip(11));
+    let edge = RunningProxy::with_threads(&field, 3, &[field.sip(11)], 1, &feedback);
+    let mut host = 20;
+    let mut call = |calls, rate| {
+        host += 1;
+        let load = CallLoad { calls, rate, hold_ms: 100 };
+        SippCaller::plain(&field, (field.sip(host), edge.address()), load)
+    };
+    let limited = || neighbour(&edge.get("/api/health"))["limited"].clone();
+    call(10, 20).finish_clean();
+    assert_eq!(limited(), false);
+    tell(";oc=5;oc-algo=\"rate\";oc-validity=60000;oc-seq=2.1");
+    let stats = call(200, 100).finish();
+    assert_eq!(stats.successful + stats.failed, 200, "{stats:?}");
+    assert!(stats.failed > 50 && stats.successful > 0, "{stats:?}");
+    assert_eq!(limited(), true);
+    let asks = neighbour(&edge.get("/api/health"));
+    assert_eq!((asks["rate"].as_f64(), count(&asks, "refused")), (Some(5.0), stats.failed), "{asks}");
+    let metric = "sarabande_neighbour_requests_per_second_max{neighbour=";
+    assert!(edge.get("/metrics").contains(metric));
+    tell(";oc=0;oc-algo=\"rate\";oc-validity=0;oc-seq=3.1");
+    call(3, 1).finish_clean();
+    assert_eq!(limited(), false);
+    call(20, 100).finish_clean();
+    edge.wait_until_idle();
+    let calls = seen.lock().expect("nobody panics").len() as u64;
+    assert_eq!(calls, 10 + stats.successful + 3 + 20, "no refused call has reached it");
+}
+
+/// Two processes in a chain: the second one tells the first in every response what it asks for, at ease nothing.
+#[test]
+fn two_processes_of_a_chain_understand_each_other() {
     let field = TestSite::new("overload-chain");
-    let server = SippServer::start(&field, "uas_direct", field.sip(11), 500);
+    let server = SippServer::start(&field, "uas_direct", field.sip(11), 20);
     let feedback =
         format!("[overload]\nfeedback = \"rate\"\nneighbours = [\"{}\", \"{}\"]\n", field.ip(1), field.ip(3));
     let mut settings = TestSettings::new(&field, &[11]);
-    settings.threads = 1;
-    settings.tables = format!("{}{feedback}", slow_route());
+    settings.tables = feedback.clone();
     let core = RunningBalancer::start(&field, settings);
     let edge = RunningProxy::with_threads(&field, 3, &[core.address()], 1, &feedback);
-    let load = CallLoad { calls: 2_400, rate: 400, hold_ms: 100 };
-    let caller = SippCaller::plain(&field, (field.sip(2), edge.address()), load);
-    until("the core asks the edge for less", || {
-        let asks = neighbour(&edge.get("/api/health"));
-        (asks["limited"] == true && asks["rate"].as_f64()? > 0.0).then_some(())
-    });
-    let metric = "sarabande_neighbour_requests_per_second_max{neighbour=";
-    until("the edge has a metric of the rate", || edge.get("/metrics").contains(metric).then_some(()));
-    let stats = caller.finish();
-    assert_eq!(stats.successful + stats.failed, load.calls, "{stats:?}");
-    let asks = neighbour(&edge.get("/api/health"));
-    let (offered, held_back) = (count(&asks, "offered"), count(&asks, "refused"));
-    assert!(held_back > 0 && held_back < offered, "{asks}");
-    assert!(count(&neighbour(&core.get("/api/health")), "received") > 0);
-    until("the core asks for nothing any more", || {
-        (neighbour(&edge.get("/api/health"))["limited"] == false).then_some(())
-    });
-    let calm = CallLoad { calls: 10, rate: 10, hold_ms: 100 };
+    let calm = CallLoad { calls: 120, rate: 40, hold_ms: 100 };
     SippCaller::plain(&field, (field.sip(4), edge.address()), calm).finish_clean();
-    edge.wait_until_idle();
-    core.wait_until_idle();
-    assert_eq!(server.finish_clean().calls(), stats.successful + calm.calls);
+    assert_eq!(server.finish_clean().calls(), calm.calls);
+    let behind = neighbour(&edge.get("/api/health"));
+    assert_eq!((&behind["ignores_offer"], &behind["limited"]), (&Value::Bool(false), &Value::Bool(false)));
+    assert!(count(&behind, "offered") >= calm.calls, "{behind}");
+    assert!(count(&neighbour(&core.get("/api/health")), "received") >= calm.calls);
 }
 
 /// Call-IDs of the INVITEs that a server got.
