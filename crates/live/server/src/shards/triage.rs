@@ -381,7 +381,8 @@ mod tests {
         assert_eq!(starts(&mut queue, 32_000), ["SIP/2.0"]);
         assert_eq!(queue.counts.dropped, 1);
         // Six tenths of the time.
-        (30_000..32_100).for_each(|at| queue.on_refused(Instant::from_millis(at), Duration::from_micros(600)));
+        (30_000..32_100)
+            .for_each(|at| queue.on_refused(Instant::from_millis(at), Duration::from_micros(600)));
         for start in ["INVITE sip:a SIP/2.0", "INVITE urn:service:sos SIP/2.0"] {
             queue.push(Instant::from_millis(32_000), Duration::ZERO, flow(), &message(start, "", 1), false);
         }
