@@ -115,9 +115,9 @@ fn a_late_copy_of_a_call_that_was_cancelled_while_it_waited_goes_nowhere() {
     assert_eq!(again.iter().map(|sent| sent.message().status()).collect::<Vec<_>>(), [Some(487)]);
 }
 
-/// A process that is stopping, and stays; without transactions nothing is kept.
+/// A process that is stopping, and stays.
 #[test]
-fn copies_are_known_where_requests_have_transactions() {
+fn copies_of_refused_calls_are_known_with_and_without_transactions() {
     let invite = Req::new("INVITE", "call", client()).bytes();
     let stop = |bed: &mut testbed::Bed| {
         let end = bed.now + Duration::from_secs(10);
@@ -133,6 +133,7 @@ fn copies_are_known_where_requests_have_transactions() {
     stop(&mut bed);
     assert_eq!(bed.one(0, client(), &invite).status(), 503);
     bed.set(|setup| setup.stopping = None);
-    let taken = bed.one(0, client(), &invite).to;
+    assert_eq!(bed.one(0, client(), &invite).status(), 503);
+    let taken = bed.one(0, client(), &Req::new("INVITE", "another", client()).bytes()).to;
     assert!(bed.is_node(taken));
 }

@@ -130,7 +130,7 @@ fn a_pool_full_of_calls_says_when_to_try_again() {
     let told: Vec<_> = bed.events.iter().filter(|event| !matches!(event, ShardEvent::Sign(_))).collect();
     assert_eq!(told, [&ShardEvent::NoRoom(1)]);
     calls[0].caller_asks(&mut bed, "BYE", 2);
-    Dialog::inbound(&mut bed, "c", client(), 0);
+    Dialog::inbound(&mut bed, "d", client(), 0);
     calls[1].caller_asks(&mut bed, "BYE", 2);
     bed.assert_forgets();
 }

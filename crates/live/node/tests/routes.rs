@@ -489,7 +489,7 @@ fn a_source_begins_no_more_than_it_may() {
     let other = addr("127.0.9.2:5060");
     assert!(bed.one(0, other, &Req::new("INVITE", "d", other).bytes()).message().status().is_none());
     bed.now += Duration::from_secs(1);
-    bed.one(0, client(), &invite("c", "bob").bytes());
+    bed.one(0, client(), &invite("e", "bob").bytes());
     assert_eq!(bed.load().calls, 4);
 }
 
