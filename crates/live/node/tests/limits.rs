@@ -72,7 +72,9 @@ fn set_protection(bed: &mut ProxyBed, law: Option<MemberLaw>, retry_after: u64) 
 
 fn set_max_rate(bed: &mut ProxyBed, rate: u32) {
     let mut nodes = bed.setup.nodes.to_vec();
-    nodes.iter_mut().for_each(|node| node.max_rate = rate);
+    for node in &mut nodes {
+        node.max_rate = rate;
+    }
     bed.set(|setup| setup.nodes = nodes.into());
 }
 
