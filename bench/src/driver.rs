@@ -3,16 +3,14 @@
 use std::io;
 use std::net::SocketAddr;
 use std::ops::Range;
-use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use server::socket::{ReceiveBatch, SendBatch};
 
 use crate::answerer::BenchAnswerer;
 use crate::caller::{BenchCaller, Habit, RunOutcome};
 use crate::credentials::BenchUser;
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Endpoint, wait_for};
 
 /// How long after the last call was due its answers are waited for.
 const PATIENCE_NS: u64 = 1_000_000_000;
@@ -194,18 +192,8 @@ impl Driver {
         wake_ns: Option<u64>,
     ) -> io::Result<()> {
         let wait_ns = wake_ns.map_or(1_000_000, |wake_ns| wake_ns.saturating_sub(self.now()).min(1_000_000));
-        let ready = {
-            let answerers = self.answerers.iter().map(|answerer| &answerer.endpoint);
-            let mut polled: Vec<PollFd<'_>> = self
-                .callers
-                .iter()
-                .chain(answerers)
-                .map(|endpoint| PollFd::from_borrowed_fd(endpoint.socket.as_fd(), PollFlags::IN))
-                .collect();
-            poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: wait_ns.cast_signed() }))?;
-            let ready = polled.iter().map(|fd| fd.revents().contains(PollFlags::IN));
-            ready.collect::<Vec<bool>>()
-        };
+        let answerers = self.answerers.iter().map(|answerer| &answerer.endpoint);
+        let ready = wait_for(self.callers.iter().chain(answerers), wait_ns)?;
         let (callers_ready, answerers_ready) = ready.split_at(self.callers.len());
         for (i, _) in callers_ready.iter().enumerate().filter(|(_, ready)| **ready) {
             self.receiving.receive(&self.callers[i].socket)?;

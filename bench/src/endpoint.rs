@@ -3,11 +3,24 @@
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::Range;
+use std::os::fd::AsFd;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use server::socket::{SendBatch, UdpSocket};
 
 /// Receive buffer of each socket: room for over a second of the traffic of a run, so that the driver loses nothing.
 const RECEIVE_BUFFER: usize = 16 << 20;
+
+/// Waits so many nanoseconds at most, less than a second; which of these have received anything.
+pub fn wait_for<'a>(
+    endpoints: impl Iterator<Item = &'a Endpoint>,
+    nanoseconds: u64,
+) -> io::Result<Vec<bool>> {
+    let mut polled: Vec<PollFd<'_>> =
+        endpoints.map(|endpoint| PollFd::from_borrowed_fd(endpoint.socket.as_fd(), PollFlags::IN)).collect();
+    poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: nanoseconds.cast_signed() }))?;
+    Ok(polled.iter().map(|fd| fd.revents().contains(PollFlags::IN)).collect())
+}
 
 /// A loopback socket with an outgoing queue.
 pub struct Endpoint {

@@ -28,7 +28,7 @@ pub(super) const DOMAIN: &str = "example.com";
 
 /// What a call or telephone waits for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Stage {
+pub(super) enum Stage {
     /// Any answer to its INVITE.
     Calling,
     /// A final one: nothing is repeated.
@@ -77,38 +77,22 @@ impl Callers {
         self.calls.len() - self.over
     }
 
-    /// Starts a call that was due then.
+    /// Starts a call, or with [`Stage::Registering`] the registration of a telephone, that was due at the first of
+    /// these times; the second is now.
     pub(super) fn start(
         &mut self,
-        now_ns: u64,
-        due_ns: u64,
+        stage: Stage,
+        [due_ns, now_ns]: [u64; 2],
         endpoints: &mut [Endpoint],
         targets: &[SocketAddr],
     ) {
         let call = self.calls.len();
-        self.begin(now_ns, due_ns, Stage::Calling);
-        self.invite(call, endpoints, targets);
-    }
-
-    /// Starts the registration of a telephone that was due then.
-    pub(super) fn register(
-        &mut self,
-        now_ns: u64,
-        due_ns: u64,
-        endpoints: &mut [Endpoint],
-        targets: &[SocketAddr],
-    ) {
-        let call = self.calls.len();
-        self.begin(now_ns, due_ns, Stage::Registering);
-        self.send_register(call, endpoints, targets);
-    }
-
-    fn begin(&mut self, now_ns: u64, due_ns: u64, stage: Stage) {
-        self.repetitions.push(Reverse((now_ns + T1_NS, self.calls.len(), stage, 0)));
+        self.repetitions.push(Reverse((now_ns + T1_NS, call, stage, 0)));
         self.calls.push(Call { stage, since_ns: now_ns, bye: Vec::new(), number: 1 });
         let is_registration = stage == Stage::Registering;
         self.log.calls.push(CallRecord { is_registration, due_ns, set_up_ns: None, refused_ns: None });
         self.log.late_ns_max = self.log.late_ns_max.max(now_ns.saturating_sub(due_ns));
+        self.send(call, stage, endpoints, targets);
     }
 
     fn send_register(&self, call: usize, endpoints: &mut [Endpoint], targets: &[SocketAddr]) {
@@ -161,14 +145,14 @@ impl Callers {
                 self.end(call);
             } else {
                 self.log.repetitions_ns.push(now_ns);
-                self.send_again(call, stage, endpoints, targets);
+                self.send(call, stage, endpoints, targets);
                 let next_ns = (now_ns + interval_ns(stage, sent + 1)).min(end_ns);
                 self.repetitions.push(Reverse((next_ns, call, stage, sent + 1)));
             }
         }
     }
 
-    fn send_again(&self, call: usize, stage: Stage, endpoints: &mut [Endpoint], targets: &[SocketAddr]) {
+    fn send(&self, call: usize, stage: Stage, endpoints: &mut [Endpoint], targets: &[SocketAddr]) {
         let line = call % endpoints.len();
         match stage {
             Stage::Ending => {
@@ -305,7 +289,7 @@ mod tests {
             let target = [server.local_addr().expect("bound")];
             let endpoints = vec![Endpoint::bind().expect("bind")];
             let mut line = Self { callers: Callers::new(1), endpoints, server, target };
-            line.callers.start(0, 0, &mut line.endpoints, &line.target);
+            line.callers.start(Stage::Calling, [0, 0], &mut line.endpoints, &line.target);
             line
         }
 
@@ -374,7 +358,7 @@ mod tests {
     fn a_telephone_that_is_refused_registers_again_later() {
         let mut line = Line::new();
         line.callers = Callers::new(1);
-        line.callers.register(0, 0, &mut line.endpoints, &line.target);
+        line.callers.start(Stage::Registering, [0, 0], &mut line.endpoints, &line.target);
         assert_eq!(line.requests(), ["INVITE", "REGISTER"]);
         assert_eq!(line.pass(500), ["REGISTER"]);
         assert!(line.answer(600, 503, "REGISTER").is_empty());

@@ -2,19 +2,17 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::AsFd;
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
 use base::Rng;
 use rand_distr::{Distribution, Exp1};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use server::socket::{ReceiveBatch, SendBatch};
 
-use super::callers::Callers;
+use super::callers::{Callers, Stage};
 use super::log::{CallLog, IN_TIME_NS};
 use crate::answerer::BenchAnswerer;
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Endpoint, wait_for};
 
 /// Longest that the loop sleeps, in nanoseconds.
 const SLEEP_NS: u64 = 1_000_000;
@@ -137,10 +135,10 @@ impl LoadGenerator {
         loop {
             let now = now_ns();
             while let Some(due_ns) = starts.take(now, callers.in_progress()) {
-                callers.start(now, due_ns, &mut self.callers, &targets);
+                callers.start(Stage::Calling, [due_ns, now], &mut self.callers, &targets);
             }
             while let Some(due_ns) = registrations.next_if(|due_ns| *due_ns <= now) {
-                callers.register(now, due_ns, &mut self.callers, &targets);
+                callers.start(Stage::Registering, [due_ns, now], &mut self.callers, &targets);
             }
             callers.repeat_due(now, &mut self.callers, &targets);
             self.flush();
@@ -182,14 +180,8 @@ impl LoadGenerator {
         now_ns: &impl Fn() -> u64,
     ) -> io::Result<()> {
         let wait_ns = until_ns.saturating_sub(now_ns()).min(SLEEP_NS);
-        let ready: Vec<bool> = {
-            let answerers = self.answerers.iter().map(|answerer| &answerer.endpoint);
-            let sockets = self.callers.iter().chain(answerers).map(|endpoint| endpoint.socket.as_fd());
-            let mut polled: Vec<PollFd<'_>> =
-                sockets.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
-            poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: wait_ns.cast_signed() }))?;
-            polled.iter().map(|fd| fd.revents().contains(PollFlags::IN)).collect()
-        };
+        let answerers = self.answerers.iter().map(|answerer| &answerer.endpoint);
+        let ready = wait_for(self.callers.iter().chain(answerers), wait_ns)?;
         let (callers_ready, answerers_ready) = ready.split_at(self.callers.len());
         for (line, _) in callers_ready.iter().enumerate().filter(|(_, ready)| **ready) {
             self.receiving.receive(&self.callers[line].socket)?;

@@ -1,6 +1,6 @@
 //! Which member of a pool gets a request: what the balancer decides, pool after pool, and the queues in front of them.
 
-use crate::admission::{Begins, NEXT_HOP_OVERLOADED, Overload};
+use crate::admission::{Begins, NEXT_HOP_OVERLOADED};
 use crate::arrival::Arrival;
 use crate::counters::Drop;
 use crate::destination::{Destination, To, is_remembered};
@@ -13,7 +13,6 @@ use crate::route_header::Target;
 use crate::routes::Routes;
 use crate::settings::Orphans;
 use crate::step::Step;
-use crate::topology::Topology;
 use balance::{Balancer, Decision, PoolId, Request, Slot, Why};
 use base::{Instant, Operation, Peer, Transport};
 use route::{Outcome, Service};
@@ -135,30 +134,27 @@ impl Step<'_> {
                 }
                 (_, None) => None,
             };
-            let decision = match turn {
+            let (overload, topology) = (&mut edge.gate.overload, &edge.topology);
+            let class =
+                limits_hops.then(|| limited::class(overload, balancer, arrival, request, progress.begins()));
+            // A member that has room may want no more all the same (RFC 7339 §5.5).
+            let mut may_go =
+                |slot| class.is_none_or(|class| overload.may_go(now, class, topology.node(slot)));
+            let turn = turn.filter(|turn| if let Turn::Now(slot) = turn { may_go(*slot) } else { true });
+            let decision = match (turn, class) {
                 // Where its last place has gone to somebody else meanwhile, another member has to do.
-                Some(Turn::Now(slot))
-                    if !limits_hops
-                        || may_go(
-                            (&mut edge.gate.overload, &edge.topology),
-                            (now, balancer),
-                            (arrival, request, progress),
-                            slot,
-                        ) =>
-                {
-                    match balancer.request_to(now, request, slot) {
-                        Decision::NoServer | Decision::AtLimit(_) => ask(balancer, now, request, service),
-                        decision => decision,
-                    }
+                (Some(Turn::Now(slot)), _) => match balancer.request_to(now, request, slot) {
+                    Decision::NoServer | Decision::AtLimit(_) => ask(balancer, now, request, service),
+                    decision => decision,
+                },
+                (Some(Turn::Later), _) => return (Err(Turn::Later), None),
+                (Some(Turn::Full(rejection)), _) => {
+                    return (Err(Turn::Full(rejection)), Some(Outcome::Full));
                 }
-                Some(Turn::Later) => return (Err(Turn::Later), None),
-                Some(Turn::Full(rejection)) => return (Err(Turn::Full(rejection)), Some(Outcome::Full)),
-                Some(Turn::Now(_)) | None if limits_hops => {
-                    let class =
-                        limited::class(&edge.gate.overload, balancer, arrival, request, progress.begins());
+                (None, Some(class)) => {
                     let is_noted = is_noted(balancer, request, service);
                     let asked = limited::ask_open(
-                        (&mut edge.gate.overload, &edge.topology),
+                        (overload, topology),
                         balancer,
                         now,
                         (request, class),
@@ -170,7 +166,7 @@ impl Step<'_> {
                         Err(turn) => return (Err(turn), Some(Outcome::Full)),
                     }
                 }
-                Some(Turn::Now(_)) | None => ask(balancer, now, request, service),
+                (None, None) => ask(balancer, now, request, service),
             };
             if let Some(queues) = queues.as_deref_mut() {
                 queues.settle(now, |slot| balancer.is_unanswered(request, (slot, now)));
@@ -255,17 +251,6 @@ impl Step<'_> {
         }
         Ok(named)
     }
-}
-
-/// Whether a member that has room in a queue wants a request, as far as it has said (RFC 7339 §5.5).
-fn may_go(
-    (overload, topology): (&mut Overload, &Topology),
-    (now, balancer): (Instant, &Balancer),
-    (arrival, request, progress): (&Arrival<'_>, &Request<'_>, &Progress),
-    slot: Slot,
-) -> bool {
-    let class = limited::class(overload, balancer, arrival, request, progress.begins());
-    overload.may_go(now, class, topology.node(slot))
 }
 
 /// Whether a request takes its turn in the queue of its pool: an INVITE that begins a call and that no server has yet.

@@ -208,7 +208,7 @@ impl Path<'_> {
             }
         }
         let key = copies_key(&step.edge.tokens, arrival.message, arrival.flow.peer);
-        Ok(self.stateless.recent_hops.of(key, step.balancer).map(|slot| (slot, Why::Session)))
+        Ok(self.stateless.recent_hops.hop(key, step.balancer).map(|slot| (slot, Why::Session)))
     }
 
     fn led_to(&self, request: &Request<'_>, slot: Slot, why: Why) -> Choice {

@@ -4,7 +4,6 @@ use crate::admission::{Begins, NEXT_HOP_OVERLOADED, Overload, class_of};
 use crate::arrival::Arrival;
 use crate::forward::contacts::Contact;
 use crate::queue::Turn;
-use crate::rejection::Refused;
 use crate::step::Step;
 use crate::topology::Topology;
 use arrayvec::ArrayVec;
@@ -35,19 +34,16 @@ pub(crate) fn class(
     overload.class(arrival)
 }
 
-/// Leaves those contacts of a user that may be sent a request.
-pub(crate) fn open_contacts(
-    step: &mut Step<'_>,
-    (arrival, request): (&Arrival<'_>, &Request<'_>),
+/// Tells whether a request may be sent to a contact of a user. Each contact that it is asked about counts as sent to.
+pub(crate) fn contact_filter<'a>(
+    step: &'a mut Step<'_>,
+    arrival: &Arrival<'_>,
+    request: &Request<'_>,
     begins: Begins,
-    mut contacts: Vec<Contact>,
-) -> Result<Vec<Contact>, Refused> {
+) -> impl FnMut(&Contact) -> bool + use<'a> {
     let (now, overload) = (step.edge.now, &mut step.edge.gate.overload);
-    if overload.limits_hops() {
-        let class = class(overload, step.balancer, arrival, request, begins);
-        contacts.retain(|contact| overload.may_go(now, class, contact.hop));
-    }
-    if contacts.is_empty() { Err(NEXT_HOP_OVERLOADED) } else { Ok(contacts) }
+    let class = overload.limits_hops().then(|| class(overload, step.balancer, arrival, request, begins));
+    move |contact| class.is_none_or(|class| overload.may_go(now, class, contact.hop))
 }
 
 /// Asks for a member that may be sent a request of this class. One that the balancer would choose and that wants no

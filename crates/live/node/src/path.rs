@@ -3,6 +3,7 @@
 //! A request that waits, for a store or for room in a queue, is taken up again from the beginning, with the
 //! [`Progress`] that it has made (`waits.rs`).
 
+use crate::admission::NEXT_HOP_OVERLOADED;
 use crate::arrival::Arrival;
 use crate::assign::{Assignment, NO_SERVER, member_by_call};
 use crate::counters::Drop;
@@ -14,7 +15,7 @@ use crate::forward::onward::{Onward, RecordRoute, Refresh};
 use crate::forward::stateful::{Assigned, Located, Stateful};
 use crate::forward::stateless::{Stateless, pass, relay, send_to};
 use crate::home::{Home, STORE_SILENT};
-use crate::limited::open_contacts;
+use crate::limited;
 use crate::names::NoHop;
 use crate::progress::{Progress, Stage};
 use crate::record::check_from_tag;
@@ -270,25 +271,28 @@ impl Path<'_> {
         if forward != Forward::Stateless {
             stateful.check_new(step, arrival, destination, forward)?;
         }
-        let contacts = match contacts(step, arrival, &bindings) {
+        let mut contacts = match contacts(step, arrival, &bindings, &progress.resolved) {
             Ok(contacts) => contacts,
-            Err(NoHop::Unresolved(name)) if progress.resolved.as_ref() != Some(&name) => {
+            Err(NoHop::Unresolved(name)) => {
                 let Some(home) = self.home.as_deref_mut() else { return Err(NO_CONTACT.into()) };
                 progress.bindings = Some(bindings);
                 return home.wait_for_name(step, arrival, name, progress);
             }
-            // The look-up has failed.
-            Err(NoHop::Unresolved(_)) => return Err(NO_CONTACT.into()),
             Err(NoHop::Refused(refused)) => return Err(refused.into()),
         };
-        let contacts = open_contacts(step, (arrival, &destination.request), progress.begins(), contacts)?;
+        let may_go = limited::contact_filter(step, arrival, &destination.request, progress.begins());
         if forward == Forward::Stateless {
-            let contact = contacts.into_iter().next().map(Arc::new).ok_or(NO_CONTACT)?;
+            let contact = contacts.into_iter().find(may_go).map(Arc::new).ok_or(NEXT_HOP_OVERLOADED)?;
             if arrival.begins_transaction() {
-                self.stateless.recent_contacts.note(step.edge, message, flow.peer, &contact);
+                let key = copies_key(&step.edge.tokens, message, flow.peer);
+                self.stateless.recent_contacts.note(step.edge.now, key, Arc::clone(&contact));
             }
             self.pass_to_contact(arrival, destination, &contact, progress);
             return Ok(());
+        }
+        contacts.retain(may_go);
+        if contacts.is_empty() {
+            return Err(NEXT_HOP_OVERLOADED.into());
         }
         step.goes_on(progress);
         let rule = destination.rule.map(|rule| (Arc::clone(&step.edge.routes), rule));
@@ -339,7 +343,7 @@ impl Path<'_> {
         let may_be_passed = !service.has_transactions() || !self.stateless.recent_hops.is_empty();
         let key = may_be_passed.then(|| copies_key(&step.edge.tokens, message, arrival.flow.peer));
         let followed = key.filter(|_| named.is_none());
-        let follows = followed.and_then(|key| self.stateless.recent_hops.of(key, step.balancer));
+        let follows = followed.and_then(|key| self.stateless.recent_hops.hop(key, step.balancer));
         let (slot, pool, why) = if let Some(slot) = follows {
             step.follow(arrival, request, progress)?;
             (slot, request.pool, Why::Session)

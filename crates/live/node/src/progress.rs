@@ -28,8 +28,8 @@ pub(crate) struct Progress {
     pub(crate) has_looked_up: bool,
     /// The bindings of the user that its Request-URI names.
     pub(crate) bindings: Option<Vec<Binding>>,
-    /// The host name of a contact whose look-up has ended.
-    pub(crate) resolved: Option<HopName>,
+    /// The host names of contacts whose look-up has ended.
+    pub(crate) resolved: Vec<HopName>,
     /// The pool in whose queue it has waited, and how the wait ended.
     pub(crate) waited: Option<(PoolId, Waited)>,
     /// Whether its sender has got 100.

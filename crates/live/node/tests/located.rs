@@ -98,6 +98,26 @@ fn a_call_whose_contact_has_no_address_gets_480() {
     assert_eq!(sent.iter().map(Sent::status).collect::<Vec<_>>(), [487]);
 }
 
+/// Each name is waited for once.
+#[test]
+fn a_contact_without_an_address_does_not_stand_for_the_others() {
+    let mut bed = bed(false);
+    bed.set(|setup| setup.settings.rates = RateSettings::default());
+    let other = HopName { host: "desk.example".to_owned(), ..name() };
+    let request = Req { cseq: 9, ..register("bob", addr("127.0.8.77:5060"), "sip:bob@desk.example") };
+    assert_eq!(bed.one(addr("127.0.8.77:5060"), &request.bytes()).status(), 200);
+    assert_eq!(bed.receive(addr(ALICE), &call("c", "bob", addr(ALICE)).bytes()), []);
+    let mut failed = Resolved { addresses: Vec::new(), partial: true, fresh_for: Duration::from_secs(1) };
+    assert_eq!(
+        bed.input(ShardInput::Name { name: &name(), answer: &failed }),
+        [],
+        "it waits for the other one"
+    );
+    failed.addresses = vec![(addr("127.0.4.2:5060"), 1.0)];
+    let sent = bed.input(ShardInput::Name { name: &other, answer: &failed });
+    assert_eq!(invites(&sent).iter().map(|sent| sent.to).collect::<Vec<_>>(), [addr("127.0.4.2:5060")]);
+}
+
 #[test]
 fn a_name_is_asked_for_once() {
     let mut bed = bed(false);

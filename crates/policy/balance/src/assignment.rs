@@ -154,18 +154,19 @@ impl Picture<'_> {
             .load_refusal()
     }
 
-    /// The nodes that would take a new request but for their limits, and those.
+    /// The nodes that would have taken a new request but for their limits, and those. The node that has got it may have
+    /// reached its own by that.
     pub(crate) fn held_back(&self, request: &Request<'_>, decision: Decision) -> Vec<(Slot, NodeRefusal)> {
-        let why = match decision {
-            Decision::Forward { why: why @ (Why::Policy | Why::Moved), .. } => why,
-            Decision::AtLimit(_) => Why::Policy,
+        let (chosen, why) = match decision {
+            Decision::Forward { slot, why: why @ (Why::Policy | Why::Moved) } => (Some(slot), why),
+            Decision::AtLimit(_) => (None, Why::Policy),
             _ => return Vec::new(),
         };
         let candidates = self.candidates(request.method).with_priority(passes_twice(request, why));
         let by_load = |(candidate, refusal): (Candidate, Option<NodeRefusal>)| {
             Some((candidate.slot, refusal.filter(|refusal| refusal.is_of_load())?))
         };
-        candidates.all().filter_map(by_load).collect()
+        candidates.all().filter_map(by_load).filter(|(slot, _)| Some(*slot) != chosen).collect()
     }
 
     /// A request goes back to a node that has it, whether that takes new ones or not: it is no new one there.

@@ -155,7 +155,8 @@ impl Balancer {
 
     /// Decides where a request goes and takes note of it.
     pub fn request(&mut self, now: Instant, request: &Request<'_>) -> Decision {
-        self.carry_out(now, request, |picture, policy| picture.assignment(request, policy))
+        let decision = self.carry_out(now, request, |picture, policy| picture.assignment(request, policy));
+        self.note_held_back(now, request, decision)
     }
 
     /// The same with this node, if that still takes a new request, for one that begins something: wherever others of
@@ -180,7 +181,8 @@ impl Balancer {
     /// A node has failed a request. Another node is chosen, none of `except`, and the request's transaction counts
     /// with that one.
     pub fn again(&mut self, now: Instant, request: &Request<'_>, except: &[Slot]) -> Decision {
-        self.carry_out(now, request, |picture, policy| picture.again(request, except, policy))
+        let decision = self.carry_out(now, request, |picture, policy| picture.again(request, except, policy));
+        self.note_held_back(now, request, decision)
     }
 
     /// A node has left a request unanswered for so long that this one, if it takes new ones, gets it as well: there
@@ -265,12 +267,6 @@ impl Balancer {
             let (rules, Pool { policy, members, .. }) = (PoolRules::from(&*pool), pool);
             let picture = Picture { now, nodes: &self.nodes, store: &self.store, members, rules };
             let assignment = assignment(&picture, &mut **policy);
-            if self.store.guards.is_any() {
-                let held_back = picture.held_back(request, assignment.decision);
-                for (slot, by) in held_back {
-                    self.store.stats[slot.index()].holds_back(by);
-                }
-            }
             if !self.store.has_room(&assignment) {
                 return assignment.without_room();
             }
@@ -282,6 +278,17 @@ impl Balancer {
             }
         }
         Decision::NoServer
+    }
+
+    /// Counts a new request at the nodes whose limits keep it away. Not where a node is asked for by name
+    /// ([`request_to`](Self::request_to), [`move_to`](Self::move_to)): whoever asks chooses among the others.
+    fn note_held_back(&mut self, now: Instant, request: &Request<'_>, decision: Decision) -> Decision {
+        if self.store.guards.is_any() {
+            for (slot, by) in self.picture(now, request.pool).held_back(request, decision) {
+                self.store.stats[slot.index()].holds_back(by);
+            }
+        }
+        decision
     }
 
     /// Notes a new request to a half-open node as a trial request.

@@ -122,6 +122,19 @@ fn max_rate_bounds_calls_a_second_and_nothing_else() {
     slot_of(balancer.request(Instant::from_millis(10_000), &request(20_000, Method::Register, 1)));
 }
 
+#[test]
+fn a_request_that_a_limit_keeps_away_is_counted_once() {
+    let mut balancer = balancer(1, Protection::default(), |member| ClusterMember { max_rate: 2, ..member });
+    let now = Instant::from_millis(1);
+    slot_of(balancer.request(now, &request(1, Method::Invite, 1)));
+    assert_eq!(balancer.stats(Slot(0)).held_back, [0, 0], "it has reached its limit by this call");
+    let second = request(2, Method::Invite, 1);
+    // The member that has room in a queue has none, so that the others are asked.
+    assert_eq!(balancer.request_to(now, &second, Slot(0)), Decision::AtLimit(NodeRefusal::Rate));
+    assert_eq!(balancer.request(now, &second), Decision::AtLimit(NodeRefusal::Rate));
+    assert_eq!(balancer.stats(Slot(0)).held_back, [0, 1]);
+}
+
 fn is_sent(decision: Decision) -> bool {
     matches!(decision, Decision::Forward { .. })
 }

@@ -292,7 +292,7 @@ impl Overload {
         let message = arrival.message;
         let asks = || message.header("Resource-Priority").is_some_and(is_above_routine);
         is_emergency(arrival.method, message.uri().unwrap_or_default())
-            || (asks() && self.may_have_priority(arrival.flow.peer.ip(), arrival.member.is_some()))
+            || (self.may_have_priority(arrival.flow.peer.ip(), arrival.member.is_some()) && asks())
     }
 
     /// The law, the share of new requests that it takes, and how long messages wait.

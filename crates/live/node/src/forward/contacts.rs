@@ -2,6 +2,7 @@
 
 use crate::arrival::Arrival;
 use crate::edge::Edge;
+use crate::hop_name::HopName;
 use crate::names::NoHop;
 use crate::rejection::{Refused, refused};
 use crate::route_header::{RouteHeader, Target};
@@ -41,11 +42,13 @@ impl Edge {
     }
 }
 
-/// The contacts that can be reached, in the order in which they are tried.
+/// The contacts that can be reached, in the order in which they are tried. `resolved`: names whose look-up has ended;
+/// one without an address leads nowhere.
 pub(crate) fn contacts(
     step: &mut Step<'_>,
     arrival: &Arrival<'_>,
     bindings: &[Binding],
+    resolved: &[HopName],
 ) -> Result<Vec<Contact>, NoHop> {
     let mut none = NoHop::Refused(NO_CONTACT);
     let mut contacts = Vec::new();
@@ -62,7 +65,11 @@ pub(crate) fn contacts(
                 contacts.push(Contact { uri, path, q: binding.q, hop });
             }
             // The first one is preferred.
-            Err(unresolved @ NoHop::Unresolved(_)) if matches!(none, NoHop::Refused(_)) => none = unresolved,
+            Err(NoHop::Unresolved(name))
+                if matches!(none, NoHop::Refused(_)) && !resolved.contains(&name) =>
+            {
+                none = NoHop::Unresolved(name);
+            }
             Err(_) => {}
         }
     }

@@ -31,7 +31,7 @@ impl Home {
         name: HopName,
         progress: &mut Progress,
     ) -> Result<(), Rejection> {
-        progress.resolved = Some(name.clone());
+        progress.resolved.push(name.clone());
         self.wait(step, arrival.inbound(), Pending::Name(name), progress)?;
         Ok(())
     }

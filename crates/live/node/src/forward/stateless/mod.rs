@@ -3,8 +3,7 @@
 
 mod hop;
 mod memory;
-mod recent_contacts;
-mod recent_hops;
+mod recent_copies;
 mod removed;
 mod response;
 mod search;
