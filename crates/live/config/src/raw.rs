@@ -5,6 +5,7 @@
 //! comment.
 
 mod calls;
+mod listen;
 mod protection;
 mod queue;
 mod registrar;
@@ -20,9 +21,9 @@ use serde_json::Value;
 
 use crate::document::{self, FileKind};
 use crate::kind::{
-    AdminListen, Advertised, BearerText, Bound, CapacityListen, Choice, Count, DAY, DnsServer, FeedbackName,
-    Flag, GIB, HOUR, HopAddress, KIB, KeyPath, KeyText, MIB, MINUTE, MemberAddress, NetworkText, PolicyName,
-    Ratio, SECOND, ServedName, Share, Size, Time, YEAR,
+    AdminListen, BearerText, CapacityListen, Choice, Count, DAY, DnsServer, FeedbackName, Flag, GIB, HOUR,
+    HopAddress, KIB, KeyPath, KeyText, MIB, MINUTE, MemberAddress, NetworkText, PolicyName, Ratio, SECOND,
+    Share, Size, Time, YEAR,
 };
 use crate::scenario::ScenarioLocal;
 use crate::setting::{Entry, Setting};
@@ -33,6 +34,7 @@ use balance::{HealthSettings, OutlierSettings, Weights};
 pub(crate) use calls::*;
 use control::ProbeSettings;
 use distribute::{Law, Settings};
+pub(crate) use listen::*;
 use node::{Distribution, Orphans, ProxySettings};
 pub(crate) use protection::*;
 pub(crate) use queue::*;
@@ -60,6 +62,8 @@ table! {
         ],
     } {
         listen: RawListen => REQUIRED,
+        connections: RawConnections,
+        tls: Option<RawTls>,
         // Every table below `pool` is a pool.
         pool: BTreeMap<String, RawPool> where { "minProperties": 1, "propertyNames": { "pattern": NAME } },
         proxy: Option<RawProxy>,
@@ -76,37 +80,6 @@ table! {
         log: RawLog,
         stop: RawStop,
         dns: RawDns,
-    }
-
-    /// Where the balancer listens and what it is called.
-    struct RawListen {
-        /// UDP listeners, at least one. An item is an address, or a table that also says what to advertise.
-        /// A reload does not change it.
-        udp: Vec<Entry<Bound, RawListener>> where { "minItems": 1 } => REQUIRED,
-        /// Host names that mean this balancer when they stand in a Request-URI or Route. The listeners'
-        /// own addresses always do.
-        names: Vec<Setting<ServedName>>,
-        /// Worker threads; 0 = one a core.
-        /// A reload does not change it.
-        threads: Setting<Count<0, 1024>> = 0,
-        /// Receive buffer asked of the kernel for each socket (`SO_RCVBUF`). The kernel grants at most
-        /// `net.core.rmem_max`.
-        /// A reload does not change it.
-        receive_buffer: Setting<SocketBuffer> = 4 << 20,
-    }
-
-    /// One listener.
-    struct RawListener {
-        /// Local address and port; `0.0.0.0` or `[::]` = every local address of that
-        /// family that is there at the start.
-        bind: Option<Setting<Bound>> => REQUIRED,
-        /// Address and port that peers see in Via and Record-Route, for a host behind an address translator.
-        advertise: Option<Setting<Advertised>> => "the local address",
-        /// Networks that may begin anything here, instead of those of `[access]`; with `deny`, of which the same
-        /// holds.
-        allow: Vec<Setting<NetworkText>>,
-        /// Networks that may not.
-        deny: Vec<Setting<NetworkText>>,
     }
 
     let HealthSettings { slow_start, max_rest, forget_after, .. } = HealthSettings::default();

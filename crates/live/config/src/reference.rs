@@ -67,18 +67,27 @@ fn section(text: &mut String, path: &str, table: &Value) {
     let inside = inside.map(|(table, key)| format!("{table}{key}"));
     let path = inside.as_deref().unwrap_or(path);
     let heading = match path.strip_suffix("[]") {
-        Some(array) => format!("Items of `{array}`"),
+        Some(arrays) => format!(
+            "Items of {}",
+            arrays.split("[]").map(|array| format!("`{array}`")).collect::<Vec<_>>().join(", ")
+        ),
         None => format!("`[{path}]`"),
     };
     write!(text, "\n## {heading}\n\n{}\n\n", wrapped(&prose(table))).expect("a String takes all");
     text.push_str("| key | value | default | meaning |\n| --- | --- | --- | --- |\n");
-    let mut inner = Vec::new();
+    let mut inner: Vec<(String, &Value)> = Vec::new();
     for (key, schema) in properties(table) {
         if properties(schema).next().is_some() {
             inner.push((format!("{path}.{key}"), schema));
             continue;
         }
-        inner.extend(tables(schema).map(|item| (format!("{path}.{key}[]"), item)));
+        for item in tables(schema) {
+            let array = format!("{path}.{key}[]");
+            match inner.last_mut() {
+                Some((arrays, last)) if *last == item => *arrays = format!("{arrays}{array}"),
+                _ => inner.push((array, item)),
+            }
+        }
         let row = [format!("`{key}`"), kind(schema), default(schema), prose(schema)];
         writeln!(text, "| {} |", row.map(|cell| cell.replace('|', "\\|")).join(" | "))
             .expect("a String takes all");

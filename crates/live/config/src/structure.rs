@@ -115,20 +115,14 @@ impl Pruner<'_, '_> {
             _ => format!("`{parent}` has {}", known.join(", ")),
         };
         let meant = meant.map(|key| format!("; did you mean `{key}`?")).unwrap_or_default();
-        let transport = &**key.get_ref();
-        let remedy = if parent == "listen" && OTHER_TRANSPORTS.contains(&transport) {
-            format!(
-                "there are listeners for UDP only yet, none for {transport}; remove this, and set `listen.udp`"
-            )
+        let remedy = if parent == "listen" && &**key.get_ref() == "sctp" {
+            "there are listeners for UDP, TCP, TLS and WebSocket, none for SCTP; remove this".to_owned()
         } else {
             format!("unknown key; {place}{meant}")
         };
         self.report.key_problem(path, remedy);
     }
 }
-
-/// Transports of SIP that have no listener yet.
-const OTHER_TRANSPORTS: [&str; 5] = ["tcp", "tls", "sctp", "ws", "wss"];
 
 /// What is said where an array of `items` belongs. One whose items are all tables is written with their headers.
 fn no_array(path: &str, items: Option<&Value>) -> Refusal {

@@ -3,8 +3,10 @@
 //! Every value here is legal: ranges, families, duplicates and references between keys have been checked by
 //! [`crate::parse`], so that readers need no second look.
 
+mod listen;
 mod scale;
 
+pub use listen::*;
 pub use scale::*;
 
 use balance::{HealthSettings, PolicyKind, Protection};
@@ -58,6 +60,10 @@ pub const SIP_PORT: u16 = 5060;
 pub struct Config {
     /// Sockets and the names of this balancer.
     pub listen: Listen,
+    /// What connections may take.
+    pub connections: Connections,
+    /// Certificates, and whom to trust; there where a listener needs it.
+    pub tls: Option<Tls>,
     /// All pools, by the index that routes name them by: those of the file in its order, then that of `[proxy]`, then
     /// those of the next hops of routes.
     pub pools: Vec<PoolConfig>,
@@ -73,7 +79,7 @@ pub struct Config {
     pub routes: Vec<Rule>,
     /// The users of the own domains.
     pub registrar: Option<RegistrarConfig>,
-    /// Who may begin anything at each listener of [`Listen::udp`], by its index there.
+    /// Who may begin anything at each listener of [`Listen::listeners`], by its index there.
     pub access: Vec<Access>,
     /// Limits of what each source may begin, over all threads.
     pub rates: RateSettings,
@@ -232,28 +238,6 @@ impl fmt::Debug for StorePlace {
             Self::Redis(_) => f.write_str("Redis(..)"),
         }
     }
-}
-
-/// `[listen]`
-#[derive(Debug, Clone, PartialEq)]
-pub struct Listen {
-    /// At least one; no two with the same `bind`.
-    pub udp: Vec<UdpListener>,
-    /// Lower-case `host` or `host:port` forms that mean this balancer in a Request-URI or Route; no IP addresses.
-    pub names: Vec<String>,
-    /// Worker threads; 0 = one a core.
-    pub threads: usize,
-    /// `SO_RCVBUF` asked for, in bytes a socket.
-    pub receive_buffer: usize,
-}
-
-/// One UDP listener.
-#[derive(Debug, Clone, PartialEq)]
-pub struct UdpListener {
-    /// Local address; may be a wildcard, never port 0.
-    pub bind: SocketAddr,
-    /// Address that peers see in Via and Record-Route; never a wildcard, never port 0.
-    pub advertise: Option<SocketAddr>,
 }
 
 /// What made a pool.

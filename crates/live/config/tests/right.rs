@@ -26,6 +26,31 @@ fn every_key_is_read() {
     insta::assert_debug_snapshot!("complete", config);
 }
 
+/// Listeners stand by their transport, and the access to each at the same place.
+#[test]
+fn every_key_of_transports_is_read() {
+    let config = load(Path::new("tests/right/transports.toml")).expect("a right file");
+    let conditions = &config.routes[0].conditions;
+    insta::assert_debug_snapshot!(
+        "transports",
+        (&config.listen, &config.access, &config.connections, &config.tls, conditions)
+    );
+}
+
+#[test]
+fn a_listener_of_any_transport_is_enough() {
+    let pool = "[pool.a]\nmembers = [\"sip.example.com\"]\n";
+    let certificates = "[tls]\ncertificates = [{ chain = \"a.pem\", key = \"a.key\" }]\n";
+    for (key, transport) in
+        ["udp", "tcp", "tls", "ws", "wss"].into_iter().zip(["UDP", "TCP", "TLS", "WS", "WSS"])
+    {
+        let text = format!("[listen]\n{key} = [\"10.0.0.9:5060\"]\n{pool}{certificates}");
+        let config = parse(&text, "some.toml").expect("a right file");
+        assert_eq!(config.listen.listeners.len(), 1);
+        assert_eq!(config.listen.listeners[0].transport.name(), transport);
+    }
+}
+
 #[test]
 fn a_proxy_stands_in_place_of_a_pool() {
     let config = load(Path::new("tests/right/proxy.toml")).expect("a right file");
@@ -124,7 +149,7 @@ fn the_complete_file_has_every_key_of_the_schema() {
     assert_eq!(
         keys::absent(
             &config::schema(),
-            &["complete", "proxy", "routes", "registrar", "calls", "scale"]
+            &["complete", "transports", "proxy", "routes", "registrar", "calls", "scale"]
                 .map(|name| format!("tests/right/{name}.toml"))
         ),
         Vec::<String>::new()

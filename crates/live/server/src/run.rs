@@ -70,7 +70,7 @@ impl Server {
         path: Option<PathBuf>,
     ) -> Result<Self, StartError> {
         let clock = Clock::start();
-        let ports = expand(&config.listen.udp)?;
+        let ports = expand(&config.listen.listeners)?;
         if ports.is_empty() {
             return Err(StartError::NoListener);
         }

@@ -86,10 +86,10 @@ fn a_next_hop_is_drained_as_a_member_is() {
 /// What else is wrong would come to light with the next try only.
 #[test]
 fn a_file_of_users_that_is_missing_is_told_beside_other_errors() {
-    let text = "[listen]\nudp = [\"127.0.0.1:5060\"]\ntcp = [\"127.0.0.1:5060\"]\n\
+    let text = "[listen]\nudp = [\"127.0.0.1:5060\"]\nsctp = [\"127.0.0.1:5060\"]\n\
                 [registrar]\ndomains = [\"example.com\"]\nusers = \"not-there\"\n";
     let told = error(&["check", &file("users-missing.toml", text.as_bytes())]);
-    assert!(told.contains("there are listeners for UDP only yet, none for tcp"), "{told}");
+    assert!(told.contains("none for SCTP"), "{told}");
     assert!(told.contains("[registrar] users: ") && told.contains("not-there"), "{told}");
 }
 

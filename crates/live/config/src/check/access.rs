@@ -1,7 +1,7 @@
 //! `[access]`, and the lists of listeners and routes.
 
 use crate::kind::{Count, NetworkText};
-use crate::raw::{RawAccess, RawConfig, RawRate};
+use crate::raw::{ListenerParts, ListenerTable, RawAccess, RawConfig, RawRate};
 use crate::report::Report;
 use crate::setting::{Entry, Setting};
 use base::Rate;
@@ -19,15 +19,28 @@ pub(super) fn check(raw: &RawConfig, report: &mut Report<'_>) -> Option<(Vec<Acc
     let RawAccess { allow, deny, refuse, rate } = &raw.access;
     let refusal = refuse.value();
     let general = Lists { allow, deny }.read(refusal.unwrap_or_default(), report);
-    let of_listener = |entry: &Entry<_, crate::raw::RawListener>, report: &mut Report<'_>| match entry {
-        Entry::Table(table) if !table.allow.is_empty() || !table.deny.is_empty() => {
-            Lists { allow: &table.allow, deny: &table.deny }.read(refusal.unwrap_or_default(), report)
-        }
-        _ => general.clone(),
-    };
-    let listeners: Vec<_> = raw.listen.udp.iter().map(|entry| of_listener(entry, report)).collect();
+    let usual = (&general, refusal.unwrap_or_default());
+    let mut listeners = of_listeners(&raw.listen.udp, usual, report);
+    listeners.extend(of_listeners(&raw.listen.tcp, usual, report));
+    listeners.extend(of_listeners(&raw.listen.tls, usual, report));
+    listeners.extend(of_listeners(&raw.listen.ws, usual, report));
+    listeners.extend(of_listeners(&raw.listen.wss, usual, report));
     let rates = rates(rate, report);
     Some((listeners.into_iter().collect::<Option<_>>()?, rates?))
+}
+
+/// The access to each listener of a transport: by its own lists, or else the general one.
+fn of_listeners<T: ListenerTable>(
+    listeners: &[Entry<T::Bind, T>],
+    (general, refusal): (&Option<Access>, Refusal),
+    report: &mut Report<'_>,
+) -> Vec<Option<Access>> {
+    let of = |entry: &Entry<T::Bind, T>| {
+        let ListenerParts { allow, deny, .. } = entry.parts();
+        let has_own = !allow.is_empty() || !deny.is_empty();
+        if has_own { Lists { allow, deny }.read(refusal, report) } else { general.clone() }
+    };
+    listeners.iter().map(of).collect()
 }
 
 impl Lists<'_> {

@@ -1,6 +1,6 @@
 //! Which requests a `[[route]]` is for.
 
-use super::listen::no_such_listener;
+use super::listen::{no_such_listener, no_such_transport};
 use crate::kind::{FieldText, Kind, Text, TransportName};
 use crate::raw::{RawRoute, RawText, RawTexts};
 use crate::report::Report;
@@ -32,7 +32,7 @@ pub(super) fn check(
     let origin = raw.from.as_ref().map(Setting::value);
     let sources: Vec<Network> = several(raw.source.as_ref()).into_iter().map(|(value, _)| value).collect();
     let listeners = listeners(raw, listen, report);
-    let transports = transports(raw, report);
+    let transports = transports(raw, listen, report);
     let mut texts = Vec::new();
     for (key, place, part, raw) in [
         ("user", Place::RequestUri, Part::User, &raw.user),
@@ -72,26 +72,26 @@ fn listeners(raw: &RawRoute, listen: &Listen, report: &mut Report<'_>) -> Vec<So
     let mut found = Vec::new();
     for (address, setting) in several(raw.listener.as_ref()) {
         let is_named = |bind: SocketAddr, advertise| bind == address || advertise == Some(address);
-        let named = listen.udp.iter().find(|listener| is_named(listener.bind, listener.advertise));
-        let is_within = listen.udp.iter().any(|listener| {
+        let named = listen.listeners.iter().find(|listener| is_named(listener.bind, listener.advertise));
+        let is_within = listen.listeners.iter().any(|listener| {
             let bind = listener.bind;
             bind.ip().is_unspecified() && bind.port() == address.port() && bind.is_ipv4() == address.is_ipv4()
         });
         match named {
             Some(listener) => found.push(listener.bind),
-            None if is_within || listen.udp.is_empty() => found.push(address),
-            None => report.conflict(setting, no_such_listener(&listen.udp)),
+            None if is_within || listen.listeners.is_empty() => found.push(address),
+            None => report.conflict(setting, no_such_listener(&listen.listeners)),
         }
     }
     found
 }
 
-fn transports(raw: &RawRoute, report: &mut Report<'_>) -> Vec<Transport> {
+fn transports(raw: &RawRoute, listen: &Listen, report: &mut Report<'_>) -> Vec<Transport> {
     let mut found = Vec::new();
     for (TransportName(transport), setting) in several(raw.transport.as_ref()) {
-        if transport != Transport::Udp {
-            report
-                .conflict(setting, "there is no such listener: `[listen]` has \"udp\" only; remove this one");
+        let listeners = &listen.listeners;
+        if !listeners.is_empty() && !listeners.iter().any(|listener| listener.transport == transport) {
+            report.conflict(setting, no_such_transport(listeners));
         }
         found.push(transport);
     }

@@ -1,69 +1,138 @@
-//! `[listen]`
+//! `[listen]`, `[connections]` and `[tls]`
 
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 
-use crate::raw::RawListen;
+use super::access;
+use crate::kind::FilePath;
+use crate::raw::{ListenerParts, ListenerTable, RawCertificate, RawConnections, RawListen, RawTls};
 use crate::report::Report;
-use crate::setting::{Entry, Setting};
-use crate::typed::{Listen, UdpListener};
+use crate::setting::{Entry, Setting, given};
+use crate::typed::{CertificateFiles, Connections, Listen, Listener, Tls};
+use base::{Peer, Transport};
 
-/// The table, with `udp` empty when a listener is wrong: members are then not held against the others.
+/// The table, with no `listeners` when one is wrong: members are then not held against the others.
 pub(super) fn check(raw: &RawListen, report: &mut Report<'_>) -> Listen {
-    let udp = listeners(raw, report);
+    let listeners = listeners(raw, report);
     let names = names(raw, report);
     let threads = raw.threads.value().unwrap_or(0) as usize;
     let receive_buffer = raw.receive_buffer.value().unwrap_or(0);
-    Listen { udp, names, threads, receive_buffer }
+    Listen { listeners, names, threads, receive_buffer }
 }
 
 /// All listeners, or none when one is wrong.
-fn listeners(raw: &RawListen, report: &mut Report<'_>) -> Vec<UdpListener> {
-    if raw.udp.is_empty() {
-        report.missing("listen.udp", "expected at least one listener: udp = [\"0.0.0.0:5060\"]");
+fn listeners(raw: &RawListen, report: &mut Report<'_>) -> Vec<Listener> {
+    let mut found = Found::default();
+    found.of(Transport::Udp, &raw.udp, report);
+    found.of(Transport::Tcp, &raw.tcp, report);
+    found.of(Transport::Tls, &raw.tls, report);
+    found.of(Transport::Ws, &raw.ws, report);
+    found.of(Transport::Wss, &raw.wss, report);
+    if found.listeners.is_empty() && found.is_right {
+        let in_file = Transport::ALL.map(key).into_iter().find(|key| report.has(key));
+        let empty = in_file.unwrap_or_else(|| key(Transport::Udp));
+        report.missing(&empty, "expected at least one listener: udp = [\"0.0.0.0:5060\"]");
     }
-    let mut udp: Vec<UdpListener> = Vec::new();
-    let mut advertised = Vec::new();
-    for (index, entry) in raw.udp.iter().enumerate() {
-        let (bind, advertise) = match entry {
-            Entry::Plain(bind) => (Some(bind), None),
-            Entry::Table(table) => (table.bind.as_ref(), table.advertise.as_ref()),
-        };
-        let address = advertise.and_then(Setting::value);
-        advertised.extend(advertise.zip(address));
-        let Some(setting) = bind else {
-            let path = format!("listen.udp[{index}].bind");
-            report.missing(&path, "expected a local address: { bind = \"0.0.0.0:5060\", advertise = ... }");
-            continue;
-        };
-        match setting.value() {
-            Some(bind) if udp.iter().any(|other| other.bind == bind) => {
-                report.conflict(setting, "expected each address once; remove this one or change its port");
+    if found.is_right { found.listeners } else { Vec::new() }
+}
+
+/// The listeners that are read so far.
+struct Found {
+    listeners: Vec<Listener>,
+    is_right: bool,
+}
+
+impl Default for Found {
+    fn default() -> Self {
+        Self { listeners: Vec::new(), is_right: true }
+    }
+}
+
+impl Found {
+    /// Reads the listeners of a transport.
+    fn of<T: ListenerTable>(
+        &mut self,
+        transport: Transport,
+        raw: &[Entry<T::Bind, T>],
+        report: &mut Report<'_>,
+    ) {
+        let mut advertised = Vec::new();
+        for (index, entry) in raw.iter().enumerate() {
+            let ListenerParts { bind, advertise, proxy_protocol, .. } = entry.parts();
+            let address = advertise.and_then(Setting::value);
+            advertised.extend(advertise.zip(address));
+            let Some(setting) = bind else {
+                let (path, port) = (key(transport), transport.default_port());
+                let remedy =
+                    format!("expected a local address: {{ bind = \"0.0.0.0:{port}\", advertise = ... }}");
+                report.missing(&format!("{path}[{index}].bind"), remedy);
+                self.is_right = false;
+                continue;
+            };
+            let Some(bind) = setting.value() else {
+                self.is_right = false;
+                continue;
+            };
+            if let Some(remedy) = self.listeners.iter().find_map(|other| other.excludes(transport, bind)) {
+                report.conflict(setting, remedy);
+                self.is_right = false;
             }
-            Some(bind) => udp.push(UdpListener { bind, advertise: address }),
-            None => {}
+            let proxy_protocol = access::networks(proxy_protocol);
+            self.listeners.push(Listener { transport, bind, advertise: address, proxy_protocol });
+        }
+        if !self.is_right {
+            return;
+        }
+        // Whoever answers to an advertised address does so in its family.
+        for (setting, address) in advertised {
+            let peer = Peer::new(transport, address);
+            if !serves(&self.listeners, peer) {
+                report.conflict(setting, no_listener(peer));
+            }
         }
     }
-    if udp.len() < raw.udp.len() {
-        return Vec::new();
-    }
-    // Whoever answers to an advertised address does so in its family.
-    for (setting, address) in advertised {
-        if !serves(&udp, address) {
-            report.conflict(setting, no_listener(address));
+}
+
+impl Listener {
+    /// Why there can be none besides this one that is bound there; `None`: there can.
+    fn excludes(&self, transport: Transport, bind: SocketAddr) -> Option<String> {
+        let is_same = self.bind == bind;
+        if self.transport == transport {
+            let remedy = "expected each address once; remove this one or change its port";
+            return is_same.then(|| remedy.to_owned());
         }
+        let is_within = self.bind.port() == bind.port()
+            && self.bind.is_ipv4() == bind.is_ipv4()
+            && (self.bind.ip().is_unspecified() || bind.ip().is_unspecified());
+        let is_shared = self.transport.is_reliable() && transport.is_reliable() && (is_same || is_within);
+        is_shared.then(|| {
+            let (key, other) = (key(self.transport), self.bind);
+            format!("`{key}` has this port already, at {other}, and all but UDP come over TCP; change one of the ports")
+        })
     }
-    udp
 }
 
-/// Whether a listener of the address's family exists.
-pub(super) fn serves(udp: &[UdpListener], address: SocketAddr) -> bool {
-    udp.iter().any(|listener| listener.bind.is_ipv4() == address.is_ipv4())
+/// The key that has the listeners of a transport.
+fn key(transport: Transport) -> String {
+    format!("listen.{}", name(transport))
 }
 
-/// Whether `address` is one of the listeners'. A loopback address is certainly one of those that a wildcard stands
-/// for.
-pub(super) fn is_own(udp: &[UdpListener], address: SocketAddr) -> bool {
-    udp.iter().any(|listener| {
+/// As a key names a transport.
+fn name(transport: Transport) -> String {
+    transport.name().to_ascii_lowercase()
+}
+
+/// Whether a listener of the peer's transport and family exists.
+pub(super) fn serves(listeners: &[Listener], peer: Peer) -> bool {
+    listeners.iter().any(|listener| {
+        listener.transport == peer.transport && listener.bind.is_ipv4() == peer.address.is_ipv4()
+    })
+}
+
+/// Whether `peer` is one of the listeners. A loopback address is certainly one of those that a wildcard stands for.
+pub(super) fn is_own(listeners: &[Listener], peer: Peer) -> bool {
+    let address = peer.address;
+    listeners.iter().filter(|listener| listener.transport == peer.transport).any(|listener| {
         let wildcard = listener.bind.ip().is_unspecified() && address.ip().is_loopback();
         listener.bind == address
             || listener.advertise == Some(address)
@@ -73,16 +142,100 @@ pub(super) fn is_own(udp: &[UdpListener], address: SocketAddr) -> bool {
     })
 }
 
-pub(super) fn no_listener(address: SocketAddr) -> String {
-    let (family, wildcard) = if address.is_ipv4() { ("IPv4", "0.0.0.0:5060") } else { ("IPv6", "[::]:5060") };
+pub(super) fn no_listener(peer: Peer) -> String {
+    let (family, wildcard) = if peer.address.is_ipv4() { ("IPv4", "0.0.0.0") } else { ("IPv6", "[::]") };
+    let (key, port) = (key(peer.transport), peer.transport.default_port());
+    // UDP is what everybody means who names no transport.
+    let transport = match peer.transport {
+        Transport::Udp => String::new(),
+        other => format!(" {}", other.name()),
+    };
     format!(
-        "there is no {family} listener to send from; remove this address or add \"{wildcard}\" to `listen.udp`"
+        "there is no {family}{transport} listener to send from; remove this address or add \"{wildcard}:{port}\" to `{key}`"
     )
 }
 
-pub(super) fn no_such_listener(udp: &[UdpListener]) -> String {
-    let all: Vec<_> = udp.iter().map(|listener| listener.bind.to_string()).collect();
-    format!("there is no such listener; `listen.udp` has {}", all.join(", "))
+pub(super) fn no_such_listener(listeners: &[Listener]) -> String {
+    let of = |transport: Transport| {
+        let of_it = listeners.iter().filter(move |listener| listener.transport == transport);
+        let all: Vec<_> = of_it.map(|listener| listener.bind.to_string()).collect();
+        (!all.is_empty()).then(|| format!("`{}` has {}", key(transport), all.join(", ")))
+    };
+    let all: Vec<_> = Transport::ALL.into_iter().filter_map(of).collect();
+    format!("there is no such listener; {}", all.join("; "))
+}
+
+/// What is said of a transport that no listener has.
+pub(super) fn no_such_transport(listeners: &[Listener]) -> String {
+    let is_there = |transport: &Transport| listeners.iter().any(|one| one.transport == *transport);
+    let there = Transport::ALL.into_iter().filter(is_there);
+    let all: Vec<_> = there.map(|transport| format!("\"{}\"", name(transport))).collect();
+    format!("there is no such listener: `[listen]` has {} only; remove this one", all.join(", "))
+}
+
+pub(super) fn connections(raw: &RawConnections) -> Option<Connections> {
+    Some(Connections {
+        most: raw.most.value()? as usize,
+        most_per_address: raw.most_per_address.value()? as usize,
+        idle: raw.idle.value()?,
+        handshake: raw.handshake.value()?,
+        send_buffer: raw.send_buffer.value()?,
+    })
+}
+
+/// `[tls]`, which has to have a certificate where a listener shows one. `None`: what is wrong has been reported.
+#[expect(clippy::option_option, reason = "a wrong table is no absent one")]
+pub(super) fn tls(
+    raw: Option<&RawTls>,
+    listeners: &[Listener],
+    directory: &Path,
+    report: &mut Report<'_>,
+) -> Option<Option<Tls>> {
+    if raw.is_none_or(|raw| raw.certificates.is_empty()) {
+        let mut shows = listeners.iter().map(|one| one.transport);
+        if let Some(transport) = shows.find(|one| matches!(one, Transport::Tls | Transport::Wss)) {
+            let remedy = format!(
+                "a {} listener shows a certificate, and there is none: add [[tls.certificates]] with `chain` and `key`",
+                transport.name()
+            );
+            report.key_problem(&key(transport), remedy);
+        }
+    }
+    let Some(raw) = raw else { return Some(None) };
+    let path = |setting: Option<&Setting<FilePath>>| {
+        given(setting).map(|path| path.map(|path| directory.join(path)))
+    };
+    let certificates: Vec<_> =
+        (0..).zip(&raw.certificates).map(|(index, raw)| certificate(index, raw, directory, report)).collect();
+    if raw.require_client.value() == Some(true) && raw.client_authorities.is_none() {
+        let remedy = "nobody is trusted to vouch for clients; set `client_authorities`, or remove this";
+        report.conflict(&raw.require_client, remedy);
+    }
+    Some(Some(Tls {
+        certificates: certificates.into_iter().collect::<Option<_>>()?,
+        authorities: path(raw.authorities.as_ref())?,
+        client_authorities: path(raw.client_authorities.as_ref())?,
+        require_client: raw.require_client.value()?,
+        key_log: path(raw.key_log.as_ref())?,
+    }))
+}
+
+fn certificate(
+    index: usize,
+    raw: &RawCertificate,
+    directory: &Path,
+    report: &mut Report<'_>,
+) -> Option<CertificateFiles> {
+    let mut path = |key: &str, setting: Option<&Setting<FilePath>>| -> Option<PathBuf> {
+        if setting.is_none() {
+            let remedy =
+                "expected both files: { chain = \"sip.example.com.pem\", key = \"sip.example.com.key\" }";
+            report.missing(&format!("tls.certificates[{index}].{key}"), remedy);
+        }
+        Some(directory.join(setting?.value()?))
+    };
+    let (chain, key) = (path("chain", raw.chain.as_ref()), path("key", raw.key.as_ref()));
+    Some(CertificateFiles { chain: chain?, key: key? })
 }
 
 fn names(raw: &RawListen, report: &mut Report<'_>) -> Vec<String> {

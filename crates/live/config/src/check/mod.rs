@@ -36,6 +36,8 @@ use timers::Timers;
 /// The typed configuration; `None` when something was reported.
 pub(crate) fn check(raw: &RawConfig, directory: &Path, report: &mut Report<'_>) -> Option<Config> {
     let listen = listen::check(&raw.listen, report);
+    let connections = listen::connections(&raw.connections);
+    let tls = listen::tls(raw.tls.as_ref(), &listen.listeners, directory, report);
     let timers = timers::check(&raw.timers, report);
     let registrar = raw.registrar.as_ref().and_then(|raw| registrar::check(raw, &listen, directory, report));
     let targets = targets(raw, (&listen, directory), timers, registrar.as_ref(), report);
@@ -59,6 +61,8 @@ pub(crate) fn check(raw: &RawConfig, directory: &Path, report: &mut Report<'_>) 
     let (access, rates) = access?;
     Some(Config {
         listen,
+        connections: connections?,
+        tls: tls?,
         pools,
         proxy,
         transactions,

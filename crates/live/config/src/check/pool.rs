@@ -15,6 +15,7 @@ use crate::structure::join;
 use crate::table::Defaulted as _;
 use crate::typed::{Listen, PoolConfig, PoolOrigin, SIP_PORT};
 use balance::{HealthSettings, OutlierSettings, PolicyKind, PoolId, Protection, Weights};
+use base::{Peer, Transport};
 use control::{Address, MemberSettings, ProbeSettings};
 use node::Orphans;
 use route::{Dialogs, Fork, Forward};
@@ -327,10 +328,11 @@ pub(super) fn check_member<K: Kind>(
         );
     }
     let Address::Socket(socket) = *address else { return };
-    if !listen.udp.is_empty() && !serves(&listen.udp, socket) {
-        report.conflict(setting, no_listener(socket));
+    let peer = Peer::new(Transport::Udp, socket);
+    if !listen.listeners.is_empty() && !serves(&listen.listeners, peer) {
+        report.conflict(setting, no_listener(peer));
     }
-    if is_own(&listen.udp, socket) {
+    if is_own(&listen.listeners, peer) {
         report.conflict(
             setting,
             "expected a server; this is the balancer's own listener, and calls would go in circles",

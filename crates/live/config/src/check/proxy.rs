@@ -9,6 +9,7 @@ use crate::report::Report;
 use crate::typed::{Listen, ProxyConfig};
 use ::proxy::ProxyTimers;
 use balance::PoolId;
+use base::{Peer, Transport};
 use control::{Address, MemberSettings};
 use node::{ProxyLimits, ProxySettings};
 use transaction::Timers;
@@ -43,10 +44,11 @@ pub(super) fn check(
         if next.contains(&address) {
             report.conflict(setting, "expected each next hop once; remove this one");
         }
-        if !listen.udp.is_empty() && !serves(&listen.udp, address) {
-            report.conflict(setting, no_listener(address));
+        let peer = Peer::new(Transport::Udp, address);
+        if !listen.listeners.is_empty() && !serves(&listen.listeners, peer) {
+            report.conflict(setting, no_listener(peer));
         }
-        if is_own(&listen.udp, address) {
+        if is_own(&listen.listeners, peer) {
             let remedy =
                 "expected another element; this is the proxy's own listener, and calls would go in circles";
             report.conflict(setting, remedy);

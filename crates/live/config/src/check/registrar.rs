@@ -61,7 +61,7 @@ pub(super) fn check(
 
 /// What clients write into the URI of their credentials: their domain, or whom they talk to.
 fn hosts(domains: &[String], listen: &Listen) -> Vec<Box<[u8]>> {
-    let own = listen.udp.iter().map(|listener| listener.advertise.unwrap_or(listener.bind).ip());
+    let own = listen.listeners.iter().map(|listener| listener.advertise.unwrap_or(listener.bind).ip());
     let own = own.filter(|ip| !ip.is_unspecified()).map(|ip| match ip {
         IpAddr::V4(ip) => ip.to_string(),
         IpAddr::V6(ip) => format!("[{ip}]"),

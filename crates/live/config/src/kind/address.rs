@@ -7,13 +7,13 @@ use serde_json::json;
 use super::{Kind, Leaf, Refusal, Schema, Written, quoted};
 use crate::typed::SIP_PORT;
 
-/// Where a listener is bound: wildcards are fine.
+/// Where a listener is bound: wildcards are fine. `PORT` is the usual one, for messages.
 #[derive(Debug, Clone)]
-pub(crate) struct Bound;
+pub(crate) struct Bound<const PORT: u16 = SIP_PORT>;
 
 /// What peers are told to answer to: one address that they can reach.
 #[derive(Debug, Clone)]
-pub(crate) struct Advertised;
+pub(crate) struct Advertised<const PORT: u16 = SIP_PORT>;
 
 /// Where the admin API listens; "" and false mean nowhere.
 #[derive(Debug, Clone)]
@@ -38,12 +38,12 @@ const ADMIN_PORT: u16 = 8060;
 /// Port of updates of capacity in messages.
 const CAPACITY_PORT: u16 = 8061;
 
-impl Kind for Bound {
+impl<const PORT: u16> Kind for Bound<PORT> {
     type Value = SocketAddr;
 
     fn read(leaf: &Leaf) -> Result<SocketAddr, Refusal> {
-        let socket =
-            socket(leaf, SIP_PORT, "a local IP address and port, such as \"0.0.0.0:5060\" or \"[::]:5060\"")?;
+        let expected = format!("a local IP address and port, such as \"0.0.0.0:{PORT}\" or \"[::]:{PORT}\"");
+        let socket = socket(leaf, PORT, &expected)?;
         if socket.ip().is_multicast() {
             return Err(Refusal::new("expected an address of this host, not a multicast group"));
         }
@@ -55,11 +55,12 @@ impl Kind for Bound {
     }
 }
 
-impl Kind for Advertised {
+impl<const PORT: u16> Kind for Advertised<PORT> {
     type Value = SocketAddr;
 
     fn read(leaf: &Leaf) -> Result<SocketAddr, Refusal> {
-        let socket = socket(leaf, SIP_PORT, "an IP address and port, such as \"203.0.113.5:5060\"")?;
+        let expected = format!("an IP address and port, such as \"203.0.113.5:{PORT}\"");
+        let socket = socket(leaf, PORT, &expected)?;
         match unreachable(socket.ip()) {
             Some(what) => Err(Refusal::new(format!("expected an address that peers can reach; {what}"))),
             None => Ok(socket),
@@ -228,7 +229,10 @@ fn with_port(ip: IpAddr, port: u16) -> String {
 
 /// Habits from other configuration files.
 pub(super) fn strip_scheme(text: &str) -> &str {
-    ["sip:", "udp://", "udp:", "http://"].iter().find_map(|scheme| text.strip_prefix(scheme)).unwrap_or(text)
+    ["sip:", "sips:", "udp://", "udp:", "tcp://", "tcp:", "tls://", "tls:", "ws://", "wss://", "http://"]
+        .iter()
+        .find_map(|scheme| text.strip_prefix(scheme))
+        .unwrap_or(text)
 }
 
 #[cfg(test)]
@@ -249,9 +253,9 @@ mod tests {
             ("udp:10.0.0.1:5060", "\"10.0.0.1:5060\""),
             ("10.0.0.1:0", "\"10.0.0.1:5060\""),
         ] {
-            assert_eq!(Bound::read(&read.into()).unwrap_err().meant.as_deref(), Some(meant), "{read}");
+            assert_eq!(<Bound>::read(&read.into()).unwrap_err().meant.as_deref(), Some(meant), "{read}");
         }
-        assert_eq!(Bound::read(&"10.0.0.1:99999".into()).unwrap_err().meant, None);
+        assert_eq!(<Bound>::read(&"10.0.0.1:99999".into()).unwrap_err().meant, None);
     }
 
     #[test]
@@ -284,8 +288,8 @@ mod tests {
         for wrong in
             ["0.0.0.0:5060", "[::]:5060", "224.0.0.1:5060", "255.255.255.255:5060", "[::ffff:10.0.0.1]:5060"]
         {
-            assert!(Advertised::read(&wrong.into()).is_err(), "{wrong}");
+            assert!(<Advertised>::read(&wrong.into()).is_err(), "{wrong}");
         }
-        assert!(Advertised::read(&"203.0.113.5:5060".into()).is_ok());
+        assert!(<Advertised>::read(&"203.0.113.5:5060".into()).is_ok());
     }
 }

@@ -8,7 +8,11 @@ use super::{Kind, Leaf, Refusal, Schema};
 #[derive(Debug, Clone)]
 pub(crate) struct Place;
 
-/// What it says.
+/// A path of a file that is no secret.
+#[derive(Debug, Clone)]
+pub(crate) struct FilePath;
+
+/// What a [`Place`] says.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum PlaceText {
     Path(String),
@@ -40,6 +44,21 @@ impl Kind for Place {
 
     fn schema() -> Schema {
         json!({ "title": "path, relative to this file, or URL", "type": "string", "minLength": 1 })
+    }
+}
+
+impl Kind for FilePath {
+    type Value = String;
+
+    fn read(leaf: &Leaf) -> Result<String, Refusal> {
+        match leaf {
+            Leaf::Text(path) if !path.is_empty() && !path.contains('\0') => Ok(path.clone()),
+            _ => Err(Refusal::new("expected the path of a file, such as \"sip.example.com.pem\"")),
+        }
+    }
+
+    fn schema() -> Schema {
+        json!({ "title": "path, relative to this file", "type": "string", "minLength": 1 })
     }
 }
 

@@ -8,9 +8,10 @@ use crate::stores::Stores;
 use crate::token_time::TokenTime;
 use ::control::{ControlInput, ControlSettings, MemberSettings, PoolSettings};
 use balance::{PolicyKind, PoolId};
-use config::{Config, Listen, PoolConfig, RegistrarConfig, UdpListener};
+use base::Transport;
+use config::{Config, Listen, Listener, PoolConfig, RegistrarConfig};
 use core::time::Duration;
-use node::{HomeSettings, Orphans, Ports, Routes, ShardSettings, TokenKey, Tokens};
+use node::{HomeSettings, Orphans, Port, Ports, Routes, ShardSettings, TokenKey, Tokens};
 use route::{Access, Fork, Service, Table};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -57,7 +58,7 @@ pub(super) fn settings(
             sessions: sessions(config),
             routes: Arc::new(Routes {
                 table: Table::new(config.routes.clone(), &listeners),
-                access: ports.iter().map(|port| access(config, port.local)).collect(),
+                access: ports.iter().map(|port| access(config, port)).collect(),
             }),
             rates: config.rates.clone(),
             overload: config.overload.clone(),
@@ -91,11 +92,13 @@ fn sessions(config: &Config) -> balance::SessionSettings {
     }
 }
 
-/// Who may use the listener at this address: one with this address in the file decides, and otherwise the wildcard
-/// that stands for it.
-fn access(config: &Config, at: SocketAddr) -> Access {
+/// Who may use this port: the listener of the file with its address decides, and otherwise the wildcard that stands for
+/// it.
+fn access(config: &Config, port: &Port) -> Access {
+    let at = port.local;
     let of = |is_it: &dyn Fn(SocketAddr) -> bool| {
-        let index = config.listen.udp.iter().position(|listener| is_it(listener.bind))?;
+        let is_its = |listener: &Listener| listener.transport == port.transport && is_it(listener.bind);
+        let index = config.listen.listeners.iter().position(is_its)?;
         config.access.get(index).cloned()
     };
     let is_wildcard = |bind: SocketAddr| {
@@ -139,26 +142,37 @@ fn own_names(config: &Config) -> Vec<(String, Option<u16>)> {
 fn fixed(new: &Config, old: &Config) -> Vec<String> {
     let changed = [
         ("[proxy] timer_c or [timers] t1", new.transactions.timers != old.transactions.timers),
-        ("[listen] udp", new.listen.udp != old.listen.udp),
         ("[listen] threads", new.listen.threads != old.listen.threads),
         ("[listen] receive_buffer", new.listen.receive_buffer != old.listen.receive_buffer),
+        ("[connections]", new.connections != old.connections),
         ("[admin] listen", new.admin.listen != old.admin.listen),
         ("[admin] token", new.admin.token != old.admin.token),
         ("[log] level", new.log.level != old.log.level),
         ("[log] format", new.log.format != old.log.format),
     ];
-    changed.into_iter().filter(|(_, changed)| *changed).map(|(key, _)| key.to_owned()).collect()
+    let changed = changed.into_iter().filter(|(_, changed)| *changed).map(|(key, _)| key.to_owned());
+    fixed_listeners(&new.listen, &old.listen).chain(changed).collect()
+}
+
+/// Keys of the transports whose listeners are others than before.
+fn fixed_listeners(new: &Listen, old: &Listen) -> impl Iterator<Item = String> {
+    let of = |listen: &Listen, transport| -> Vec<Listener> {
+        listen.listeners.iter().filter(|listener| listener.transport == transport).cloned().collect()
+    };
+    let changed = Transport::ALL.into_iter().filter(move |&one| of(new, one) != of(old, one));
+    changed.map(|transport| format!("[listen] {}", transport.name().to_ascii_lowercase()))
 }
 
 /// Who may use each listener that this process has, after `new` was read: a listener that is no more in the file
 /// stays, with its lists, until the next start.
 fn access_of(running: &Config, new: &Config) -> Vec<Access> {
-    let of = |(index, listener): (usize, &UdpListener)| {
-        let place = new.listen.udp.iter().position(|other| other.bind == listener.bind);
+    let of = |(index, listener): (usize, &Listener)| {
+        let is_it = |other: &Listener| (other.transport, other.bind) == (listener.transport, listener.bind);
+        let place = new.listen.listeners.iter().position(is_it);
         let kept = || running.access.get(index).cloned().unwrap_or_default();
         place.and_then(|place| new.access.get(place).cloned()).unwrap_or_else(kept)
     };
-    running.listen.udp.iter().enumerate().map(of).collect()
+    running.listen.listeners.iter().enumerate().map(of).collect()
 }
 
 /// What a reload makes of something.
@@ -261,6 +275,7 @@ impl Control {
         config.access = access_of(&self.config, &config);
         let names = core::mem::take(&mut config.listen.names);
         config.listen = Listen { names, ..self.config.listen.clone() };
+        config.connections = self.config.connections.clone();
         (config.admin, config.log) = (self.config.admin.clone(), self.config.log.clone());
         self.take_over(config);
         for what in &fixed {
@@ -289,7 +304,6 @@ impl Control {
 mod tests {
     use super::*;
     use core::time::Duration;
-    use node::Port;
 
     const ROUTES: &str = "[pool.core]\nmembers = [\"10.0.0.1\"]\npolicy = \"cjsq\"\nmax_rest = \"20s\"\n\
                           outlier = { enabled = false }\n\
@@ -331,6 +345,21 @@ mod tests {
         assert_eq!(settings.shards.routes.table, same, "a condition on a listener is one on the second");
         let other = Table::new(config.routes.clone(), &[addresses[1].parse().unwrap()]);
         assert_ne!(settings.shards.routes.table, other);
+    }
+
+    /// Two transports may have the same address.
+    #[test]
+    fn lists_are_those_of_the_transport() {
+        let text = "[listen]\nudp = [{ bind = \"127.0.0.1:5060\", deny = [\"10.7.0.0/16\"] }]\n\
+                    tcp = [{ bind = \"127.0.0.1:5060\", deny = [\"10.8.0.0/16\"] }]\n";
+        let config = parsed(&format!("{text}{ROUTES}"));
+        let at = "127.0.0.1:5060".parse().unwrap();
+        let admits =
+            |transport, ip: &str| access(&config, &Port::new(transport, at, at)).admits(ip.parse().unwrap());
+        assert!(!admits(Transport::Udp, "10.7.0.1") && admits(Transport::Udp, "10.8.0.1"));
+        assert!(admits(Transport::Tcp, "10.7.0.1") && !admits(Transport::Tcp, "10.8.0.1"));
+        let without = parsed(&format!("{}{ROUTES}", &text[..text.find("tcp").unwrap()]));
+        assert_eq!(fixed(&without, &config), ["[listen] tcp"]);
     }
 
     #[test]

@@ -308,7 +308,7 @@ impl Control {
             let tokens = Arc::new(apply::tokens(&self.config, self.secret, &self.token_time));
             self.take(ControlInput::Tokens { tokens, epoch_unix: self.epoch_unix });
         }
-        let Ok(unserved) = unserved(&self.config.listen.udp, &self.ports) else { return };
+        let Ok(unserved) = unserved(&self.config.listen.listeners, &self.ports) else { return };
         for address in unserved.iter().filter(|address| !self.unserved.contains(address)) {
             tracing::warn!(%address, "this address came after the start: it is served from the next start on");
         }

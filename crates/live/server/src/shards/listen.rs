@@ -2,7 +2,7 @@
 
 use crate::socket::{UdpSocket, local_addresses, source_address_for};
 use base::{Flow, Peer, Transport};
-use config::UdpListener;
+use config::Listener;
 use node::{Port, Ports};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -12,7 +12,7 @@ pub(super) const MOST: usize = 256;
 
 /// Expands the configured listeners. A wildcard cannot stand in Via and Record-Route, and an answer must leave
 /// from the address that was asked; with one socket an address both are true by construction.
-pub(crate) fn expand(configured: &[UdpListener]) -> io::Result<Ports> {
+pub(crate) fn expand(configured: &[Listener]) -> io::Result<Ports> {
     let ports = addresses(configured)?;
     if ports.len() > MOST {
         let what = format!(
@@ -25,9 +25,9 @@ pub(crate) fn expand(configured: &[UdpListener]) -> io::Result<Ports> {
     Ok(ports.into())
 }
 
-fn addresses(configured: &[UdpListener]) -> io::Result<Vec<Port>> {
+fn addresses(configured: &[Listener]) -> io::Result<Vec<Port>> {
     let mut ports: Vec<Port> = Vec::new();
-    for listener in configured {
+    for listener in configured.iter().filter(|listener| listener.transport == Transport::Udp) {
         let port = listener.bind.port();
         let addresses = match listener.bind.ip() {
             IpAddr::V4(Ipv4Addr::UNSPECIFIED) => local_addresses(false)?,
@@ -38,7 +38,7 @@ fn addresses(configured: &[UdpListener]) -> io::Result<Vec<Port>> {
             let address = SocketAddr::new(ip, port);
             if !ports.iter().any(|port| port.local == address) {
                 let advertised = listener.advertise.unwrap_or(address);
-                ports.push(Port::new(Transport::Udp, address, advertised));
+                ports.push(Port::new(listener.transport, address, advertised));
             }
         }
     }
@@ -46,7 +46,7 @@ fn addresses(configured: &[UdpListener]) -> io::Result<Vec<Port>> {
 }
 
 /// Addresses that a wildcard stands for by now and that nothing listens on: they came after the start.
-pub(crate) fn unserved(configured: &[UdpListener], ports: &Ports) -> io::Result<Vec<SocketAddr>> {
+pub(crate) fn unserved(configured: &[Listener], ports: &Ports) -> io::Result<Vec<SocketAddr>> {
     let all = addresses(configured)?.into_iter().map(|port| port.local);
     Ok(all.filter(|address| !ports.iter().any(|port| port.local == *address)).collect())
 }
@@ -104,8 +104,8 @@ mod tests {
 
     #[test]
     fn a_wildcard_becomes_the_addresses_of_the_machine() {
-        let wildcard = UdpListener { bind: "0.0.0.0:5060".parse().unwrap(), advertise: None };
-        let one = UdpListener { bind: "127.0.0.1:5060".parse().unwrap(), advertise: None };
+        let wildcard = Listener::new(Transport::Udp, "0.0.0.0:5060".parse().unwrap());
+        let one = Listener::new(Transport::Udp, "127.0.0.1:5060".parse().unwrap());
         let configured = [wildcard, one];
         let ports = expand(&configured).unwrap();
         let loopback: SocketAddr = "127.0.0.1:5060".parse().unwrap();

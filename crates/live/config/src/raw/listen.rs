@@ -1,0 +1,200 @@
+//! `[listen]`, `[connections]` and `[tls]` as they are written.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use super::SocketBuffer;
+use crate::kind::{
+    Advertised, Bound, Count, DAY, FilePath, Flag, GIB, HOUR, KIB, Kind, NetworkText, SECOND, ServedName,
+    Size, Time,
+};
+use crate::setting::{Entry, Setting};
+use crate::table::REQUIRED;
+use base::Transport;
+
+const TLS_PORT: u16 = Transport::Tls.default_port();
+const WS_PORT: u16 = Transport::Ws.default_port();
+const WSS_PORT: u16 = Transport::Wss.default_port();
+
+table! {
+    /// Where the balancer listens and what it is called. It needs one listener at least. An item of a list of
+    /// listeners is an address, or a table that also says what to advertise. A reload does not change listeners.
+    struct RawListen where { "allOf": [{ "anyOf": [
+        { "required": ["udp"] },
+        { "required": ["tcp"] },
+        { "required": ["tls"] },
+        { "required": ["ws"] },
+        { "required": ["wss"] },
+    ] }] } {
+        /// UDP listeners.
+        udp: Vec<Entry<Bound, RawListener>>,
+        /// TCP listeners. Requests to members and next hops over TCP leave by the address of one, too.
+        tcp: Vec<Entry<Bound, RawTcpListener>>,
+        /// TLS listeners; the usual port is 5061. They need `[[tls.certificates]]`. Requests to members and next hops
+        /// over TLS leave by the address of one, too.
+        tls: Vec<Entry<Bound<TLS_PORT>, RawTlsListener>>,
+        /// WebSocket listeners, for browsers (RFC 7118). What passes is not encrypted: for tests, and behind a
+        /// web server that ends TLS.
+        ws: Vec<Entry<Bound<WS_PORT>, RawWsListener>>,
+        /// Secure WebSocket listeners; the usual port is 443. They need `[[tls.certificates]]`.
+        wss: Vec<Entry<Bound<WSS_PORT>, RawWssListener>>,
+        /// Host names that mean this balancer when they stand in a Request-URI or Route. The listeners'
+        /// own addresses always do.
+        names: Vec<Setting<ServedName>>,
+        /// Worker threads; 0 = one a core.
+        /// A reload does not change it.
+        threads: Setting<Count<0, 1024>> = 0,
+        /// Receive buffer asked of the kernel for each UDP socket (`SO_RCVBUF`). The kernel grants at most
+        /// `net.core.rmem_max`.
+        /// A reload does not change it.
+        receive_buffer: Setting<SocketBuffer> = 4 << 20,
+    }
+
+    /// One listener.
+    struct RawListener {
+        /// Local address and port; `0.0.0.0` or `[::]` = every local address of that
+        /// family that is there at the start.
+        bind: Option<Setting<Bound>> => REQUIRED,
+        /// Address and port that peers see in Via and Record-Route, for a host behind an address translator.
+        advertise: Option<Setting<Advertised>> => "the local address",
+        /// Networks that may begin anything here, instead of those of `[access]`; with `deny`, of which the same
+        /// holds.
+        allow: Vec<Setting<NetworkText>>,
+        /// Networks that may not.
+        deny: Vec<Setting<NetworkText>>,
+    }
+
+    /// What connections over TCP, TLS and WebSocket may take.
+    struct RawConnections {
+        /// Most connections at a time, over all threads. Beyond it new ones are refused. Each takes a descriptor of
+        /// the process (`LimitNOFILE` of systemd).
+        /// A reload does not change it.
+        most: Setting<Count<1, 10_000_000>> = 100_000,
+        /// Most connections at a time that come from one IPv4 address, or from one IPv6 network of 64 bits. Beyond it
+        /// new ones are refused, before TLS begins.
+        /// A reload does not change it.
+        most_per_address: Setting<Count<1, 10_000_000>> = 100,
+        /// Time without a message after which a connection is closed.
+        /// A reload does not change it.
+        idle: Setting<Time<SECOND, DAY>> = Duration::from_mins(10),
+        /// Longest time for the handshakes of TLS and WebSocket together, for a PROXY header, and for the rest of a
+        /// message that has begun.
+        /// A reload does not change it.
+        handshake: Setting<Time<SECOND, HOUR>> = Duration::from_secs(10),
+        /// Most bytes that wait for a peer to read them. A peer that leaves more unread is cut off.
+        /// A reload does not change it.
+        send_buffer: Setting<Size<{ 64 * KIB }, GIB>> = 256 << 10,
+    }
+
+    /// Certificates, and whose certificates are believed. TLS 1.2 and 1.3 are spoken. A reload reads the files again.
+    struct RawTls {
+        /// Certificates with their keys, one at least where there is a listener of TLS or secure WebSocket. A client
+        /// that names a host gets the certificate that is for it, and otherwise the first one. The first one is also
+        /// shown to servers that ask for one.
+        certificates: Vec<RawCertificate>,
+        /// Certificates, in PEM, of those who are trusted to vouch for members and next hops.
+        authorities: Option<Setting<FilePath>> => "those that the system trusts",
+        /// Certificates, in PEM, of those who are trusted to vouch for clients: clients are asked for a certificate.
+        client_authorities: Option<Setting<FilePath>> => "clients are not asked",
+        /// Whether a client without a certificate is refused. Needs `client_authorities`.
+        require_client: Setting<Flag> = false,
+        /// File to which the secrets of connections are added, as NSS key logs have them, so that Wireshark can
+        /// decrypt what passes. Whoever reads it can read all calls.
+        key_log: Option<Setting<FilePath>> => "none",
+    }
+
+    /// A certificate and its key.
+    struct RawCertificate {
+        /// File in PEM: the certificate, then the intermediate ones that vouch for it.
+        chain: Option<Setting<FilePath>> => REQUIRED,
+        /// File in PEM with the private key, without a passphrase.
+        key: Option<Setting<FilePath>> => REQUIRED,
+    }
+}
+
+/// The items of a list of listeners over TCP: of each transport with its usual port.
+macro_rules! stream_listeners {
+    ($($Table:ident: $port:expr,)+) => {
+        table! {$(
+            /// One listener over TCP.
+            struct $Table {
+                /// Local address and port; `0.0.0.0` or `[::]` = every local address of that
+                /// family that is there at the start.
+                bind: Option<Setting<Bound<{ $port }>>> => REQUIRED,
+                /// Address and port that peers see in Via and Record-Route, for a host behind an address translator or
+                /// a load balancer.
+                advertise: Option<Setting<Advertised<{ $port }>>> => "the local address",
+                /// Networks of load balancers whose connections begin with a PROXY header, version 1 or 2: whom it
+                /// names counts as the client. A connection from there without one is closed.
+                proxy_protocol: Vec<Setting<NetworkText>>,
+                /// Networks that may begin anything here, instead of those of `[access]`; with `deny`, of which the
+                /// same holds.
+                allow: Vec<Setting<NetworkText>>,
+                /// Networks that may not.
+                deny: Vec<Setting<NetworkText>>,
+            }
+        )+}
+
+        $(impl ListenerTable for $Table {
+            type Bind = Bound<{ $port }>;
+            type Advertise = Advertised<{ $port }>;
+
+            fn parts(&self) -> ListenerParts<'_, Self> {
+                let Self { bind, advertise, proxy_protocol, allow, deny } = self;
+                ListenerParts { bind: bind.as_ref(), advertise: advertise.as_ref(), proxy_protocol, allow, deny }
+            }
+        })+
+    };
+}
+
+stream_listeners! {
+    RawTcpListener: Transport::Tcp.default_port(),
+    RawTlsListener: TLS_PORT,
+    RawWsListener: WS_PORT,
+    RawWssListener: WSS_PORT,
+}
+
+/// A table that says all of one listener.
+pub(crate) trait ListenerTable {
+    /// Kind of its address.
+    type Bind: Kind<Value = SocketAddr>;
+    /// Kind of the address that peers see.
+    type Advertise: Kind<Value = SocketAddr>;
+
+    fn parts(&self) -> ListenerParts<'_, Self>;
+}
+
+/// What an item of a list of listeners says.
+pub(crate) struct ListenerParts<'r, T: ListenerTable + ?Sized> {
+    pub(crate) bind: Option<&'r Setting<T::Bind>>,
+    pub(crate) advertise: Option<&'r Setting<T::Advertise>>,
+    pub(crate) proxy_protocol: &'r [Setting<NetworkText>],
+    pub(crate) allow: &'r [Setting<NetworkText>],
+    pub(crate) deny: &'r [Setting<NetworkText>],
+}
+
+impl ListenerTable for RawListener {
+    type Bind = Bound;
+    type Advertise = Advertised;
+
+    fn parts(&self) -> ListenerParts<'_, Self> {
+        let Self { bind, advertise, allow, deny } = self;
+        ListenerParts { bind: bind.as_ref(), advertise: advertise.as_ref(), proxy_protocol: &[], allow, deny }
+    }
+}
+
+impl<T: ListenerTable> Entry<T::Bind, T> {
+    /// What the item says, in either form.
+    pub(crate) fn parts(&self) -> ListenerParts<'_, T> {
+        match self {
+            Self::Plain(bind) => ListenerParts {
+                bind: Some(bind),
+                advertise: None,
+                proxy_protocol: &[],
+                allow: &[],
+                deny: &[],
+            },
+            Self::Table(table) => table.parts(),
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! `[listen]`, `[connections]` and `[tls]`: where messages come in, and what connections may take.
+
+use base::Transport;
+use route::Network;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// `[listen]`
+#[derive(Debug, Clone, PartialEq)]
+pub struct Listen {
+    /// At least one. Those of UDP come first, then those of TCP, TLS, WebSocket and secure WebSocket, each in the order of
+    /// the file. No two of a transport have the same `bind`, and none of those over TCP.
+    pub listeners: Vec<Listener>,
+    /// Lower-case `host` or `host:port` forms that mean this balancer in a Request-URI or Route; no IP addresses.
+    pub names: Vec<String>,
+    /// Worker threads; 0 = one a core.
+    pub threads: usize,
+    /// `SO_RCVBUF` of UDP that is asked for, in bytes a socket.
+    pub receive_buffer: usize,
+}
+
+/// One listener.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Listener {
+    /// What carries its messages.
+    pub transport: Transport,
+    /// Local address; may be a wildcard, never port 0.
+    pub bind: SocketAddr,
+    /// Address that peers see in Via and Record-Route; never a wildcard, never port 0.
+    pub advertise: Option<SocketAddr>,
+    /// Networks whose connections have to begin with a PROXY header; empty for UDP.
+    pub proxy_protocol: Vec<Network>,
+}
+
+impl Listener {
+    /// One that others reach where it is bound, by connections without a PROXY header.
+    pub const fn new(transport: Transport, bind: SocketAddr) -> Self {
+        Self { transport, bind, advertise: None, proxy_protocol: Vec::new() }
+    }
+}
+
+/// `[connections]`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Connections {
+    /// Most connections at a time, over all threads.
+    pub most: usize,
+    /// Most of them that come from one IPv4 address or one IPv6 network of 64 bits.
+    pub most_per_address: usize,
+    /// Time without a message after which a connection is closed.
+    pub idle: Duration,
+    /// Longest time for a handshake, and for the rest of a message that has begun.
+    pub handshake: Duration,
+    /// Most bytes that wait for the peer of one connection to read them.
+    pub send_buffer: usize,
+}
+
+/// `[tls]`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tls {
+    /// What is shown to peers; the first one where a client names no host that another one is for.
+    pub certificates: Vec<CertificateFiles>,
+    /// Certificates of those who are trusted to vouch for servers; `None`: those that the system trusts.
+    pub authorities: Option<PathBuf>,
+    /// Certificates of those who are trusted to vouch for clients; `None`: clients are not asked for a certificate.
+    pub client_authorities: Option<PathBuf>,
+    /// Whether a client without a certificate is refused; only with `client_authorities`.
+    pub require_client: bool,
+    /// Where the secrets of connections are written for those who decrypt captures.
+    pub key_log: Option<PathBuf>,
+}
+
+/// A certificate and its key, in PEM.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CertificateFiles {
+    /// The certificate, then those that vouch for it.
+    pub chain: PathBuf,
+    /// The private key.
+    pub key: PathBuf,
+}
