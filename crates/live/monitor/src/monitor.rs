@@ -3,12 +3,12 @@
 use crate::captured::{Captured, Servers};
 use crate::counts::Counts;
 use crate::hep::{self, HepError};
-use crate::packet::{Decoder, Link, begins_message};
+use crate::packet::{Decoder, Link};
 use crate::pair::{Pairing, Pairs};
 use crate::window::{Latencies, Window};
 use base::Instant;
 use core::time::Duration;
-use wire::scan;
+use wire::{begins_message, scan};
 
 /// Empty windows that are reported one after the other where nothing was captured for long, as in a file of two days.
 const EMPTY_MAX: u64 = 60;

@@ -1,9 +1,9 @@
-//! SIP on the wire: bytes to messages and back, without state and without policy.
+//! SIP on the wire: bytes to messages and back, without policy.
 //!
 //! [`scan`] reads a datagram once, lazily: it notes where the header fields stand that forwarding needs, judges
 //! those, and passes over the rest. [`Edits`] collects changes as splices and renders them in one copy.
-//! [`write_response`] and [`build`] write messages of our own. Nothing here opens a socket, reads a clock or keeps a
-//! thought between calls.
+//! [`Framer`] divides a byte stream into messages; it alone keeps state, the bytes that are incomplete.
+//! [`write_response`] and [`build`] write messages of our own. Nothing here opens a socket or reads a clock.
 //!
 //! # Leniency
 //! Accepted as RFC 3261 §7 and §25 have it: compact and case-insensitive names, white space before the colon, folds,
@@ -19,6 +19,7 @@ pub mod build;
 mod chars;
 mod cursor;
 mod edit;
+mod framing;
 pub mod fuzz;
 mod header;
 mod host;
@@ -38,6 +39,9 @@ mod uri;
 mod uri_equality;
 
 pub use edit::{Edits, Patch};
+pub use framing::{
+    FoundHeader, Framed, Framer, FramingFault, HEADER_MAX, HeaderSearch, begins_message, content_lengths,
+};
 pub use header::call_id::peek_call_id;
 pub use header::contact::{BadContact, ContactAddress, ContactValue, MALFORMED_EXPIRES};
 pub use header::cseq::CSeq;

@@ -75,16 +75,8 @@ fn status_line(text: &[u8]) -> Result<u16, Discard> {
 ///
 /// Where the spaces are not single, the parts are still found, for the error response and for logs.
 fn request_line(text: &[u8]) -> Option<(Start, Span, Option<Fault>)> {
-    let version_end = text.iter().rposition(|&b| b != b' ' && b != b'\t')? + 1;
-    let version_start = memchr::memrchr(b' ', &text[..version_end])? + 1;
+    let (method_end, version_start, version_end) = request_parts(text)?;
     let version = &text[version_start..version_end];
-    if !version.get(..4)?.eq_ignore_ascii_case(b"SIP/") {
-        return None;
-    }
-    let method_end = text.iter().position(|&b| !chars::is(b, TOKEN))?;
-    if method_end == 0 || text[method_end] != b' ' {
-        return None;
-    }
     let uri_start = method_end + 1;
     // `METHOD SIP/2.0`: the only space is both.
     let uri_end = (version_start - 1).max(uri_start);
@@ -103,6 +95,37 @@ fn request_line(text: &[u8]) -> Option<(Start, Span, Option<Fault>)> {
         uri: Span::new(uri_start, uri_end),
     };
     Some((start, Span::new(version_start, version_end), fault))
+}
+
+/// Where the method of a request line ends, and where its version begins and ends.
+#[inline]
+fn request_parts(text: &[u8]) -> Option<(usize, usize, usize)> {
+    let version_end = text.iter().rposition(|&b| b != b' ' && b != b'\t')? + 1;
+    let version_start = memchr::memrchr(b' ', &text[..version_end])? + 1;
+    let version = &text[version_start..version_end];
+    if !version.get(..4)?.eq_ignore_ascii_case(b"SIP/") {
+        return None;
+    }
+    let method_end = text.iter().position(|&b| !chars::is(b, TOKEN))?;
+    if method_end == 0 || text[method_end] != b' ' {
+        return None;
+    }
+    Some((method_end, version_start, version_end))
+}
+
+/// Whether [`parse`] takes this line for one of SIP, sound or not.
+pub(crate) fn is_start_line(text: &[u8]) -> bool {
+    text.get(..4).is_some_and(|word| word.eq_ignore_ascii_case(b"SIP/")) || request_parts(text).is_some()
+}
+
+/// Whether a line that begins with these bytes can be a start line; `false` only if none is.
+pub(crate) fn may_begin(text: &[u8]) -> bool {
+    let version = text.len().min(4);
+    if text[..version].eq_ignore_ascii_case(&b"SIP/"[..version]) {
+        return true;
+    }
+    let method_end = text.iter().position(|&b| !chars::is(b, TOKEN));
+    method_end.is_none_or(|end| end > 0 && text[end] == b' ')
 }
 
 /// Another version is 505 (RFC 3261 §21.5.6), something that is no version 400.

@@ -2,17 +2,14 @@
 //!
 //! Bodies are counted and not kept: pairing needs the header alone.
 
-use wire::is_header;
-
-/// The longest header that is waited for. SIP's are a few kilobytes; whoever sends more without an end sends no SIP.
-const HEADER_MAX: usize = 32 << 10;
+use wire::{HEADER_MAX, HeaderSearch, begins_message, content_lengths};
 
 /// What a stream holds that is not a whole message so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Framing {
     header: Vec<u8>,
-    /// How far the end of the header has been searched for.
-    searched: usize,
+    /// The search for the end of `header`.
+    search: HeaderSearch,
     /// Bytes of the body that are still to come, once the header is there.
     body: Option<u64>,
     /// The stream is no SIP, or was joined in the middle: only a piece that begins like a message is looked at.
@@ -33,7 +30,7 @@ impl Framing {
     /// Takes the next bytes of the stream; passes on the header of each message that they complete.
     pub(super) fn take(&mut self, mut bytes: &[u8], mut message: impl FnMut(&[u8])) {
         if self.lost {
-            if !begins_message(bytes) {
+            if !joins_at_message(bytes) {
                 return;
             }
             self.lost = false;
@@ -66,55 +63,36 @@ impl Framing {
         let before = self.header.len();
         let room = (HEADER_MAX - before).min(bytes.len());
         self.header.extend_from_slice(&bytes[..room]);
-        let from = self.searched.saturating_sub(3);
-        let end = self.header[from..].windows(4).position(|four| four == b"\r\n\r\n");
-        let Some(end) = end.map(|at| from + at + 4) else {
-            self.searched = self.header.len();
-            if self.header.len() == HEADER_MAX {
-                self.lose();
+        match self.search.find(&self.header) {
+            Ok(None) => &[],
+            Ok(Some(found)) => {
+                self.header.truncate(found.end);
+                say_no_body(&mut self.header);
+                // Without a Content-Length there is most likely no body.
+                self.body = Some(found.content_length.unwrap_or(0).into());
+                &bytes[found.end - before..]
             }
-            return &[];
-        };
-        let rest = &bytes[end - before..];
-        self.header.truncate(end);
-        match take_content_length(&mut self.header) {
-            Some(length) if begins_message(&self.header) => self.body = Some(length),
-            _ => self.lose(),
+            Err(_) => {
+                self.lose();
+                &[]
+            }
         }
-        rest
     }
 }
 
-/// Octets of the body behind this header; 0 if it does not say. `None` where nobody can say where the message ends.
-/// In the header that number becomes 0, as it is handed on without its body: one that lacks its body is no message to
-/// the scan.
-fn take_content_length(header: &mut [u8]) -> Option<u64> {
-    let mut length = None;
-    for line in header.split_mut(|&b| b == b'\n') {
-        let Some(colon) = line.iter().position(|&b| b == b':') else { continue };
-        let (name, value) = line.split_at_mut(colon);
-        if !is_header(name.trim_ascii_end(), "Content-Length") {
-            continue;
-        }
-        let text = str::from_utf8(&value[1..]).ok()?;
-        let said = text.trim_ascii().parse::<u32>().ok()?;
-        length.get_or_insert(u64::from(said));
-        let digits = value.iter_mut().filter(|byte| byte.is_ascii_digit());
-        digits.for_each(|digit| *digit = b'0');
-    }
-    Some(length.unwrap_or(0))
+/// Whether a message begins here for sure. The rest of a start line that was cut, `x SIP/2.0`, is another start line
+/// by the grammar, but methods in use have at least two capital letters, as the version of a response has.
+fn joins_at_message(bytes: &[u8]) -> bool {
+    begins_message(bytes) && bytes.iter().take(2).all(u8::is_ascii_uppercase)
 }
 
-/// Whether these bytes can be the beginning of a message, by its first line.
-pub(crate) fn begins_message(bytes: &[u8]) -> bool {
-    let bytes = &bytes[..bytes.len().min(HEADER_MAX)];
-    if bytes.starts_with(b"SIP/2.0 ") {
-        return true;
+/// Makes each Content-Length 0: the header is handed on without its body, and the scan takes a header that lacks its
+/// body for no message.
+fn say_no_body(header: &mut [u8]) {
+    let values: Vec<_> = content_lengths(header).collect();
+    for value in values {
+        header[value.start as usize..value.end as usize].fill(b'0');
     }
-    let line = bytes.split(|&b| b == b'\r').next().unwrap_or_default();
-    // A method is a token; those of SIP are letters.
-    let method = line.iter().position(|b| !b.is_ascii_uppercase()).unwrap_or(line.len());
-    (2..=16).contains(&method) && line.get(method) == Some(&b' ') && line.ends_with(b" SIP/2.0")
 }
 
 #[cfg(test)]

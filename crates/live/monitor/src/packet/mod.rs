@@ -20,7 +20,6 @@ use etherparse::{
     UdpSlice, ip_number,
 };
 use fragments::{Fragment, Fragments, Id};
-pub(crate) use framing::begins_message;
 use streams::{Segment, Streams};
 
 /// What a packet begins with.

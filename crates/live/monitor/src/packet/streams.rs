@@ -10,10 +10,9 @@ use base::Instant;
 use core::net::SocketAddr;
 use core::time::Duration;
 
-/// Directions of connections at a time.
 /// What a segment that waits takes beside its bytes.
 const SEGMENT: usize = 64;
-
+/// Directions of connections at a time.
 const MOST: usize = 65_536;
 /// Bytes that all of them may keep together.
 const MOST_BYTES: usize = 32 << 20;

@@ -1,0 +1,273 @@
+//! The messages of a byte stream: TCP, TLS (RFC 3261 §18.3, §7.5; RFC 5626 §3.5.1).
+//!
+//! - [`Framer`] keeps what is incomplete and gives whole messages, pings and pongs.
+//! - [`HeaderSearch`] finds the end of one header, for readers that do not keep bodies.
+//! - [`begins_message`] judges a first line alone.
+
+use crate::Span;
+use crate::header::{Name, content_length};
+use crate::line::Lines;
+use crate::start;
+use core::fmt;
+
+/// The longest header of a message in a stream, in bytes. Headers of SIP are a few kilobytes long; without a limit a
+/// peer that never ends its header would fill the memory.
+pub const HEADER_MAX: usize = 32 << 10;
+
+/// The most bytes of an unfinished first line that are judged, so that a line that comes byte by byte costs linear
+/// time.
+const BEGINNING: usize = 16;
+
+/// Why a stream cannot be divided into messages any further. The connection has to be closed: where the next message
+/// begins is unknown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FramingFault {
+    /// The bytes do not begin like a SIP message.
+    NotSip,
+    /// The first line ends with LF alone.
+    LineEnd,
+    /// The header has no end within [`HEADER_MAX`] bytes.
+    HeaderTooLong,
+    /// The message is longer than the limit of the [`Framer`].
+    MessageTooLong {
+        /// Length of the message in bytes, from its first line to the end of its body.
+        length: u64,
+        /// The limit.
+        longest: usize,
+    },
+    /// Without Content-Length the end of a message in a stream is unknown (RFC 3261 §18.3, §20.14).
+    MissingContentLength,
+    /// A Content-Length that is no number.
+    MalformedContentLength,
+    /// Two Content-Lengths with different numbers.
+    DifferentContentLengths,
+}
+
+impl FramingFault {
+    /// A label for metrics.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::NotSip => "not_sip",
+            Self::LineEnd => "line_end",
+            Self::HeaderTooLong => "header_too_long",
+            Self::MessageTooLong { .. } => "message_too_long",
+            Self::MissingContentLength => "missing_content_length",
+            Self::MalformedContentLength => "malformed_content_length",
+            Self::DifferentContentLengths => "different_content_lengths",
+        }
+    }
+}
+
+impl fmt::Display for FramingFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotSip => f.write_str("the bytes do not begin like a SIP message"),
+            Self::LineEnd => f.write_str("the first line ends with LF alone, not with CRLF"),
+            Self::HeaderTooLong => write!(f, "the header does not end within {HEADER_MAX} bytes"),
+            Self::MessageTooLong { length, longest } => {
+                write!(f, "the message is {length} bytes long, the limit is {longest}")
+            }
+            Self::MissingContentLength => {
+                f.write_str("the message has no Content-Length, which a stream requires")
+            }
+            Self::MalformedContentLength => f.write_str("the Content-Length is not a number"),
+            Self::DifferentContentLengths => {
+                f.write_str("the message has two Content-Lengths with different numbers")
+            }
+        }
+    }
+}
+
+impl core::error::Error for FramingFault {}
+
+/// What a stream holds next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Framed<'a> {
+    /// A message, from its first line to the end of its body.
+    Message(&'a [u8]),
+    /// CRLF CRLF between messages: a keep-alive that is answered with one CRLF (RFC 5626 §3.5.1).
+    Ping,
+    /// One CRLF between messages: the answer to a ping, or an empty line that is to be ignored (RFC 3261 §7.5).
+    Pong,
+}
+
+/// Divides the bytes of a stream into messages, in time linear in the bytes whatever pieces they come in.
+///
+/// - [`take`](Self::take) the bytes that were read, then call [`next`](Self::next) until it gives `None` or a fault.
+/// - [`is_within_message`](Self::is_within_message), [`held`](Self::held): for time-outs and for memory accounting.
+///
+/// Whatever pieces the bytes come in, the sequence of [`Framed`] is the same. So a CRLF is a [`Framed::Pong`] only
+/// once the byte behind it is there: until then it may be the first half of a ping.
+#[derive(Clone, Debug)]
+pub struct Framer {
+    /// The bytes taken. Those before `start` were given out already.
+    buffer: Vec<u8>,
+    start: usize,
+    search: HeaderSearch,
+    /// Length of the message at `start`, once its header is there.
+    whole: Option<usize>,
+    longest: usize,
+}
+
+impl Framer {
+    /// A framer for a new stream; `longest`: the longest message in bytes, header and body.
+    pub fn new(longest: usize) -> Self {
+        Self { buffer: Vec::new(), start: 0, search: HeaderSearch::default(), whole: None, longest }
+    }
+
+    /// Takes the next bytes of the stream.
+    pub fn take(&mut self, bytes: &[u8]) {
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// The next message, ping or pong. `None`: more bytes are needed.
+    ///
+    /// # Errors
+    /// Where the stream cannot be divided any further. Every later call gives the same fault.
+    #[expect(clippy::should_implement_trait, reason = "lends bytes of its own, which an iterator cannot")]
+    pub fn next(&mut self) -> Result<Option<Framed<'_>>, FramingFault> {
+        let framed = match &self.buffer[self.start..] {
+            [b'\r', b'\n', b'\r', b'\n', ..] => (Framed::Ping, 4),
+            [] | [b'\r'] | [b'\r', b'\n'] | [b'\r', b'\n', b'\r'] => {
+                self.compact();
+                return Ok(None);
+            }
+            [b'\r', b'\n', ..] => (Framed::Pong, 2),
+            _ => {
+                let Some(length) = self.message()? else {
+                    self.compact();
+                    return Ok(None);
+                };
+                (self.search, self.whole) = (HeaderSearch::default(), None);
+                (Framed::Message(&self.buffer[self.start..self.start + length]), length)
+            }
+        };
+        self.start += framed.1;
+        Ok(Some(framed.0))
+    }
+
+    /// Length of the message at `start`. `None`: it is not whole yet.
+    fn message(&mut self) -> Result<Option<usize>, FramingFault> {
+        let rest = &self.buffer[self.start..];
+        if self.whole.is_none()
+            && let Some(header) = self.search.find(rest)?
+        {
+            let body = header.content_length.ok_or(FramingFault::MissingContentLength)?;
+            let length = header.end as u64 + u64::from(body);
+            let too_long = FramingFault::MessageTooLong { length, longest: self.longest };
+            self.whole = Some(usize::try_from(length).ok().filter(|l| *l <= self.longest).ok_or(too_long)?);
+        }
+        Ok(self.whole.filter(|length| *length <= rest.len()))
+    }
+
+    /// Gives back the memory of what was given out. What is moved came with the last bytes taken, since a message
+    /// before it was completed by them: the time stays linear.
+    fn compact(&mut self) {
+        if self.start == self.buffer.len() {
+            self.buffer = Vec::new();
+        } else if self.start > 0 {
+            self.buffer = self.buffer[self.start..].to_vec();
+        }
+        self.start = 0;
+    }
+
+    /// Bytes of memory that are held for the stream.
+    pub fn held(&self) -> usize {
+        self.buffer.capacity()
+    }
+
+    /// Whether a message has begun and is not whole.
+    pub fn is_within_message(&self) -> bool {
+        self.buffer.get(self.start).is_some_and(|first| !matches!(first, b'\r' | b'\n'))
+    }
+}
+
+/// The header of a message in a stream, as [`HeaderSearch`] finds it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FoundHeader {
+    /// Its length in bytes with the empty line: the offset of the body.
+    pub end: usize,
+    /// The length of the body. `None`: the header does not say.
+    pub content_length: Option<u32>,
+}
+
+/// Searches for the end of one header in bytes that come in pieces.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct HeaderSearch {
+    /// In these bytes there is no end.
+    searched: usize,
+    /// The first line is there, and is one of SIP.
+    has_begun: bool,
+}
+
+impl HeaderSearch {
+    /// The header that `bytes` begin with: all bytes of a message that came so far. `None`: its end is still to come.
+    ///
+    /// # Errors
+    /// What begins like no message, has a header without end, or a Content-Length that cannot be read in one way.
+    pub fn find(&mut self, bytes: &[u8]) -> Result<Option<FoundHeader>, FramingFault> {
+        let bytes = &bytes[..bytes.len().min(HEADER_MAX)];
+        if !self.has_begun {
+            self.has_begun = has_begun(bytes, self.searched)?;
+        }
+        // Header lines are few and short: line ends are found by the vector, and the last two compared.
+        let line_ends = memchr::memchr_iter(b'\n', &bytes[self.searched..]).map(|at| self.searched + at + 1);
+        let end = line_ends.into_iter().find(|end| bytes[..*end].ends_with(b"\r\n\r\n"));
+        match end {
+            Some(end) => {
+                let content_length = content_length(&bytes[..end])?;
+                Ok(Some(FoundHeader { end, content_length }))
+            }
+            None if bytes.len() == HEADER_MAX => Err(FramingFault::HeaderTooLong),
+            None => {
+                self.searched = bytes.len();
+                Ok(None)
+            }
+        }
+    }
+}
+
+/// Whether the first line is there; it is judged as far as it is. Before `searched` it has no end.
+fn has_begun(bytes: &[u8], searched: usize) -> Result<bool, FramingFault> {
+    let Some(end) = memchr::memchr(b'\n', &bytes[searched..]) else {
+        let may_begin = start::may_begin(&bytes[..bytes.len().min(BEGINNING)]);
+        return if may_begin { Ok(false) } else { Err(FramingFault::NotSip) };
+    };
+    let line = &bytes[..searched + end];
+    let text = line.strip_suffix(b"\r");
+    match start::is_start_line(text.unwrap_or(line)) {
+        true if text.is_some() => Ok(true),
+        true => Err(FramingFault::LineEnd),
+        false => Err(FramingFault::NotSip),
+    }
+}
+
+/// Whether the first line of these bytes is a start line of SIP, or the beginning of one that is cut off.
+pub fn begins_message(bytes: &[u8]) -> bool {
+    let bytes = &bytes[..bytes.len().min(HEADER_MAX)];
+    let line = memchr::memchr(b'\n', bytes).map_or(bytes, |end| &bytes[..end]);
+    start::is_start_line(line.strip_suffix(b"\r").unwrap_or(line))
+}
+
+/// Where the values of Content-Length stand in a header, its start line included.
+pub fn content_lengths(header: &[u8]) -> impl Iterator<Item = Span> {
+    let fields = memchr::memchr(b'\n', header).map_or(header.len(), |end| end + 1);
+    Lines::new(header, fields as u32).named(Name::ContentLength).map(|line| line.trimmed(header))
+}
+
+/// The one number that every Content-Length of the header says.
+fn content_length(header: &[u8]) -> Result<Option<u32>, FramingFault> {
+    let mut found = None;
+    for value in content_lengths(header) {
+        let length = content_length::parse(value.of(header));
+        let length = length.map_err(|_| FramingFault::MalformedContentLength)?;
+        if found.is_some_and(|other| other != length) {
+            return Err(FramingFault::DifferentContentLengths);
+        }
+        found = Some(length);
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests;
