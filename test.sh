@@ -82,7 +82,7 @@ deny() {
 fuzz() {
     have cargo-fuzz || cargo install --locked --debug cargo-fuzz
     export RUSTC_BOOTSTRAP=1
-    local host targets=(scan element proxy digest register capture updates) target seeds
+    local host targets=(scan element proxy digest register capture updates stream proxy_header) target seeds
     host=$(rustc -vV | sed -n 's/^host: //p')
     for target in "${targets[@]}"; do
         mkdir -p "fuzz/corpus/$target"

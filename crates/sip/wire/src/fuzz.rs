@@ -2,9 +2,11 @@
 
 use std::net::SocketAddr;
 
+use crate::proxy_header::{self, Read, V2_MAX};
 use crate::{
-    ContactValue, Edits, Message, RouteValue, Span, Start, is_header, peek_call_id, request_source_target,
-    response_target, same_uri, scan, write_response,
+    ContactValue, Discard, Edits, Framed, Framer, FramingFault, HEADER_MAX, Message, RouteValue, Span, Start,
+    begins_message, is_header, peek_call_id, request_source_target, response_target, same_uri, scan,
+    write_response,
 };
 
 /// Sources of messages: an IPv4, an IPv6, and an IPv4 client of a socket for both.
@@ -37,6 +39,73 @@ pub fn message(data: &[u8]) {
     if m.fault().is_none() {
         via_round_trip(&m);
         turn_response(&m);
+    }
+}
+
+/// Divides a stream into messages: the first byte says how, the others are the stream. Whatever pieces they come in,
+/// the sequence is the same, the memory bounded, and each message one that the scan knows.
+///
+/// # Panics
+/// When that does not hold.
+pub fn stream(data: &[u8]) {
+    let Some((&size, stream)) = data.split_first() else { return };
+    let at_once = framed(stream, stream.len());
+    assert_eq!(framed(stream, 1), at_once);
+    assert_eq!(framed(stream, size.into()), at_once);
+    for bytes in at_once.0.iter().filter(|bytes| !bytes.starts_with(b"\r")) {
+        assert!(begins_message(bytes));
+        match scan(bytes) {
+            Ok(m) if m.fault().is_none() => assert_eq!(m.bytes(), bytes),
+            Ok(_) => {}
+            Err(discard) => assert_ne!(discard, Discard::NotSip),
+        }
+    }
+}
+
+/// The messages and keep-alives of a stream that comes in pieces of `size` bytes, and the fault that ends it.
+fn framed(stream: &[u8], size: usize) -> (Vec<Vec<u8>>, Option<FramingFault>) {
+    /// Short, so that a small input can have a message that is too long.
+    const LONGEST: usize = 400;
+    let (mut framer, mut found) = (Framer::new(LONGEST), Vec::new());
+    for piece in stream.chunks(size.max(1)) {
+        framer.take(piece);
+        loop {
+            match framer.next() {
+                Ok(None) => break,
+                Ok(Some(Framed::Ping)) => found.push(b"\r\n\r\n".to_vec()),
+                Ok(Some(Framed::Pong)) => found.push(b"\r\n".to_vec()),
+                Ok(Some(Framed::Message(bytes))) => {
+                    assert!(bytes.len() <= LONGEST);
+                    found.push(bytes.to_vec());
+                }
+                Err(fault) => {
+                    assert!(!fault.to_string().is_empty() && framer.next() == Err(fault));
+                    return (found, Some(fault));
+                }
+            }
+        }
+        assert!(framer.held() <= 2 * (HEADER_MAX + piece.len()));
+    }
+    (found, None)
+}
+
+/// Reads a PROXY header from longer and longer parts of `data`: an answer once given stays.
+///
+/// # Panics
+/// When that does not hold, or more is asked for than the longest header has.
+pub fn proxy_header(data: &[u8]) {
+    let mut answer = Ok(Read::More);
+    for end in 0..=data.len() {
+        let next = proxy_header::read(&data[..end]);
+        if answer == Ok(Read::More) {
+            answer = next;
+        }
+        assert_eq!(next, answer);
+        match next {
+            Ok(Read::More) => assert!(end < V2_MAX),
+            Ok(Read::Whole { length, .. }) => assert!(length <= end && length <= V2_MAX),
+            Err(fault) => assert!(!fault.to_string().is_empty()),
+        }
     }
 }
 
@@ -236,4 +305,51 @@ fn rendered(edits: &Edits, m: &Message<'_>) -> Vec<u8> {
     edits.patch(m).apply(m.bytes(), &mut applied);
     assert_eq!(applied, out);
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seeds(target: &str) -> Vec<(String, Vec<u8>)> {
+        let folder = format!("{}/../../../fuzz/seeds/{target}", env!("CARGO_MANIFEST_DIR"));
+        let files = std::fs::read_dir(&folder).unwrap_or_else(|e| panic!("{folder}: {e}"));
+        let paths = files.map(|file| file.expect("a file of the folder").path());
+        let read = |path: &std::path::Path| std::fs::read(path).unwrap_or_else(|e| panic!("{path:?}: {e}"));
+        let name = |path: &std::path::Path| {
+            path.file_name().expect("a file has a name").to_string_lossy().into_owned()
+        };
+        paths.map(|path| (name(&path), read(&path))).collect()
+    }
+
+    /// A seed has the name of the fault that it leads to, or leads to none.
+    #[test]
+    fn the_seeds_of_streams_reach_their_subjects() {
+        let seeds = seeds("stream");
+        for (name, data) in &seeds {
+            stream(data);
+            let (found, fault) = framed(&data[1..], 1);
+            match fault {
+                Some(fault) => assert_eq!(fault.reason(), name),
+                None => assert!(found.len() > 2, "{name}: {found:?}"),
+            }
+        }
+        // All faults but a header that is too long, for which inputs are too short.
+        assert!(seeds.iter().filter(|(_, data)| framed(&data[1..], 1).1.is_some()).count() == 6);
+    }
+
+    #[test]
+    fn the_seeds_of_proxy_headers_reach_their_subjects() {
+        let answers = seeds("proxy_header").into_iter().map(|(name, data)| {
+            proxy_header(&data);
+            match proxy_header::read(&data) {
+                Ok(Read::Whole { ends, .. }) => {
+                    assert_eq!(ends.is_some(), name.starts_with("ends"), "{name}");
+                }
+                Ok(Read::More) => panic!("{name} is not whole"),
+                Err(fault) => assert_eq!(fault.reason(), name),
+            }
+        });
+        assert_eq!(answers.count(), 9);
+    }
 }

@@ -3,6 +3,7 @@
 //! [`scan`] reads a datagram once, lazily: it notes where the header fields stand that forwarding needs, judges
 //! those, and passes over the rest. [`Edits`] collects changes as splices and renders them in one copy.
 //! [`Framer`] divides a byte stream into messages; it alone keeps state, the bytes that are incomplete.
+//! [`mod@proxy_header`] reads what a load balancer sends before them.
 //! [`write_response`] and [`build`] write messages of our own. Nothing here opens a socket or reads a clock.
 //!
 //! # Leniency
@@ -27,6 +28,7 @@ mod line;
 mod message;
 mod method;
 mod peek;
+pub mod proxy_header;
 mod registration;
 mod response;
 mod scan;

@@ -1,0 +1,7 @@
+//! `cargo +nightly fuzz run proxy_header`: the reader of PROXY headers on any bytes.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| wire::fuzz::proxy_header(data));
