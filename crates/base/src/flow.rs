@@ -61,14 +61,14 @@ impl Transport {
     }
 
     /// The parameter of a URI that says how its address is reached (RFC 3261 §19.1.1), with its semicolon. A URI with
-    /// an address and without the parameter means UDP (RFC 3263 §4.1): it is left out there.
+    /// an address and without the parameter means UDP (RFC 3263 §4.1): it is left out there. RFC 7118 has one name for
+    /// `WebSocket` with and without TLS.
     pub const fn uri_param(self) -> &'static str {
         match self {
             Self::Udp => "",
             Self::Tcp => ";transport=tcp",
             Self::Tls => ";transport=tls",
-            Self::Ws => ";transport=ws",
-            Self::Wss => ";transport=wss",
+            Self::Ws | Self::Wss => ";transport=ws",
         }
     }
 

@@ -9,12 +9,12 @@ use crate::limited;
 use crate::progress::Progress;
 use crate::queue::Turn;
 use crate::rejection::{Refused, Rejection, refused};
-use crate::route_header::Target;
 use crate::routes::Routes;
 use crate::settings::Orphans;
 use crate::step::Step;
+use crate::target::Target;
 use balance::{Balancer, Decision, PoolId, Request, Slot, Why};
-use base::{Instant, Operation, Peer, Transport};
+use base::{Instant, Operation};
 use route::{Outcome, Service};
 use wire::Method;
 
@@ -238,8 +238,8 @@ impl Step<'_> {
             return Ok(None);
         }
         let slot = match arrival.route.target(arrival.message) {
-            Target::Address(to) => self.edge.topology.slot_at(Peer::new(Transport::Udp, to)),
-            Target::Name(..) | Target::OtherTransport | Target::Nowhere => None,
+            Target::Address(to) => self.edge.topology.slot_at(to),
+            Target::Name(_) | Target::OtherTransport | Target::Nowhere => None,
         };
         let of_rule = destination.rule.and_then(|rule| self.edge.routes.pools(rule));
         let pools = of_rule.into_iter().flat_map(|pools| &pools.choices).map(|choice| PoolId(choice.pool));

@@ -1,6 +1,7 @@
 //! Where does a request go? The one answer, for traffic and for `explain` alike (RFC 3261 §16.3 to §16.5).
 
 use crate::arrival::{Arrival, TokenProof};
+use crate::client_flow::ClientFlow;
 use crate::edge::Edge;
 use crate::forward::stateless::Stateless;
 use crate::home::Home;
@@ -220,9 +221,16 @@ impl Step<'_> {
 
     /// The way of what a member sends to others than its pool.
     fn way_out(&mut self, arrival: &Arrival<'_>) -> Result<Flow, Rejection> {
+        let target = arrival.route.target(arrival.message);
+        let held = arrival.held().filter(|held| held.is_senders());
+        // The client that the node of its dialog answers may have no other way to it than its connection.
+        if let Some(by) = held.and_then(|held| self.edge.led(arrival.message, held, &target)?.flow)
+            && let Some(way) = by.way(&self.edge.topology.ports, arrival.route.far_side.unwrap_or(u16::MAX))
+        {
+            return Ok(way);
+        }
         let Edge { names, topology, now, .. } = &mut *self.edge;
         let preferred = arrival.route.far_side.unwrap_or(arrival.flow.listener);
-        let target = arrival.route.target(arrival.message);
         Ok(names.next_hop(*now, target, arrival.call, topology, preferred, self.out)?)
     }
 
@@ -238,8 +246,10 @@ impl Step<'_> {
             stateless.unacknowledged.check_removed(self, arrival, request)?;
             return Ok(None);
         }
-        let Edge { targets, tokens, .. } = &*self.edge;
-        Ok(arrival.held().and_then(|held| targets.sender(tokens, arrival.message, held, arrival.flow.peer)))
+        let Edge { targets, tokens, topology, .. } = &*self.edge;
+        let Arrival { flow, message, .. } = *arrival;
+        let client = || ClientFlow::of(flow, topology);
+        Ok(arrival.held().and_then(|held| targets.sender(tokens, message, held, flow.peer, client())))
     }
 }
 

@@ -8,13 +8,15 @@ use crate::failure::{Failure, FailureCause, Throttle};
 use crate::names::Names;
 use crate::refusals::Refusals;
 use crate::rejection::Refused;
-use crate::remote_targets::RemoteTargets;
+use crate::remote_targets::{Led, RemoteTargets, Side, TargetRefresh};
 use crate::route_header::RouteHeader;
 use crate::routes::Routes;
 use crate::settings::PipelineSettings;
 use crate::sharing::Sharing;
+use crate::target::Target;
 use crate::token::Tokens;
 use crate::token::branch::Routing;
+use crate::token::dialog::VerifiedToken;
 use crate::topology::Topology;
 use crate::validate::{ADDED, LARGEST, check_loop};
 use balance::{Direction, PoolId};
@@ -148,6 +150,26 @@ impl Edge {
             next: route.next.or(route.last).unwrap_or_default(),
         };
         check_loop(&self.topology, &self.tokens, message, &routing, older)
+    }
+
+    /// Whether a request within a dialog may go to this target, by the token that it has, or since the other party has
+    /// moved there.
+    pub(crate) fn led(
+        &mut self,
+        message: &Message<'_>,
+        held: &VerifiedToken,
+        target: &Target<'_>,
+    ) -> Option<Led> {
+        let by_token = self.tokens.leads_to(held, target);
+        let Led { heard, flow } = Led { heard: held.token.heard, flow: held.token.flow };
+        // A client that is reached by its connection may have opened another one since.
+        if by_token && flow.is_none() {
+            return Some(Led { heard, flow });
+        }
+        let (side, by_initiator) = (Side::of(!held.by_initiator), held.by_initiator);
+        let asked = TargetRefresh::new(&self.tokens, message, side, by_initiator, target);
+        let moved = self.targets.leads_to(asked).map(|(heard, flow)| Led { heard, flow });
+        moved.or(by_token.then_some(Led { heard, flow }))
     }
 
     /// Sends `message` with the edits collected for it.

@@ -3,8 +3,9 @@
 use crate::counters::Drop;
 use crate::event::ShardEvent;
 use crate::hop_name::{HopName, Resolved};
+use crate::ports::Ports;
 use crate::rejection::{Refused, Rejection, refused};
-use crate::route_header::{Target, is_unicast};
+use crate::target::{NamedHost, Target, is_unicast};
 use crate::topology::Topology;
 use balance::CallKey;
 use base::{Flow, Instant, Outbox, Peer, Recent, Transport};
@@ -87,37 +88,34 @@ impl Names {
         preferred: u16,
         out: &mut Outbox<ShardEvent>,
     ) -> Result<Flow, NoHop> {
-        // What asks for another transport has been told apart.
-        let way = |to| topology.ports.toward(preferred, Peer::new(Transport::Udp, to));
-        let address = match target {
-            Target::Address(address) => address,
-            Target::OtherTransport => return Err(refused(502, "Next Hop Asks For Another Transport").into()),
-            Target::Nowhere => return Err(refused(502, "Next Hop Is No Address").into()),
-            Target::Name(host, port) => {
-                let usable = |to: SocketAddr| is_unicast(to.ip()) && way(to).is_some();
-                let (found, question) = self.find(now, host, port, call, usable);
+        let ports = &topology.ports;
+        check_transport(target, ports)?;
+        let peer = match target {
+            Target::Address(peer) => peer,
+            Target::Name(name) => {
+                let at = |address| Peer::new(name.transport, address);
+                let usable =
+                    |to: SocketAddr| is_unicast(to.ip()) && ports.toward(preferred, at(to)).is_some();
+                let (found, question) = self.find(now, name, call, usable);
                 if let Some(name) = question {
                     out.event(ShardEvent::LookUp(name));
                 }
                 match found {
-                    Found::Address(address) => address,
+                    Found::Address(address) => at(address),
                     Found::Nowhere => return Err(refused(502, "Next Hop Has No Address").into()),
-                    Found::NotYet => return Err(NoHop::Unresolved(hop_name(host, port))),
+                    Found::NotYet => return Err(NoHop::Unresolved(hop_name(name))),
                 }
             }
+            Target::OtherTransport | Target::Nowhere => {
+                return Err(refused(502, "Next Hop Is No Address").into());
+            }
         };
-        Ok(way(address).ok_or(refused(502, "Next Hop Is Of Another Family"))?)
+        Ok(ports.toward(preferred, peer).ok_or(refused(502, "Next Hop Is Of Another Family"))?)
     }
 
     /// Asks for a name that a request will go to later.
-    pub(crate) fn prepare(
-        &mut self,
-        now: Instant,
-        host: &[u8],
-        port: Option<u16>,
-        out: &mut Outbox<ShardEvent>,
-    ) {
-        let (_, question) = self.find(now, host, port, CallKey(0), |_| true);
+    pub(crate) fn prepare(&mut self, now: Instant, name: NamedHost<'_>, out: &mut Outbox<ShardEvent>) {
+        let (_, question) = self.find(now, name, CallKey(0), |_| true);
         if let Some(name) = question {
             out.event(ShardEvent::LookUp(name));
         }
@@ -129,16 +127,15 @@ impl Names {
     fn find(
         &mut self,
         now: Instant,
-        host: &[u8],
-        port: Option<u16>,
+        name: NamedHost<'_>,
         call: CallKey,
         usable: impl Fn(SocketAddr) -> bool,
     ) -> (Found, Option<HopName>) {
-        let host = host.strip_suffix(b".").unwrap_or(host);
-        if host.len() > LONGEST {
+        let host = name.host.strip_suffix(b".").unwrap_or(name.host);
+        if host.len() > LONGEST || is_invalid(host) {
             return (Found::Nowhere, None);
         }
-        self.set_key(host, port);
+        self.set_key(host, name.port, name.transport);
         if self.known.get_mut(&self.key).is_none() {
             let entry = Entry { addresses: Vec::new(), is_whole: false, stale_at: Instant::ZERO };
             self.known.insert(self.key.clone(), entry);
@@ -153,13 +150,13 @@ impl Names {
             None if entry.is_whole => Found::Nowhere,
             None => Found::NotYet,
         };
-        (found, ask.then(|| hop_name(host, port)))
+        (found, ask.then(|| hop_name(name)))
     }
 
     /// Takes an answer. A failure does not undo an earlier success: the last good answer stays, and where one address
     /// family of a partial answer is empty, that family's.
     pub(crate) fn learn(&mut self, now: Instant, name: &HopName, answer: &Resolved) {
-        self.set_key(name.host.as_bytes(), name.port);
+        self.set_key(name.host.as_bytes(), name.port, name.transport);
         // Not in use: another shard asked, or it was forgotten.
         let Some(entry) = self.known.get_mut(&self.key) else { return };
         entry.stale_at = now + answer.fresh_for;
@@ -178,18 +175,41 @@ impl Names {
         entry.addresses = addresses;
     }
 
-    fn set_key(&mut self, host: &[u8], port: Option<u16>) {
+    fn set_key(&mut self, host: &[u8], port: Option<u16>, transport: Transport) {
         self.key.clear();
         self.key.extend(host.iter().map(u8::to_ascii_lowercase));
-        self.key.push(b':');
+        self.key.extend([b':', transport as u8]);
         self.key.extend_from_slice(&port.unwrap_or(0).to_be_bytes());
     }
 }
 
+/// Whether requests can go out over the transport of a target.
+fn check_transport(target: Target<'_>, ports: &Ports) -> Result<(), Refused> {
+    match target {
+        Target::Address(Peer { transport, .. }) | Target::Name(NamedHost { transport, .. })
+            if ports.has(transport) =>
+        {
+            // Nobody connects to a browser (RFC 7118 §5): without its connection there is no way.
+            let is_browser = matches!(transport, Transport::Ws | Transport::Wss);
+            if is_browser { Err(refused(430, "Flow Failed")) } else { Ok(()) }
+        }
+        Target::Address(_) | Target::Name(_) | Target::OtherTransport => {
+            Err(refused(502, "Next Hop Asks For Another Transport"))
+        }
+        Target::Nowhere => Ok(()),
+    }
+}
+
 /// The name as it is asked for.
-fn hop_name(host: &[u8], port: Option<u16>) -> HopName {
+fn hop_name(NamedHost { host, port, transport }: NamedHost<'_>) -> HopName {
     let host = host.strip_suffix(b".").unwrap_or(host);
-    HopName { transport: Transport::Udp, host: String::from_utf8_lossy(host).to_ascii_lowercase(), port }
+    HopName { transport, host: String::from_utf8_lossy(host).to_ascii_lowercase(), port }
+}
+
+/// Whether it is a name that never has an address (RFC 6761 §6.4): browsers name themselves so (RFC 7118 §5).
+fn is_invalid(host: &[u8]) -> bool {
+    const INVALID: &[u8] = b".invalid";
+    host.len().checked_sub(INVALID.len()).is_some_and(|at| host[at..].eq_ignore_ascii_case(INVALID))
 }
 
 /// One of the addresses that can be reached, in proportion to the weights.
@@ -228,8 +248,12 @@ mod tests {
         HopName { transport: Transport::Udp, host: host.to_owned(), port: None }
     }
 
+    fn named(host: &str) -> NamedHost<'_> {
+        NamedHost { host: host.as_bytes(), port: None, transport: Transport::Udp }
+    }
+
     fn find(names: &mut Names, now: u64, host: &str) -> (Found, Option<HopName>) {
-        names.find(Instant::from_millis(now), host.as_bytes(), None, CALL, |_| true)
+        names.find(Instant::from_millis(now), named(host), CALL, |_| true)
     }
 
     #[test]
@@ -275,7 +299,7 @@ mod tests {
         let partial = |of: SocketAddr| Resolved { partial: true, ..answer(&[(of, 1.0)]) };
         // As where all listeners are of IPv4.
         let find = |names: &mut Names| {
-            names.find(Instant::ZERO, b"a.example", None, CALL, |address| address.is_ipv4()).0
+            names.find(Instant::ZERO, named("a.example"), CALL, |address| address.is_ipv4()).0
         };
         find(&mut names);
         let mut after = |answer: Resolved| {
@@ -290,12 +314,17 @@ mod tests {
     }
 
     #[test]
-    fn a_port_makes_another_name() {
+    fn a_port_or_a_transport_makes_another_name() {
         let mut names = Names::default();
         find(&mut names, 0, "a.example");
         names.learn(Instant::ZERO, &name("a.example"), &answer(&[(address(1), 1.0)]));
-        let with_port = names.find(Instant::ZERO, b"a.example", Some(5080), CALL, |_| true);
+        let mut find = |name| names.find(Instant::ZERO, name, CALL, |_| true);
+        let with_port = find(NamedHost { port: Some(5080), ..named("a.example") });
         assert_eq!(with_port, (Found::NotYet, Some(HopName { port: Some(5080), ..name("a.example") })));
+        let transport = Transport::Tls;
+        let by_tls = find(NamedHost { transport, ..named("a.example") });
+        assert_eq!(by_tls, (Found::NotYet, Some(HopName { transport, ..name("a.example") })));
+        assert_eq!(find(named("df7jal.INVALID.")), (Found::Nowhere, None), "it is never looked up");
     }
 
     #[test]
@@ -309,7 +338,7 @@ mod tests {
             let call = CallKey(u128::from(call.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
             let mut find = || {
                 let usable = |at: SocketAddr| at != address(3);
-                names.find(Instant::ZERO, b"a.example", None, call, usable).0
+                names.find(Instant::ZERO, named("a.example"), call, usable).0
             };
             let found = find();
             assert_eq!(find(), found);

@@ -1,5 +1,6 @@
 //! The ports that this process listens on, and the ways from them to others.
 
+use crate::target::transport_of;
 use base::{Connection, Flow, Peer, Transport};
 use core::ops::Index;
 use std::net::SocketAddr;
@@ -106,6 +107,11 @@ impl Ports {
         self.all.get(usize::from(port))
     }
 
+    /// Whether there is one of this transport.
+    pub(crate) fn has(&self, transport: Transport) -> bool {
+        self.all.iter().any(|port| port.transport == transport)
+    }
+
     /// The port that others reach over this transport at this address.
     pub fn advertised_at(&self, at: Peer) -> Option<u16> {
         let is_it = |port: &Port| (port.transport, port.advertised) == (at.transport, at.address);
@@ -165,12 +171,16 @@ impl Ports {
         if !self.is_mixed {
             return Some(first);
         }
-        self.advertised_at(Peer::new(transport_of(uri), address)).or(Some(first))
+        let transport = transport_of(uri).unwrap_or_default();
+        self.advertised_at(Peer::new(transport, address)).or(Some(first))
     }
 
     /// The port number of a URI, which may leave it out (RFC 3261 §19.1.2).
     pub(crate) fn port_of(&self, uri: &SipUri<'_>) -> u16 {
-        let usual = || if self.is_mixed { transport_of(uri) } else { Transport::Udp }.default_port();
+        let usual = || {
+            let transport = Some(uri).filter(|_| self.is_mixed).and_then(transport_of);
+            transport.unwrap_or_default().default_port()
+        };
         uri.port.unwrap_or_else(usual)
     }
 
@@ -186,11 +196,6 @@ impl Ports {
         let address = via.host.ip().map(|ip| SocketAddr::new(ip, sent_by));
         self.all.iter().any(|port| Some(port.advertised) == address)
     }
-}
-
-/// What a URI asks to be reached over: UDP unless it says otherwise (RFC 3263 §4.1, for addresses).
-fn transport_of(uri: &SipUri<'_>) -> Transport {
-    uri.param("transport").flatten().and_then(Transport::parse).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -1,12 +1,14 @@
 //! Our Record-Route: in requests that begin a dialog (RFC 3261 §16.6 step 4), and in their responses (§16.7 step 8).
 
 use crate::Topology;
+use crate::client_flow::ClientFlow;
 use crate::edge::Edge;
 use crate::rejection::{Refused, refused};
-use crate::route_header::{OwnRoute, Target};
-use crate::token::dialog::is_peers;
+use crate::route_header::OwnRoute;
+use crate::target::Target;
+use crate::token::dialog::{AnswerTarget, is_peers};
 use crate::token::owner::TokenOwner;
-use std::net::SocketAddr;
+use base::Flow;
 use wire::{Edits, Message, Method};
 
 /// §16.6 step 4: requests that begin a dialog. In one, Record-Route changes nothing.
@@ -71,13 +73,13 @@ pub(crate) fn initiator_target<'a>(
 }
 
 /// §16.7 step 8: in a response that goes back to the initiator of a dialog, our Record-Route values get the initiator's
-/// token. In one that begins none they lose the peer's: each side is to see its own only. `source` sent the response.
+/// token. In one that begins none they lose the peer's: each side is to see its own only. The response came by the flow `source`.
 ///
 /// Returns where the token leads, if there is one.
 pub(crate) fn hand_over<'a>(
     edge: &mut Edge,
     response: &Message<'a>,
-    source: SocketAddr,
+    source: Flow,
     element: TokenOwner,
 ) -> Option<Target<'a>> {
     if !response.has_record_routes() {
@@ -93,9 +95,11 @@ pub(crate) fn hand_over<'a>(
         };
         let Some(token) = own.token.filter(|token| is_peers(element, token)) else { continue };
         let target = above.or(response.contact()).map_or(Target::Nowhere, Target::of);
-        let heard = target.is_at(source);
+        // Whoever stands between us and the Contact is reached by its URI.
+        let flow = if above.is_none() { ClientFlow::of(source, topology) } else { None };
+        let to = AnswerTarget { target, heard: target.is_at(source.peer), flow };
         scratch.clear();
-        if begins && tokens.write_answer(element, token, response, &target, heard, scratch) {
+        if begins && tokens.write_answer(element, token, response, &to, scratch) {
             led = Some(target);
         } else {
             scratch.resize(token.len(), b'0');

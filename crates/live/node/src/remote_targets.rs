@@ -1,7 +1,8 @@
 //! Remote targets of dialogs that a target refresh has changed (RFC 3261 §12.2): it cannot change the token in the
 //! route set of the other side.
 
-use crate::route_header::Target;
+use crate::client_flow::ClientFlow;
+use crate::target::Target;
 use crate::token::Tokens;
 use crate::token::dialog::VerifiedToken;
 use base::Recent;
@@ -10,7 +11,7 @@ use siphasher::sip::SipHasher13;
 use std::net::SocketAddr;
 use wire::{Message, Method};
 
-/// Dialogs a generation; an entry takes 16 bytes and its share of a tree.
+/// Dialogs a generation; an entry takes 40 bytes and its share of a tree.
 const GENERATION: usize = 65_536;
 
 /// Which side of a dialog a request goes to.
@@ -36,11 +37,13 @@ pub(crate) struct TargetRefresh {
     target: u32,
     /// Whether something came from there.
     pub(crate) heard: bool,
+    /// The connection by which it is reached, if it is a client's.
+    pub(crate) flow: Option<ClientFlow>,
 }
 
 impl TargetRefresh {
-    /// `side` of the dialog of this message is reached at `target`. `sender` sent the message: the initiator or the
-    /// peer.
+    /// `side` of the dialog of this message is reached at `target`, from where nothing has come. The initiator or the
+    /// peer sent the message.
     ///
     /// A call has one place a side, whatever the peer's tag is, so that no peer can fill the table with invented
     /// tags; the dialogs of a forked call share the place.
@@ -50,7 +53,6 @@ impl TargetRefresh {
         side: Side,
         by_initiator: bool,
         target: &Target<'_>,
-        heard: bool,
     ) -> Self {
         let (from, to) = (message.from_tag().unwrap_or_default(), message.to_tag().unwrap_or_default());
         let (initiator, peer) = if by_initiator { (from, to) } else { (to, from) };
@@ -67,17 +69,28 @@ impl TargetRefresh {
                 hasher.write(message.call_id());
             }),
             target: hash(peer, 2, &|hasher| target.put(hasher)) as u32,
-            heard,
+            heard: false,
+            flow: None,
         }
     }
 }
+
+impl TargetRefresh {
+    /// The same where something has come from there, or by this connection.
+    pub(crate) fn seen(self, heard: bool, flow: Option<ClientFlow>) -> Self {
+        Self { heard, flow, ..self }
+    }
+}
+
+/// The hash of a target, whether something came from there, and the connection of a client.
+type Noted = (u32, bool, Option<ClientFlow>);
 
 /// The refreshed targets. Each side has its own map: no token names the first target of the peer, so all refreshes of
 /// the peer are noted, and must not crowd out those of the initiators.
 #[derive(Debug)]
 pub(crate) struct RemoteTargets {
-    initiators: Recent<u64, (u32, bool)>,
-    peers: Recent<u64, (u32, bool)>,
+    initiators: Recent<u64, Noted>,
+    peers: Recent<u64, Noted>,
 }
 
 impl Default for RemoteTargets {
@@ -87,7 +100,7 @@ impl Default for RemoteTargets {
 }
 
 impl RemoteTargets {
-    fn of(&mut self, side: Side) -> &mut Recent<u64, (u32, bool)> {
+    fn of(&mut self, side: Side) -> &mut Recent<u64, Noted> {
         match side {
             Side::Initiator => &mut self.initiators,
             Side::Peer => &mut self.peers,
@@ -95,37 +108,50 @@ impl RemoteTargets {
     }
 
     /// The new target of the sender of a request within a dialog, if it has to be noted: not if its token names the
-    /// target, unless another target was noted before.
+    /// target, unless another target was noted before. The request came from `from`; `flow` if that is a client with
+    /// a connection.
     pub(crate) fn sender(
         &self,
         tokens: &Tokens,
         message: &Message<'_>,
         held: &VerifiedToken,
         from: SocketAddr,
+        flow: Option<ClientFlow>,
     ) -> Option<TargetRefresh> {
         if !message.method().is_some_and(refreshes_target) {
             return None;
         }
         let target = message.contact().map(Target::of)?;
-        let is_home = held.by_initiator && tokens.is_home(held, &target);
+        let is_home = held.by_initiator && tokens.is_home(held, &target, flow);
         if is_home && self.initiators.is_empty() {
             return None;
         }
-        let (by_initiator, heard) = (held.by_initiator, target.is_at(from));
-        let side = Side::of(by_initiator);
-        let refreshed = TargetRefresh::new(tokens, message, side, by_initiator, &target, heard);
+        let by_initiator = held.by_initiator;
+        let refreshed = TargetRefresh::new(tokens, message, Side::of(by_initiator), by_initiator, &target);
+        let refreshed = refreshed.seen(target.is_at(from), flow);
         (!is_home || self.initiators.get(&refreshed.dialog).is_some()).then_some(refreshed)
     }
 
     pub(crate) fn note(&mut self, refreshed: TargetRefresh) {
-        self.of(refreshed.side).insert(refreshed.dialog, (refreshed.target, refreshed.heard));
+        let TargetRefresh { side, dialog, target, heard, flow } = refreshed;
+        self.of(side).insert(dialog, (target, heard, flow));
     }
 
-    /// Whether requests to this side may go to this target; and if so, whether something came from there.
-    pub(crate) fn leads_to(&mut self, asked: TargetRefresh) -> Option<bool> {
-        let &mut (target, heard) = self.of(asked.side).get_mut(&asked.dialog)?;
-        (target == asked.target).then_some(heard)
+    /// Whether requests to this side may go to this target; and if so, whether something came from there, and by
+    /// which connection it is reached.
+    pub(crate) fn leads_to(&mut self, asked: TargetRefresh) -> Option<(bool, Option<ClientFlow>)> {
+        let &mut (target, heard, flow) = self.of(asked.side).get_mut(&asked.dialog)?;
+        (target == asked.target).then_some((heard, flow))
     }
+}
+
+/// What is known of a target that the other party of a dialog has named.
+#[derive(Clone, Copy)]
+pub(crate) struct Led {
+    /// Whether something came from there.
+    pub(crate) heard: bool,
+    /// The connection by which it is reached, if it is a client's.
+    pub(crate) flow: Option<ClientFlow>,
 }
 
 /// Whether the Contact of such a request, and of the 2xx to it, is where its sender is reached from then on
@@ -169,7 +195,8 @@ mod tests {
                 kept: Kept::Transactions,
                 target: 0,
                 heard: false,
-                home: tokens.home_hash(contact.as_ref(), false),
+                flow: None,
+                home: tokens.home_hash(contact.as_ref(), None, false),
             };
             let mut text = Vec::new();
             tokens.write_route(TokenOwner::Pool, token, &begins, NOW, false, &mut text);
@@ -185,7 +212,7 @@ mod tests {
                 let refresh = request(method, "b", contact);
                 let refresh = wire::scan(refresh.as_bytes()).expect("a request");
                 let held = tokens.read_route(TokenOwner::Pool, &text, &refresh, NOW).expect("its token");
-                let noted = targets.sender(&tokens, &refresh, &held, from);
+                let noted = targets.sender(&tokens, &refresh, &held, from, None);
                 assert_eq!(noted.is_some(), is_noted, "{method} {contact}");
                 if let Some(noted) = noted {
                     targets.note(noted);

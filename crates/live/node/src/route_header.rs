@@ -2,10 +2,9 @@
 //! becomes of it (§16.6 step 6).
 
 use crate::Topology;
+use crate::target::Target;
 use crate::token::owner::TokenOwner;
-use core::hash::Hasher;
-use siphasher::sip::SipHasher13;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use wire::{Edits, Message, SipUri};
 
 /// RFC 3261 §16.6 step 3.
@@ -188,77 +187,4 @@ pub(crate) fn edit_hop(message: &Message<'_>, from: SocketAddr, breadth: u8, edi
 pub(crate) fn max_breadth(message: &Message<'_>) -> u8 {
     let breadth = message.max_breadth().and_then(|(branches, _)| u8::try_from(branches).ok());
     breadth.filter(|&branches| branches <= MAX_BREADTH).unwrap_or(MAX_BREADTH)
-}
-
-/// Where a URI leads: its `maddr`, else its host (RFC 3263 §4).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Target<'a> {
-    Address(SocketAddr),
-    /// A host name, and the port if there is one.
-    Name(&'a [u8], Option<u16>),
-    /// It asks for a transport that we do not have.
-    OtherTransport,
-    /// It is no SIP URI, or a datagram may not be sent there.
-    Nowhere,
-}
-
-impl<'a> Target<'a> {
-    pub(crate) fn of(uri: &'a [u8]) -> Self {
-        let Ok(uri) = SipUri::parse(uri) else { return Self::Nowhere };
-        // RFC 3263 §4.1: the transport that a URI names SHOULD be used. One that listens for TCP need not for UDP.
-        if uri
-            .param("transport")
-            .is_some_and(|name| !name.is_some_and(|name| name.eq_ignore_ascii_case(b"udp")))
-        {
-            return Self::OtherTransport;
-        }
-        let host = match uri.param("maddr").flatten() {
-            Some(maddr) => wire::Host::parse(maddr),
-            None => Some(uri.host),
-        };
-        match host {
-            Some(wire::Host::Name(name)) => Self::Name(name, uri.port),
-            Some(host) => {
-                let address = host.ip().map(|ip| SocketAddr::new(ip, uri.port.unwrap_or(5060)));
-                address.filter(|address| is_unicast(address.ip())).map_or(Self::Nowhere, Self::Address)
-            }
-            None => Self::Nowhere,
-        }
-    }
-
-    /// Whether it is where this came from. A name never is: who it belongs to may make it lead elsewhere at any time.
-    pub(crate) fn is_at(&self, source: SocketAddr) -> bool {
-        matches!(self, Self::Address(address) if address.ip().to_canonical() == source.ip().to_canonical())
-    }
-
-    /// Everything that decides where it leads.
-    pub(crate) fn put(&self, hasher: &mut SipHasher13) {
-        match *self {
-            Self::Address(address) => {
-                let ip = match address.ip() {
-                    IpAddr::V4(ip) => ip.to_ipv6_mapped(),
-                    IpAddr::V6(ip) => ip,
-                };
-                // In one piece: the hasher is slow with small ones.
-                let mut text = [0; 19];
-                text[1..17].copy_from_slice(&ip.octets());
-                text[17..].copy_from_slice(&address.port().to_be_bytes());
-                hasher.write(&text);
-            }
-            Self::Name(name, port) => {
-                // Without a port SRV records come first (RFC 3263 §4.2), so that is another place than port 5060.
-                hasher.write_u8(1);
-                hasher.write_u16(port.unwrap_or(0));
-                for byte in name.strip_suffix(b".").unwrap_or(name) {
-                    hasher.write_u8(byte.to_ascii_lowercase());
-                }
-            }
-            Self::OtherTransport | Self::Nowhere => {}
-        }
-    }
-}
-
-/// Whether a datagram may be sent there.
-pub(crate) fn is_unicast(ip: IpAddr) -> bool {
-    !ip.is_unspecified() && !ip.is_multicast() && ip != Ipv4Addr::BROADCAST
 }

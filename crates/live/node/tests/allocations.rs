@@ -35,7 +35,7 @@ impl Scale {
         self.count += info.count_total;
         let [transmit] = self.out.transmits() else { panic!("one in, one out") };
         let bytes = self.out.message(transmit).to_vec();
-        Sent { listener: transmit.flow.listener, to: transmit.flow.peer, bytes }
+        Sent::by(transmit.flow, bytes)
     }
 
     /// A request of `from` and its answers.

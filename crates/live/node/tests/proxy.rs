@@ -502,7 +502,7 @@ fn a_request_that_our_headers_would_make_too_large() {
         assert_eq!(bed.shard.proxy_report().expect("it has next hops").transactions, 0);
     }
     assert_eq!(bed.shard.counters().replies[&(513, "Message Too Large")], 4);
-    let sent = bed.receive(0, client(), &of_length("fits", 65_507 - 512));
+    let sent = bed.receive(0, client(), &of_length("fits", 65_507 - 640));
     assert!(
         sent.iter().any(|sent| sent.to == addr(HOPS[0]))
             && sent.iter().all(|sent| sent.bytes.len() <= 65_507)

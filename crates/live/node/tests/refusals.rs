@@ -182,7 +182,7 @@ fn a_request_that_our_headers_would_make_too_large() {
         }
         assert_eq!(bed.shard.counters().replies[&(513, "Message Too Large")], 4);
         assert_eq!(bed.shard.counters().requests_forwarded, 0);
-        let sent = bed.one(listener, from, &of_length(&write("fits"), LARGEST - 512));
+        let sent = bed.one(listener, from, &of_length(&write("fits"), LARGEST - 640));
         assert!(bed.is_node(sent.to) && sent.bytes.len() <= LARGEST);
     }
 }

@@ -57,7 +57,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 /// A call that rings, or has been answered.
 enum Call {
-    Ringing { invite: Req, at_hop: Sent },
+    Ringing { invite: Req, at_hop: Box<Sent> },
     Answered(Dialog),
 }
 
@@ -98,7 +98,7 @@ impl World {
         let sent = self.bed.receive(0, client(), &invite.bytes());
         // There may be no member that takes it now.
         if let Some(at_hop) = sent.into_iter().find(is_hop) {
-            self.calls.insert(call, Call::Ringing { invite, at_hop });
+            self.calls.insert(call, Call::Ringing { invite, at_hop: Box::new(at_hop) });
         }
     }
 
@@ -109,7 +109,7 @@ impl World {
         let is_invite = |sent: &&Sent| sent.message().method() == Some(wire::Method::Invite);
         if let Some(next) = sent.iter().filter(|sent| is_hop(sent)).find(is_invite) {
             // Another member has to answer now.
-            self.calls.insert(call, Call::Ringing { invite, at_hop: next.clone() });
+            self.calls.insert(call, Call::Ringing { invite, at_hop: Box::new(next.clone()) });
             return;
         }
         let Some(response) = sent.iter().find(|sent| sent.to == client()) else {

@@ -12,6 +12,8 @@ pub enum ProxyEvent {
     Timeout,
     /// The next hop can't be reached.
     Unreachable,
+    /// The connection is gone by which alone the next hop is reached (RFC 5626 §5.3.1).
+    FlowFailed,
     /// Timer C fired.
     TimerC,
     /// The previous hop sent CANCEL, or the branch is not needed any more.
@@ -104,7 +106,8 @@ impl Branch {
             ProxyEvent::Response(status @ 100..=199) => self.provisional(status),
             ProxyEvent::Response(200..=299) => self.success(),
             _ if self.finished => BranchActions::new(),
-            ProxyEvent::Response(503) | ProxyEvent::Unreachable => self.unavailable(),
+            ProxyEvent::Response(503) | ProxyEvent::Unreachable => self.unavailable(503),
+            ProxyEvent::FlowFailed => self.unavailable(430),
             ProxyEvent::Response(status) => self.fail(BranchAction::Failure(status)),
             ProxyEvent::Timeout => self.timeout(),
             ProxyEvent::TimerC => self.timer_c(),
@@ -143,13 +146,13 @@ impl Branch {
     }
 
     /// §16.9: a next hop that can't be reached counts as one that answered 503. First the alternates are tried (RFC
-    /// 3263 §4.3).
-    fn unavailable(&mut self) -> BranchActions {
+    /// 3263 §4.3). RFC 5626 §5.3.1: a client whose connection is gone has failed with 430.
+    fn unavailable(&mut self, status: u16) -> BranchActions {
         if self.alternate && !self.cancelled {
             self.provisional = false;
             return list([BranchAction::TryNext]);
         }
-        self.fail(BranchAction::Failure(503))
+        self.fail(BranchAction::Failure(status))
     }
 
     /// RFC 3263 §4.3: a next hop that does not answer at all has failed as one that answers 503 has. §16.8: an INVITE

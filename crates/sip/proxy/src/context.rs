@@ -213,13 +213,13 @@ impl Context {
 }
 
 /// The lower, the better (§16.7 step 6): a 6xx, else the lowest class; in 4xx what tells how to ask again, and last
-/// what tells of nothing but that a branch was given up; in 5xx a 503 last, which could not go back as it is.
+/// what tells of nothing but that a branch was given up, or had no connection; in 5xx a 503 last, which could not go back as it is.
 fn rank(status: u16) -> (u16, u8) {
     let class = if status >= 600 { 0 } else { status / 100 };
     let within = match status {
         401 | 407 => 0,
         415 | 420 | 484 => 1,
-        408 | 503 => 3,
+        408 | 430 | 503 => 3,
         487 => 4,
         _ => 2,
     };

@@ -407,25 +407,23 @@ impl<F: Form> Proxy<F> {
         }
     }
 
-    /// A message of this client transaction could not be delivered (§16.9). Whether there is one that has sent such a
-    /// message.
+    /// A message of this client transaction could not be delivered (§16.9). `what` says what that means for its branch;
+    /// `None`: it has not sent such a message. Whether there is one that has.
     pub fn unreachable(
         &mut self,
         key: TransactionKey,
-        is_it: impl FnOnce(&F::Message) -> bool,
+        what: impl FnOnce(&F::Message) -> Option<ProxyEvent>,
         step: &mut ProxyStep<'_, F>,
     ) -> bool {
         let Some(id) = self.layer.find_client(key) else { return false };
-        if !self.layer.message(id).is_some_and(is_it) {
-            return false;
-        }
+        let Some(event) = self.layer.message(id).and_then(what) else { return false };
         let mut collect = Collect::new(step.sink);
         self.layer.transport_error(step.now, id, &mut collect);
         let Collect { news, ended, .. } = collect;
         if let Some((id, leg, TransactionNews::TransportError)) = news
             && let Some(place) = self.table.of_client(id, leg)
         {
-            self.feed(place, ProxyEvent::Unreachable, None, step);
+            self.feed(place, event, None, step);
         }
         if let Some((id, leg)) = ended {
             self.table.ended(id, leg);

@@ -6,7 +6,7 @@ use std::fmt::{Debug, Write};
 
 const UPDATE: &str = "UPDATE_DOCS";
 
-const EVENTS: [ProxyEvent; 12] = [
+const EVENTS: [ProxyEvent; 13] = [
     ProxyEvent::Response(100),
     ProxyEvent::Response(180),
     ProxyEvent::Response(200),
@@ -17,6 +17,7 @@ const EVENTS: [ProxyEvent; 12] = [
     ProxyEvent::Response(600),
     ProxyEvent::Timeout,
     ProxyEvent::Unreachable,
+    ProxyEvent::FlowFailed,
     ProxyEvent::TimerC,
     ProxyEvent::Cancelled,
 ];

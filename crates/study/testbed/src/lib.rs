@@ -4,7 +4,7 @@
 
 mod setup;
 
-pub use setup::{routes, set_members, shard_setup};
+pub use setup::{routes, set_members, shard_setup, shard_setup_of};
 
 use base::{Flow, Instant, Outbox, Transmit};
 use core::time::Duration;
@@ -13,9 +13,11 @@ use route::Service;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// A datagram that the shard sent.
+/// A message that the shard sent.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Sent {
+    /// What it leaves by.
+    pub flow: Flow,
     /// By which of its listeners.
     pub listener: u16,
     /// Where it goes.
@@ -26,18 +28,21 @@ pub struct Sent {
 
 impl core::fmt::Debug for Sent {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "by {} to {}:\n{}", self.listener, self.to, String::from_utf8_lossy(&self.bytes))
+        let Flow { transport, connection, .. } = self.flow;
+        let text = String::from_utf8_lossy(&self.bytes);
+        write!(f, "by {} to {} {} {connection:?}:\n{text}", self.listener, transport.name(), self.to)
     }
 }
 
 impl Sent {
+    /// A message that leaves by this flow.
+    pub fn by(flow: Flow, bytes: Vec<u8>) -> Self {
+        Self { flow, listener: flow.listener, to: flow.peer, bytes }
+    }
+
     /// All that was sent, in its order.
     pub fn all<E>(out: &Outbox<E>) -> Vec<Self> {
-        let sent = |transmit: &Transmit| Self {
-            listener: transmit.flow.listener,
-            to: transmit.flow.peer,
-            bytes: out.message(transmit).to_vec(),
-        };
+        let sent = |transmit: &Transmit| Self::by(transmit.flow, out.message(transmit).to_vec());
         out.transmits().iter().map(sent).collect()
     }
 
@@ -106,7 +111,23 @@ impl Bed {
 
     /// A datagram comes in.
     pub fn receive(&mut self, listener: u16, from: SocketAddr, bytes: &[u8]) -> Vec<Sent> {
-        self.input(ShardInput::Message { flow: Flow::udp(listener, from), bytes })
+        self.receive_by(Flow::udp(listener, from), bytes)
+    }
+
+    /// A message comes in by this flow.
+    pub fn receive_by(&mut self, flow: Flow, bytes: &[u8]) -> Vec<Sent> {
+        self.input(ShardInput::Message { flow, bytes })
+    }
+
+    /// The same, for a message that has exactly one consequence, but for a 100 before it.
+    ///
+    /// # Panics
+    /// It has none, or several.
+    pub fn one_by(&mut self, flow: Flow, bytes: &[u8]) -> Sent {
+        let mut sent = self.receive_by(flow, bytes);
+        sent.retain(|sent| sent.message().status() != Some(100));
+        assert_eq!(sent.len(), 1, "{sent:#?}");
+        sent.remove(0)
     }
 
     /// The same, for a datagram that has exactly one consequence.
@@ -136,7 +157,12 @@ impl Bed {
 
     /// ICMP says that what began with `quoted` did not arrive at this address.
     pub fn unreachable(&mut self, to: SocketAddr, quoted: &[u8]) -> Vec<Sent> {
-        self.input(ShardInput::Unreachable { to: Flow::udp(0, to), quoted })
+        self.unreachable_by(Flow::udp(0, to), quoted)
+    }
+
+    /// What began with `quoted` cannot be sent this way.
+    pub fn unreachable_by(&mut self, to: Flow, quoted: &[u8]) -> Vec<Sent> {
+        self.input(ShardInput::Unreachable { to, quoted })
     }
 
     /// What would become of a request at the first listener.

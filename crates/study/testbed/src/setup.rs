@@ -9,7 +9,11 @@ use std::sync::Arc;
 
 /// What a shard with these listeners for UDP and these host names is set up with: no members and no pools yet.
 pub fn shard_setup(listeners: &[SocketAddr], names: &[&str], tokens: Tokens) -> Setup {
-    let ports: Vec<_> = listeners.iter().copied().map(Port::udp).collect();
+    shard_setup_of(listeners.iter().copied().map(Port::udp).collect(), names, tokens)
+}
+
+/// The same with these ports.
+pub fn shard_setup_of(ports: Vec<Port>, names: &[&str], tokens: Tokens) -> Setup {
     let topology = Topology::new(ports.into(), names.iter().map(|&name| (name.to_owned(), None)).collect());
     Setup::new(topology, ShardSettings::new(tokens, 1_800_000_000))
 }

@@ -1,6 +1,7 @@
 //! What a request is changed by on its way to a next hop or, with a transaction, to a member (RFC 3261 §16.6); the same with a
 //! transaction and without.
 
+use crate::client_flow::ClientFlow;
 use crate::edge::Edge;
 use crate::forward::contacts::Contact;
 use crate::record::{initiator_target, record, wants_record_route};
@@ -124,6 +125,7 @@ impl Edge {
     fn record_onward(&mut self, message: &Message<'_>, onward: &Onward<'_>) {
         let Onward { from, hop, element, record_route, .. } = *onward;
         let (target, is_contact) = initiator_target(&self.topology, message, element);
+        let flow = if is_contact { ClientFlow::of(from, &self.topology) } else { None };
         let is_stateless = record_route == RecordRoute::Stateless;
         let token = DialogToken {
             node: node_id(hop.remote()),
@@ -137,7 +139,8 @@ impl Edge {
             },
             target: self.tokens.target_hash(&target, false),
             heard: element == TokenOwner::Proxy && target.is_at(from.peer),
-            home: self.tokens.home_hash(is_contact.then_some(&target), false),
+            home: self.tokens.home_hash(is_contact.then_some(&target), flow, false),
+            flow,
         };
         let (tokens, unix) = (&self.tokens, self.settings.unix(self.now));
         let unix = if is_stateless { tokens.coarse(unix) } else { unix };

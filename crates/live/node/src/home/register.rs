@@ -7,8 +7,8 @@ use crate::event::ShardEvent;
 use crate::progress::{Progress, User};
 use crate::question::StoreQuery;
 use crate::rejection::{OwnResponse, Rejection};
-use crate::route_header::Target;
 use crate::step::Step;
+use crate::target::Target;
 use base::UnixTime;
 use location::{Answer, Authorization, Purpose, Reach, Register, Registration, Reply, Source, Step as Next};
 use std::net::SocketAddr;
@@ -99,7 +99,8 @@ fn look_for_path(step: &mut Step<'_>, peer: SocketAddr, message: &Message<'_>) {
     if step.edge.is_pathless_told || !message.has_lower_vias() {
         return;
     }
-    let is_elsewhere = |uri: &[u8]| matches!(Target::of(uri), Target::Address(at) if at.ip() != peer.ip());
+    let is_elsewhere =
+        |uri: &[u8]| matches!(Target::of(uri), Target::Address(at) if at.address.ip() != peer.ip());
     if message.header("Path").is_none() && message.contact().is_some_and(is_elsewhere) {
         step.edge.is_pathless_told = true;
         step.out.event(ShardEvent::NoPath(peer));

@@ -12,7 +12,8 @@
 
 use super::owner::TokenOwner;
 use super::{Derived, Tokens, keyed_hash, text};
-use crate::route_header::Target;
+use crate::client_flow::{ClientFlow, LENGTHS};
+use crate::target::Target;
 use balance::NodeId;
 use core::hash::Hasher;
 use siphasher::sip::SipHasher13;
@@ -29,8 +30,15 @@ const OF_PROXY: u8 = 0x08;
 /// Of a proxy.
 const DIALOG: u8 = 0x40;
 
+/// A [`ClientFlow`] stands between the body and the MAC. Without it the layout is what it was when there were no
+/// connections, so that either version of the program reads the other's.
+const CONNECTED: u8 = 0x80;
+
 const BODY: usize = 17;
-const LEN: usize = BODY + 8;
+const MAC: usize = 8;
+const LEN: usize = BODY + MAC;
+/// With a flow of either family.
+const LONG: [usize; 2] = [LEN + LENGTHS[0], LEN + LENGTHS[1]];
 
 /// State that is kept of a dialog.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,6 +66,8 @@ pub(crate) struct DialogToken {
     pub(crate) heard: bool,
     /// [`Tokens::home_hash`] of where the initiator was reached when the dialog began.
     pub(crate) home: u32,
+    /// The connection by which the target is reached, if it is a client's (RFC 5626 §5.3).
+    pub(crate) flow: Option<ClientFlow>,
 }
 
 /// A token that fits the request it came in.
@@ -79,6 +89,15 @@ impl VerifiedToken {
     pub(crate) fn is_senders(&self) -> bool {
         self.by_initiator == self.of_initiator
     }
+}
+
+/// Where the initiator's token leads: what a response tells of the peer.
+pub(crate) struct AnswerTarget<'a> {
+    pub(crate) target: Target<'a>,
+    /// As in [`DialogToken`].
+    pub(crate) heard: bool,
+    /// As in [`DialogToken`].
+    pub(crate) flow: Option<ClientFlow>,
 }
 
 /// The dialog that a token is bound to.
@@ -103,7 +122,7 @@ impl Tokens {
     ) {
         let initiator = request.from_tag().unwrap_or_default();
         let dialog = Dialog { call_id: request.call_id(), initiator, peer: &[] };
-        seal(self.key(older), body(element, token, unix, false), &dialog, out);
+        seal(self.key(older), body(element, token, unix, false), token.flow, &dialog, out);
     }
 
     /// The time for the token of a dialog that nothing is kept of, in Unix time too: the end of an eighth of a
@@ -122,18 +141,21 @@ impl Tokens {
         element: TokenOwner,
         text: &[u8],
         response: &Message<'_>,
-        target: &Target<'_>,
-        heard: bool,
+        to: &AnswerTarget<'_>,
         out: &mut Vec<u8>,
     ) -> bool {
-        let (Some(bytes), Some(peer)) = (decode(element, text), response.to_tag()) else { return false };
+        let (Some((bytes, flow)), Some(peer)) = (decode(element, text), response.to_tag()) else {
+            return false;
+        };
         let initiator = response.from_tag().unwrap_or_default();
         let dialog = Dialog { call_id: response.call_id(), initiator, peer: &[] };
-        let made_with = |key: &&Derived| bytes[0] & OF_INITIATOR == 0 && is_sealed(key, &bytes, &dialog);
+        let made_with =
+            |key: &&Derived| bytes[0] & OF_INITIATOR == 0 && is_sealed(key, &bytes, flow, &dialog);
         let Some(key) = self.all().find(made_with) else { return false };
-        let (token, unix) = fields(&bytes);
-        let token = DialogToken { target: target_hash(key, target), heard, ..token };
-        seal(key, body(element, token, unix, true), &Dialog { peer, ..dialog }, out);
+        let (token, unix) = fields(&bytes, flow);
+        let AnswerTarget { target, heard, flow } = to;
+        let token = DialogToken { target: target_hash(key, target), heard: *heard, flow: *flow, ..token };
+        seal(key, body(element, token, unix, true), token.flow, &Dialog { peer, ..dialog }, out);
         true
     }
 
@@ -146,12 +168,12 @@ impl Tokens {
         request: &Message<'_>,
         unix: u32,
     ) -> Option<VerifiedToken> {
-        let bytes = decode(element, text)?;
+        let (bytes, flow) = decode(element, text)?;
         let (from, to) = (request.from_tag().unwrap_or_default(), request.to_tag()?);
         let of_initiator = bytes[0] & OF_INITIATOR != 0;
         let dialog = |initiator, peer| Dialog { call_id: request.call_id(), initiator, peer };
-        let (token, made) = fields(&bytes);
-        let sealed = |dialog: Dialog<'_>| self.all().position(|key| is_sealed(key, &bytes, &dialog));
+        let (token, made) = fields(&bytes, flow);
+        let sealed = |dialog: Dialog<'_>| self.all().position(|key| is_sealed(key, &bytes, flow, &dialog));
         let (key, by_initiator) = if of_initiator {
             (sealed(dialog(from, to))?, true)
         } else {
@@ -168,16 +190,27 @@ impl Tokens {
         self.all().nth(held.key).is_some_and(|key| target_hash(key, target) == held.token.target)
     }
 
-    /// Whether the token alone leads to this target of the initiator: the target is that of the beginning, or the
-    /// route set alone leads there, which no refresh changes.
-    pub(crate) fn is_home(&self, held: &VerifiedToken, target: &Target<'_>) -> bool {
+    /// Whether the token alone leads to this target of the initiator: the target is that of the beginning, and so is
+    /// the connection, if it is reached by one; or the route set alone leads there, which no refresh changes.
+    pub(crate) fn is_home(
+        &self,
+        held: &VerifiedToken,
+        target: &Target<'_>,
+        flow: Option<ClientFlow>,
+    ) -> bool {
         let home = held.token.home;
-        home == BY_ROUTE || self.all().nth(held.key).is_some_and(|key| home_hash(key, target) == home)
+        let is_it = |key| home_hash(key, target, flow) == home;
+        home == BY_ROUTE || self.all().nth(held.key).is_some_and(is_it)
     }
 
-    /// The initiator's target for a new token: this one, or the route set for `None`.
-    pub(crate) fn home_hash(&self, contact: Option<&Target<'_>>, older: bool) -> u32 {
-        contact.map_or(BY_ROUTE, |contact| home_hash(self.key(older), contact))
+    /// The initiator's target for a new token, and its connection: this one, or the route set for `None`.
+    pub(crate) fn home_hash(
+        &self,
+        contact: Option<&Target<'_>>,
+        flow: Option<ClientFlow>,
+        older: bool,
+    ) -> u32 {
+        contact.map_or(BY_ROUTE, |contact| home_hash(self.key(older), contact, flow))
     }
 
     /// The hash that a new token has of its target; `older` as in [`Self::write_branch`].
@@ -188,14 +221,15 @@ impl Tokens {
 
 /// Whether this looks like the peer's token; unverified.
 pub(crate) fn is_peers(element: TokenOwner, text: &[u8]) -> bool {
-    decode(element, text).is_some_and(|bytes| bytes[0] & OF_INITIATOR == 0)
+    decode(element, text).is_some_and(|(bytes, _)| bytes[0] & OF_INITIATOR == 0)
 }
 
 /// In place of the hash of a Contact.
 const BY_ROUTE: u32 = 0;
 
-fn home_hash(key: &Derived, contact: &Target<'_>) -> u32 {
-    target_hash(key, contact).max(BY_ROUTE + 1)
+fn home_hash(key: &Derived, contact: &Target<'_>, flow: Option<ClientFlow>) -> u32 {
+    let number = flow.map_or(0, ClientFlow::number);
+    (target_hash(key, contact) ^ number).max(BY_ROUTE + 1)
 }
 
 /// Under a secret: without it no attacker can compute another target with the same hash. Each try takes a request.
@@ -214,7 +248,8 @@ fn body(element: TokenOwner, token: DialogToken, unix: u32, of_initiator: bool) 
         | flag(token.kept == Kept::Dialog && element == TokenOwner::Proxy, DIALOG)
         | flag(of_initiator, OF_INITIATOR)
         | flag(token.heard, HEARD)
-        | flag(element == TokenOwner::Proxy, OF_PROXY);
+        | flag(element == TokenOwner::Proxy, OF_PROXY)
+        | flag(token.flow.is_some(), CONNECTED);
     bytes[1..5].copy_from_slice(&unix.to_be_bytes());
     bytes[5..9].copy_from_slice(&token.node.0.to_be_bytes());
     bytes[9..13].copy_from_slice(&token.target.to_be_bytes());
@@ -223,7 +258,7 @@ fn body(element: TokenOwner, token: DialogToken, unix: u32, of_initiator: bool) 
 }
 
 /// The content of a token's body, and when it was made.
-fn fields(bytes: &[u8; LEN]) -> (DialogToken, u32) {
+fn fields(bytes: &[u8; LEN], flow: Option<ClientFlow>) -> (DialogToken, u32) {
     let number = |at: usize| u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
     let (first, is_proxys) = (bytes[0] & OUTBOUND != 0, bytes[0] & OF_PROXY != 0);
     let token = DialogToken {
@@ -237,49 +272,92 @@ fn fields(bytes: &[u8; LEN]) -> (DialogToken, u32) {
         target: number(9),
         heard: bytes[0] & HEARD != 0,
         home: number(13),
+        flow,
     };
     (token, number(1))
 }
 
-/// Unverified.
-fn decode(element: TokenOwner, text: &[u8]) -> Option<[u8; LEN]> {
-    let bytes: [u8; LEN] = text::decode(text)?;
-    let is_ours =
-        bytes[0] & 0xf0 & !DIALOG == VERSION && (bytes[0] & OF_PROXY != 0) == (element == TokenOwner::Proxy);
-    is_ours.then_some(bytes)
+/// Unverified: body and MAC, and the flow between them.
+fn decode(element: TokenOwner, text: &[u8]) -> Option<([u8; LEN], Option<ClientFlow>)> {
+    let (bytes, flow) = match text::decode::<LEN>(text) {
+        Some(bytes) => (bytes, None),
+        None => decode_long(text)?,
+    };
+    let is_ours = bytes[0] & 0xf0 & !(DIALOG | CONNECTED) == VERSION
+        && (bytes[0] & OF_PROXY != 0) == (element == TokenOwner::Proxy)
+        && (bytes[0] & CONNECTED != 0) == flow.is_some();
+    is_ours.then_some((bytes, flow))
 }
 
-fn seal(key: &Derived, mut bytes: [u8; LEN], dialog: &Dialog<'_>, out: &mut Vec<u8>) {
-    let mac = mac(key, &bytes, dialog);
+/// The same of a text that is as long as one with a flow.
+fn decode_long(text: &[u8]) -> Option<([u8; LEN], Option<ClientFlow>)> {
+    let (short, long) = (text::decode::<{ LONG[0] }>(text), text::decode::<{ LONG[1] }>(text));
+    let all = short.as_ref().map(|bytes| &bytes[..]).or(long.as_ref().map(|bytes| &bytes[..]))?;
+    let (body, rest) = all.split_at(BODY);
+    let (flow, mac) = rest.split_at(rest.len() - MAC);
+    let mut bytes = [0; LEN];
+    bytes[..BODY].copy_from_slice(body);
+    bytes[BODY..].copy_from_slice(mac);
+    Some((bytes, Some(ClientFlow::from_bytes(flow)?)))
+}
+
+fn seal(
+    key: &Derived,
+    mut bytes: [u8; LEN],
+    flow: Option<ClientFlow>,
+    dialog: &Dialog<'_>,
+    out: &mut Vec<u8>,
+) {
+    let mac = mac(key, &bytes, flow, dialog);
     bytes[BODY..].copy_from_slice(&mac);
-    text::encode(&bytes, out);
+    let Some(flow) = flow else { return text::encode(&bytes, out) };
+    let (flow, length) = flow.bytes();
+    let mut long = [0; LONG[1]];
+    long[..BODY].copy_from_slice(&bytes[..BODY]);
+    long[BODY..BODY + length].copy_from_slice(&flow[..length]);
+    long[BODY + length..LEN + length].copy_from_slice(&mac);
+    text::encode(&long[..LEN + length], out);
 }
 
-fn is_sealed(key: &Derived, bytes: &[u8; LEN], dialog: &Dialog<'_>) -> bool {
-    mac(key, bytes, dialog) == bytes[BODY..]
+fn is_sealed(key: &Derived, bytes: &[u8; LEN], flow: Option<ClientFlow>, dialog: &Dialog<'_>) -> bool {
+    mac(key, bytes, flow, dialog) == bytes[BODY..]
 }
 
 /// Binds the fields to the dialog. Guessing 64 bits takes 2^63 datagrams, so comparing them needs no constant time.
-fn mac(key: &Derived, bytes: &[u8; LEN], dialog: &Dialog<'_>) -> [u8; 8] {
+fn mac(key: &Derived, bytes: &[u8; LEN], flow: Option<ClientFlow>, dialog: &Dialog<'_>) -> [u8; MAC] {
     let mut fixed = [0; BODY + 8];
     fixed[..BODY].copy_from_slice(&bytes[..BODY]);
     fixed[BODY..BODY + 4].copy_from_slice(&(dialog.initiator.len() as u32).to_be_bytes());
     fixed[BODY + 4..].copy_from_slice(&(dialog.peer.len() as u32).to_be_bytes());
-    keyed_hash(key.route, &[&fixed, dialog.initiator, dialog.peer, dialog.call_id]).to_be_bytes()
+    let Some(flow) = flow else {
+        return keyed_hash(key.route, &[&fixed, dialog.initiator, dialog.peer, dialog.call_id]).to_be_bytes();
+    };
+    // The body says that there is one. What it does not need is zero, so that it always has the same length.
+    let (flow, _) = flow.bytes();
+    let parts = [&fixed, dialog.initiator, dialog.peer, dialog.call_id, &flow[..]];
+    keyed_hash(key.route, &parts).to_be_bytes()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::TokenKey;
+    use crate::target::NamedHost;
+    use base::{Flow, Transport};
     use core::time::Duration;
     use proptest::prelude::*;
     use std::net::SocketAddr;
     use testkit::{TestRequest, TestResponse};
 
     const NOW: u32 = 1_800_000_000;
-    const HERE: Target<'static> = Target::Name(b"here.example", None);
-    const THERE: Target<'static> = Target::Name(b"there.example", None);
+    const HERE: Target<'static> = named(b"here.example");
+    const THERE: Target<'static> = named(b"there.example");
+
+    const ANSWER: AnswerTarget<'static> = AnswerTarget { target: THERE, heard: true, flow: None };
+
+    const fn named(host: &'static [u8]) -> Target<'static> {
+        Target::Name(NamedHost { host, port: None, transport: Transport::Udp })
+    }
 
     fn tokens(key: u8) -> Tokens {
         Tokens::new(TokenKey([key; 16]), &[], Duration::from_hours(1))
@@ -301,6 +379,11 @@ mod tests {
 
     /// The peer's token and the initiator's of a call from `a` to `b`.
     fn pair(of: &Tokens, element: TokenOwner) -> [Vec<u8>; 2] {
+        connected_pair(of, element, None)
+    }
+
+    /// The same where both sides are reached by this connection.
+    fn connected_pair(of: &Tokens, element: TokenOwner, flow: Option<ClientFlow>) -> [Vec<u8>; 2] {
         let (begins, answers) = (request("c", "a", ""), response("c", "a", "b"));
         let token = DialogToken {
             node: NodeId(7),
@@ -308,13 +391,20 @@ mod tests {
             kept: Kept::Dialog,
             target: of.target_hash(&HERE, false),
             heard: false,
-            home: of.home_hash(Some(&HERE), false),
+            home: of.home_hash(Some(&HERE), None, false),
+            flow,
         };
         let (mut peers, mut initiators) = (Vec::new(), Vec::new());
         let begins = wire::scan(begins.as_bytes()).expect("a request");
         of.write_route(element, token, &begins, NOW, false, &mut peers);
         let response = wire::scan(&answers).expect("a response");
-        assert!(of.write_answer(element, &peers, &response, &THERE, true, &mut initiators));
+        assert!(of.write_answer(
+            element,
+            &peers,
+            &response,
+            &AnswerTarget { flow, ..ANSWER },
+            &mut initiators
+        ));
         assert_eq!(peers.len(), initiators.len(), "a response grows by nothing");
         [peers, initiators]
     }
@@ -334,14 +424,14 @@ mod tests {
         );
         assert_eq!(held.made, NOW);
         assert!(ours.leads_to(&held, &HERE) && !ours.leads_to(&held, &THERE));
-        assert!(ours.is_home(&held, &HERE) && !ours.is_home(&held, &THERE));
+        assert!(ours.is_home(&held, &HERE, None) && !ours.is_home(&held, &THERE, None));
         let held = read(&ours, &initiators, &request("c", "a", "b"), NOW).expect("by the initiator");
         assert!(
             held.by_initiator && held.is_senders() && held.token.heard && held.token.kept == Kept::Dialog
         );
         assert!(ours.leads_to(&held, &THERE) && !ours.leads_to(&held, &HERE));
         assert!(
-            ours.is_home(&held, &HERE) && !ours.is_home(&held, &THERE),
+            ours.is_home(&held, &HERE, None) && !ours.is_home(&held, &THERE, None),
             "both say where the initiator was"
         );
         // A pool's nodes leave the peer's token where it is; the initiator cannot use it for more than to name the
@@ -384,13 +474,43 @@ mod tests {
     }
 
     #[test]
+    fn a_connection_is_part_of_the_token() {
+        let ours = tokens(1);
+        let connected = |peer: &str, number: u32| {
+            let connection = core::num::NonZeroU32::new(number).map(base::Connection);
+            let peer = peer.parse().unwrap();
+            let flow = Flow { transport: Transport::Wss, listener: 0, peer, connection };
+            ClientFlow::of(flow, &crate::Topology::default())
+        };
+        for peer in ["192.0.2.7:40001", "[2001:db8::7]:40001"] {
+            let flow = connected(peer, 7);
+            let texts = connected_pair(&ours, TokenOwner::Proxy, flow);
+            for (text, request) in texts.iter().zip([request("c", "b", "a"), request("c", "a", "b")]) {
+                let held = read(&ours, text, &request, NOW).expect("it is ours");
+                assert_eq!(held.token.flow, flow);
+                // Each character of it counts.
+                for at in 0..text.len() {
+                    let mut other = text.clone();
+                    other[at] = if other[at] == b'0' { b'1' } else { b'0' };
+                    assert_eq!(read(&ours, &other, &request, NOW), None, "{at}");
+                }
+            }
+        }
+        // The initiator is at home by its first connection alone.
+        let flow = connected("192.0.2.7:40001", 7);
+        let [peers, _] = connected_pair(&ours, TokenOwner::Proxy, None);
+        let held = read(&ours, &peers, &request("c", "b", "a"), NOW).expect("it is ours");
+        assert!(ours.is_home(&held, &HERE, None) && !ours.is_home(&held, &HERE, flow));
+    }
+
+    #[test]
     fn the_initiators_token_is_made_of_the_peers_only() {
         let ours = tokens(1);
         let [peers, initiators] = pair(&ours, TokenOwner::Proxy);
         let try_with = |text: &[u8], call: &str, from: &str, to: &str| {
             let response = response(call, from, to);
             let response = wire::scan(&response).expect("a response");
-            ours.write_answer(TokenOwner::Proxy, text, &response, &THERE, true, &mut Vec::new())
+            ours.write_answer(TokenOwner::Proxy, text, &response, &ANSWER, &mut Vec::new())
         };
         assert!(try_with(&peers, "c", "a", "x"), "whoever answers");
         assert!(!try_with(&peers, "d", "a", "b") && !try_with(&peers, "c", "x", "b"));

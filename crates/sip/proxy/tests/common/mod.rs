@@ -4,8 +4,8 @@
 use base::Instant;
 use core::time::Duration;
 use proxy::{
-    Answered, Arrived, Attempt, Form, KeptRequest, Medium, NewBranch, Proxy, ProxyRefusal, ProxyStep,
-    ProxyTimers, Router, Sink,
+    Answered, Arrived, Attempt, Form, KeptRequest, Medium, NewBranch, Proxy, ProxyEvent, ProxyRefusal,
+    ProxyStep, ProxyTimers, Router, Sink,
 };
 use transaction::{KeptMessage, Sending, ServerKey, Side, Tag, TransactionKey, TransportKind};
 use wire::Method;
@@ -287,7 +287,7 @@ impl Bed {
 
     pub(crate) fn unreachable(&mut self, method: Method, branch: u64) -> Vec<String> {
         let key = TransactionKey::from_numbers(Side::Client, branch, method);
-        self.step(|proxy, step| proxy.unreachable(key, |_| true, step));
+        self.step(|proxy, step| proxy.unreachable(key, |_| Some(ProxyEvent::Unreachable), step));
         self.sent()
     }
 

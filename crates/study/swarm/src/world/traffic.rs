@@ -117,7 +117,7 @@ impl<W: Wrapper> World<W> {
         };
         for transmit in told.transmits() {
             let bytes = told.message(transmit).to_vec();
-            let mut one = Sent { listener: transmit.flow.listener, to: transmit.flow.peer, bytes };
+            let mut one = Sent::by(transmit.flow, bytes);
             if let Role::Caller { chaperon: Some(chaperon), .. } = &mut self.hosts[host as usize].role {
                 one.bytes = chaperon.says(&one.bytes);
             }

@@ -1,6 +1,6 @@
 //! What canaries are made of, and the plans that they are put into.
 
-use base::Instant;
+use base::{Flow, Instant};
 use control::Drainer;
 use control::scale::{Order, Server};
 use dialog::CallRecord;
@@ -487,7 +487,7 @@ pub(crate) fn response(request: &[u8], from: SocketAddr, status: u16) -> Sent {
     let mut bytes = Vec::new();
     wire::write_response(&scanned(request), from, status, "Made up", "canary", &[], &mut bytes);
     let to = wire::request_source_target(scanned(request).top_via(), from).unwrap_or(from);
-    Sent { listener: 0, to, bytes }
+    Sent::by(Flow::udp(0, to), bytes)
 }
 
 /// A response without its topmost Via, to where the next one leads.
@@ -495,7 +495,7 @@ pub(crate) fn passed_on(response: &[u8]) -> Option<Sent> {
     let to = wire::response_target(&scanned(response).second_via()?)?;
     let mut bytes = response.to_vec();
     without(&mut bytes, "Via");
-    Some(Sent { listener: 0, to, bytes })
+    Some(Sent::by(Flow::udp(0, to), bytes))
 }
 
 /// A request of another method that an INVITE's sender might make of it: the topmost Via alone, no body.

@@ -1,6 +1,7 @@
 //! Elements of every kind that break the rules of a hop.
 
 use crate::cage::*;
+use base::Flow;
 use swarm::{Plan, ProcessRule, Sent};
 use wire::Method;
 
@@ -25,7 +26,7 @@ fn of(kind: fn(&Plan) -> bool) -> Vec<Canary> {
         breaks(ProcessRule::Unreadable).hears(|_, bytes| bytes.truncate(9)).on(
             |_| true,
             |_, _, bytes, from, sent| {
-                sent.push(Sent { listener: 0, to: from, bytes: bytes.to_vec() });
+                sent.push(Sent::by(Flow::udp(0, from), bytes.to_vec()));
             },
         ),
         breaks(ProcessRule::ResponseVias).tampers(rings, |one| double_via(&mut one.bytes)),

@@ -1,6 +1,7 @@
 //! Stateful proxies that break rules.
 
 use crate::cage::*;
+use base::Flow;
 use swarm::Shown;
 use swarm::{ProcessRule, Sent};
 use wire::Method;
@@ -108,7 +109,7 @@ pub(crate) fn of_answers() -> Vec<Canary> {
         breaks(ProcessRule::AckCopies).on(is_ack, |_, _, _, _, sent| sent.extend(sent.clone())),
         breaks(ProcessRule::AckToRefusal).on(is_ack, |_, _, bytes, from, sent| {
             if sent.is_empty() {
-                sent.push(Sent { listener: 0, to: from, bytes: bytes.to_vec() });
+                sent.push(Sent::by(Flow::udp(0, from), bytes.to_vec()));
             }
         }),
         breaks(ProcessRule::AnswerUnasked).on(is_invite, |_, _, bytes, from, sent| {

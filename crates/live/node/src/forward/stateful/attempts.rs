@@ -122,7 +122,8 @@ impl Router<Wire> for Assigner<'_> {
     fn next_hop(&mut self, request: &mut Received, attempt: Attempt) -> Result<Flow, ProxyRefusal> {
         let is_first = attempt == Attempt::default();
         let assigned = match &mut request.way {
-            TargetSet::Uri(flow, _) => return if is_first { Ok(*flow) } else { Err(ProxyRefusal(500)) },
+            TargetSet::Uri(target) if is_first => return Ok(target.hop),
+            TargetSet::Uri(target) => return target.anew.take().ok_or(ProxyRefusal(500)),
             TargetSet::Contacts(located) => return located.hop(attempt).ok_or(ProxyRefusal(500)),
             TargetSet::Pool(assigned) => assigned,
         };
@@ -148,7 +149,11 @@ impl Router<Wire> for Assigner<'_> {
     }
 
     fn has_alternate(&self, request: &Received, _: Attempt) -> bool {
-        let TargetSet::Pool(assigned) = &request.way else { return false };
+        let assigned = match &request.way {
+            TargetSet::Uri(target) => return target.anew.is_some(),
+            TargetSet::Contacts(_) => return false,
+            TargetSet::Pool(assigned) => assigned,
+        };
         let mut others =
             self.balancer.members(assigned.request.pool).filter(|slot| !assigned.tried.contains(slot));
         !assigned.is_fixed
@@ -172,16 +177,25 @@ impl Router<Wire> for Assigner<'_> {
     }
 
     fn most_repeats(&self, request: &Received) -> Option<u8> {
-        matches!(request.way, TargetSet::Uri(_, false)).then_some(UNHEARD_REPEATS)
+        let is_unheard = matches!(request.way, TargetSet::Uri(target) if !target.is_wanted);
+        is_unheard.then_some(UNHEARD_REPEATS)
     }
 
     fn settled(&mut self, request: &mut Received, attempt: Attempt, event: ProxyEvent, _: bool) {
-        let TargetSet::Pool(assigned) = &mut request.way else { return };
+        let assigned = match &mut request.way {
+            TargetSet::Pool(assigned) => assigned,
+            // A client that has got the request is not asked again.
+            TargetSet::Uri(target) if event != ProxyEvent::FlowFailed => {
+                target.anew = None;
+                return;
+            }
+            TargetSet::Uri(_) | TargetSet::Contacts(_) => return,
+        };
         // Where there was no other one to be tried, it has been told.
         let Some(slot) = assigned.slot_of(attempt) else { return };
         match event {
             ProxyEvent::Response(503) => assigned.failed = Some((attempt, Outcome::Unavailable)),
-            ProxyEvent::Timeout | ProxyEvent::Unreachable => {
+            ProxyEvent::Timeout | ProxyEvent::Unreachable | ProxyEvent::FlowFailed => {
                 // Whom nothing has reached has no work with it: going on is no retry.
                 let is_silent = event == ProxyEvent::Timeout;
                 if is_silent {

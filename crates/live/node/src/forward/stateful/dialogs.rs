@@ -3,7 +3,7 @@
 
 use crate::edge::Edge;
 use crate::rejection::{OwnResponse, Refused, Rejection, refused};
-use crate::route_header::Target;
+use crate::target::Target;
 use crate::token::Tokens;
 use crate::token::dialog::VerifiedToken;
 use crate::validate::{LARGEST, check_room};

@@ -4,6 +4,7 @@ use super::assigned::Assigned;
 use super::dialogs::bye;
 use super::form::{Editor, Wire};
 use super::received::{Received, TargetSet};
+use crate::client_flow::ClientFlow;
 use crate::counters::Drop;
 use crate::failure::{Failure, FailureCause};
 use crate::forward::onward::{Onward, Refresh};
@@ -11,7 +12,7 @@ use crate::ports::Ingress;
 use crate::record::hand_over;
 use crate::remote_targets::{Side, TargetRefresh, refreshes_target};
 use crate::reply::{self, own_tag};
-use crate::route_header::Target;
+use crate::target::{NamedHost, Target};
 use crate::token::branch::{HopBranch, Transaction, peek_ingress};
 use crate::token::owner::TokenOwner;
 use crate::validate::LARGEST;
@@ -50,17 +51,18 @@ impl Editor<'_> {
 
     /// The ACK to the response in hand goes there.
     fn look_up_later(&mut self, target: &Target<'_>) {
-        if let Target::Name(host, port) = *target {
-            self.notes.look_up = Some((host.to_vec(), port));
+        if let Target::Name(NamedHost { host, port, transport }) = *target {
+            self.notes.look_up = Some((host.to_vec(), port, transport));
         }
     }
 
     /// The sender of this response is reached elsewhere than before. `by_initiator`: the initiator of the dialog sent
     /// the request.
     fn moved(&mut self, response: &Message<'_>, by_initiator: bool, target: &Target<'_>) {
-        let (tokens, heard) = (&self.edge.tokens, target.is_at(self.notes.source.peer));
-        let side = Side::of(!by_initiator);
-        self.edge.targets.note(TargetRefresh::new(tokens, response, side, by_initiator, target, heard));
+        let (source, side) = (self.notes.source, Side::of(!by_initiator));
+        let flow = ClientFlow::of(source, &self.edge.topology);
+        let refreshed = TargetRefresh::new(&self.edge.tokens, response, side, by_initiator, target);
+        self.edge.targets.note(refreshed.seen(target.is_at(source.peer), flow));
     }
 }
 
@@ -173,7 +175,7 @@ impl Medium<Wire> for Editor<'_> {
         self.edge.edits.pop_via(response);
         self.edge.drop_identity(response, self.notes.source);
         self.edge.tell_notice(response, flow.peer);
-        let led = hand_over(self.edge, response, self.notes.source.peer, TokenOwner::Proxy);
+        let led = hand_over(self.edge, response, self.notes.source, TokenOwner::Proxy);
         if let Some(target) = &led {
             self.look_up_later(target);
         }
@@ -236,6 +238,9 @@ impl Medium<Wire> for Editor<'_> {
             read = request.message();
             &read
         };
+        // RFC 5626 §11.5: no endpoint is to see that a flow has failed. Whoever names a client as his target is told.
+        let is_users = matches!(request.way, TargetSet::Contacts(_));
+        let status = if status == 430 && is_users { 480 } else { status };
         let tag = own_tag(&self.edge.tokens, message);
         let mut bytes = Vec::with_capacity(request.bytes.len());
         wire::write_response(message, request.flow.peer, status, reason(status), &tag, &[], &mut bytes);
@@ -292,7 +297,9 @@ fn reason(status: u16) -> &'static str {
         100 => "Trying",
         200 => "OK",
         408 => "Request Timeout",
+        430 => "Flow Failed",
         440 => "Max-Breadth Exceeded",
+        480 => "Temporarily Unavailable",
         500 => "Server Internal Error",
         _ => "Refused",
     }

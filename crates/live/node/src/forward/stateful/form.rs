@@ -54,7 +54,7 @@ pub(crate) struct Notes {
     /// What the message in hand came by.
     pub(crate) source: Flow,
     /// A host name that the requests of a dialog will go to: it is asked for now, since an ACK does not come again.
-    pub(crate) look_up: Option<(Vec<u8>, Option<u16>)>,
+    pub(crate) look_up: Option<(Vec<u8>, Option<u16>, Transport)>,
     /// Requests that were answered here with a failure, if they are to be told of.
     pub(crate) failures: Vec<Failure>,
 }

@@ -55,12 +55,22 @@ impl KeptRequest for Received {
 
 /// The targets of a request.
 pub(crate) enum TargetSet {
-    /// The target of its Route or Request-URI, and whether this address is verified.
-    Uri(Flow, bool),
+    /// The target of its Route or Request-URI.
+    Uri(UriTarget),
     /// A member of a pool.
     Pool(Box<Assigned>),
     /// The contacts of a user.
     Contacts(Box<Located>),
+}
+
+/// The target that a Route or Request-URI names.
+#[derive(Clone, Copy)]
+pub(crate) struct UriTarget {
+    pub(crate) hop: Flow,
+    /// Whether its address is verified.
+    pub(crate) is_wanted: bool,
+    /// Where `hop` is the connection of a client: the way by a new one, if that is gone.
+    pub(crate) anew: Option<Flow>,
 }
 
 /// The way of the responses to a request (§18.2.2). If no listener can reach the address in its Via, it is the
@@ -165,7 +175,7 @@ impl Received {
             call: edge.tokens.call_key(message.call_id()),
             flow,
             back: way_back(edge, message, flow),
-            way: TargetSet::Uri(flow, false),
+            way: TargetSet::Uri(UriTarget { hop: flow, is_wanted: false, anew: None }),
             routing: 0,
             breadth: max_breadth(message),
             refresh: Refresh::of(true),

@@ -15,13 +15,13 @@ use crate::pause::Pause;
 use crate::record::is_unrecorded;
 use crate::rejection::OwnResponse;
 use crate::reply::longest;
-use crate::route_header::Target;
 use crate::routes::Routes;
 use crate::step::Step;
+use crate::target::{NamedHost, Target};
 use crate::token::branch::peek_ingress;
 use crate::validate::check_form;
 use ::dialog::{CallEvent, CallRecord, Cause, Ends, HangUp, Side};
-use ::proxy::{Arrived, Proxy, ProxyStep};
+use ::proxy::{Arrived, Proxy, ProxyEvent, ProxyStep};
 use balance::{CallKey, Members, Response, Tags};
 use base::{Flow, Instant, Ledger, Outbox, Recent};
 use std::sync::Arc;
@@ -167,12 +167,17 @@ impl Stateful {
         });
     }
 
-    /// ICMP says that a datagram to this address, which began with `quoted`, did not arrive (RFC 3261 §16.9). Only
-    /// its receiver can know the branch in it. So nobody can report another host as unreachable.
+    /// ICMP says that a datagram to this address, which began with `quoted`, did not arrive (RFC 3261 §16.9), or a
+    /// connection is gone. Only its receiver can know the branch in it. So nobody can report another host as
+    /// unreachable.
     pub(crate) fn unreachable(&mut self, step: &mut Step<'_>, to: Flow, quoted: &[u8]) {
         let Some(key) = quoted_key(&self.keys, quoted) else { return };
-        let went_there = |packet: &Packet| packet.flow.meets(to);
-        self.drive(step, |proxy, step| proxy.unreachable(key, went_there, step));
+        let what = |packet: &Packet| {
+            let is_clients = packet.flow.connection.is_some();
+            let event = if is_clients { ProxyEvent::FlowFailed } else { ProxyEvent::Unreachable };
+            packet.flow.meets(to).then_some(event)
+        };
+        self.drive(step, |proxy, step| proxy.unreachable(key, what, step));
         self.tell(step.out);
     }
 
@@ -364,8 +369,9 @@ impl Stateful {
         step.edge.hear_load(message, self.notes.source, step.out);
         self.drive(step, |proxy, step| proxy.response(key, status, message, step));
         step.edge.note_response(message);
-        if let Some((host, port)) = self.notes.look_up.take() {
-            step.edge.names.prepare(step.edge.now, &host, port, step.out);
+        if let Some((host, port, transport)) = self.notes.look_up.take() {
+            let name = NamedHost { host: &host, port, transport };
+            step.edge.names.prepare(step.edge.now, name, step.out);
         }
     }
 

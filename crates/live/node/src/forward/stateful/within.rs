@@ -2,17 +2,20 @@
 //! party has named.
 
 use super::dialogs::way;
-use super::received::{Received, TargetSet, way_back};
+use super::received::{Received, TargetSet, UriTarget, way_back};
 use super::transactions::Stateful;
 use crate::admission::{NEXT_HOP_OVERLOADED, class_of};
 use crate::arrival::{Arrival, TokenProof};
+use crate::client_flow::ClientFlow;
 use crate::edge::Edge;
 use crate::forward::onward::{Onward, RecordRoute, Refresh};
 use crate::forward::stateless::pass;
+use crate::ports::Ports;
 use crate::rejection::{Refused, Rejection, refused};
-use crate::remote_targets::{Side, TargetRefresh, refreshes_target};
-use crate::route_header::{Target, max_breadth};
+use crate::remote_targets::{Led, refreshes_target};
+use crate::route_header::max_breadth;
 use crate::step::Step;
+use crate::target::Target;
 use crate::token::branch::Transaction;
 use crate::token::copies::copies_key;
 use crate::token::dialog::{Kept, VerifiedToken};
@@ -29,9 +32,7 @@ use wire::{Message, Method};
 struct DialogHop {
     /// Its token.
     held: VerifiedToken,
-    hop: Flow,
-    /// Whether its address is verified.
-    is_wanted: bool,
+    to: UriTarget,
     /// Whether it goes to the target of its dialog: asked where its answer says what becomes of that.
     proof: TargetProof,
     routing: u32,
@@ -47,7 +48,8 @@ impl Stateful {
         let Some(held) = self.token_within(step.edge, arrival)? else { return Ok(false) };
         let passage = self.examine(step, arrival, held)?;
         let Arrival { flow, message, call, .. } = *arrival;
-        let DialogHop { held, hop, is_wanted, proof, routing, refresh, is_older } = passage;
+        let DialogHop { held, to, proof, routing, refresh, is_older } = passage;
+        let hop = to.hop;
         if !step.edge.gate.overload.may_go(step.edge.now, class_of(arrival.method, true), hop) {
             return Err(NEXT_HOP_OVERLOADED.into());
         }
@@ -60,7 +62,7 @@ impl Stateful {
             None => None,
         };
         let noted = self.note_within(step, arrival, &passage);
-        let (bytes, way) = (message.bytes().into(), TargetSet::Uri(hop, is_wanted));
+        let (bytes, way) = (message.bytes().into(), TargetSet::Uri(to));
         let (breadth, noted) = (max_breadth(message), noted.map(Box::new));
         let (back, is_genuine, told) = (way_back(step.edge, message, flow), false, Cell::default());
         let received = Received {
@@ -132,8 +134,7 @@ impl Stateful {
         let Some(held) = self.token_within(step.edge, arrival)? else { return Ok(None) };
         step.edge.routing(arrival.message, &arrival.route, Direction::ToPool, false)?;
         check_extensions(arrival.message)?;
-        let (hop, _) = self.way_within(step, arrival, &held)?;
-        Ok(Some(hop))
+        Ok(Some(self.way_within(step, arrival, &held)?.hop))
     }
 
     /// The valid token of a proxy that a request has. A request with an invalid one may name us or a next hop alone.
@@ -164,10 +165,10 @@ impl Stateful {
         let is_older = held.token.kept == Kept::Nothing && self.is_older_than_key(edge, message, flow.peer);
         let routing = edge.routing(message, route, Direction::ToPool, is_older)?;
         check_extensions(message)?;
-        let (hop, is_wanted) = self.way_within(step, arrival, &held)?;
+        let to = self.way_within(step, arrival, &held)?;
         let refresh = refresh(step.edge, arrival, &held);
         let proof = target_proof(step.edge, arrival, &held);
-        Ok(DialogHop { held, hop, is_wanted, proof, routing, refresh, is_older })
+        Ok(DialogHop { held, to, proof, routing, refresh, is_older })
     }
 
     /// A BYE of a dialog whose state is kept gets this answer of ours, whatever the reason: the dialog hears of it.
@@ -188,42 +189,43 @@ impl Stateful {
         edge.rekeyed.is_some_and(|rekeyed| since <= rekeyed)
     }
 
-    /// The hop of a request within a dialog (RFC 3261 §16.4 and §16.5): its remote target. And whether this address
-    /// is verified.
+    /// The hop of a request within a dialog (RFC 3261 §16.4 and §16.5): its remote target.
     fn way_within(
         &self,
         step: &mut Step<'_>,
         arrival: &Arrival<'_>,
         held: &VerifiedToken,
-    ) -> Result<(Flow, bool), Rejection> {
+    ) -> Result<UriTarget, Rejection> {
         let Arrival { flow, message, call, ref route, .. } = *arrival;
         let Step { edge, out, .. } = step;
         if route.leads_to_us(&edge.topology, message) {
             // Whoever names us as his Contact, or is reached by a name that we answer to, is behind the hop of the dialog.
             let hop = edge.topology.slot(held.token.node).filter(|_| held.by_initiator);
             let hop = hop.ok_or(refused(404, "Not Found"))?;
-            return Ok((edge.topology.node(hop), true));
+            return Ok(UriTarget { hop: edge.topology.node(hop), is_wanted: true, anew: None });
         }
         let target = route.target(message);
-        let is_hop = matches!(target, Target::Address(address) if self.hop_at(edge, address).is_some());
-        let heard = if is_hop {
-            true
-        } else if edge.tokens.leads_to(held, &target) {
-            held.token.heard
+        let is_hop = matches!(target, Target::Address(at) if self.hop_at(edge, at).is_some());
+        let led = if is_hop {
+            Led { heard: true, flow: None }
         } else {
-            let (side, by_initiator) = (Side::of(!held.by_initiator), held.by_initiator);
-            let asked = TargetRefresh::new(&edge.tokens, message, side, by_initiator, &target, false);
-            edge.targets.leads_to(asked).ok_or(refused(403, "Target Is Not Of This Dialog"))?
+            edge.led(message, held, &target).ok_or(refused(403, "Target Is Not Of This Dialog"))?
         };
         let preferred = route.far_side.unwrap_or(flow.listener);
-        let node = edge.names.next_hop(edge.now, target, call, &edge.topology, preferred, out)?;
-        Ok((node, heard || self.hop_at(edge, node.peer).is_some()))
+        let ports = &edge.topology.ports;
+        if let Some(by) = led.flow
+            && let Some(hop) = by.way(ports, route.far_side.unwrap_or(u16::MAX))
+        {
+            return Ok(UriTarget { hop, is_wanted: true, anew: anew(ports, hop, &target) });
+        }
+        let hop = edge.names.next_hop(edge.now, target, call, &edge.topology, preferred, out)?;
+        let is_wanted = led.heard || self.hop_at(edge, hop.remote()).is_some();
+        Ok(UriTarget { hop, is_wanted, anew: None })
     }
 
     /// The next hop at an address.
-    fn hop_at(&self, edge: &Edge, address: SocketAddr) -> Option<Flow> {
-        let slot =
-            edge.topology.slot_at(Peer::new(Transport::Udp, address)).filter(|&slot| self.hops.has(slot))?;
+    fn hop_at(&self, edge: &Edge, at: Peer) -> Option<Flow> {
+        let slot = edge.topology.slot_at(at).filter(|&slot| self.hops.has(slot))?;
         Some(edge.topology.node(slot))
     }
 
@@ -239,6 +241,15 @@ impl Stateful {
     }
 }
 
+/// The way to a client by a new connection, for when its own is gone: if its Contact is the address that it is at, so
+/// that no NAT is in between (RFC 5626 §5.3.1 has no more than its own).
+fn anew(ports: &Ports, by: Flow, target: &Target<'_>) -> Option<Flow> {
+    let Target::Address(at) = *target else { return None };
+    let is_there = at.transport == by.transport && target.is_at(by.peer);
+    let is_open = matches!(at.transport, Transport::Tcp | Transport::Tls);
+    ports.toward(by.listener, at).filter(|_| is_there && is_open)
+}
+
 /// Whether a request goes to the target that the other party of its dialog has named, and by which way. A next hop takes requests
 /// of anybody, and a Route may lead on from there: whoever answers then need not be of the dialog.
 fn target_proof(edge: &mut Edge, arrival: &Arrival<'_>, held: &VerifiedToken) -> TargetProof {
@@ -248,12 +259,7 @@ fn target_proof(edge: &mut Edge, arrival: &Arrival<'_>, held: &VerifiedToken) ->
         return TargetProof::Tags;
     }
     let target = route.target(message);
-    let is_led = edge.tokens.leads_to(held, &target) || {
-        let (side, by_initiator) = (Side::of(!held.by_initiator), held.by_initiator);
-        let asked = TargetRefresh::new(&edge.tokens, message, side, by_initiator, &target, false);
-        edge.targets.leads_to(asked).is_some()
-    };
-    if !is_led {
+    if edge.led(message, held, &target).is_none() {
         return TargetProof::Tags;
     }
     TargetProof::Token(way(&edge.tokens, route.behind(message), message.uri().unwrap_or_default()))
@@ -266,7 +272,8 @@ fn refresh(edge: &Edge, arrival: &Arrival<'_>, held: &VerifiedToken) -> Refresh 
     if !refreshes_target(arrival.method) {
         return Refresh::of(by_initiator);
     }
-    let sender = edge.targets.sender(&edge.tokens, message, held, arrival.flow.peer);
+    let client = ClientFlow::of(arrival.flow, &edge.topology);
+    let sender = edge.targets.sender(&edge.tokens, message, held, arrival.flow.peer, client);
     let target = || edge.tokens.target_hash(&route.target(message), false);
     let receiver = route.next.is_none().then(target);
     Refresh { sender, receiver, ..Refresh::of(by_initiator) }

@@ -1,6 +1,7 @@
 //! Requests to next hops without a transaction, and their responses: the stateless proxy of RFC 3261 §16.11 where requests go by
 //! route.
 
+use crate::client_flow::ClientFlow;
 use crate::counters::Drop;
 use crate::edge::Edge;
 use crate::forward::onward::{Onward, Refresh};
@@ -8,12 +9,11 @@ use crate::pause::Pause;
 use crate::ports::Ingress;
 use crate::record::hand_over;
 use crate::remote_targets::{Side, TargetRefresh, refreshes_target};
-use crate::route_header::Target;
 use crate::step::Step;
+use crate::target::Target;
 use crate::token::branch::{HopBranch, Transaction};
 use crate::token::owner::TokenOwner;
 use base::{Flow, Operation};
-use std::net::SocketAddr;
 use wire::{Message, Method, request_source_target, response_target};
 
 /// Sends a request on and forgets it. `refresh` is what the request and its response tell of where the parties of its dialog are
@@ -69,10 +69,10 @@ pub(crate) fn relay(step: &mut Step<'_>, flow: Flow, message: &Message<'_>) {
     edge.edits.pop_via(message);
     edge.drop_identity(message, flow);
     edge.tell_notice(message, way.peer);
-    let led = hand_over(edge, message, flow.peer, TokenOwner::Proxy);
-    if let Some(Target::Name(host, port)) = led.or(edge.receiver_moved(flow.peer, message, branch)) {
+    let led = hand_over(edge, message, flow, TokenOwner::Proxy);
+    if let Some(Target::Name(name)) = led.or(edge.receiver_moved(flow, message, branch)) {
         // The ACK to this response goes there, and does not come again.
-        edge.names.prepare(edge.now, host, port, step.out);
+        edge.names.prepare(edge.now, name, step.out);
     }
     edge.send_edited(message, way, step.out);
     edge.relayed.responses += 1;
@@ -99,7 +99,7 @@ impl Edge {
     /// (§12.2.1.2).
     fn receiver_moved<'a>(
         &mut self,
-        source: SocketAddr,
+        source: Flow,
         response: &Message<'a>,
         request: HopBranch,
     ) -> Option<Target<'a>> {
@@ -111,9 +111,10 @@ impl Edge {
         if self.tokens.target_hash(&target, false) == request.receiver {
             return None;
         }
-        let (by_initiator, heard) = (request.by_initiator, target.is_at(source));
-        let side = Side::of(!by_initiator);
-        self.targets.note(TargetRefresh::new(&self.tokens, response, side, by_initiator, &target, heard));
+        let (by_initiator, side) = (request.by_initiator, Side::of(!request.by_initiator));
+        let (heard, flow) = (target.is_at(source.peer), ClientFlow::of(source, &self.topology));
+        let refreshed = TargetRefresh::new(&self.tokens, response, side, by_initiator, &target);
+        self.targets.note(refreshed.seen(heard, flow));
         Some(target)
     }
 }

@@ -1,9 +1,7 @@
 //! What a node may have relayed that was taken out and whose calls go on.
 
 use crate::arrival::Arrival;
-use crate::edge::Edge;
 use crate::rejection::{Refused, refused};
-use crate::remote_targets::{Side, TargetRefresh};
 use crate::step::Step;
 use balance::{Balancer, CallKey, Direction, NodeId, Request, Response, Slot};
 use base::{Instant, Recent};
@@ -66,13 +64,7 @@ impl Unacknowledged {
         }
         let held = arrival.held().filter(|held| held.is_senders()).ok_or(refused(403, "Forbidden"))?;
         let target = arrival.route.target(arrival.message);
-        let by_initiator = held.by_initiator;
-        let Edge { tokens, targets, .. } = &mut *step.edge;
-        let side = Side::of(!by_initiator);
-        let asked = TargetRefresh::new(tokens, arrival.message, side, by_initiator, &target, false);
-        if tokens.leads_to(held, &target) || targets.leads_to(asked).is_some() {
-            return Ok(());
-        }
-        Err(refused(403, "Target Is Not Of This Dialog"))
+        let led = step.edge.led(arrival.message, held, &target);
+        led.map(drop).ok_or(refused(403, "Target Is Not Of This Dialog"))
     }
 }

@@ -7,8 +7,8 @@ use crate::edge::Edge;
 use crate::event::ShardEvent;
 use crate::pause::Pause;
 use crate::record::{hand_over, is_unrecorded};
-use crate::route_header::Target;
 use crate::step::Step;
+use crate::target::Target;
 use crate::token::branch::{BranchToken, SEARCHED, Transaction};
 use crate::token::owner::TokenOwner;
 use balance::{Direction, Response, SessionState};
@@ -32,7 +32,7 @@ impl Stateless {
         step.edge.edits.pop_via(message);
         if token.direction == Direction::FromPool {
             step.edge.drop_identity(message, flow);
-            lead_initiator(step, flow.peer, message);
+            lead_initiator(step, flow, message);
         }
         step.edge.send_edited(message, way, step.out);
         step.edge.counters.responses_forwarded += 1;
@@ -120,10 +120,10 @@ fn look_for_record(step: &mut Step<'_>, source: SocketAddr, message: &Message<'_
 
 /// The node that began a dialog gets the token which leads to the other side: it will need that when it is no member any
 /// more. The name of the other side is asked for, since an ACK does not come again.
-fn lead_initiator(step: &mut Step<'_>, source: SocketAddr, message: &Message<'_>) {
+fn lead_initiator(step: &mut Step<'_>, source: Flow, message: &Message<'_>) {
     let edge = &mut *step.edge;
-    if let Some(Target::Name(host, port)) = hand_over(edge, message, source, TokenOwner::Pool) {
-        edge.names.prepare(edge.now, host, port, step.out);
+    if let Some(Target::Name(name)) = hand_over(edge, message, source, TokenOwner::Pool) {
+        edge.names.prepare(edge.now, name, step.out);
     }
 }
 

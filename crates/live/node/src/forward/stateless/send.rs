@@ -1,12 +1,14 @@
 //! A request on its way to a member, or from one to others (RFC 3261 §16.6, §16.11).
 
 use crate::arrival::Arrival;
+use crate::client_flow::ClientFlow;
 use crate::destination::Destination;
 use crate::edge::Edge;
 use crate::ports::Ingress;
 use crate::record::{initiator_target, record, wants_record_route};
-use crate::route_header::{Target, edit_hop, max_breadth};
+use crate::route_header::{edit_hop, max_breadth};
 use crate::step::Step;
+use crate::target::Target;
 use crate::token::branch::{self, BranchToken, Transaction};
 use crate::token::dialog::{DialogToken, Kept};
 use crate::token::owner::TokenOwner;
@@ -82,13 +84,15 @@ fn record_route(
     let nowhere = (Target::Nowhere, false);
     let (target, is_contact) =
         if outbound { nowhere } else { initiator_target(topology, message, TokenOwner::Pool) };
+    let flow = if is_contact { ClientFlow::of(arrival.flow, topology) } else { None };
     let token = DialogToken {
         node: step.balancer.nodes()[slot.index()].id,
         outbound,
         kept: Kept::Transactions,
         target: tokens.target_hash(&target, older),
         heard: false,
-        home: tokens.home_hash(is_contact.then_some(&target), older),
+        home: tokens.home_hash(is_contact.then_some(&target), flow, older),
+        flow,
     };
     let write = |out: &mut Vec<u8>| tokens.write_route(TokenOwner::Pool, token, message, unix, older, out);
     record(message, topology, listeners, edits, scratch, TokenOwner::Pool, write);

@@ -1,0 +1,92 @@
+//! A shard with a port of each transport.
+
+use crate::common::proxy::LIMITS;
+use crate::common::text::{Req, Resp};
+use crate::common::{KEY, LIFETIME, Sent, addr};
+use balance::{Members, PolicyKind};
+use base::{Connection, Flow, Transport};
+use core::num::NonZeroU32;
+use core::ops::{Deref, DerefMut};
+use node::{Orphans, PoolSetup, Port, Tokens};
+use route::Service;
+
+/// The ports, in the order of their transports.
+pub(crate) const PORTS: [&str; 5] =
+    ["127.0.0.1:5060", "127.0.0.1:5060", "127.0.0.1:5061", "127.0.0.1:8080", "127.0.0.1:8443"];
+
+/// The host of the clients.
+pub(crate) const CLIENT: &str = "127.0.9.1:40001";
+
+/// A shard with a port of each transport.
+pub(crate) struct Bed(testbed::Bed);
+
+impl Deref for Bed {
+    type Target = testbed::Bed;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl DerefMut for Bed {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.0
+    }
+}
+
+/// Where a node of this transport is.
+pub(crate) fn node(transport: Transport, address: &str) -> Flow {
+    let listener = Transport::ALL.iter().position(|known| *known == transport).expect("one of them") as u16;
+    Flow { transport, listener, peer: addr(address), connection: None }
+}
+
+/// The flow of a client: by this connection, unless it is 0.
+pub(crate) fn client(transport: Transport, address: &str, connection: u32) -> Flow {
+    Flow { connection: NonZeroU32::new(connection).map(Connection), ..node(transport, address) }
+}
+
+/// A request of the client at the other end of this flow.
+pub(crate) fn request(method: &str, call_id: &str, flow: Flow) -> Req {
+    let (name, at) = (flow.transport.name(), flow.peer);
+    let request = Req::new(method, call_id, at);
+    match flow.transport {
+        Transport::Udp => request,
+        // A browser has no address that it knows (RFC 7118 §5).
+        Transport::Ws | Transport::Wss => Req {
+            contact: "sip:alice@df7jal23ls0d.invalid;transport=ws".to_owned(),
+            via: format!("SIP/2.0/{name} df7jal23ls0d.invalid;branch=z9hG4bK-{call_id}-{method}"),
+            ..request
+        },
+        Transport::Tcp | Transport::Tls => Req {
+            contact: format!("sip:alice@{at}{}", flow.transport.uri_param()),
+            via: format!("SIP/2.0/{name} {at};branch=z9hG4bK-{call_id}-{method}"),
+            ..request
+        },
+    }
+}
+
+/// The answer to what was sent, by whoever is reached at this URI.
+pub(crate) fn answer(sent: &Sent, status: u16, contact: &str) -> Vec<u8> {
+    let response = Resp { contact: contact.to_owned(), ..Resp::new(status, sent.to) };
+    response.bytes_from(&sent.bytes, addr(PORTS[usize::from(sent.listener)]))
+}
+
+impl Bed {
+    /// With these members of one pool, which is forwarded to in this way.
+    pub(crate) fn new(service: Service, members: &[Flow]) -> Self {
+        Self::with_ports(&Transport::ALL, service, members)
+    }
+
+    /// The same with ports of these transports alone.
+    pub(crate) fn with_ports(transports: &[Transport], service: Service, members: &[Flow]) -> Self {
+        let all = Transport::ALL.into_iter().zip(PORTS.map(addr));
+        let ports = all.filter(|(transport, _)| transports.contains(transport));
+        let ports = ports.map(|(transport, at)| Port::new(transport, at, at)).collect();
+        let names = ["proxy.example", "pool.example"];
+        let mut setup = testbed::shard_setup_of(ports, &names, Tokens::new(KEY, &[], LIFETIME));
+        (setup.settings.orphans, setup.settings.limits) = (Orphans::Balance, LIMITS);
+        setup.pools = [PoolSetup::new(service, PolicyKind::Hash, Members::All)].into();
+        testbed::set_members(&mut setup, members);
+        Self(testbed::Bed::new(setup))
+    }
+}

@@ -1,0 +1,80 @@
+//! Where a URI leads whose transport is another one than UDP (RFC 3263 §4).
+
+use crate::bed::{Bed, CLIENT, client, node};
+use crate::common::addr;
+use crate::common::text::Req;
+use base::Transport;
+use node::{HopName, Resolved, ShardEvent, ShardInput};
+use route::Service;
+use std::time::Duration;
+
+const MEMBER: &str = "127.0.1.1:5060";
+
+/// A member of a pool without transactions sends requests wherever their Request-URI leads.
+fn bed() -> Bed {
+    Bed::new(Service::Balance, &[node(Transport::Udp, MEMBER)])
+}
+
+fn to(call: &str, uri: &str) -> Vec<u8> {
+    Req { uri: uri.to_owned(), ..Req::new("INVITE", call, addr(MEMBER)) }.bytes()
+}
+
+#[test]
+fn an_address_is_reached_over_the_transport_of_its_uri() {
+    let mut bed = bed();
+    for (index, (uri, transport, at)) in [
+        ("sip:a@127.0.7.7", Transport::Udp, "127.0.7.7:5060"),
+        ("sip:a@127.0.7.7;transport=TCP", Transport::Tcp, "127.0.7.7:5060"),
+        ("sip:a@127.0.7.7;transport=tls", Transport::Tls, "127.0.7.7:5061"),
+        ("sip:a@127.0.7.7:7000;transport=tls", Transport::Tls, "127.0.7.7:7000"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let sent = bed.one(0, addr(MEMBER), &to(&format!("c{index}"), uri));
+        assert_eq!(sent.flow, node(transport, at), "{uri}");
+        let via = format!("SIP/2.0/{} 127.0.0.1:", transport.name());
+        assert!(crate::common::text::string(&sent.bytes).contains(&via), "{sent:?}");
+    }
+}
+
+#[test]
+fn a_transport_that_is_not_there_leads_nowhere() {
+    let mut bed =
+        Bed::with_ports(&[Transport::Udp, Transport::Tcp], Service::Balance, &[node(Transport::Udp, MEMBER)]);
+    for transport in ["tls", "sctp"] {
+        let refused =
+            bed.one(0, addr(MEMBER), &to(transport, &format!("sip:a@127.0.7.7;transport={transport}")));
+        assert_eq!(refused.status(), 502);
+    }
+}
+
+#[test]
+fn a_name_is_looked_up_for_its_transport() {
+    let mut bed = bed();
+    let invite = to("named", "sip:a@far.example;transport=tcp");
+    assert_eq!(bed.receive(0, addr(MEMBER), &invite), []);
+    let name = HopName { transport: Transport::Tcp, host: "far.example".to_owned(), port: None };
+    assert!(bed.events.contains(&ShardEvent::LookUp(name.clone())));
+    let found = Resolved {
+        addresses: vec![(addr("127.0.7.8:5062"), 1.0)],
+        partial: false,
+        fresh_for: Duration::from_secs(30),
+    };
+    bed.input(ShardInput::Name { name: &name, answer: &found });
+    assert_eq!(bed.one(0, addr(MEMBER), &invite).flow, node(Transport::Tcp, "127.0.7.8:5062"));
+}
+
+/// A node is known by address and transport.
+#[test]
+fn a_route_names_a_member_by_its_transport() {
+    let members = [node(Transport::Udp, MEMBER), node(Transport::Tcp, MEMBER)];
+    let mut bed = Bed::new(Service::HOPS, &members);
+    let caller = client(Transport::Udp, CLIENT, 0);
+    for (index, (param, member)) in [("", members[0]), (";transport=tcp", members[1])].into_iter().enumerate()
+    {
+        let routes = vec!["<sip:127.0.0.1:5060;lr>".to_owned(), format!("<sip:{MEMBER}{param};lr>")];
+        let invite = Req { routes, ..Req::new("INVITE", &format!("r{index}"), caller.peer) };
+        assert_eq!(bed.one_by(caller, &invite.bytes()).flow, member);
+    }
+}
