@@ -2,7 +2,7 @@
 
 use super::Length;
 use anyhow::{Result, ensure};
-use base::{Instant, Outbox, Rng};
+use base::{Flow, Instant, Outbox, Rng, Transport};
 use core::time::Duration;
 use load::{
     AgentEvent, AgentInput, Answerer, AnswererConfig, ArrivalPlan, ArrivalProcess, Caller, CallerConfig,
@@ -21,7 +21,9 @@ const CALLS: u64 = 400;
 
 fn caller(calls: u64) -> Caller {
     let config = CallerConfig {
+        transport: Transport::Udp,
         listener: 0,
+        connections: 1,
         local: CALLER.into(),
         target: ANSWERER.into(),
         outbound: false,
@@ -39,6 +41,7 @@ fn caller(calls: u64) -> Caller {
 
 fn answerer() -> Answerer {
     let config = AnswererConfig {
+        transport: Transport::Udp,
         listener: 0,
         local: ANSWERER.into(),
         name: "answerer".to_owned(),
@@ -75,9 +78,17 @@ pub(super) fn calls(length: Length) -> Result<u64> {
         way.take(&mut out);
         while let Some((to, bytes)) = way.0.pop_front() {
             if to == CALLER.into() {
-                caller.handle(now, AgentInput::Datagram { from: ANSWERER.into(), bytes: &bytes }, &mut out);
+                caller.handle(
+                    now,
+                    AgentInput::Message { from: Flow::udp(0, ANSWERER.into()), bytes: &bytes },
+                    &mut out,
+                );
             } else {
-                answerer.handle(now, AgentInput::Datagram { from: CALLER.into(), bytes: &bytes }, &mut out);
+                answerer.handle(
+                    now,
+                    AgentInput::Message { from: Flow::udp(0, CALLER.into()), bytes: &bytes },
+                    &mut out,
+                );
             }
             way.take(&mut out);
         }

@@ -1,7 +1,7 @@
 //! Agents on real sockets against a real server, and against something that is none.
 #![allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 
-use base::Rng;
+use base::{Rng, Transport};
 use load::{
     AnswererConfig, AnswererResults, ArrivalPlan, ArrivalProcess, CallResults, CallerConfig, RandomTime,
     ServiceModel, Timers,
@@ -27,6 +27,7 @@ fn bind() -> (UdpSocket, SocketAddr) {
 fn answerer(name: &str) -> Running<AnswererResults> {
     let (socket, local) = bind();
     let config = AnswererConfig {
+        transport: Transport::Udp,
         listener: 0,
         local,
         name: name.to_owned(),
@@ -45,7 +46,9 @@ fn answerers() -> Vec<Running<AnswererResults>> {
 fn caller(target: SocketAddr, calls: u64) -> Running<CallResults> {
     let (socket, local) = bind();
     let config = CallerConfig {
+        transport: Transport::Udp,
         listener: 0,
+        connections: 1,
         local,
         target,
         outbound: false,

@@ -1,5 +1,6 @@
 //! A dialog, as an agent needs it to send requests within it (RFC 3261 §12).
 
+use base::Transport;
 use std::net::{IpAddr, SocketAddr};
 use wire::{Host, Message, NameAddr, SipUri};
 
@@ -108,7 +109,8 @@ fn address(uri: &[u8]) -> Option<SocketAddr> {
         Host::V6(ip) => IpAddr::V6(ip),
         Host::Name(_) => return None,
     };
-    Some(SocketAddr::new(ip, uri.port.unwrap_or(5060)))
+    let transport = uri.param("transport").flatten().and_then(Transport::parse).unwrap_or_default();
+    Some(SocketAddr::new(ip, uri.port.unwrap_or(transport.default_port())))
 }
 
 #[cfg(test)]
@@ -146,6 +148,8 @@ mod tests {
         assert_eq!(found, expected("sip:b@192.0.2.1:5070;x=y", "", "192.0.2.1:5070"));
         let found = dialog("m: sip:b@[2001:db8::1]\r\n");
         assert_eq!(found, expected("sip:b@[2001:db8::1]", "", "[2001:db8::1]:5060"));
+        let found = dialog("m: <sip:b@192.0.2.1;transport=tls>\r\n");
+        assert_eq!(found, expected("sip:b@192.0.2.1;transport=tls", "", "192.0.2.1:5061"));
         let found = dialog("Contact: <sip:b@example.com;maddr=192.0.2.2>\r\n");
         assert_eq!(found, expected("sip:b@example.com;maddr=192.0.2.2", "", "192.0.2.2:5060"));
     }

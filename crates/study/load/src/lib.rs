@@ -1,9 +1,9 @@
 //! Call agents: [`Caller`]s that start calls in an open loop, [`Answerer`]s that take them.
 //!
-//! Pure: time is an argument of type [`base::Instant`], randomness comes from a seed, datagrams to send go to the
+//! Pure: time is an argument of type [`base::Instant`], randomness comes from a seed, messages to send go to the
 //! caller's [`base::Outbox`]. The server runs the agents on sockets, tests and the simulator in virtual time.
 //!
-//! Both agents work the same way: hand each datagram and each due [`deadline`](Caller::deadline) to `handle`, send
+//! Both agents work the same way: hand each message and each due [`deadline`](Caller::deadline) to `handle`, send
 //! what is in the outbox, read [`results`](Caller::results) at any time. The same seed and the same input give the
 //! same output, byte for byte.
 //!
@@ -32,15 +32,16 @@ pub use results::{AnswererResults, CallResults, Times};
 pub use service::ServiceModel;
 pub use transaction::Timers;
 
+use base::{Flow, Transport};
 use std::net::SocketAddr;
 
 /// What an agent is told.
 #[derive(Clone, Copy, Debug)]
 pub enum AgentInput<'a> {
-    /// A datagram came in.
-    Datagram {
-        /// Its source.
-        from: SocketAddr,
+    /// A message came in: a datagram, or one of a stream.
+    Message {
+        /// The way it came.
+        from: Flow,
         /// All of it.
         bytes: &'a [u8],
     },
@@ -90,6 +91,17 @@ const COOKIE: &str = "z9hG4bK";
 /// How many due arrivals and alarms one step works off; the rest is left to the next one, so that an agent that
 /// was held up answers datagrams in between. About a millisecond's work.
 const WORK_MAX: usize = 256;
+
+/// Where the response to a request goes: over UDP as its Via says, otherwise back by its connection (RFC 3261
+/// §18.2.2).
+fn way_back(request: &wire::Message<'_>, from: Flow) -> Option<Flow> {
+    match from.transport {
+        Transport::Udp => {
+            Some(Flow { peer: wire::request_source_target(request.top_via(), from.peer)?, ..from })
+        }
+        _ => Some(from),
+    }
+}
 
 /// The session of an offer or answer: one PCMU stream (RFC 4566). Nothing listens there.
 fn session(user: &str, local: SocketAddr) -> String {

@@ -11,13 +11,12 @@ use transaction::{
 /// What does not happen.
 pub(crate) const NEVER: Instant = Instant::from_nanos(u64::MAX);
 
-/// Agents talk over UDP.
-const TRANSPORT: TransportKind = TransportKind::Unreliable;
-
 /// A transaction: which messages it is about, its owner knows.
 #[derive(Debug)]
 pub(crate) struct Timed {
     machine: Machine,
+    /// Over a reliable transport nothing is sent again.
+    transport: TransportKind,
     /// The timer that ends the state.
     life: Timer,
     life_at: Instant,
@@ -28,29 +27,40 @@ pub(crate) struct Timed {
 
 impl Timed {
     /// That of a request which is sent now.
-    pub(crate) fn client(now: Instant, kind: TransactionKind, timers: &Timers) -> Self {
-        let step = Machine::client(kind, TRANSPORT);
-        let mut timed = Self::idle(step.next);
+    pub(crate) fn client(
+        now: Instant,
+        kind: TransactionKind,
+        transport: TransportKind,
+        timers: &Timers,
+    ) -> Self {
+        let step = Machine::client(kind, transport);
+        let mut timed = Self::idle(step.next, transport);
         timed.follow(now, step, timers);
         timed
     }
 
     /// That of a request which came. No timer reminds of the 100 that is due in the end: an answerer sends it at once
     /// or never, as it is told to.
-    pub(crate) fn server(kind: TransactionKind) -> Self {
-        Self::idle(Machine::server(kind).next)
+    pub(crate) fn server(kind: TransactionKind, transport: TransportKind) -> Self {
+        Self::idle(Machine::server(kind).next, transport)
     }
 
     /// One that is over.
     pub(crate) fn over() -> Self {
-        Self::idle(Machine::ClientNonInvite(
-            transaction::client::non_invite::ClientNonInviteState::Terminated,
-        ))
+        let state = transaction::client::non_invite::ClientNonInviteState::Terminated;
+        Self::idle(Machine::ClientNonInvite(state), TransportKind::Reliable)
     }
 
-    fn idle(machine: Machine) -> Self {
+    fn idle(machine: Machine, transport: TransportKind) -> Self {
         // Any timer will do for `life` while it does not run.
-        Self { machine, life: Timer::K, life_at: NEVER, resend_at: NEVER, interval: Duration::ZERO }
+        Self {
+            machine,
+            transport,
+            life: Timer::K,
+            life_at: NEVER,
+            resend_at: NEVER,
+            interval: Duration::ZERO,
+        }
     }
 
     pub(crate) fn is_over(&self) -> bool {
@@ -82,7 +92,7 @@ impl Timed {
         event: TransactionEvent,
         timers: &Timers,
     ) -> MachineStep<Machine> {
-        let step = self.machine.on(event, TRANSPORT);
+        let step = self.machine.on(event, self.transport);
         self.follow(now, step, timers);
         step
     }
@@ -116,9 +126,9 @@ mod tests {
     use transaction::{Send, StatusClass, Tell};
 
     /// The seconds at which a request is sent again, and given up.
-    fn schedule(kind: TransactionKind) -> Vec<f64> {
+    fn schedule(kind: TransactionKind, transport: TransportKind) -> Vec<f64> {
         let timers = Timers::default();
-        let mut request = Timed::client(Instant::ZERO, kind, &timers);
+        let mut request = Timed::client(Instant::ZERO, kind, transport, &timers);
         let mut seconds = Vec::new();
         while request.deadline() != NEVER {
             let now = request.deadline();
@@ -134,20 +144,31 @@ mod tests {
     #[test]
     fn intervals_double_as_timers_a_and_e_do() {
         // RFC 3261 §17.1.1.2 and §17.1.2.2, with the default values.
-        assert_eq!(schedule(TransactionKind::Invite), [0.5, 1.5, 3.5, 7.5, 15.5, 31.5, 32.0]);
+        assert_eq!(
+            schedule(TransactionKind::Invite, TransportKind::Unreliable),
+            [0.5, 1.5, 3.5, 7.5, 15.5, 31.5, 32.0]
+        );
         let capped = [0.5, 1.5, 3.5, 7.5, 11.5, 15.5, 19.5, 23.5, 27.5, 31.5, 32.0];
-        assert_eq!(schedule(TransactionKind::NonInvite), capped);
+        assert_eq!(schedule(TransactionKind::NonInvite, TransportKind::Unreliable), capped);
+    }
+
+    #[test]
+    fn over_a_reliable_transport_a_request_is_sent_once() {
+        for kind in [TransactionKind::Invite, TransactionKind::NonInvite] {
+            assert_eq!(schedule(kind, TransportKind::Reliable), [32.0]);
+        }
     }
 
     #[test]
     fn a_response_moves_the_timers() {
         let (timers, now) = (Timers::default(), Instant::from_millis(100));
-        let mut invite = Timed::client(Instant::ZERO, TransactionKind::Invite, &timers);
+        let udp = |kind| Timed::client(Instant::ZERO, kind, TransportKind::Unreliable, &timers);
+        let mut invite = udp(TransactionKind::Invite);
         invite.on(now, TransactionEvent::Response(StatusClass::Provisional), &timers);
         assert_eq!((invite.deadline(), invite.due(now + timers.t1 * 100)), (NEVER, None));
         invite.on(now, TransactionEvent::Response(StatusClass::Failure), &timers);
         assert_eq!(invite.deadline(), now + timers.value(Timer::D));
-        let mut bye = Timed::client(Instant::ZERO, TransactionKind::NonInvite, &timers);
+        let mut bye = udp(TransactionKind::NonInvite);
         bye.on(now, TransactionEvent::Response(StatusClass::Trying), &timers);
         let fires = bye.deadline();
         assert_eq!(fires, Instant::ZERO + timers.t1);

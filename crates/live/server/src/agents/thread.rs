@@ -5,7 +5,7 @@ use super::waking::Waking;
 use crate::clock::Clock;
 use crate::shards::wake::Waker;
 use crate::socket::{ReceiveBatch, SendBatch, UdpSocket, read_errors};
-use base::{Instant, Outbox};
+use base::{Flow, Instant, Outbox};
 use core::num::NonZeroU64;
 use load::{AgentEvent, AgentInput};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -178,7 +178,11 @@ impl<A: Agent> Driver<A> {
         self.figures.received += self.receive.receive(&self.socket)? as u64;
         for (bytes, from) in self.receive.iter() {
             // Read for each datagram, so that those at the end of a batch are not measured too short.
-            self.agent.handle(self.clock.now(), AgentInput::Datagram { from, bytes }, &mut self.out);
+            self.agent.handle(
+                self.clock.now(),
+                AgentInput::Message { from: Flow::udp(0, from), bytes },
+                &mut self.out,
+            );
         }
         Ok(())
     }

@@ -180,12 +180,13 @@ impl Answerer {
     fn hang_up(&mut self, now: Instant, id: DialogId, slot: u32, out: &mut Outbox<AgentEvent>) {
         self.results.ack_timeouts += 1;
         let transaction = &mut self.transactions[slot];
-        let Some((bye, to)) = transaction.text.bye(self.config.local, transaction.to) else {
+        let Some((bye, to)) = transaction.text.bye(&self.config, transaction.to.peer) else {
             return self.tell(now, id, UasEvent::Done, None, out);
         };
-        (transaction.text, transaction.to) = (bye, to);
+        (transaction.text, transaction.to) = (bye, Flow { peer: to, connection: None, ..transaction.to });
         (transaction.method, transaction.status) = (Method::Bye, 0);
-        transaction.timed = Timed::client(now, TransactionKind::NonInvite, &self.config.timers);
+        transaction.timed =
+            Timed::client(now, TransactionKind::NonInvite, self.config.transport.into(), &self.config.timers);
         self.send(slot, out);
         self.set_alarm(slot);
     }
@@ -199,7 +200,7 @@ impl Answerer {
     /// Sends the last response, or the BYE.
     pub(super) fn send(&self, slot: u32, out: &mut Outbox<AgentEvent>) {
         let transaction = &self.transactions[slot];
-        out.send(Flow::udp(self.config.listener, transaction.to), |bytes| match transaction.status {
+        out.send(transaction.to, |bytes| match transaction.status {
             0 => bytes.extend_from_slice(transaction.text.request()),
             _ => self.texts.response(transaction, bytes),
         });

@@ -8,8 +8,10 @@ use crate::alarms::Alarms;
 use crate::service::Processor;
 use crate::timers::NEVER;
 use crate::user_agent::{UasEvent, UasPlan};
-use crate::{AgentEvent, AgentInput, AnswererResults, COOKIE, RandomTime, ServiceModel, Timers, WORK_MAX};
-use base::{Flow, Instant, Outbox, Rng, Slab};
+use crate::{
+    AgentEvent, AgentInput, AnswererResults, COOKIE, RandomTime, ServiceModel, Timers, WORK_MAX, way_back,
+};
+use base::{Flow, Instant, Outbox, Rng, Slab, Transport};
 use core::time::Duration;
 use dialogs::{DialogId, Dialogs, Owner};
 use std::collections::BTreeMap;
@@ -22,9 +24,11 @@ use wire::{Message, Method};
 /// What an [`Answerer`] does.
 #[derive(Clone, PartialEq, Debug)]
 pub struct AnswererConfig {
-    /// Index of the socket that responses are sent from.
+    /// What carries the messages.
+    pub transport: Transport,
+    /// Index of the port that is sent from.
     pub listener: u16,
-    /// Address of that socket, for Contact.
+    /// Address of the port, for Contact.
     pub local: SocketAddr,
     /// Name in the Server header and the Contact of its responses; a caller tells servers apart by it.
     pub name: String,
@@ -52,9 +56,9 @@ enum Job {
 /// A request with what was found out about it.
 struct Incoming<'a> {
     request: &'a Message<'a>,
-    from: SocketAddr,
+    from: Flow,
     /// Where responses go.
-    to: SocketAddr,
+    to: Flow,
     method: Method,
     /// Of its transaction.
     key: u64,
@@ -65,7 +69,7 @@ struct Incoming<'a> {
 /// it. A call whose 2xx nobody acknowledges is ended by a BYE.
 ///
 /// - Make: [`new`](Self::new).
-/// - Run: [`handle`](Self::handle) for every datagram, and when [`deadline`](Self::deadline) has come.
+/// - Run: [`handle`](Self::handle) for every message, and when [`deadline`](Self::deadline) has come.
 /// - Read: [`results`](Self::results).
 ///
 /// A request within a call that was set up with another answerer gets 481 and is counted as a wrong server.
@@ -107,9 +111,9 @@ impl Answerer {
         }
     }
 
-    /// Takes a datagram, or does what is due.
+    /// Takes a message, or does what is due.
     pub fn handle(&mut self, now: Instant, input: AgentInput<'_>, out: &mut Outbox<AgentEvent>) {
-        if let AgentInput::Datagram { from, bytes } = input
+        if let AgentInput::Message { from, bytes } = input
             && self.receive(now, from, bytes, out).is_none()
         {
             self.results.stray_datagrams += 1;
@@ -147,7 +151,7 @@ impl Answerer {
     fn receive(
         &mut self,
         now: Instant,
-        from: SocketAddr,
+        from: Flow,
         bytes: &[u8],
         out: &mut Outbox<AgentEvent>,
     ) -> Option<()> {
@@ -160,11 +164,11 @@ impl Answerer {
             self.acknowledge(now, &request, out);
             return Some(());
         }
-        let to = wire::request_source_target(request.top_via(), from)?;
+        let to = way_back(&request, from)?;
         if let Some(fault) = request.fault() {
             let tag = self.dialogs.tag_of(0);
-            out.send(Flow::udp(self.config.listener, to), |bytes| {
-                wire::write_response(&request, from, fault.status, fault.reason, &tag, &[], bytes);
+            out.send(to, |bytes| {
+                wire::write_response(&request, from.peer, fault.status, fault.reason, &tag, &[], bytes);
             });
             return Some(());
         }
@@ -212,8 +216,8 @@ impl Answerer {
         if tag.is_empty() {
             tag = self.dialogs.tag_of(key);
         }
-        let text = Text::of_request(request, from, method, &tag);
-        let slot = self.transactions.insert(Transaction::new(key, request, method, to, text, dialog));
+        let text = Text::of_request(request, from.peer, method, &tag);
+        let slot = self.transactions.insert(Transaction::new(key, request, (method, to), text, dialog));
         self.index.insert(key, slot);
         if method == Method::Invite {
             if owner.is_none()
@@ -243,8 +247,16 @@ impl Answerer {
 
     fn send_trying(&self, incoming: &Incoming<'_>, out: &mut Outbox<AgentEvent>) {
         let &Incoming { request, from, to, .. } = incoming;
-        out.send(Flow::udp(self.config.listener, to), |bytes| {
-            wire::write_response(request, from, 100, "Trying", "", &[("Server", &self.config.name)], bytes);
+        out.send(to, |bytes| {
+            wire::write_response(
+                request,
+                from.peer,
+                100,
+                "Trying",
+                "",
+                &[("Server", &self.config.name)],
+                bytes,
+            );
         });
     }
 
@@ -261,7 +273,7 @@ impl Answerer {
             self.send_trying(incoming, out);
         } else if transaction.text.is_empty() {
             // The text was dropped, but the request brings all of it again.
-            transaction.text = Text::of_request(request, from, method, &self.dialogs.tag_of(key));
+            transaction.text = Text::of_request(request, from.peer, method, &self.dialogs.tag_of(key));
             self.send(slot, out);
             self.silence(slot);
         } else {

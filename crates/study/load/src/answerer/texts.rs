@@ -28,9 +28,10 @@ const ALLOW: &str = "Allow: INVITE, ACK, CANCEL, BYE, OPTIONS, REGISTER, MESSAGE
 
 impl Texts {
     pub(super) fn new(config: &AnswererConfig) -> Self {
-        let AnswererConfig { name, local, .. } = config;
+        let AnswererConfig { transport, name, local, .. } = config;
         let server = format!("Server: {name}\r\n");
-        let contact = format!("Contact: <sip:{}@{local}>\r\n{server}{ALLOW}", escaped(name));
+        let contact =
+            format!("Contact: <sip:{}@{local}{}>\r\n{server}{ALLOW}", escaped(name), transport.uri_param());
         let empty = "Content-Length: 0\r\n\r\n";
         let body = session("answerer", *local);
         let length = body.len();
@@ -114,7 +115,7 @@ impl Text {
 
     /// Of an accepted INVITE: the BYE that ends the call, and where it goes (RFC 3261 §12.2.1.1, §15.1.1). `None`
     /// when what it would be made of is gone. `fallback` stands in for what the INVITE's Contact does not say.
-    pub(super) fn bye(&self, local: SocketAddr, fallback: SocketAddr) -> Option<(Self, SocketAddr)> {
+    pub(super) fn bye(&self, config: &AnswererConfig, fallback: SocketAddr) -> Option<(Self, SocketAddr)> {
         let like_a_response = [OK_LINE, self.head(), b"\r\n"].concat();
         let message = wire::scan(&like_a_response).ok()?;
         let invite = wire::scan(&self.text[self.head_end as usize..]).ok()?;
@@ -122,7 +123,8 @@ impl Text {
         let target = contact(&invite).unwrap_or(instead.as_bytes());
         let dialog = Dialog::of_callee(&message, target, fallback);
         // The branch names the dialog, so that the response finds it.
-        let via = format!("Via: SIP/2.0/UDP {local};rport;branch={COOKIE}");
+        let AnswererConfig { transport, local, .. } = config;
+        let via = format!("Via: SIP/2.0/{} {local};rport;branch={COOKIE}", transport.name());
         let mut text = Vec::with_capacity(512);
         for part in [
             b"BYE ".as_slice(),

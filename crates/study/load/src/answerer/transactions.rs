@@ -3,10 +3,9 @@
 use super::dialogs::DialogId;
 use super::texts::Text;
 use crate::timers::{NEVER, Timed};
-use base::Instant;
+use base::{Flow, Instant};
 use core::hash::{Hash, Hasher};
 use std::hash::DefaultHasher;
-use std::net::SocketAddr;
 use transaction::TransactionKind;
 use wire::{Host, Message, Method};
 
@@ -24,7 +23,7 @@ pub(super) struct Transaction {
     /// The last response sent; 0 before the first, and for one that is sent.
     pub(super) status: u16,
     /// Where responses go, or the BYE.
-    pub(super) to: SocketAddr,
+    pub(super) to: Flow,
     /// What its messages are made of, emptied as soon as none can follow but to a repeated request.
     pub(super) text: Text,
     pub(super) timed: Timed,
@@ -41,14 +40,13 @@ impl Transaction {
     pub(super) fn new(
         key: u64,
         request: &Message<'_>,
-        method: Method,
-        to: SocketAddr,
+        (method, to): (Method, Flow),
         text: Text,
         dialog: Option<DialogId>,
     ) -> Self {
         let kind =
             if method == Method::Invite { TransactionKind::Invite } else { TransactionKind::NonInvite };
-        let timed = Timed::server(kind);
+        let timed = Timed::server(kind, to.transport.into());
         let cseq = request.cseq().number;
         Self { key, method, cseq, status: 0, to, text, timed, wake: NEVER, alarm: NEVER, dialog }
     }

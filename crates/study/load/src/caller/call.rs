@@ -9,7 +9,7 @@ use crate::dialog::Dialog;
 use crate::timers::{NEVER, Timed};
 use crate::user_agent::{self, UacAct, UacActs, UacEvent};
 use crate::{AgentEvent, CallOutcome, CallResults};
-use base::{Flow, Instant, Outbox};
+use base::{Instant, Outbox};
 use core::time::Duration;
 use transaction::{Send, StatusClass, Tell, Timer, TransactionEvent as Happening, TransactionKind};
 use wire::{Message, Method};
@@ -30,25 +30,23 @@ impl Step<'_> {
     /// Sends to where calls are sent.
     fn send(&mut self, write: impl FnOnce(&Texts, Token, &mut Vec<u8>)) {
         let (texts, token) = (self.texts, self.token);
-        self.out
-            .send(Flow::udp(self.config.listener, self.config.target), |bytes| write(texts, token, bytes));
+        self.out.send(self.config.flow(token.slot, self.config.target), |bytes| write(texts, token, bytes));
     }
 
     fn send_ack(&mut self, dialog: &Dialog) {
         let (texts, token) = (self.texts, self.token);
-        self.out
-            .send(Flow::udp(self.config.listener, dialog.next_hop), |bytes| texts.ack(token, dialog, bytes));
+        let to = self.config.flow(token.slot, dialog.next_hop);
+        self.out.send(to, |bytes| texts.ack(token, dialog, bytes));
     }
 
     fn send_bye(&mut self, leg: Leg, dialog: &Dialog) {
         let (texts, token) = (self.texts, self.token);
-        self.out.send(Flow::udp(self.config.listener, dialog.next_hop), |bytes| {
-            texts.bye(token, leg, dialog, bytes);
-        });
+        let to = self.config.flow(token.slot, dialog.next_hop);
+        self.out.send(to, |bytes| texts.bye(token, leg, dialog, bytes));
     }
 
     fn client(&self, kind: TransactionKind) -> Timed {
-        Timed::client(self.now, kind, &self.config.timers)
+        Timed::client(self.now, kind, self.config.transport.into(), &self.config.timers)
     }
 }
 

@@ -6,8 +6,8 @@ mod token;
 use crate::alarms::Alarms;
 use crate::arrivals::Arrivals;
 use crate::timers::NEVER;
-use crate::{AgentEvent, AgentInput, ArrivalPlan, CallResults, RandomTime, Timers, WORK_MAX};
-use base::{Flow, Instant, Outbox, Rng, Slab};
+use crate::{AgentEvent, AgentInput, ArrivalPlan, CallResults, RandomTime, Timers, WORK_MAX, way_back};
+use base::{Flow, Instant, Outbox, Rng, Slab, Transport};
 use call::{Call, Step};
 use core::time::Duration;
 use rand_distr::{Distribution, StandardUniform};
@@ -22,9 +22,13 @@ const SERVERS_MAX: usize = 1_000;
 /// What a [`Caller`] does.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CallerConfig {
-    /// Index of the socket that everything is sent from.
+    /// What carries the messages.
+    pub transport: Transport,
+    /// Index of the port that everything is sent from, the first of as many as there are connections.
     pub listener: u16,
-    /// Address of that socket, for Via, Contact and From.
+    /// Connections to the target, or 1 over UDP: each call has one of them, by the port that it is sent from.
+    pub connections: u16,
+    /// Address of the port, for Via, Contact and From.
     pub local: SocketAddr,
     /// Where INVITEs are sent: a proxy, a balancer or an answerer.
     pub target: SocketAddr,
@@ -44,10 +48,18 @@ pub struct CallerConfig {
     pub timers: Timers,
 }
 
+impl CallerConfig {
+    /// The way of the requests of the call in this place.
+    fn flow(&self, slot: u32, peer: SocketAddr) -> Flow {
+        let connection = (slot % u32::from(self.connections.max(1))) as u16;
+        Flow { transport: self.transport, listener: self.listener + connection, peer, connection: None }
+    }
+}
+
 /// An agent that makes calls: INVITE with an offer, ACK, hold, BYE, or CANCEL when nobody answers in time.
 ///
 /// - Make: [`new`](Self::new).
-/// - Run: [`handle`](Self::handle) for every datagram, and when [`deadline`](Self::deadline) has come, until
+/// - Run: [`handle`](Self::handle) for every message, and when [`deadline`](Self::deadline) has come, until
 ///   [`finished`](Self::finished).
 /// - End early: [`stop`](Self::stop), and run on until it has finished.
 /// - Read: [`results`](Self::results).
@@ -88,11 +100,11 @@ impl Caller {
         }
     }
 
-    /// Takes a datagram, or does what is due. After a datagram more may be due at once: see
+    /// Takes a message, or does what is due. After a message more may be due at once: see
     /// [`deadline`](Self::deadline).
     pub fn handle(&mut self, now: Instant, input: AgentInput<'_>, out: &mut Outbox<AgentEvent>) {
         match input {
-            AgentInput::Datagram { from, bytes } => {
+            AgentInput::Message { from, bytes } => {
                 if self.receive(now, from, bytes, out).is_none() {
                     self.results.stray_datagrams += 1;
                 }
@@ -182,7 +194,7 @@ impl Caller {
     fn receive(
         &mut self,
         now: Instant,
-        from: SocketAddr,
+        from: Flow,
         bytes: &[u8],
         out: &mut Outbox<AgentEvent>,
     ) -> Option<()> {
@@ -227,7 +239,7 @@ impl Caller {
     fn receive_request(
         &mut self,
         now: Instant,
-        from: SocketAddr,
+        from: Flow,
         request: &Message<'_>,
         out: &mut Outbox<AgentEvent>,
     ) {
@@ -244,10 +256,10 @@ impl Caller {
         };
         let allow = [("Allow", "ACK, BYE")];
         let extra = if status == 405 { &allow[..] } else { &[] };
-        if let Some(to) = wire::request_source_target(request.top_via(), from) {
+        if let Some(to) = way_back(request, from) {
             let tag = format!("{:x}", self.agent);
-            out.send(Flow::udp(self.config.listener, to), |bytes| {
-                wire::write_response(request, from, status, reason, &tag, extra, bytes);
+            out.send(to, |bytes| {
+                wire::write_response(request, from.peer, status, reason, &tag, extra, bytes);
             });
         }
     }

@@ -57,7 +57,7 @@ pub(super) struct Texts {
 impl Texts {
     pub(super) fn new(config: &CallerConfig) -> Self {
         let CallerConfig { local, uri, .. } = config;
-        let via = |leg| format!("Via: {}", via(*local, leg));
+        let via = |leg| format!("Via: {}", via(config, leg));
         let party = format!("From: {}\r\nCall-ID: {HOLE}\r\n", from(*local));
         let pattern = |text: String| Pattern::new(text.into_bytes());
         Self {
@@ -114,8 +114,9 @@ impl Texts {
 }
 
 /// RFC 3261 §8.1.1.7: the branch starts with the cookie. `rport` is RFC 3581's.
-fn via(local: SocketAddr, leg: Leg) -> String {
-    format!("SIP/2.0/UDP {local};rport;branch={COOKIE}{HOLE}{}", leg.letter())
+fn via(config: &CallerConfig, leg: Leg) -> String {
+    let CallerConfig { transport, local, .. } = config;
+    format!("SIP/2.0/{} {local};rport;branch={COOKIE}{HOLE}{}", transport.name(), leg.letter())
 }
 
 fn from(local: SocketAddr) -> String {
@@ -124,17 +125,17 @@ fn from(local: SocketAddr) -> String {
 
 /// An INVITE or CANCEL.
 fn whole(config: &CallerConfig, method: &str) -> Vec<u8> {
-    let CallerConfig { local, uri, .. } = config;
+    let CallerConfig { transport, local, uri, .. } = config;
     let mut text = Vec::new();
     let request = RequestBuilder::new(&mut text, method, uri)
-        .header("Via", via(*local, Leg::Invite))
+        .header("Via", via(config, Leg::Invite))
         .header("Max-Forwards", "70")
         .header("From", from(*local))
         .header("To", format!("<{uri}>"))
         .header("Call-ID", HOLE)
         .header("CSeq", format!("1 {method}"));
     if method == "INVITE" {
-        let contact = format!("<sip:caller@{local}>");
+        let contact = format!("<sip:caller@{local}{}>", transport.uri_param());
         let request = request.header("Contact", contact).header("Content-Type", "application/sdp");
         request.finish(session("caller", *local).as_bytes());
     } else {

@@ -1,5 +1,5 @@
 //! A network in virtual time between one caller and some answerers: delay, loss, stalls and misrouting.
-use base::{Instant, Outbox, Rng};
+use base::{Flow, Instant, Outbox, Rng, Transport};
 use load::{
     AgentEvent, AgentInput, Answerer, AnswererConfig, Caller, CallerConfig, RandomTime, ServiceModel, Timers,
 };
@@ -43,7 +43,9 @@ pub(crate) fn address(port: u16) -> SocketAddr {
 
 pub(crate) fn caller_config(rate: f64, calls: u64) -> CallerConfig {
     CallerConfig {
+        transport: Transport::Udp,
         listener: 0,
+        connections: 1,
         local: address(CALLER_PORT),
         target: address(CALLER_PORT + 1),
         outbound: false,
@@ -60,6 +62,7 @@ pub(crate) fn caller_config(rate: f64, calls: u64) -> CallerConfig {
 
 pub(crate) fn answerer_config(index: u16) -> AnswererConfig {
     AnswererConfig {
+        transport: Transport::Udp,
         listener: 0,
         local: address(CALLER_PORT + 1 + index),
         name: format!("answerer-{index}"),
@@ -155,7 +158,7 @@ impl Net {
                 self.in_flight.insert(at, (from, to, bytes));
                 return;
             }
-            let input = AgentInput::Datagram { from, bytes: &bytes };
+            let input = AgentInput::Message { from: Flow::udp(0, from), bytes: &bytes };
             match index {
                 0 => self.caller.handle(self.now, input, &mut out),
                 _ => self.answerers[index - 1].handle(self.now, input, &mut out),

@@ -1,7 +1,8 @@
 //! What an answerer says to single requests, and a caller to odd responses.
 use crate::net::{Net, address, answerer_config, caller_config};
-use base::{Instant, Outbox, Rng};
-use load::{AgentInput, Answerer, AnswererConfig, CallOutcome, CallerConfig, RandomTime};
+use base::{Connection, Flow, Instant, Outbox, Rng, Transport};
+use core::num::NonZeroU32;
+use load::{AgentInput, Answerer, AnswererConfig, CallOutcome, Caller, CallerConfig, RandomTime};
 use std::net::SocketAddr;
 use std::time::Duration;
 use testkit::TestRequest;
@@ -21,7 +22,11 @@ impl Bench {
     fn ask(&mut self, request: &str) -> Vec<(SocketAddr, String)> {
         let from = address(30_000);
         let mut out = Outbox::default();
-        self.answerer.handle(self.now, AgentInput::Datagram { from, bytes: request.as_bytes() }, &mut out);
+        self.answerer.handle(
+            self.now,
+            AgentInput::Message { from: Flow::udp(0, from), bytes: request.as_bytes() },
+            &mut out,
+        );
         let text = |transmit| String::from_utf8_lossy(out.message(transmit)).into_owned();
         out.transmits().iter().map(|transmit| (transmit.flow.peer, text(transmit))).collect()
     }
@@ -376,4 +381,38 @@ fn a_provisional_response_slows_the_bye_down_and_may_name_another_server() {
     // RFC 3261 §17.1.2.2: timer E fires once more as it was set, and goes on at T2 from there.
     assert_eq!(times, [0, 500, 4_500, 8_500]);
     assert_eq!((net.caller.results().wrong_server, net.caller.results().calls_completed), (0, 1));
+}
+
+/// RFC 3261 §18.2.2: a response takes the connection of its request, whatever the Via says.
+#[test]
+fn over_a_stream_the_answer_goes_back_by_the_connection() {
+    let config = AnswererConfig { transport: Transport::Tcp, ..answerer_config(0) };
+    let mut answerer = Answerer::new(config, Rng::from_seed(1));
+    let connection = NonZeroU32::new(7).map(Connection);
+    let from = Flow { transport: Transport::Tcp, listener: 3, peer: address(40_000), connection };
+    let mut out = Outbox::default();
+    let request = request("INVITE", "1", "<sip:b@h>", "");
+    answerer.handle(Instant::ZERO, AgentInput::Message { from, bytes: request.as_bytes() }, &mut out);
+    let flows: Vec<_> = out.transmits().iter().map(|transmit| transmit.flow).collect();
+    assert_eq!(flows, [from, from], "180 and 200");
+    let answer = String::from_utf8_lossy(out.message(&out.transmits()[1])).into_owned();
+    assert!(answer.contains("Contact: <sip:answerer-0@127.0.0.1:20001;transport=tcp>\r\n"), "{answer}");
+}
+
+#[test]
+fn a_caller_spreads_its_calls_over_its_connections() {
+    let config =
+        CallerConfig { transport: Transport::Tls, connections: 3, listener: 5, ..caller_config(10.0, 6) };
+    let mut caller = Caller::new(config, Instant::ZERO, Rng::from_seed(1));
+    let mut out = Outbox::default();
+    caller.handle(Instant::ZERO + Duration::from_mins(1), AgentInput::Tick, &mut out);
+    let ports: Vec<_> = out.transmits().iter().map(|transmit| transmit.flow.listener).collect();
+    assert_eq!(ports, [5, 6, 7, 5, 6, 7]);
+    assert!(out.transmits().iter().all(|transmit| transmit.flow.transport == Transport::Tls));
+    let invite = String::from_utf8_lossy(out.message(&out.transmits()[0])).into_owned();
+    for part in
+        ["Via: SIP/2.0/TLS 127.0.0.1:20000;", "Contact: <sip:caller@127.0.0.1:20000;transport=tls>\r\n"]
+    {
+        assert!(invite.contains(part), "{invite}");
+    }
 }

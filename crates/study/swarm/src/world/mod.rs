@@ -17,7 +17,7 @@ use super::{Plan, PlannedAction, RunRule, SitePlan};
 use crate::credentials::Chaperon;
 use crate::phone::Phone;
 use crate::{ProcessInput, Sent};
-use base::{Instant, Outbox, Rng, Slab};
+use base::{Instant, Outbox, Rng, Slab, Transport};
 use control::Drainer;
 use control::scale::Order;
 use core::time::Duration;
@@ -237,7 +237,9 @@ impl<W: Wrapper> World<W> {
         let plan = &self.plan.callers[number];
         let target = site_address(plan.site);
         let config = CallerConfig {
+            transport: Transport::Udp,
             listener: 0,
+            connections: 1,
             local: caller_address(number),
             target,
             outbound: false,
@@ -253,6 +255,7 @@ impl<W: Wrapper> World<W> {
     fn new_answerer(&self, number: u16, life: u64) -> Answerer {
         let plan = &self.plan.answerers[usize::from(number)];
         let config = AnswererConfig {
+            transport: Transport::Udp,
             listener: 0,
             local: answerer_address(number),
             name: plan.name.clone(),

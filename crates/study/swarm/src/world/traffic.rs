@@ -215,9 +215,19 @@ impl<W: Wrapper> World<W> {
         let refusal = refuses.filter(|refuses| now < refuses.until).and_then(|it| refused(it, host, bytes));
         match &mut self.hosts[host as usize].role {
             Role::Caller { agent, chaperon } => match chaperon.as_mut().map(|it| it.hears(bytes)) {
-                None => agent.handle(now, AgentInput::Datagram { from, bytes }, &mut self.told),
+                None => {
+                    agent.handle(
+                        now,
+                        AgentInput::Message { from: Flow::udp(0, from), bytes },
+                        &mut self.told,
+                    );
+                }
                 Some(Heard::Told(bytes)) => {
-                    agent.handle(now, AgentInput::Datagram { from, bytes: &bytes }, &mut self.told);
+                    agent.handle(
+                        now,
+                        AgentInput::Message { from: Flow::udp(0, from), bytes: &bytes },
+                        &mut self.told,
+                    );
                 }
                 Some(Heard::Answered(all)) => {
                     let own = caller_address(host as usize);
@@ -238,7 +248,7 @@ impl<W: Wrapper> World<W> {
                 }
             }
             Role::Answerer { agent: Some(agent), .. } => {
-                agent.handle(now, AgentInput::Datagram { from, bytes }, &mut self.told);
+                agent.handle(now, AgentInput::Message { from: Flow::udp(0, from), bytes }, &mut self.told);
             }
             Role::Answerer { agent: None, refuses: true, .. } => {
                 let quoted = bytes[..bytes.len().min(QUOTED)].to_vec();

@@ -2,7 +2,7 @@
 
 use crate::picture::{self, Key};
 use anyhow::{Context, Result, anyhow};
-use base::Rng;
+use base::{Rng, Transport};
 use config::Config;
 use load::{
     AnswererConfig, AnswererResults, ArrivalPlan, CallResults, CallerConfig, RandomTime, ServiceModel, Timers,
@@ -183,7 +183,9 @@ pub(super) fn call(
 ) -> Result<Running<CallResults>> {
     let socket = agents::bind(ANY)?;
     let config = CallerConfig {
+        transport: Transport::Udp,
         listener: 0,
+        connections: 1,
         local: socket.local_addr()?,
         target,
         outbound: false,
@@ -205,6 +207,7 @@ pub(super) fn answer(
 ) -> Result<Running<AnswererResults>> {
     let socket = agents::bind(address)?;
     let config = AnswererConfig {
+        transport: Transport::Udp,
         listener: 0,
         local: socket.local_addr()?,
         name: name.to_owned(),

@@ -4,7 +4,7 @@ use super::watch::{Ended, watch};
 use super::{Common, datagrams, duration, table};
 use crate::address;
 use anyhow::{Result, bail};
-use base::Rng;
+use base::{Rng, Transport};
 use load::{AnswererConfig, AnswererResults, RandomTime, ServiceModel, Timers};
 use serde_json::{Value, json};
 use server::agents::{self, Running, Snapshot};
@@ -100,6 +100,7 @@ fn start(arguments: &Arguments, seed: u64) -> Result<Vec<Named>> {
             Some(name) => format!("{name}-{number}"),
         };
         let config = AnswererConfig {
+            transport: Transport::Udp,
             listener: 0,
             local: address,
             name: name.clone(),

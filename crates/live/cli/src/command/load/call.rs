@@ -5,7 +5,7 @@ use super::watch::{Ended, watch};
 use super::{Common, datagrams, duration, table};
 use crate::{address, print};
 use anyhow::{Context, Result, bail, ensure};
-use base::Rng;
+use base::{Rng, Transport};
 use load::{ArrivalPlan, ArrivalProcess, CallResults, CallerConfig, RandomTime, RateStep, Timers};
 use serde_json::{Value, json};
 use server::agents::{self, Running, Snapshot};
@@ -125,7 +125,9 @@ fn start(arguments: &Arguments, seed: u64) -> Result<Vec<Running<CallResults>>> 
     let rng = Rng::from_seed(seed);
     let start_one = |(index, socket): (u16, server::socket::UdpSocket)| {
         let config = CallerConfig {
+            transport: Transport::Udp,
             listener: 0,
+            connections: 1,
             local: socket.local_addr()?,
             target: arguments.to,
             outbound: !arguments.direct,
