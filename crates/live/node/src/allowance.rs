@@ -35,7 +35,8 @@ impl Edge {
     /// password, so that a nonce has come back that was sent where this answer goes, or behind a trusted proxy.
     pub(crate) fn allowance(&self, from: Flow, to: Flow, is_genuine: bool, request: usize) -> Allowance {
         let has_shown = is_genuine && !self.is_trusted(from);
-        let is_free = has_shown || self.is_trusted(to);
+        // Nobody forges the source of a connection, nor does anything arrive at whom a connection is not opened to.
+        let is_free = has_shown || to.transport.is_reliable() || self.is_trusted(to);
         Allowance { total: (!is_free).then_some(TIMES * request) }
     }
 }

@@ -85,6 +85,11 @@ impl Binding {
         address(&self.uri).map(|(ip, _)| ip)
     }
 
+    /// The instance of its user agent (RFC 5626 §4.1), without quotes.
+    pub fn instance(&self) -> Option<&[u8]> {
+        crate::outbound::instance(&self.params)
+    }
+
     /// From when on it is good no more.
     pub fn expires_at(&self) -> UnixTime {
         self.updated + Duration::from_secs(self.expires.into())

@@ -31,8 +31,8 @@
 //! Records may outlive their bindings: whoever reads them passes over what has expired, and a store drops a record
 //! that has expired as a whole when it likes.
 //!
-//! Marks in brackets, a section and a number, are the rules of `docs/rfc/3261-10.md` and `docs/rfc/3327.md`; a test
-//! compares them.
+//! Marks in brackets, a section and a number, are the rules of `docs/rfc/3261-10.md`, `docs/rfc/3327.md` and
+//! `docs/rfc/5626.md`; a test compares them.
 #![forbid(unsafe_code)]
 
 mod answer;
@@ -43,6 +43,7 @@ mod binding;
 pub mod contract;
 pub mod fuzz;
 mod memory;
+mod outbound;
 mod record;
 mod register;
 mod registrar;

@@ -65,6 +65,10 @@ pub struct Register {
     pub path: Box<[u8]>,
     /// The client supports Path.
     pub supports_path: bool,
+    /// The client supports flows (RFC 5626).
+    pub supports_outbound: bool,
+    /// It came from the client itself, by its Via.
+    pub is_direct: bool,
     /// Where the request came from.
     pub source: Option<Source>,
     /// Who sends it.
@@ -87,6 +91,8 @@ impl Register {
             expires: Some(0),
             path: Box::default(),
             supports_path: false,
+            supports_outbound: false,
+            is_direct: true,
             source: None,
             authorization: Authorization::Open,
         }
@@ -135,6 +141,8 @@ impl Register {
             expires: message.expires(),
             path: path.into(),
             supports_path: message.option_tags("Supported").any(is_path),
+            supports_outbound: message.option_tags("Supported").any(is_outbound),
+            is_direct: !message.has_lower_vias(),
             source,
             authorization,
         })
@@ -143,6 +151,10 @@ impl Register {
 
 fn is_path(tag: &[u8]) -> bool {
     tag.eq_ignore_ascii_case(b"path")
+}
+
+fn is_outbound(tag: &[u8]) -> bool {
+    tag.eq_ignore_ascii_case(b"outbound")
 }
 
 /// [10.3-4] §8.2.2.3: what the client wants understood and is not is named in Unsupported.

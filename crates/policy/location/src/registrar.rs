@@ -1,7 +1,8 @@
 //! The registrar's decision about one REGISTER (RFC 3261 §10.3).
 
+use crate::outbound::FlowId;
 use crate::{Answer, Binding, Contact, Contacts, Record, Register, Source};
-use base::UnixTime;
+use base::{Transport, UnixTime};
 use std::net::{IpAddr, SocketAddr};
 use wire::{NameAddr, SipUri, same_uri};
 
@@ -177,16 +178,22 @@ impl Registrar {
         if self.settings.reach == Reach::Source && leads_elsewhere(&register.path, register.source.as_ref()) {
             return Err(Answer::bare(403, "Path Of Another Element"));
         }
+        register.check_flows(contacts)?;
         let mut bindings = live.to_vec();
         for contact in contacts {
             let expires = self.interval(register, contact)?;
+            // [10.3-14] By URI comparison, as RFC 3261 §19.1.4 has it. [6-6] A flow by what it is known by; its URI
+            // finds what was bound without.
+            let flow_id = register.flow_id(contact);
+            let is_it = |known: &Binding| match (flow_id, FlowId::of(&known.params)) {
+                (Some(ours), Some(known)) => ours == known,
+                _ => same_uri(&known.uri, &contact.uri),
+            };
             // Order is judged by what was there before: a contact that stands twice in one request is in order.
-            if live.iter().any(|known| is_out_of_order(register, known) && same_uri(&known.uri, &contact.uri))
-            {
+            if live.iter().any(|known| is_out_of_order(register, known) && is_it(known)) {
                 return Err(out_of_order());
             }
-            // [10.3-14] By URI comparison, as RFC 3261 §19.1.4 has it.
-            bindings.retain(|known| !same_uri(&known.uri, &contact.uri));
+            bindings.retain(|known| !is_it(known));
             if expires > 0 {
                 bindings.push(self.binding(now, register, contact, expires));
             }
@@ -210,10 +217,17 @@ impl Registrar {
     /// [10.3-16] With the Call-ID and CSeq of the request.
     fn binding(&self, now: UnixTime, register: &Register, contact: &Contact, expires: u32) -> Binding {
         // Where a path leads to the client, its last element knows how to reach it.
+        // [6-7] A connection is kept: that of a browser, to which nobody connects, and of whoever asks for it.
         let is_hidden = |source: &Source| {
-            self.settings.reach == Reach::Source
-                && register.path.is_empty()
-                && hides(&contact.uri, source.peer)
+            let is_sought = match self.settings.reach {
+                Reach::Source => source.connection.is_some() || hides(&contact.uri, source.peer),
+                Reach::Contact => {
+                    let is_browser = matches!(source.transport, Transport::Ws | Transport::Wss);
+                    let is_flow = source.connection.is_some() && register.flow_id(contact).is_some();
+                    is_browser || (is_flow && register.supports_outbound)
+                }
+            };
+            is_sought && register.path.is_empty()
         };
         Binding {
             uri: contact.uri.clone(),
@@ -287,6 +301,11 @@ fn success(now: UnixTime, register: &Register, bindings: &[Binding]) -> Answer {
     }
     if !register.path.is_empty() {
         answer.headers.push(("Path", register.path.to_vec()));
+    }
+    if let Contacts::List(contacts) = &register.contacts
+        && register.keeps_flow(contacts)
+    {
+        answer.headers.push(("Require", b"outbound".to_vec()));
     }
     answer.headers.push(("Date", now.to_string().into_bytes()));
     answer

@@ -384,3 +384,75 @@ fn a_clock_that_is_set_back_makes_nothing_last_longer() {
     assert!(record.is_live(at(6_400)) && !record.is_live(at(6_399)));
     assert_eq!(bed.store.sweep(at(6_399), 1), [alice()], "it takes no room for years");
 }
+
+/// A REGISTER over TCP by this connection, from alice's host.
+fn connected(call_id: &str, cseq: u32, connection: u32, lines: &[&str]) -> Register {
+    let mut register = read(&text(call_id, cseq, lines)).expect("a REGISTER");
+    let connection = core::num::NonZeroU32::new(connection).map(base::Connection);
+    let peer = socket("192.0.2.1:40000");
+    let flow = base::Flow { transport: base::Transport::Tcp, listener: 0, peer, connection };
+    register.source = Some(location::Source::of(flow, socket("203.0.113.1:5060")));
+    register
+}
+
+const PHONE: &str =
+    "Contact: <sip:alice@10.0.0.1:5060;transport=tcp>;+sip.instance=\"<urn:uuid:1>\";reg-id=1";
+
+/// [6-5] [6-6] [6-7] RFC 5626 §6.
+#[test]
+fn a_flow_takes_the_place_of_the_one_before() {
+    let mut bed = Bed::new(Settings { reach: Reach::Source, ..settings() });
+    let supported = "Supported: path, outbound";
+    let answer = bed.take(0, connected("a", 1, 7, &[PHONE, supported]));
+    assert_eq!((status(&answer), values(&answer, "Require")), (200, vec!["outbound".to_owned()]));
+    // After a restart: another Call-ID, port and connection.
+    let moved = PHONE.replace("10.0.0.1:5060", "10.0.0.1:5072");
+    bed.take(10, connected("b", 1, 9, &[&moved, supported]));
+    let second = PHONE.replace("reg-id=1", "reg-id=2");
+    bed.take(20, connected("c", 1, 11, &[&second, supported]));
+    let connections = |bed: &mut Bed| {
+        let of = |binding: location::Binding| binding.source.unwrap().connection.unwrap().0.get();
+        bed.targets(30).into_iter().map(of).collect::<Vec<_>>()
+    };
+    assert_eq!(connections(&mut bed), [11, 9]);
+    // Whoever does not ask for it is told of none, and what ends is that flow alone.
+    let removed = format!("{second};expires=0");
+    let answer = bed.take(40, connected("c", 2, 11, &[&removed]));
+    assert_eq!(values(&answer, "Require"), [""; 0]);
+    assert_eq!(connections(&mut bed), [9]);
+}
+
+/// [6-1] [6-2] [6-3] [6-4] RFC 5626 §6.
+#[test]
+fn a_flow_that_a_proxy_does_not_keep_is_none() {
+    let mut bed = bed();
+    let mut cseq = 0;
+    let mut take = |lines: &[&str], is_direct: bool| {
+        cseq += 1;
+        let register = Register { is_direct, ..connected("a", cseq, 7, lines) };
+        bed.take(0, register)
+    };
+    let supported = "Supported: path, outbound";
+    assert_eq!(status(&take(&[PHONE, supported], false)), 439);
+    assert_eq!(status(&take(&[PHONE, supported, "Path: <sip:192.0.2.9;lr>"], false)), 439);
+    let answer = take(&[PHONE, supported, "Path: <sip:192.0.2.9;lr;ob>"], false);
+    assert_eq!((status(&answer), values(&answer, "Require")), (200, vec!["outbound".to_owned()]));
+    assert_eq!(status(&take(&[PHONE, PHONE, supported], true)), 400);
+    let without = PHONE.replace("+sip.instance", "x");
+    let answer = take(&[&without, &without, supported], true);
+    assert_eq!((status(&answer), values(&answer, "Require")), (200, Vec::new()));
+}
+
+/// A contact at the very port that its connection comes from is not one that listens there.
+#[test]
+fn a_connection_is_kept_whatever_the_contact_is() {
+    for (reach, contact, is_kept) in [
+        (Reach::Source, "Contact: <sip:alice@192.0.2.1:40000;transport=tcp>", true),
+        (Reach::Contact, "Contact: <sip:alice@192.0.2.1:40000;transport=tcp>", false),
+        (Reach::Contact, PHONE, true),
+    ] {
+        let mut bed = Bed::new(Settings { reach, ..settings() });
+        bed.take(0, connected("a", 1, 7, &[contact, "Supported: outbound"]));
+        assert_eq!(bed.targets(1)[0].source.is_some(), is_kept, "{contact}");
+    }
+}

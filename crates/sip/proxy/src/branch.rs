@@ -107,7 +107,7 @@ impl Branch {
             ProxyEvent::Response(200..=299) => self.success(),
             _ if self.finished => BranchActions::new(),
             ProxyEvent::Response(503) | ProxyEvent::Unreachable => self.unavailable(503),
-            ProxyEvent::FlowFailed => self.unavailable(430),
+            ProxyEvent::Response(430) | ProxyEvent::FlowFailed => self.unavailable(430),
             ProxyEvent::Response(status) => self.fail(BranchAction::Failure(status)),
             ProxyEvent::Timeout => self.timeout(),
             ProxyEvent::TimerC => self.timer_c(),

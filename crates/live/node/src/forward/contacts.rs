@@ -4,12 +4,13 @@ use crate::arrival::Arrival;
 use crate::edge::Edge;
 use crate::hop_name::HopName;
 use crate::names::NoHop;
+use crate::ports::Ports;
 use crate::rejection::{Refused, refused};
 use crate::route_header::RouteHeader;
 use crate::step::Step;
 use crate::target::Target;
 use crate::validate::check_room;
-use base::{Flow, Peer};
+use base::{Flow, Peer, Transport};
 use location::{Aor, Binding};
 use route::Rule;
 use wire::{Message, NameAddr};
@@ -18,6 +19,7 @@ use wire::{Message, NameAddr};
 pub(crate) const NO_CONTACT: Refused = refused(480, "Temporarily Unavailable");
 
 /// A contact of an address-of-record.
+#[derive(Clone)]
 pub(crate) struct Contact {
     /// What the Request-URI becomes (§16.6 step 2).
     pub(crate) uri: Box<[u8]>,
@@ -27,6 +29,9 @@ pub(crate) struct Contact {
     pub(crate) q: u16,
     /// The way there.
     pub(crate) hop: Flow,
+    /// Other ways to the same user agent, for when the connection is gone: its other flows (RFC 5626 §7), and a new
+    /// connection where its address can be reached.
+    pub(crate) spare: Vec<Contact>,
 }
 
 impl Edge {
@@ -52,7 +57,7 @@ pub(crate) fn contacts(
     resolved: &[HopName],
 ) -> Result<Vec<Contact>, NoHop> {
     let mut none = NoHop::Refused(NO_CONTACT);
-    let mut contacts = Vec::new();
+    let (mut contacts, mut instances) = (Vec::<Contact>::new(), Vec::new());
     for binding in bindings {
         if let Err(too_long) = check_room(arrival.message, binding.uri.len() + binding.path.len()) {
             none = too_long.into();
@@ -62,8 +67,16 @@ pub(crate) fn contacts(
             // What leads back to us goes in circles.
             Ok(hop) if step.edge.topology.ports.advertised_at(hop.remote()).is_some() => {}
             Ok(hop) => {
-                let (uri, path) = (binding.uri.clone(), binding.path.clone());
-                contacts.push(Contact { uri, path, q: binding.q, hop });
+                let contact = contact(&step.edge.topology.ports, binding, hop);
+                // RFC 5626 §7: one contact of an instance at a time. The one that was refreshed last comes first.
+                let instance = binding.instance().filter(|_| hop.connection.is_some());
+                let same = instances.iter().position(|known| instance.is_some() && *known == instance);
+                if let Some(at) = same {
+                    contacts[at].spare.insert(0, contact);
+                } else {
+                    contacts.push(contact);
+                    instances.push(instance);
+                }
             }
             // The first one is preferred.
             Err(NoHop::Unresolved(name))
@@ -77,6 +90,24 @@ pub(crate) fn contacts(
     if contacts.is_empty() { Err(none) } else { Ok(contacts) }
 }
 
+/// The contact of a binding that is reached this way.
+fn contact(ports: &Ports, binding: &Binding, hop: Flow) -> Contact {
+    let (uri, path, q) = (binding.uri.clone(), binding.path.clone(), binding.q);
+    let contact = Contact { uri, path, q, hop, spare: Vec::new() };
+    let anew = hop.connection.and_then(|_| anew(ports, hop, &Target::of(&binding.uri)));
+    let spare = anew.map(|hop| Contact { hop, ..contact.clone() });
+    Contact { spare: spare.into_iter().collect(), ..contact }
+}
+
+/// The way to a client by a new connection, for when its own is gone: if its Contact is the address that it is at, so
+/// that no NAT is in between (RFC 5626 §5.3.1 has no more than its own).
+pub(crate) fn anew(ports: &Ports, by: Flow, target: &Target<'_>) -> Option<Flow> {
+    let Target::Address(at) = *target else { return None };
+    let is_there = at.transport == by.transport && target.is_at(by.peer);
+    let is_open = matches!(at.transport, Transport::Tcp | Transport::Tls);
+    ports.toward(by.listener, at).filter(|_| is_there && is_open)
+}
+
 /// The way to a contact: by its Path (RFC 3327 §5.4), else to where its REGISTER came from, else where it leads.
 fn way(step: &mut Step<'_>, arrival: &Arrival<'_>, binding: &Binding) -> Result<Flow, NoHop> {
     let Edge { topology, names, now, .. } = &mut *step.edge;
@@ -88,10 +119,18 @@ fn way(step: &mut Step<'_>, arrival: &Arrival<'_>, binding: &Binding) -> Result<
                 // Only from the address that it was sent to does a NAT let anything back in.
                 let asked = topology.ports.advertised_at(Peer::new(source.transport, source.local));
                 let to = Peer::new(source.transport, source.peer);
-                let way = topology.ports.toward(asked.unwrap_or(flow.listener), to);
-                // By the connection of the REGISTER: nobody connects to a client behind a NAT (RFC 5626 §7).
-                let way = way.map(|way| Flow { connection: source.connection, ..way });
-                return way.ok_or(NO_CONTACT.into());
+                let way = topology.ports.toward(asked.unwrap_or(flow.listener), to).ok_or(NO_CONTACT)?;
+                if source.connection.is_none() {
+                    return Ok(way);
+                }
+                // By the connection of the REGISTER: nobody connects to a client behind a NAT (RFC 5626 §7). Another
+                // process, which has the other end, is another address: its numbers say nothing here.
+                let by = Flow { connection: source.connection, ..way };
+                if asked.is_some() {
+                    return Ok(by);
+                }
+                let anew = anew(&topology.ports, by, &Target::of(&binding.uri));
+                return anew.ok_or(NO_CONTACT.into());
             }
             None => Target::of(&binding.uri),
         },

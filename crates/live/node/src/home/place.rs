@@ -26,7 +26,9 @@ pub(super) fn client(flow: Flow, message: &Message<'_>, trusted: &[Network]) -> 
     if !is_trusted(edge) {
         // Where its answers go, nonces too: who has answered one is there. `maddr` may name another address
         // (§18.2.2).
-        let to = request_source_target(message.top_via(), flow.peer).unwrap_or(flow.peer);
+        // By a connection they go back the same way.
+        let by_via = request_source_target(message.top_via(), flow.peer);
+        let to = by_via.filter(|_| !flow.transport.is_reliable()).unwrap_or(flow.peer);
         return (flow.peer, to.ip().to_canonical().into());
     }
     let unknown = (flow.peer, Place { address: edge, edge: Some(edge) });

@@ -53,7 +53,11 @@ impl DerefMut for Bed {
 
 impl Bed {
     pub(crate) fn new(authenticates: bool, reach: Reach) -> Self {
-        let topology = Topology::new(vec![node::Port::udp(addr(PROXY))].into(), Vec::new());
+        Self::with_ports(vec![node::Port::udp(addr(PROXY))], authenticates, reach)
+    }
+
+    pub(crate) fn with_ports(ports: Vec<node::Port>, authenticates: bool, reach: Reach) -> Self {
+        let topology = Topology::new(ports.into(), Vec::new());
         let conditions = Conditions { origin: Origin::Anyone, ..Conditions::default() };
         let (name, target) = ("users".to_owned(), Target::Location);
         let rule = Rule { name, conditions, authenticate: authenticates, target, ..Rule::default() };
@@ -140,9 +144,22 @@ impl Bed {
     }
 
     pub(crate) fn receive(&mut self, from: SocketAddr, bytes: &[u8]) -> Vec<Sent> {
-        let mut sent = self.arrive(from, bytes);
+        self.receive_by(Flow::udp(0, from), bytes)
+    }
+
+    /// A message comes in by this flow, and stores answer.
+    pub(crate) fn receive_by(&mut self, flow: Flow, bytes: &[u8]) -> Vec<Sent> {
+        let mut sent = self.input(ShardInput::Message { flow, bytes });
         sent.extend(self.answer());
         sent
+    }
+
+    /// The same, of which one thing comes but for a 100.
+    pub(crate) fn one_by(&mut self, flow: Flow, bytes: &[u8]) -> Sent {
+        let mut sent = self.receive_by(flow, bytes);
+        sent.retain(|sent| sent.message().status() != Some(100));
+        assert_eq!(sent.len(), 1, "{sent:#?}");
+        sent.remove(0)
     }
 
     pub(crate) fn one(&mut self, from: SocketAddr, bytes: &[u8]) -> Sent {

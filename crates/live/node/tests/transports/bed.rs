@@ -17,6 +17,15 @@ pub(crate) const PORTS: [&str; 5] =
 /// The host of the clients.
 pub(crate) const CLIENT: &str = "127.0.9.1:40001";
 
+/// A port of each transport.
+pub(crate) fn ports() -> Vec<Port> {
+    Transport::ALL
+        .into_iter()
+        .zip(PORTS.map(addr))
+        .map(|(transport, at)| Port::new(transport, at, at))
+        .collect()
+}
+
 /// A shard with a port of each transport.
 pub(crate) struct Bed(testbed::Bed);
 
@@ -79,9 +88,8 @@ impl Bed {
 
     /// The same with ports of these transports alone.
     pub(crate) fn with_ports(transports: &[Transport], service: Service, members: &[Flow]) -> Self {
-        let all = Transport::ALL.into_iter().zip(PORTS.map(addr));
-        let ports = all.filter(|(transport, _)| transports.contains(transport));
-        let ports = ports.map(|(transport, at)| Port::new(transport, at, at)).collect();
+        let mut ports = ports();
+        ports.retain(|port| transports.contains(&port.transport));
         let names = ["proxy.example", "pool.example"];
         let mut setup = testbed::shard_setup_of(ports, &names, Tokens::new(KEY, &[], LIFETIME));
         (setup.settings.orphans, setup.settings.limits) = (Orphans::Balance, LIMITS);

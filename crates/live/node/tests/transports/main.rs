@@ -3,7 +3,10 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../common/home.rs"]
+mod home;
 
 mod bed;
 mod dialogs;
+mod registered;
 mod targets;

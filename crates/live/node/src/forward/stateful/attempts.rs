@@ -148,10 +148,10 @@ impl Router<Wire> for Assigner<'_> {
         Ok(self.members[slot.index()])
     }
 
-    fn has_alternate(&self, request: &Received, _: Attempt) -> bool {
+    fn has_alternate(&self, request: &Received, attempt: Attempt) -> bool {
         let assigned = match &request.way {
             TargetSet::Uri(target) => return target.anew.is_some(),
-            TargetSet::Contacts(_) => return false,
+            TargetSet::Contacts(located) => return located.has_spare(attempt),
             TargetSet::Pool(assigned) => assigned,
         };
         let mut others =
@@ -188,6 +188,12 @@ impl Router<Wire> for Assigner<'_> {
             TargetSet::Uri(target) if event != ProxyEvent::FlowFailed => {
                 target.anew = None;
                 return;
+            }
+            // RFC 5626 §7: nor is one that an edge proxy has a flow of.
+            TargetSet::Contacts(located)
+                if !matches!(event, ProxyEvent::FlowFailed | ProxyEvent::Response(430)) =>
+            {
+                return located.reached(attempt);
             }
             TargetSet::Uri(_) | TargetSet::Contacts(_) => return,
         };

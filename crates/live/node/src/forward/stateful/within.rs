@@ -8,9 +8,9 @@ use crate::admission::{NEXT_HOP_OVERLOADED, class_of};
 use crate::arrival::{Arrival, TokenProof};
 use crate::client_flow::ClientFlow;
 use crate::edge::Edge;
+use crate::forward::contacts::anew;
 use crate::forward::onward::{Onward, RecordRoute, Refresh};
 use crate::forward::stateless::pass;
-use crate::ports::Ports;
 use crate::rejection::{Refused, Rejection, refused};
 use crate::remote_targets::{Led, refreshes_target};
 use crate::route_header::max_breadth;
@@ -23,7 +23,7 @@ use crate::token::owner::TokenOwner;
 use crate::validate::check_extensions;
 use ::dialog::Proof as TargetProof;
 use balance::{Direction, PoolId, Request};
-use base::{Flow, Peer, Transport};
+use base::{Flow, Peer};
 use std::cell::Cell;
 use std::net::SocketAddr;
 use wire::{Message, Method};
@@ -239,15 +239,6 @@ impl Stateful {
         let is_hop = matches!(target, Target::Address(to) if self.hop_at(edge, *to).is_some());
         is_hop.then_some(()).ok_or(refused(403, "Forbidden"))
     }
-}
-
-/// The way to a client by a new connection, for when its own is gone: if its Contact is the address that it is at, so
-/// that no NAT is in between (RFC 5626 §5.3.1 has no more than its own).
-fn anew(ports: &Ports, by: Flow, target: &Target<'_>) -> Option<Flow> {
-    let Target::Address(at) = *target else { return None };
-    let is_there = at.transport == by.transport && target.is_at(by.peer);
-    let is_open = matches!(at.transport, Transport::Tcp | Transport::Tls);
-    ports.toward(by.listener, at).filter(|_| is_there && is_open)
 }
 
 /// Whether a request goes to the target that the other party of its dialog has named, and by which way. A next hop takes requests
