@@ -77,6 +77,11 @@ impl Transport {
         !matches!(self, Self::Udp)
     }
 
+    /// Whether nobody on the way can read what is sent.
+    pub const fn is_secure(self) -> bool {
+        matches!(self, Self::Tls | Self::Wss)
+    }
+
     /// The longest message, in bytes. Of UDP the payload of a datagram over IPv4: 65,535 less the headers of IP and
     /// UDP. It is the limit for IPv6 too, since whoever takes a request over the one may forward it over the other.
     /// The others have the same, since they may have to forward over UDP.

@@ -4,11 +4,12 @@
 use crate::admission::lets_in;
 use crate::edge::Edge;
 use crate::pools::Pools;
+use crate::ports::Ports;
 use crate::rejection::{Refused, Rejection};
 use crate::route_header::RouteHeader;
 use crate::token::dialog::VerifiedToken;
 use crate::token::owner::TokenOwner;
-use crate::validate::{check_form, check_secure};
+use crate::validate::{SIPS_NOT_ALLOWED, asks_for_tls, check_form, check_secure};
 use balance::{CallKey, Direction, PoolId, Request, Slot};
 use base::{Flow, Operation};
 use route::Access;
@@ -45,6 +46,8 @@ pub(crate) struct Arrival<'m> {
     pub(crate) call: CallKey,
     pub(crate) route: RouteHeader<'m>,
     pub(crate) proof: TokenProof,
+    /// Whether it goes on over TLS alone.
+    pub(crate) is_sips: bool,
     /// The member that sent it. A request of a next hop is handled like one of any caller.
     pub(crate) member: Option<Slot>,
     /// The address that its responses go to (§18.2.2).
@@ -60,7 +63,8 @@ impl<'m> Arrival<'m> {
         let method = message.method().unwrap_or(Method::Other);
         let call = edge.tokens.call_key(message.call_id());
         let member = pools.member_of(&edge.topology, flow);
-        Self { flow, message, method, call, route, proof, member, target }
+        let is_sips = asks_for_tls(message, &route);
+        Self { flow, message, method, call, route, proof, is_sips, member, target }
     }
 
     /// Checks whether its sender may send requests here: a member, the sender of a valid token, or a sender that the
@@ -72,9 +76,18 @@ impl<'m> Arrival<'m> {
     }
 
     /// Checks its form (§16.3).
-    pub(crate) fn check(&self) -> Result<(), Refused> {
+    pub(crate) fn check(&self, ports: &Ports) -> Result<(), Refused> {
         check_form(self.message)?;
-        check_secure(self.message, &self.route)
+        if self.is_sips {
+            check_secure(self.message, &self.route, ports, self.flow.transport)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Checks whether it may go this way, if it goes on over TLS alone.
+    pub(crate) fn check_hop(&self, hop: Flow) -> Result<(), Refused> {
+        if self.is_sips && !hop.transport.is_secure() { Err(SIPS_NOT_ALLOWED) } else { Ok(()) }
     }
 
     /// The message, and the flow that it came by.

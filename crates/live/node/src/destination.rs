@@ -127,8 +127,38 @@ impl Step<'_> {
         } else {
             To::Member
         };
+        if arrival.is_sips {
+            self.check_sips(arrival, &request, rule, to)?;
+        }
         let refreshed = self.refreshed(arrival, &request, stateless)?;
         Ok(Destination { request, rule, routing, refreshed, to })
+    }
+
+    /// Checks whether a request that goes on over TLS alone finds nothing else where it goes (RFC 5630 §5.3). It may be
+    /// tried with each member of the pools of its rule.
+    fn check_sips(
+        &self,
+        arrival: &Arrival<'_>,
+        request: &Request<'_>,
+        rule: Option<usize>,
+        to: To,
+    ) -> Result<(), Refused> {
+        let hop = |slot: Slot| self.edge.topology.node(slot);
+        match to {
+            // The way out has been checked, and contacts are looked at one by one.
+            To::Registrar | To::Contacts | To::Orphan | To::Outside(_) => Ok(()),
+            To::Followed(slot) => arrival.check_hop(hop(slot)),
+            To::Member | To::Onward => {
+                if let Some(slot) = request.pinned {
+                    return arrival.check_hop(hop(slot));
+                }
+                let of_rule = rule.and_then(|rule| self.edge.routes.pools(rule));
+                let of_rule = of_rule.into_iter().flat_map(|pools| &pools.choices);
+                let pools = of_rule.map(|choice| PoolId(choice.pool)).chain([request.pool]);
+                let mut members = pools.flat_map(|pool| self.balancer.members(pool));
+                members.try_for_each(|slot| arrival.check_hop(hop(slot)))
+            }
+        }
     }
 
     /// The mark of the branch that a request goes on with.
@@ -227,11 +257,14 @@ impl Step<'_> {
         if let Some(by) = held.and_then(|held| self.edge.led(arrival.message, held, &target)?.flow)
             && let Some(way) = by.way(&self.edge.topology.ports, arrival.route.far_side.unwrap_or(u16::MAX))
         {
+            arrival.check_hop(way)?;
             return Ok(way);
         }
         let Edge { names, topology, now, .. } = &mut *self.edge;
         let preferred = arrival.route.far_side.unwrap_or(arrival.flow.listener);
-        Ok(names.next_hop(*now, target, arrival.call, topology, preferred, self.out)?)
+        let way = names.next_hop(*now, target, arrival.call, topology, preferred, self.out)?;
+        arrival.check_hop(way)?;
+        Ok(way)
     }
 
     /// Where the sender is reached from now on. And what a member sends that was taken out has to be part of

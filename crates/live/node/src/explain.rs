@@ -285,7 +285,7 @@ impl Path<'_> {
     ) -> Result<(Arrival<'m>, Found<'m>), Rejection> {
         let arrival = Arrival::read(self.step.edge, self.step.pools, flow, message);
         arrival.lets_in(&self.step.edge.routes.access)?;
-        arrival.check()?;
+        arrival.check(&self.step.edge.topology.ports)?;
         if let Some(stateful) = self.stateful.as_deref()
             && let Some(hop) = stateful.would_go(&mut self.step, &arrival)?
         {

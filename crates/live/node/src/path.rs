@@ -131,7 +131,7 @@ impl Path<'_> {
     /// Forwards a request within a dialog by its proxy token, and any other request by [`go`](Self::go).
     fn arrived(&mut self, arrival: &Arrival<'_>) -> Result<(), Rejection> {
         arrival.lets_in(&self.step.edge.routes.access)?;
-        arrival.check()?;
+        arrival.check(&self.step.edge.topology.ports)?;
         if let Some(stateful) = self.stateful.as_deref_mut()
             && stateful.within(&mut self.step, arrival)?
         {
@@ -148,7 +148,7 @@ impl Path<'_> {
         mut progress: Progress,
     ) -> Result<(), Rejection> {
         let arrival = Arrival::read(self.step.edge, self.step.pools, flow, message);
-        if let Err(refused) = arrival.check() {
+        if let Err(refused) = arrival.check(&self.step.edge.topology.ports) {
             progress.refuse();
             return Err(refused.into());
         }

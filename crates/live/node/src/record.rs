@@ -8,6 +8,7 @@ use crate::route_header::OwnRoute;
 use crate::target::Target;
 use crate::token::dialog::{AnswerTarget, is_peers};
 use crate::token::owner::TokenOwner;
+use crate::validate::is_sips;
 use base::Flow;
 use wire::{Edits, Message, Method};
 
@@ -50,7 +51,9 @@ pub(crate) fn record(
     for &side in sides {
         scratch.clear();
         let port = &topology.ports[side];
-        for part in ["<sip:", &port.sent_by, port.uri_params, ";lr;", element.param(), "="] {
+        // RFC 3261 §16.6 step 4: SIPS where the Request-URI is.
+        let scheme = if message.uri().is_some_and(is_sips) { "<sips:" } else { "<sip:" };
+        for part in [scheme, &port.sent_by, port.uri_params, ";lr;", element.param(), "="] {
             scratch.extend_from_slice(part.as_bytes());
         }
         write(scratch);

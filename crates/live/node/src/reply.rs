@@ -7,7 +7,7 @@ use crate::event::ShardEvent;
 use crate::failure::FailureCause;
 use crate::rejection::{OwnResponse, Rejection};
 use crate::token::Tokens;
-use crate::validate::LARGEST;
+use crate::validate::{LARGEST, SIPS_NOT_ALLOWED};
 use balance::CallKey;
 use base::{Flow, Operation, Outbox};
 use std::sync::Arc;
@@ -48,6 +48,9 @@ fn most(own: OwnResponse<'_>, request: usize, allowance: Allowance) -> usize {
 /// what an empty Accept and Supported say (§20.1, §20.37). A proxy is there for every method, so it SHOULD omit Allow.
 const CAPABILITIES: [(&str, &[u8]); 4] =
     [("Accept", b""), ("Accept-Encoding", b"identity"), ("Accept-Language", b"en"), ("Supported", b"")];
+
+/// RFC 5630 §5.3: why a SIPS request is refused. No host is named, since its senders need not know ours.
+const WARNING: [Header<'_>; 1] = [("Warning", b"380 proxy \"SIPS Not Allowed\"")];
 
 /// The most bytes by which an answer is longer than its request. What it adds: `received` and `rport` in the topmost Via,
 /// the tag, Content-Length, the difference between status line and request line, long names of header fields.
@@ -105,6 +108,7 @@ pub(crate) fn answer<E>(
         OwnResponse::Capabilities => &CAPABILITIES,
         OwnResponse::SessionTooShort(_) => &least,
         OwnResponse::Refused(refusal) if refusal.status == 420 => &unsupported,
+        OwnResponse::Refused(refusal) if refusal == SIPS_NOT_ALLOWED => &WARNING,
         OwnResponse::Trying | OwnResponse::Cancelled | OwnResponse::Refused(_) => retry_after.as_slice(),
     };
     let is_genuine = matches!(own, OwnResponse::OfHome(_, true));

@@ -1,5 +1,6 @@
 //! Is a request valid (RFC 3261 §16.3)? The same for every way of forwarding.
 
+use crate::ports::Ports;
 use crate::rejection::{Refused, refused};
 use crate::route_header::RouteHeader;
 use crate::token::branch::{self, Routing};
@@ -51,14 +52,31 @@ pub(crate) fn check_form(message: &Message<'_>) -> Result<(), Refused> {
     Ok(())
 }
 
-/// RFC 3261 §16.6 step 6 and §26.2.2: what asks for SIPS goes over TLS, which there is not here yet. Also what comes from a
-/// member, and what goes to one.
-pub(crate) fn check_secure(message: &Message<'_>, route: &RouteHeader<'_>) -> Result<(), Refused> {
-    let is_sips = |uri: &[u8]| scheme_of(uri).is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"sips"));
-    if route.last.or(message.uri()).is_some_and(is_sips) {
+/// What a SIPS request gets whose next hop is not reached over TLS (RFC 5630 §5.3).
+pub(crate) const SIPS_NOT_ALLOWED: Refused = refused(480, "SIPS Not Allowed");
+
+/// Whether the scheme of a URI is SIPS.
+pub(crate) fn is_sips(uri: &[u8]) -> bool {
+    uri.split_at_checked(5).is_some_and(|(scheme, _)| scheme.eq_ignore_ascii_case(b"sips:"))
+}
+
+/// Whether a request has to go on over TLS: its Request-URI or its next Route value asks for that (RFC 3261 §16.6
+/// step 6, §26.2.2).
+pub(crate) fn asks_for_tls(message: &Message<'_>, route: &RouteHeader<'_>) -> bool {
+    route.next.is_some_and(is_sips) || route.last.or(message.uri()).is_some_and(is_sips)
+}
+
+/// RFC 3261 §26.2.2: what asks for SIPS comes over TLS, and goes on over TLS. Also what comes from a member.
+pub(crate) fn check_secure(
+    message: &Message<'_>,
+    route: &RouteHeader<'_>,
+    ports: &Ports,
+    from: Transport,
+) -> Result<(), Refused> {
+    if route.last.or(message.uri()).is_some_and(is_sips) && !from.is_secure() {
         return Err(refused(416, "SIPS Needs TLS"));
     }
-    if route.next.is_some_and(is_sips) {
+    if route.next.is_some_and(is_sips) && !ports.has(Transport::Tls) {
         return Err(refused(502, "Next Hop Needs TLS"));
     }
     Ok(())

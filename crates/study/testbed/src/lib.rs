@@ -170,7 +170,15 @@ impl Bed {
     /// # Errors
     /// It would be refused; the text says why.
     pub fn explain(&mut self, from: SocketAddr, bytes: &[u8]) -> Result<Explanation, String> {
-        self.shard.explain(self.now, Flow::udp(0, from), bytes, &mut Outbox::default())
+        self.explain_by(Flow::udp(0, from), bytes)
+    }
+
+    /// The same by this flow.
+    ///
+    /// # Errors
+    /// It would be refused; the text says why.
+    pub fn explain_by(&mut self, flow: Flow, bytes: &[u8]) -> Result<Explanation, String> {
+        self.shard.explain(self.now, flow, bytes, &mut Outbox::default())
     }
 
     /// Time passes, and every timer goes off when it is due; what is sent meanwhile.

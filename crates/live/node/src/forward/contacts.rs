@@ -9,7 +9,7 @@ use crate::rejection::{Refused, refused};
 use crate::route_header::RouteHeader;
 use crate::step::Step;
 use crate::target::Target;
-use crate::validate::check_room;
+use crate::validate::{SIPS_NOT_ALLOWED, check_room, is_sips};
 use base::{Flow, Peer, Transport};
 use location::{Aor, Binding};
 use route::Rule;
@@ -63,7 +63,12 @@ pub(crate) fn contacts(
             none = too_long.into();
             continue;
         }
-        match way(step, arrival, binding) {
+        // RFC 5630 §5.3: SIPS does not become SIP on its way.
+        if arrival.is_sips && !is_sips(&binding.uri) {
+            none = SIPS_NOT_ALLOWED.into();
+            continue;
+        }
+        match way(step, arrival, binding).and_then(|hop| Ok(arrival.check_hop(hop).map(|()| hop)?)) {
             // What leads back to us goes in circles.
             Ok(hop) if step.edge.topology.ports.advertised_at(hop.remote()).is_some() => {}
             Ok(hop) => {

@@ -9,4 +9,5 @@ mod home;
 mod bed;
 mod dialogs;
 mod registered;
+mod sips;
 mod targets;

@@ -134,7 +134,9 @@ impl Stateful {
         let Some(held) = self.token_within(step.edge, arrival)? else { return Ok(None) };
         step.edge.routing(arrival.message, &arrival.route, Direction::ToPool, false)?;
         check_extensions(arrival.message)?;
-        Ok(Some(self.way_within(step, arrival, &held)?.hop))
+        let hop = self.way_within(step, arrival, &held)?.hop;
+        arrival.check_hop(hop)?;
+        Ok(Some(hop))
     }
 
     /// The valid token of a proxy that a request has. A request with an invalid one may name us or a next hop alone.
@@ -166,6 +168,7 @@ impl Stateful {
         let routing = edge.routing(message, route, Direction::ToPool, is_older)?;
         check_extensions(message)?;
         let to = self.way_within(step, arrival, &held)?;
+        arrival.check_hop(to.hop)?;
         let refresh = refresh(step.edge, arrival, &held);
         let proof = target_proof(step.edge, arrival, &held);
         Ok(DialogHop { held, to, proof, routing, refresh, is_older })
