@@ -1,7 +1,7 @@
 //! How the rest of the process asks and commands a running server.
 
 use crate::ask::{Ask, ScaleWish};
-use crate::figures::{ExplanationView, Figures, Session, Standing, View};
+use crate::figures::{ConnectionsView, ExplanationView, Figures, Session, Standing, View};
 use crate::registrations::{Contacts, ContactsError, GONE, Home};
 use crate::scale::view::pool_view;
 use crate::shards::{self, Command, Explained, WorkerHandle};
@@ -49,6 +49,17 @@ impl Handle {
         let snapshots: Vec<_> = self.ask_each(Command::Snapshot).await?;
         let oldest = if oldest_calls { self.oldest_calls().await? } else { BTreeMap::new() };
         Ok(Figures::new(&view, snapshots, &oldest))
+    }
+
+    /// Connections, and those that have them; `None` where there are no listeners for them.
+    ///
+    /// # Errors
+    /// When the server has ended.
+    pub async fn connections(&self) -> Result<Option<ConnectionsView>, String> {
+        let Some(connections) = self.figures(false).await?.connections else { return Ok(None) };
+        let now = self.view().await?.now;
+        let all: Vec<_> = self.ask_each(Command::Connections).await?.into_iter().flatten().collect();
+        Ok(Some(connections.with_peers(now, &all)))
     }
 
     /// What the scaler of a pool has to know; `None` where there is no such pool.

@@ -2,15 +2,19 @@
 
 use crate::capacity;
 use crate::shards::MOST_SOCKETS;
-use crate::shards::listen::{cannot_listen, open, open_one};
+use crate::shards::listen::{cannot_listen, datagram_ports, open, open_one, serves};
 use crate::socket::UdpSocket;
 use crate::start_error::StartError;
 use crate::takeover::claim::Claim;
+use base::Peer;
 use config::Config;
-use node::Ports;
+use node::{Port, Ports};
+use route::Network;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
+use streams::StreamListener;
+use streams::listen;
 use tokio::net::TcpListener;
 
 pub(crate) struct Opened {
@@ -18,6 +22,8 @@ pub(crate) struct Opened {
     pub(crate) listeners: Vec<SocketAddr>,
     /// Of each thread, one set or more.
     pub(crate) sockets: Vec<Vec<UdpSocket>>,
+    /// Of each thread, at least one for each port with connections.
+    pub(crate) streams: Vec<Vec<StreamListener>>,
     pub(crate) admin: Option<TcpListener>,
     /// Of updates of capacity; `None` as well where the process before still has the address.
     pub(crate) capacity: Option<TcpListener>,
@@ -44,8 +50,20 @@ impl Opened {
         {
             tracing::warn!("{text}");
         }
-        let listeners = ports.iter().map(|port| port.local).collect();
-        Ok(Self { listeners, sockets, admin, capacity, claim })
+        let taken = claim.as_mut().map(|claim| std::mem::take(&mut claim.streams)).unwrap_or_default();
+        let streams = streams(config, ports, threads, taken)?;
+        let listeners = datagram_ports(ports).map(|port| port.local).collect();
+        Ok(Self { listeners, sockets, streams, admin, capacity, claim })
+    }
+
+    /// Copies of all listening sockets of connections, each with its port.
+    pub(crate) fn stream_copies(&self, ports: &Ports) -> io::Result<Vec<(Peer, OwnedFd)>> {
+        let all = self.streams.iter().flatten();
+        all.map(|listener| {
+            let copy = listener.socket.try_clone().map(OwnedFd::from)?;
+            Ok((Peer::new(listener.transport, ports[listener.port].local), copy))
+        })
+        .collect()
     }
 
     /// Copies of all sockets, by sets.
@@ -100,6 +118,48 @@ fn open_all(ports: &Ports, threads: usize, buffer: usize) -> io::Result<Vec<Vec<
     (0..threads).map(|_| open(ports, true, buffer)).collect()
 }
 
+/// Listening sockets of each thread: those of the process before, or new ones. The kernel spreads connections over the
+/// sockets of an address.
+fn streams(
+    config: &Config,
+    ports: &Ports,
+    threads: usize,
+    taken: Vec<(Peer, std::net::TcpListener)>,
+) -> Result<Vec<Vec<StreamListener>>, StartError> {
+    let mut of_threads: Vec<Vec<StreamListener>> = (0..threads).map(|_| Vec::new()).collect();
+    let ports = (0..).zip(ports.iter()).filter(|(_, port)| port.transport.is_reliable());
+    let mut taken = taken;
+    for (index, port) in ports {
+        let proxies = proxies(config, port);
+        let is_it = |(at, _): &mut (Peer, _)| *at == Peer::new(port.transport, port.local);
+        let before: Vec<_> = taken.extract_if(.., is_it).map(|(_, socket)| socket).collect();
+        if before.is_empty() {
+            // A first one without `SO_REUSEPORT` makes sure that no other process has the address.
+            drop(open_stream(port, false)?);
+        }
+        let missing = threads.saturating_sub(before.len());
+        let new = (0..missing).map(|_| open_stream(port, true));
+        for (at, socket) in before.into_iter().map(Ok).chain(new).enumerate() {
+            let listener = StreamListener::new(index, port.transport, socket?, proxies.clone());
+            of_threads[at % threads].push(listener);
+        }
+    }
+    Ok(of_threads)
+}
+
+fn open_stream(port: &Port, reuse_port: bool) -> io::Result<std::net::TcpListener> {
+    listen(port.local, reuse_port).map_err(|error| {
+        let taken = "does it run already, or another SIP server? `ss -ltnp` tells";
+        cannot_listen(port.local, &error, taken)
+    })
+}
+
+/// The load balancers before a port.
+fn proxies(config: &Config, port: &Port) -> Vec<Network> {
+    let of_it = config.listen.listeners.iter().find(|listener| serves(listener, port));
+    of_it.map(|listener| listener.proxy_protocol.clone()).unwrap_or_default()
+}
+
 /// The sets of another process, which had more or fewer threads. None may be left unread: the kernel goes on to
 /// spread datagrams over them.
 fn adopt(
@@ -108,7 +168,7 @@ fn adopt(
     threads: usize,
     buffer: usize,
 ) -> io::Result<Vec<Vec<UdpSocket>>> {
-    let most = sets.len().div_ceil(threads) * ports.len();
+    let most = sets.len().div_ceil(threads) * datagram_ports(ports).count();
     if most > MOST_SOCKETS {
         let text = format!(
             "the process before has {} threads, and one of ours would have to read {most} of its sockets: set [listen] \
@@ -119,7 +179,7 @@ fn adopt(
     }
     let mut of_threads: Vec<Vec<UdpSocket>> = (0..threads).map(|_| Vec::new()).collect();
     for (index, set) in sets.into_iter().enumerate() {
-        for (socket, port) in set.into_iter().zip(ports.iter()) {
+        for (socket, port) in set.into_iter().zip(datagram_ports(ports)) {
             let socket = match socket {
                 Some(socket) => socket,
                 None => open_one(port, true, buffer)?,

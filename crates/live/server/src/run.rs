@@ -3,7 +3,7 @@
 use crate::admin::{self, Interface};
 use crate::ask::Ask;
 use crate::clock::Clock;
-use crate::control::Control;
+use crate::control::{Certificates, Control};
 use crate::handle::Handle;
 use crate::key;
 use crate::opened::Opened;
@@ -23,7 +23,7 @@ use crate::token_time::TokenTime;
 use crate::utilisation::ModelProcessor;
 use balance::{CallLimits, SentCalls};
 use base::{Instant, Outbox};
-use config::Config;
+use config::{Config, Connections};
 use node::{Shard, ShardIdentity};
 use std::io;
 use std::os::fd::AsFd;
@@ -31,6 +31,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::Receiver as CommandReceiver;
 use std::thread::JoinHandle;
+use std::time::Duration;
+use streams::tls::TlsSetup;
+use streams::{ConnectionLimits, StreamBatch, StreamSettings, StreamSetup, Streams};
 use tokio::sync::mpsc;
 
 /// A server with all its sockets open.
@@ -78,6 +81,7 @@ impl Server {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
             threads => threads,
         };
+        let certificates = Certificates::read(&config)?;
         let token = admin::token::required(&config.admin, path.as_deref())?;
         let secret = secret(&config, path.as_deref())?;
         let stores = stores(&config, path.as_deref())?;
@@ -89,6 +93,8 @@ impl Server {
         let records = shared.2.clone();
         let mut control =
             Control::start(clock, path.clone(), config.clone(), ports.clone(), kept, shared).await?;
+        let tls = certificates.setup().cloned();
+        control.certificates = certificates;
         // Nothing slow from here on: another process may wait.
         let claim = match &path {
             Some(path) => takeover::claim::claim(path, &ports)?,
@@ -99,14 +105,27 @@ impl Server {
         // The only shard counts its calls itself.
         let call_limits = (count > 1).then(Arc::<CallLimits>::default);
         let (mut workers, mut handles) = (Vec::new(), Vec::new());
-        let copies = opened.copies();
+        let (copies, stream_copies) = (opened.copies(), opened.stream_copies(&ports)?);
+        let limits = ConnectionLimits::new(config.connections.most, config.connections.most_per_address);
+        let mut listeners = opened.streams.into_iter();
         for (index, (peers, sockets)) in connect(count, &board)?.into_iter().zip(opened.sockets).enumerate() {
             let (handle, commands) = WorkerHandle::new(Arc::clone(&peers.wakers[index]));
             let counts = (call_limits.clone(), Arc::clone(&control.sent_calls));
             let shard = Shard::new(identity(&config, counts, clock, (index, count))?, control.setup());
             let sockets = (sockets, opened.listeners.len());
             let commands = (handle.clone(), commands);
-            workers.push(worker(index, clock, sockets, shard, peers, commands, reports_in.clone())?);
+            let mut worker = worker(index, clock, sockets, shard, peers, commands, reports_in.clone())?;
+            let setup = StreamSetup {
+                index,
+                threads: count,
+                locals: ports.iter().map(|port| port.local).collect(),
+                listeners: listeners.next().unwrap_or_default(),
+                limits: Arc::clone(&limits),
+                settings: stream_settings(&config, tls.clone()),
+            };
+            worker.streams =
+                if setup.listeners.is_empty() { None } else { Some(Box::new(Streams::new(setup)?)) };
+            workers.push(worker);
             handles.push(handle);
         }
         let (asks_in, asks) = mpsc::unbounded_channel();
@@ -122,6 +141,7 @@ impl Server {
             let holdings = Holdings {
                 listeners: opened.listeners,
                 sets: copies?,
+                streams: stream_copies,
                 admin: opened
                     .admin
                     .as_ref()
@@ -160,6 +180,12 @@ impl Server {
         }
         outcome
     }
+}
+
+/// What holds for the connections of all threads.
+fn stream_settings(config: &Config, tls: Option<Arc<TlsSetup>>) -> StreamSettings {
+    let Connections { idle, handshake, send_buffer, .. } = config.connections;
+    StreamSettings { idle, handshake, send_buffer, tls }
 }
 
 /// Gives the threads what they have in common.
@@ -307,6 +333,9 @@ fn worker(
         signals: Signals::default(),
         dry,
         queue: TriageQueue::new(),
+        streams: None,
+        stream_batch: StreamBatch::default(),
+        worked: Duration::ZERO,
         meter: None,
         model: None,
     })

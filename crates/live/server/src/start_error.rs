@@ -1,6 +1,7 @@
 //! Why a server does not start.
 
 use std::io;
+use streams::tls::TlsError;
 
 /// Why a server does not start.
 #[derive(Debug, thiserror::Error)]
@@ -14,6 +15,9 @@ pub enum StartError {
     /// Updates of capacity cannot be listened for: says where, why, and what helps.
     #[error("[capacity] {0}")]
     Capacity(io::Error),
+    /// Certificates or keys are wrong: says which, and what was expected.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// No address to listen on is left.
     #[error("the configured listeners match no address of this machine; see `ip addr`")]
     NoListener,

@@ -3,8 +3,9 @@
 use base::Transport;
 use route::Network;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::time::Duration;
+
+pub use streams::tls::{CertificateFiles, Tls};
 
 /// `[listen]`
 #[derive(Debug, Clone, PartialEq)]
@@ -53,28 +54,4 @@ pub struct Connections {
     pub handshake: Duration,
     /// Most bytes that wait for the peer of one connection to read them.
     pub send_buffer: usize,
-}
-
-/// `[tls]`
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Tls {
-    /// What is shown to peers; the first one where a client names no host that another one is for.
-    pub certificates: Vec<CertificateFiles>,
-    /// Certificates of those who are trusted to vouch for servers; `None`: those that the system trusts.
-    pub authorities: Option<PathBuf>,
-    /// Certificates of those who are trusted to vouch for clients; `None`: clients are not asked for a certificate.
-    pub client_authorities: Option<PathBuf>,
-    /// Whether a client without a certificate is refused; only with `client_authorities`.
-    pub require_client: bool,
-    /// Where the secrets of connections are written for those who decrypt captures.
-    pub key_log: Option<PathBuf>,
-}
-
-/// A certificate and its key, in PEM.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CertificateFiles {
-    /// The certificate, then those that vouch for it.
-    pub chain: PathBuf,
-    /// The private key.
-    pub key: PathBuf,
 }

@@ -1,8 +1,8 @@
 //! What each path answers. Success is JSON, failure a line of text.
 
 use crate::figures::{
-    CapacityView, ContactsView, ExplanationView, HealthView, MembersView, ProxyView, RegistrarView, Reloaded,
-    Restarting, ScaleView, ScalesView, Stopping,
+    CapacityView, ConnectionsView, ContactsView, ExplanationView, HealthView, MembersView, ProxyView,
+    RegistrarView, Reloaded, Restarting, ScaleView, ScalesView, Stopping,
 };
 use crate::registrations::GONE;
 use crate::{ContactsError, Handle};
@@ -25,6 +25,7 @@ pub(super) fn routes(handle: Handle) -> Router {
         .route("/api/health", get(health))
         .route("/api/members", get(members))
         .route("/api/sessions", get(sessions))
+        .route("/api/connections", get(connections))
         .route("/api/proxy", get(proxy))
         .route("/api/capacity", get(capacity))
         .route("/api/registrar", get(registrar))
@@ -123,6 +124,11 @@ async fn sessions(State(handle): State<Handle>, uri: Uri) -> Result<Response, Fa
         Some(session) => Ok(Json(session).into_response()),
         None => Err(Failure(StatusCode::NOT_FOUND, format!("no session has the Call-ID {call_id:?}"))),
     }
+}
+
+async fn connections(State(handle): State<Handle>, uri: Uri) -> Result<Json<ConnectionsView>, Failure> {
+    let [] = parameters(&uri, [])?;
+    branch(handle.connections().await.map_err(gone)?, "this process has no listeners for connections")
 }
 
 async fn proxy(State(handle): State<Handle>, uri: Uri) -> Result<Json<ProxyView>, Failure> {

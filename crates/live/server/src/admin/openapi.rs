@@ -3,8 +3,8 @@
 
 use super::tests::{Site, keys, request};
 use crate::figures::{
-    CapacityView, ContactsView, ExplanationView, HealthView, MembersView, ProxyView, RegistrarView, Reloaded,
-    Restarting, ScaleView, ScalesView, Session, Sessions, Stopping,
+    CapacityView, ConnectionsView, ContactsView, ExplanationView, HealthView, MembersView, ProxyView,
+    RegistrarView, Reloaded, Restarting, ScaleView, ScalesView, Session, Sessions, Stopping,
 };
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -82,7 +82,7 @@ const NO_STORE: (u16, &str) =
 /// Of a request about a member.
 const NO_MEMBER: (u16, &str) = (404, "No such member; says which there are.");
 
-const OPERATIONS: [Operation; 20] = [
+const OPERATIONS: [Operation; 21] = [
     Operation {
         path: "/healthz",
         summary: "Whether the process runs, for a liveness probe.",
@@ -129,6 +129,13 @@ const OPERATIONS: [Operation; 20] = [
         }],
         answer: Answer::Json(&[of::<Sessions>, of::<Session>]),
         failures: &[(404, "No session has this Call-ID.")],
+        ..GET
+    },
+    Operation {
+        path: "/api/connections",
+        summary: "Connections: how many, what became of them, with whom, and our certificates.",
+        answer: Answer::Json(&[of::<ConnectionsView>]),
+        failures: &[(404, "There is no listener for TCP, TLS or WebSocket.")],
         ..GET
     },
     Operation {

@@ -145,11 +145,13 @@ impl Site {
 
     async fn launch(role: impl FnOnce(SocketAddr, SocketAddr) -> String) -> Self {
         let (sip, admin, dead) = (free_udp().await, free_tcp().await, free_udp().await);
+        let (tls, keys) = (free_tcp().await, concat!(env!("CARGO_MANIFEST_DIR"), "/../streams/testdata/tls"));
         let member = UdpSocket::bind("127.0.0.1:0").await.unwrap();
         let alive = member.local_addr().unwrap();
         tokio::spawn(answer(member));
         let text = format!(
-            "[listen]\nudp = [\"{sip}\"]\nthreads = 2\n{}\n\
+            "[listen]\nudp = [\"{sip}\"]\ntls = [\"{tls}\"]\nthreads = 2\n{}\n\
+             [tls]\ncertificates = [{{ chain = \"{keys}/first.pem\", key = \"{keys}/first.key\" }}]\n\
              [token]\nkey = \"000102030405060708090a0b0c0d0e0f\"\n[admin]\nlisten = \"{admin}\"\n\
              [stop]\nwait = \"1h\"\n",
             role(alive, dead)

@@ -268,6 +268,10 @@ impl Control {
             }
             errors.to_string()
         })?;
+        self.renew_certificates(&config).map_err(|error| {
+            tracing::error!("reload refused: {error}");
+            error.to_string()
+        })?;
         let renewed = self.renew(&config).inspect_err(|error| tracing::error!("reload refused: {error}"))?;
         self.take_renewed(renewed, &config);
         let fixed = fixed(&config, &self.config);

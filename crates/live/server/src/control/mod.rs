@@ -5,6 +5,7 @@ pub(crate) mod apply;
 mod capacities;
 mod capacity;
 mod carry_out;
+mod certificates;
 mod log_entries;
 mod probes;
 pub(crate) mod resolver;
@@ -31,6 +32,7 @@ use ::control::{
 use balance::{CallLimits, PoolId, SentCalls, Slot};
 use base::{Flow, Outbox, Peer};
 use capacities::Capacities;
+pub(crate) use certificates::Certificates;
 use config::Config;
 use location::Registrar;
 use node::{Port, Ports, Setup, ShardEvent};
@@ -78,6 +80,8 @@ pub(crate) struct Control {
     /// The processes that this one has taken over from, as long as they have calls.
     processes: Vec<(Bond, Arc<OtherProcess>)>,
     board: Arc<Board>,
+    /// Of TLS.
+    pub(crate) certificates: Certificates,
     /// Of the home domain, if there is one.
     stores: Option<Arc<Stores>>,
     /// Where records of calls go, if any are kept.
@@ -102,7 +106,7 @@ pub(crate) struct Control {
 /// How often it is looked whether the machine has changed: its time, its addresses.
 const LOOK_AROUND: Duration = Duration::from_secs(10);
 
-/// How often it is looked whether monitors are heard, which speak as often, and stores can be asked.
+/// How often it is looked whether monitors are heard, which speak as often, stores can be asked, and certificates have changed.
 const LISTEN: Duration = Duration::from_secs(1);
 
 impl Control {
@@ -137,6 +141,7 @@ impl Control {
             answers: mpsc::unbounded_channel(),
             processes: Vec::new(),
             board,
+            certificates: Certificates::default(),
             stores,
             records,
             down: Vec::new(),
@@ -218,7 +223,8 @@ impl Control {
                 Some(answered) = self.answers.1.recv() => self.answered(answered),
                 offer = self.capacity.intake.next() => self.offered(offer),
                 _ = look_around.tick() => self.look_around(),
-                _ = listen.tick(), if !self.succeeded && (self.has_monitors() || self.stores.is_some()) => {
+                _ = listen.tick(), if !self.succeeded && self.looks_often() => {
+                    self.look_at_certificates();
                     self.look_at_stores();
                     if self.has_monitors() {
                         self.look_at_monitors();
@@ -237,6 +243,11 @@ impl Control {
             worker.send(Command::Stop);
         }
         Ok(())
+    }
+
+    /// Whether there is anything to look at each second.
+    fn looks_often(&self) -> bool {
+        self.has_monitors() || self.stores.is_some() || self.config.tls.is_some()
     }
 
     fn take(&mut self, input: ControlInput<'_>) {
@@ -355,6 +366,7 @@ impl Control {
             names: self.core.names(),
             records: self.records.as_ref().map(|records| records.counts()),
             stores: self.stores.as_ref().map(|stores| stores.reports()).unwrap_or_default(),
+            certificates: self.certificates.facts(),
             capacity: self.capacity_report(),
             scales: self.scaling.as_ref().map(|(scaling, _)| scaling.views()).unwrap_or_default(),
         }

@@ -7,6 +7,7 @@
 
 mod capacity;
 mod commands;
+mod connections;
 mod contacts;
 mod explanation;
 mod health;
@@ -25,6 +26,7 @@ mod view;
 
 pub use capacity::{CapacityView, MemberCapacityView};
 pub use commands::{Reloaded, Restarting, Stopping};
+pub use connections::{CertificateView, ConnectionsView, PeerConnections};
 pub use contacts::{ContactView, ContactsView};
 pub use explanation::{CandidateView, ExplanationView, PassedOverView, RewriteView, Route};
 pub use health::{HealthView, PoolHealth};
@@ -44,6 +46,7 @@ use control::{ListedMember, PoolSettings};
 use node::QueueMember;
 use overload::ThreadFigures;
 use std::collections::BTreeMap;
+use streams::StreamCounts;
 use text::Page;
 use traffic::Messages;
 
@@ -88,6 +91,8 @@ pub struct Figures {
     pub standing: Standing,
     /// Every member and former member in the order of their slots, and how names stand.
     pub members: MembersView,
+    /// Connections; `None` where there are no listeners for them.
+    pub connections: Option<ConnectionsView>,
     messages: Messages,
     /// By shard.
     datagrams: Vec<Traffic>,
@@ -139,6 +144,7 @@ impl Figures {
     pub(crate) fn new(view: &View, snapshots: Vec<ShardSnapshot>, oldest: &BTreeMap<usize, Instant>) -> Self {
         let mut messages = Messages { look_ups_forgotten: view.look_ups_forgotten, ..Messages::default() };
         let (mut counts, mut stats, mut datagrams) = (Vec::new(), Vec::new(), Vec::new());
+        let mut streams: Option<StreamCounts> = None;
         let threads = snapshots.iter().map(ThreadFigures::new).collect();
         for snapshot in snapshots {
             messages.counters.merge(&snapshot.counters);
@@ -146,6 +152,9 @@ impl Figures {
             counts.push(snapshot.counts);
             stats.push(snapshot.stats);
             datagrams.push(snapshot.traffic);
+            if let Some(counts) = snapshot.streams {
+                streams = Some(streams.unwrap_or_default().merge(&counts));
+            }
         }
         let shards = AllShards(&counts);
         let member = |member: &ListedMember| {
@@ -165,6 +174,7 @@ impl Figures {
         Self {
             standing: Standing::new(view, &counts),
             members: MembersView { members, names },
+            connections: streams.map(|counts| ConnectionsView::new(&counts, &view.certificates)),
             messages,
             datagrams,
             threads,
@@ -174,7 +184,14 @@ impl Figures {
     /// The page of `GET /metrics`, as Prometheus reads it. What each metric means is in `docs/admin.md`; a test holds
     /// the two together.
     pub(crate) fn metrics(&self) -> String {
-        let Self { standing, members: MembersView { members, names }, messages, datagrams, threads } = self;
+        let Self {
+            standing,
+            members: MembersView { members, names },
+            connections,
+            messages,
+            datagrams,
+            threads,
+        } = self;
         let mut page = Page::default();
         standing.put(&mut page);
         page.part(&crate::log::unwritten());
@@ -184,6 +201,11 @@ impl Figures {
         let shards: Vec<_> = (0..datagrams.len()).map(|index| index.to_string()).collect();
         let datagrams = shards.iter().zip(datagrams).map(|(index, each)| ([("shard", &**index)], each));
         page.parts(&datagrams.collect::<Vec<_>>());
+        if let Some(connections) = connections {
+            page.part(connections);
+            let labelled = connections.certificates.iter().map(|each| ([("file", &*each.file)], each));
+            page.parts(&labelled.collect::<Vec<_>>());
+        }
         let threads = shards.iter().zip(threads).map(|(index, each)| ([("shard", &**index)], each));
         page.parts(&threads.collect::<Vec<_>>());
         // One that is in several pools has them all in one label: it has one load, and a sum over the members counts

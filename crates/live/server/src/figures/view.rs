@@ -9,6 +9,7 @@ use balance::{PoolId, Slot};
 use base::{Flow, Instant};
 use node::{Port, Ports};
 use std::net::SocketAddr;
+use streams::tls::CertificateFacts;
 
 /// What the control task knows, at one moment.
 #[derive(Clone, Debug)]
@@ -35,6 +36,8 @@ pub(crate) struct View {
     pub(crate) records: Option<RecordCounts>,
     /// How the stores of the home domain do.
     pub(crate) stores: Vec<StoreReport>,
+    /// Our certificates.
+    pub(crate) certificates: Vec<CertificateFacts>,
     /// What has come of updates of capacity, where they are listened for.
     pub(crate) capacity: Option<CapacityReport>,
     /// Pools whose servers are started and stopped.

@@ -6,6 +6,7 @@ use base::Ledger;
 use control::ListedMember;
 use node::{HomeReport, NeighbourReport, OverloadReport, ProxyReport, QueueReport, ShardCounters};
 use std::collections::BTreeMap;
+use streams::StreamCounts;
 
 /// What a shard has to do.
 #[derive(Clone, Debug)]
@@ -74,6 +75,8 @@ pub(crate) struct ShardSnapshot {
     pub(crate) traffic: Traffic,
     pub(crate) signals: SignalFigures,
     pub(crate) triage: TriageCounts,
+    /// Of its connections; `None`: there are no listeners for them.
+    pub(crate) streams: Option<StreamCounts>,
 }
 
 /// What went through a shard's sockets and rings.

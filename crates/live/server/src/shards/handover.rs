@@ -26,6 +26,8 @@ const TRANSPORT: u16 = 0x0700;
 const CONNECTED: u16 = 0x0800;
 /// The same: what follows is the beginning of a message of ours that did not arrive.
 const LOST: u16 = 0x1000;
+/// The same: what follows is to be sent by a connection of the thread that takes it.
+const SEND: u16 = 0x2000;
 /// The whole number where that was a datagram.
 const LOST_DATAGRAM: u16 = u16::MAX;
 const _: () =
@@ -56,6 +58,8 @@ pub(crate) enum Handed<'a> {
     Message { flow: Flow, bytes: &'a [u8] },
     /// What was sent this way, and began with these bytes, did not arrive, as ICMP says.
     Unreachable { to: Flow, quoted: &'a [u8] },
+    /// To be sent by this flow, whose connection the other thread has.
+    Send { flow: Flow, bytes: &'a [u8] },
 }
 
 impl Sender {
@@ -109,22 +113,25 @@ impl<'a> Handed<'a> {
     /// The message, or its beginning.
     pub(crate) fn bytes(&self) -> &'a [u8] {
         match *self {
-            Self::Message { bytes, .. } | Self::Unreachable { quoted: bytes, .. } => bytes,
+            Self::Message { bytes, .. }
+            | Self::Unreachable { quoted: bytes, .. }
+            | Self::Send { bytes, .. } => bytes,
         }
     }
 }
 
 /// What goes before the bytes.
 pub(crate) fn head(handed: &Handed<'_>) -> ArrayVec<u8, HEAD_MAX> {
-    let (flow, lost) = match *handed {
+    let (flow, kind) = match *handed {
         Handed::Message { flow, .. } => (flow, 0),
         Handed::Unreachable { to, .. } => (to, LOST),
+        Handed::Send { flow, .. } => (flow, SEND),
     };
     let transport = Transport::ALL.iter().position(|known| *known == flow.transport).unwrap_or_default();
     let connected = if flow.connection.is_some() { CONNECTED } else { 0 };
-    let port = match (flow.transport, lost) {
+    let port = match (flow.transport, kind) {
         (Transport::Udp, LOST) => LOST_DATAGRAM,
-        _ => flow.listener & 0xff | (transport as u16) << 8 | connected | lost,
+        _ => flow.listener & 0xff | (transport as u16) << 8 | connected | kind,
     };
     let ip = match flow.peer.ip() {
         IpAddr::V4(ip) => ip.to_ipv6_mapped(),
@@ -157,8 +164,9 @@ pub(crate) fn parse(whole: &[u8]) -> Option<Handed<'_>> {
         (connection, rest) = (NonZeroU32::new(u32::from_ne_bytes(*number)).map(Connection), after);
     }
     let flow = Flow { transport, listener: port & 0xff, peer, connection };
-    Some(match port & LOST {
+    Some(match port & (LOST | SEND) {
         0 => Handed::Message { flow, bytes: rest },
+        SEND => Handed::Send { flow, bytes: rest },
         _ => Handed::Unreachable { to: flow, quoted: rest },
     })
 }
@@ -182,9 +190,11 @@ mod tests {
                 let first = Handed::Message { flow, bytes: &bytes };
                 let to = Flow { listener: if flow == datagram { 0 } else { flow.listener }, ..flow };
                 let second = Handed::Unreachable { to, quoted: b"x" };
-                assert!(sender.push(&first) && sender.push(&second));
+                let third = Handed::Send { flow: stream, bytes: b"y" };
+                assert!(sender.push(&first) && sender.push(&second) && sender.push(&third));
                 assert!(receiver.pop().unwrap() == first);
                 assert_eq!(receiver.pop().unwrap(), second);
+                assert_eq!(receiver.pop().unwrap(), third);
                 assert!(receiver.pop().is_none() && receiver.is_empty());
             }
         }

@@ -24,6 +24,8 @@ pub(super) fn take(
     match *handed {
         Handed::Message { flow, bytes } => shard.handle(now, ShardInput::Message { flow, bytes }, out),
         Handed::Unreachable { to, quoted } => shard.handle(now, ShardInput::Unreachable { to, quoted }, out),
+        // For the thread's connections, not for its shard.
+        Handed::Send { .. } => {}
     }
 }
 
@@ -35,6 +37,7 @@ fn elsewhere(shard: &Shard, processes: &[Arc<OtherProcess>], handed: &Handed<'_>
     let is_stray = || match handed {
         Handed::Message { bytes, .. } => bytes.starts_with(b"SIP/2.0 ") && shard.is_stray(bytes),
         Handed::Unreachable { quoted, .. } => shard.is_stray(quoted),
+        Handed::Send { .. } => false,
     };
     let hand = |whatever| {
         processes.iter().map(|process| process.hand(handed, whatever)).find(|fate| *fate != Fate::Ours)

@@ -16,7 +16,7 @@ pub(crate) fn expand(configured: &[Listener]) -> io::Result<Ports> {
     let ports = addresses(configured)?;
     if ports.len() > MOST {
         let what = format!(
-            "`listen.udp` stands for {} addresses of this machine, of which at most {MOST} can be served: name those that \
+            "[listen] stands for {} addresses of this machine, of which at most {MOST} can be served: name those that \
              are to be, instead of a wildcard",
             ports.len()
         );
@@ -27,7 +27,7 @@ pub(crate) fn expand(configured: &[Listener]) -> io::Result<Ports> {
 
 fn addresses(configured: &[Listener]) -> io::Result<Vec<Port>> {
     let mut ports: Vec<Port> = Vec::new();
-    for listener in configured.iter().filter(|listener| listener.transport == Transport::Udp) {
+    for listener in configured {
         let port = listener.bind.port();
         let addresses = match listener.bind.ip() {
             IpAddr::V4(Ipv4Addr::UNSPECIFIED) => local_addresses(false)?,
@@ -36,9 +36,10 @@ fn addresses(configured: &[Listener]) -> io::Result<Vec<Port>> {
         };
         for ip in addresses {
             let address = SocketAddr::new(ip, port);
-            if !ports.iter().any(|port| port.local == address) {
+            let transport = listener.transport;
+            if !ports.iter().any(|port| (port.transport, port.local) == (transport, address)) {
                 let advertised = listener.advertise.unwrap_or(address);
-                ports.push(Port::new(listener.transport, address, advertised));
+                ports.push(Port::new(transport, address, advertised));
             }
         }
     }
@@ -47,13 +48,29 @@ fn addresses(configured: &[Listener]) -> io::Result<Vec<Port>> {
 
 /// Addresses that a wildcard stands for by now and that nothing listens on: they came after the start.
 pub(crate) fn unserved(configured: &[Listener], ports: &Ports) -> io::Result<Vec<SocketAddr>> {
-    let all = addresses(configured)?.into_iter().map(|port| port.local);
-    Ok(all.filter(|address| !ports.iter().any(|port| port.local == *address)).collect())
+    let is_served =
+        |new: &Port| ports.iter().any(|port| (port.transport, port.local) == (new.transport, new.local));
+    let all = addresses(configured)?.into_iter();
+    Ok(all.filter(|port| !is_served(port)).map(|port| port.local).collect())
 }
 
-/// Opens one thread's sockets.
+/// Whether a port is one of those that a listener of the configuration stands for.
+pub(crate) fn serves(listener: &Listener, port: &Port) -> bool {
+    let bind = listener.bind;
+    let is_wildcard = bind.ip().is_unspecified()
+        && bind.port() == port.local.port()
+        && bind.is_ipv4() == port.local.is_ipv4();
+    listener.transport == port.transport && (bind == port.local || is_wildcard)
+}
+
+/// The ports of datagrams; they come first.
+pub(crate) fn datagram_ports(ports: &Ports) -> impl Iterator<Item = &Port> + Clone {
+    ports.iter().take_while(|port| port.transport == Transport::Udp)
+}
+
+/// Opens one thread's sockets of datagrams.
 pub(crate) fn open(ports: &Ports, reuse_port: bool, receive_buffer: usize) -> io::Result<Vec<UdpSocket>> {
-    ports.iter().map(|port| open_one(port, reuse_port, receive_buffer)).collect()
+    datagram_ports(ports).map(|port| open_one(port, reuse_port, receive_buffer)).collect()
 }
 
 /// Opens a socket of a port.

@@ -13,6 +13,7 @@ pub(crate) mod handover;
 mod intake;
 pub(crate) mod listen;
 mod signals;
+mod stream_turn;
 mod triage;
 pub(crate) mod wake;
 mod worker;
@@ -21,7 +22,7 @@ pub(crate) use counts::{AllShards, ShardCounts, ShardSnapshot, Traffic};
 pub(crate) use signals::{SignalFigures, Signals};
 pub(crate) use triage::{TriageCounts, TriageQueue};
 pub(crate) use worker::{
-    Command, Explained, MOST_SOCKETS, Peers, Report, Worker, WorkerHandle, tells_failures,
+    Command, Explained, Left, MOST_SOCKETS, Peers, Report, Worker, WorkerHandle, tells_failures,
 };
 
 use tokio::sync::oneshot;

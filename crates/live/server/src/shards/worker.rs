@@ -29,6 +29,8 @@ use std::net::SocketAddr;
 use std::sync::mpsc;
 use std::sync::{Arc, Once};
 use std::time::Duration;
+use streams::tls::TlsSetup;
+use streams::{ConnectionView, StreamBatch, Streams, Undelivered};
 use tokio::sync::{mpsc as async_mpsc, oneshot};
 use tracing::Level;
 
@@ -50,8 +52,12 @@ pub(crate) enum Command {
     Session(Vec<u8>, oneshot::Sender<Option<SessionView>>),
     /// Where a request would go; only the shard that owns its call knows.
     Explain(Flow, Vec<u8>, oneshot::Sender<Explained>),
-    /// Of each listener, whether its sockets are left to the process that has taken over; answered when it is so.
-    Quiet(Vec<bool>, oneshot::Sender<()>),
+    /// The connections of the thread.
+    Connections(oneshot::Sender<Vec<ConnectionView>>),
+    /// Certificates, and whom we trust, for connections from now on.
+    Tls(Arc<TlsSetup>),
+    /// What is left to the process that has taken over; answered when it is so.
+    Quiet(Left, oneshot::Sender<()>),
     /// The calls that are kept here, for the process that takes over.
     Calls(oneshot::Sender<Vec<u64>>),
     /// Where datagrams of these calls come from when another process has taken over.
@@ -72,6 +78,15 @@ pub(crate) enum Command {
     Gone(ProcessId),
     /// The thread ends.
     Stop,
+}
+
+/// What another process reads in place of this one.
+#[derive(Clone, Debug)]
+pub(crate) struct Left {
+    /// Of each listener for datagrams, whether its sockets.
+    pub(crate) datagrams: Vec<bool>,
+    /// Whether the listeners for connections: none is accepted here any more.
+    pub(crate) streams: bool,
 }
 
 /// What a shard tells the control task.
@@ -168,6 +183,12 @@ pub(crate) struct Worker {
     pub(crate) dry: Vec<Instant>,
     /// Messages that were read and not handled yet.
     pub(crate) queue: TriageQueue,
+    /// The connections, where there are listeners for them.
+    pub(crate) streams: Option<Box<Streams>>,
+    /// What was read from them and not handled yet.
+    pub(crate) stream_batch: StreamBatch,
+    /// How long the thread has worked since it last looked at its connections: longer no message of theirs has waited.
+    pub(crate) worked: Duration,
     /// Where the state of calls is shared out with neighbours, they want to know how busy we are.
     pub(crate) meter: Option<Meter>,
     /// What they are told of in place of the process's own processors.
@@ -179,6 +200,8 @@ pub(crate) const MOST_SOCKETS: usize = 4 * MOST;
 /// Batches of one socket or ring that are read at a wake-up where messages wait in the queue of the thread. Then what has
 /// been read gets its turn.
 const READ_MOST: usize = 16;
+/// How long a thread waits for room in the ring to another one.
+const RING_PAUSE_NS: i64 = 500_000;
 /// Bytes to be sent that are not left to wait for the end of the batch.
 const MUCH: usize = 1 << 20;
 /// Entries looked at in one go when the oldest calls are asked for.
@@ -234,14 +257,21 @@ impl Worker {
             self.peers.wakers[self.index].going_to_sleep();
             while let Ok(command) = self.commands.try_recv() {
                 if matches!(command, Command::Stop) {
+                    if let Some(streams) = &mut self.streams {
+                        streams.stop(self.clock.now());
+                    }
                     return;
                 }
                 self.obey(command);
             }
             let period = self.meter.as_ref().map(Meter::deadline);
             let busy = self.shard.busy_deadline();
-            self.alarm.set(now, Instant::earliest(Instant::earliest(self.shard.deadline(), period), busy));
-            self.signals.on_turn_end(self.clock.now());
+            let streams = self.streams.as_ref().and_then(|streams| streams.deadline());
+            let deadlines = [self.shard.deadline(), period, busy, streams];
+            self.alarm.set(now, deadlines.into_iter().fold(None, Instant::earliest));
+            let end = self.clock.now();
+            self.signals.on_turn_end(end);
+            self.worked = end.saturating_since(now);
             let inlet = self.wait();
             now = self.clock.now();
             self.signals.on_woken(now);
@@ -256,6 +286,7 @@ impl Worker {
                     self.read_socket(now, socket);
                 }
             }
+            self.read_streams(now);
             self.read_rings(now);
             self.read_inlet(now, inlet);
             self.serve_queue();
@@ -279,7 +310,15 @@ impl Worker {
     fn wait(&mut self) -> PollFlags {
         let waker = &self.peers.wakers[self.index];
         let work = self.queue.len() > 0 || self.peers.receivers.iter().any(|ring| !ring.is_empty());
+        // What is left of the batch waits for room in the ring to another thread.
+        let unread = self.streams.as_ref().is_some_and(|streams| streams.has_unread());
         let no_time = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let short = Timespec { tv_sec: 0, tv_nsec: RING_PAUSE_NS };
+        let most = match (work || unread, self.stream_batch.len() > 0) {
+            (true, _) => Some(&no_time),
+            (false, true) => Some(&short),
+            (false, false) => None,
+        };
         // Its memory is kept.
         let mut ready = std::mem::take(&mut self.ready);
         ready.clear();
@@ -288,17 +327,21 @@ impl Worker {
         let watched =
             |&(socket, _): &(u16, PollFlags)| PollFd::new(&self.sockets[usize::from(socket)], PollFlags::IN);
         // As long as is needed: there are few sockets, and an array for as many as there may be is copied at each wake-up.
-        let mut fds = Vec::with_capacity(ready.len() + 3);
+        let mut fds = Vec::with_capacity(ready.len() + 4);
         fds.extend(ready.iter().map(watched));
         fds.push(PollFd::new(waker, PollFlags::IN));
         fds.push(self.alarm.watched());
         if let Some(inlet) = &self.inlet {
             fds.push(PollFd::new(inlet, PollFlags::IN));
         }
+        if let Some(streams) = &self.streams {
+            fds.push(streams.watched());
+        }
         // Interrupted by a signal: nothing is ready, look again.
-        let _ = poll(&mut fds, work.then_some(&no_time));
+        let _ = poll(&mut fds, most);
         waker.awake();
-        let inlet = fds.get(ready.len() + 2).map_or(PollFlags::empty(), PollFd::revents);
+        let inlet = fds.get(ready.len() + 2).filter(|_| self.inlet.is_some());
+        let inlet = inlet.map_or(PollFlags::empty(), PollFd::revents);
         for ((_, flags), fd) in ready.iter_mut().zip(&fds) {
             *flags = fd.revents();
         }
@@ -427,7 +470,7 @@ impl Worker {
     fn read_rings(&mut self, now: Instant) {
         for ring in 0..self.peers.receivers.len() {
             for taken in 0..BATCH * READ_MOST {
-                let Self { shard, out, traffic, peers, processes, queue, .. } = self;
+                let Self { shard, out, traffic, peers, processes, queue, streams, .. } = self;
                 let queues = shard.triage().is_some() && (taken >= BATCH || queue.len() > 0);
                 if taken >= BATCH && !queues {
                     break;
@@ -436,6 +479,12 @@ impl Worker {
                 match handed {
                     Handed::Message { flow, bytes } if queues => {
                         queue.push(now, Duration::ZERO, flow, bytes, shard.may_have_priority(flow));
+                    }
+                    Handed::Send { flow, bytes } => {
+                        if let Some(streams) = streams {
+                            streams.send(now, flow, bytes);
+                            traffic.sent += 1;
+                        }
                     }
                     _ => take(shard, processes, traffic, now, &handed, out),
                 }
@@ -466,45 +515,33 @@ impl Worker {
     }
 
     /// A CANCEL that is searched for becomes one datagram a member: a batch of them must not pile up.
-    fn flush_if_much(&mut self) {
+    pub(super) fn flush_if_much(&mut self) {
         if self.out.bytes().len() > MUCH {
             self.flush();
         }
     }
 
     /// What ICMP said about datagrams to nodes and next hops; the rest of the world may be as unreachable as it likes. The
-    /// kernel tells any of the threads, by addresses: a proxy's request belongs to the one that owns its call, which its
-    /// beginning tells, or else each has to look.
+    /// kernel tells any of the threads, by addresses.
     fn read_errors(&mut self, now: Instant, socket: usize) {
-        let Self { shard, reports, out, peers, index, traffic, processes, .. } = self;
-        let (shards, listener) = (peers.senders.len(), (socket % self.listeners) as u16);
+        let listener = (socket % self.listeners) as u16;
+        // Its own type, since the socket is borrowed meanwhile.
+        let mut errors = Vec::new();
         let outcome = read_errors(&self.sockets[socket], |address, _, quoted| {
-            let to = Flow::udp(listener, address);
-            if shard.topology().slot_at(to.remote()).is_some() {
-                let _ = reports.send(Report::Unreachable(to.remote()));
-            }
-            if !shard.has_transactions() {
-                return;
-            }
-            let owner = shard.tokens().shard_of(quoted, shards);
-            let is_for = |other: usize| owner.is_none_or(|owner| owner == other);
-            let handed = Handed::Unreachable { to, quoted };
-            for (_, ring) in (0..).zip(&mut peers.senders).filter(|(other, _)| is_for(*other)) {
-                // Lost where the ring is full, as the datagram was: it is sent again.
-                let _ = ring.as_mut().is_some_and(|ring| ring.push(&handed));
-            }
-            if is_for(*index) {
-                take(shard, processes, traffic, now, &handed, out);
-            }
+            errors.push((Flow::udp(listener, address), Box::<[u8]>::from(quoted)));
         });
         if let Err(error) = outcome {
             tracing::warn!(%error, "reading the error queue failed");
+        }
+        for (to, quoted) in errors {
+            self.tell_unreachable(to.remote());
+            self.tell_undelivered(now, to, &quoted);
         }
     }
 
     /// Sends what the batch brought, and tells the others. Records of calls are written first: what acknowledges their end is
     /// among what is sent.
-    fn flush(&mut self) {
+    pub(super) fn flush(&mut self) {
         // Empty where no users are served, and takes no memory then.
         let (mut asked, mut records) = (Vec::new(), Vec::new());
         for event in self.out.drain_events() {
@@ -558,6 +595,7 @@ impl Worker {
                 self.traffic.send_failed += report.dropped as u64;
             }
         }
+        let undelivered = self.send_by_streams();
         self.out.clear();
         for (sender, waker) in self.peers.senders.iter_mut().zip(&self.peers.wakers) {
             if sender.as_mut().is_some_and(Sender::take_pushed) {
@@ -565,9 +603,16 @@ impl Worker {
             }
         }
         self.write_board();
-        if !asked.is_empty() {
+        if !asked.is_empty() || !undelivered.is_empty() {
             for question in asked {
                 self.ask(*question);
+            }
+            let now = self.clock.now();
+            for Undelivered { to, quoted, is_unreachable } in undelivered {
+                if is_unreachable {
+                    self.tell_unreachable(to.remote());
+                }
+                self.tell_undelivered(now, to, &quoted);
             }
             self.flush();
         }
@@ -638,8 +683,20 @@ impl Worker {
                 // It may have asked for a name.
                 self.flush();
             }
-            Command::Quiet(quiet, reply) => {
-                self.quiet = if quiet.contains(&true) { quiet } else { Vec::new() };
+            Command::Connections(reply) => {
+                let list = self.streams.as_ref().map(|streams| streams.list()).unwrap_or_default();
+                let _ = reply.send(list);
+            }
+            Command::Tls(tls) => {
+                if let Some(streams) = &mut self.streams {
+                    streams.settings.tls = Some(tls);
+                }
+            }
+            Command::Quiet(Left { datagrams, streams: leaves }, reply) => {
+                if let Some(streams) = &mut self.streams {
+                    streams.leave(self.clock.now(), leaves);
+                }
+                self.quiet = if datagrams.contains(&true) { datagrams } else { Vec::new() };
                 let _ = reply.send(());
             }
             Command::Calls(reply) => {
@@ -712,6 +769,7 @@ impl Worker {
             traffic: Traffic { receive_lost: lost, ..self.traffic },
             signals: self.signals.figures(self.clock.now()),
             triage: self.queue.counts,
+            streams: self.streams.as_ref().map(|streams| streams.counts),
         }
     }
 

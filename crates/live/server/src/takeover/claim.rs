@@ -9,8 +9,10 @@ use super::owned::OtherProcess;
 use super::passing;
 use crate::ask::Ask;
 use crate::clock::Clock;
+use crate::shards::listen::datagram_ports;
 use crate::socket::UdpSocket;
 use ::control::ProcessId;
+use base::{Peer, Transport};
 use node::{CallHash, Port, Ports};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -33,6 +35,8 @@ pub(crate) struct Claim {
     /// By set and listener of ours; `None`: the predecessor has no such listener.
     pub(crate) sets: Vec<Vec<Option<UdpSocket>>>,
     pub(crate) admin: Option<TcpListener>,
+    /// Listening sockets of connections.
+    pub(crate) streams: Vec<(Peer, TcpListener)>,
     taken: Taken,
     /// Its number of each listener of ours.
     listeners: Vec<u16>,
@@ -71,8 +75,8 @@ fn exchange(stream: &mut UnixStream) -> io::Result<(Offer, Vec<OwnedFd>)> {
     stream.set_write_timeout(Some(PATIENCE))?;
     stream.write_all(GREETING)?;
     let offer: Offer = receive(stream)?;
-    let descriptors =
-        passing::receive(stream, offer.sets * offer.listeners.len() + usize::from(offer.admin))?;
+    let count = offer.sets * offer.listeners.len() + usize::from(offer.admin) + offer.streams.len();
+    let descriptors = passing::receive(stream, count)?;
     Ok((offer, descriptors))
 }
 
@@ -84,11 +88,13 @@ impl Claim {
         ports: &Ports,
     ) -> Self {
         let mut descriptors = descriptors.into_iter();
-        let place = |address: &SocketAddr| ports.iter().position(|port| port.local == *address);
+        // Those of datagrams come first, and others may share their addresses.
+        let datagrams = datagram_ports(ports);
+        let place = |address: &SocketAddr| datagrams.clone().position(|port| port.local == *address);
         let places: Vec<Option<usize>> = offer.listeners.iter().map(place).collect();
         let mut sets = Vec::new();
         for _ in 0..offer.sets {
-            let mut set: Vec<Option<UdpSocket>> = ports.iter().map(|_| None).collect();
+            let mut set: Vec<Option<UdpSocket>> = datagrams.clone().map(|_| None).collect();
             for (socket, place) in descriptors.by_ref().take(places.len()).zip(&places) {
                 if let Some(place) = *place {
                     set[place] = Some(UdpSocket::from(socket));
@@ -96,11 +102,18 @@ impl Claim {
             }
             sets.push(set);
         }
-        let admin = descriptors.next().map(TcpListener::from);
-        let number = |port: &Port| offer.listeners.iter().position(|address| *address == port.local);
+        let admin = offer.admin.then(|| descriptors.next()).flatten().map(TcpListener::from);
+        let at = |(transport, address): &(String, SocketAddr)| {
+            Some(Peer::new(Transport::parse(transport.as_bytes())?, *address))
+        };
+        let streams = offer.streams.iter().zip(descriptors);
+        let streams = streams.filter_map(|(stream, socket)| Some((at(stream)?, TcpListener::from(socket))));
+        let streams = streams.collect();
+        // Of connections by their place among those behind the sets.
+        let number = |port: &Port| offer.number_of(Peer::new(port.transport, port.local));
         let listeners = ports.iter().map(|port| number(port).unwrap_or_default() as u16).collect();
         let taken = Taken { listeners: places.iter().map(Option::is_some).collect() };
-        Self { stream, path, pid: offer.pid, sets, admin, taken, listeners }
+        Self { stream, path, pid: offer.pid, sets, admin, streams, taken, listeners }
     }
 
     /// Has the predecessor keep its calls only: whoever calls this is the one who reads the sockets from then on.
@@ -215,7 +228,8 @@ mod tests {
         let mut greeting = [0; GREETING.len()];
         stream.read_exact(&mut greeting).unwrap();
         assert_eq!(greeting, *GREETING);
-        send(stream, &Offer { pid: 1, listeners: Vec::new(), sets: 0, admin: false }).unwrap();
+        send(stream, &Offer { pid: 1, listeners: Vec::new(), sets: 0, admin: false, streams: Vec::new() })
+            .unwrap();
         let _: Taken = receive(stream).unwrap();
     }
 

@@ -2,6 +2,7 @@
 
 use crate::state;
 use balance::{Load, NodeId};
+use base::{Peer, Transport};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -41,6 +42,28 @@ pub(super) struct Offer {
     pub(super) sets: usize,
     /// Whether there is a listener of the admin interface.
     pub(super) admin: bool,
+    /// Listening sockets of connections: transport and address. Their descriptors come last.
+    #[serde(default)]
+    pub(super) streams: Vec<(String, SocketAddr)>,
+}
+
+impl Offer {
+    /// The number of its port that is at the address of this one. Those of datagrams come first.
+    pub(super) fn number_of(&self, at: Peer) -> Option<usize> {
+        if at.transport == Transport::Udp {
+            return self.listeners.iter().position(|address| *address == at.address);
+        }
+        let mut known = Vec::new();
+        for stream in &self.streams {
+            if !known.contains(&stream) {
+                known.push(stream);
+            }
+        }
+        let is_it = |(transport, address): &&(String, SocketAddr)| {
+            transport == at.transport.name() && *address == at.address
+        };
+        known.into_iter().position(|stream| is_it(&stream)).map(|place| self.listeners.len() + place)
+    }
 }
 
 /// Which of the offered addresses the successor reads from now on.

@@ -9,7 +9,8 @@ use super::owned::{Inlet, OtherProcess};
 use super::passing;
 use crate::ask::Ask;
 use crate::figures::PoolName;
-use crate::shards::{AllShards, Command, WorkerHandle};
+use crate::shards::{AllShards, Command, Left, WorkerHandle};
+use base::Peer;
 use control::ListedMember;
 use node::{CallHash, QueueMember};
 use rustix::net::sockopt::{set_socket_send_buffer_size, set_socket_send_buffer_size_force, socket_peercred};
@@ -34,6 +35,8 @@ pub(crate) struct Holdings {
     /// Copies of all sockets: for each set one of each listener.
     pub(crate) sets: Vec<Vec<OwnedFd>>,
     pub(crate) admin: Option<OwnedFd>,
+    /// Copies of the listening sockets of connections.
+    pub(crate) streams: Vec<(Peer, OwnedFd)>,
     pub(crate) workers: Vec<WorkerHandle>,
     pub(crate) hash: CallHash,
     /// Whose successor this process is.
@@ -165,9 +168,15 @@ impl Holdings {
             listeners: self.listeners.clone(),
             sets: self.sets.len(),
             admin: self.admin.is_some(),
+            streams: self
+                .streams
+                .iter()
+                .map(|(at, _)| (at.transport.name().to_owned(), at.address))
+                .collect(),
         };
         send(stream, &offer)?;
-        let sockets = self.sets.iter().flatten().chain(&self.admin);
+        let streams = self.streams.iter().map(|(_, socket)| socket);
+        let sockets = self.sets.iter().flatten().chain(&self.admin).chain(streams);
         passing::send(stream, &sockets.map(AsFd::as_fd).collect::<Vec<_>>())?;
         let taken: Taken = receive(stream)?;
         let findings =
@@ -185,8 +194,8 @@ impl Holdings {
         let ended = || io::Error::other("a thread has ended");
         // What the successor does not serve is read here as long as there are calls.
         taken.listeners.resize(self.listeners.len(), false);
-        ask_each(&self.workers, |_, reply| Command::Quiet(taken.listeners.clone(), reply))
-            .ok_or_else(ended)?;
+        let left = Left { datagrams: taken.listeners.clone(), streams: true };
+        ask_each(&self.workers, |_, reply| Command::Quiet(left.clone(), reply)).ok_or_else(ended)?;
         // What one thread has read and handed to another is in its ring by now.
         let calls = ask_each(&self.workers, |_, reply| Command::Calls(reply)).ok_or_else(ended)?;
         let mut calls: Vec<u64> = calls.into_iter().flatten().collect();
@@ -255,7 +264,7 @@ impl Holdings {
         for worker in &self.workers {
             worker.send(Command::Inlet(None));
         }
-        let none = vec![false; self.listeners.len()];
+        let none = Left { datagrams: vec![false; self.listeners.len()], streams: false };
         // A thread that has ended is told of elsewhere.
         let _ = ask_each(&self.workers, |_, reply| Command::Quiet(none.clone(), reply));
     }

@@ -140,7 +140,7 @@ impl OtherProcess {
                 let listener = self.listeners.get(usize::from(flow.listener)).copied().unwrap_or_default();
                 handover::head(&Handed::Message { flow: Flow { listener, ..flow }, bytes })
             }
-            Handed::Unreachable { .. } => handover::head(handed),
+            Handed::Unreachable { .. } | Handed::Send { .. } => handover::head(handed),
         };
         let way = &self.ways[node::shard_of(key, self.ways.len())];
         let parts = [IoSlice::new(&head), IoSlice::new(bytes)];

@@ -1,0 +1,53 @@
+//! Messages that were read from connections and have not been handled yet.
+
+use base::Flow;
+use std::ops::Range;
+
+/// Bytes that one look at the connections may bring before what was read gets its turn.
+const FULL: usize = 256 << 10;
+/// Messages that it may bring.
+const FULL_MESSAGES: usize = 256;
+
+/// Messages in the order in which they were read.
+#[derive(Debug, Default)]
+pub struct StreamBatch {
+    bytes: Vec<u8>,
+    messages: Vec<(Flow, Range<usize>)>,
+    /// How many have been taken out.
+    taken: usize,
+}
+
+impl StreamBatch {
+    pub(super) fn push(&mut self, flow: Flow, message: &[u8]) {
+        let from = self.bytes.len();
+        self.bytes.extend_from_slice(message);
+        self.messages.push((flow, from..self.bytes.len()));
+    }
+
+    /// Whether no more should be read before these are handled.
+    pub(super) fn is_full(&self) -> bool {
+        self.bytes.len() >= FULL || self.messages.len() >= FULL_MESSAGES
+    }
+
+    /// Messages left.
+    pub fn len(&self) -> usize {
+        self.messages.len() - self.taken
+    }
+
+    /// The next message, which stays there until it is [taken](Self::take).
+    pub fn first(&self) -> Option<(Flow, &[u8])> {
+        let (flow, range) = self.messages.get(self.taken)?;
+        Some((*flow, &self.bytes[range.clone()]))
+    }
+
+    /// The next message has been handled.
+    pub fn take(&mut self) {
+        self.taken += 1;
+        if self.taken >= self.messages.len() {
+            self.bytes.clear();
+            self.bytes.shrink_to(2 * FULL);
+            self.messages.clear();
+            self.taken = 0;
+        }
+    }
+}

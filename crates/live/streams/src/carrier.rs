@@ -1,0 +1,175 @@
+//! The bytes of a connection, with TLS or without: what is read comes from the socket at once, what is written waits in
+//! a queue of bounded length until the socket takes it.
+
+use rustls::Connection as TlsConnection;
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+
+/// Plain bytes that TLS gets at a time: one record (RFC 8446 §5.1).
+const RECORD: usize = 16 << 10;
+
+/// A socket, TLS if it is spoken there, and what is to be sent.
+#[derive(Debug)]
+pub(super) struct Carrier {
+    socket: TcpStream,
+    tls: Option<Box<TlsConnection>>,
+    /// What was read from the socket before TLS began, behind a PROXY header.
+    early: Vec<u8>,
+    queue: Vec<u8>,
+    /// How much of the queue the socket, or TLS, has taken.
+    written: usize,
+    most: usize,
+}
+
+/// Reads from what came early, then from the socket.
+struct Raw<'a> {
+    early: &'a mut Vec<u8>,
+    socket: &'a TcpStream,
+}
+
+impl Read for Raw<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if self.early.is_empty() {
+            return self.socket.read(into);
+        }
+        let part = into.len().min(self.early.len());
+        into[..part].copy_from_slice(&self.early[..part]);
+        self.early.drain(..part);
+        Ok(part)
+    }
+}
+
+impl Carrier {
+    /// A connection whose queue may have `most` bytes.
+    pub(super) fn new(socket: TcpStream, most: usize) -> Self {
+        Self { socket, tls: None, early: Vec::new(), queue: Vec::new(), written: 0, most }
+    }
+
+    pub(super) fn socket(&self) -> &TcpStream {
+        &self.socket
+    }
+
+    pub(super) fn tls(&self) -> Option<&TlsConnection> {
+        self.tls.as_deref()
+    }
+
+    /// What follows is TLS.
+    pub(super) fn secure(&mut self, tls: TlsConnection) {
+        self.tls = Some(Box::new(tls));
+    }
+
+    /// This was read behind the PROXY header.
+    pub(super) fn put_back(&mut self, early: Vec<u8>) {
+        self.early = early;
+    }
+
+    /// Whether the other side has to say something before anything else can be sent.
+    pub(super) fn is_handshaking(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.is_handshaking())
+    }
+
+    /// Bytes that wait to be sent.
+    pub(super) fn waiting(&self) -> usize {
+        self.queue.len() - self.written
+    }
+
+    /// Whether the socket should say when it takes more.
+    pub(super) fn wants_write(&self) -> bool {
+        let queued = self.waiting() > 0;
+        self.tls.as_ref().map_or(queued, |tls| tls.wants_write() || (queued && !tls.is_handshaking()))
+    }
+
+    /// Says goodbye, as far as there is one to say (RFC 8446 §6.1).
+    pub(super) fn say_goodbye(&mut self) {
+        if let Some(tls) = &mut self.tls {
+            tls.send_close_notify();
+        }
+    }
+
+    /// Gives the socket as much as it takes.
+    pub(super) fn write_out(&mut self) -> io::Result<()> {
+        loop {
+            if let Some(tls) = &mut self.tls {
+                while tls.wants_write() {
+                    if !took(tls.write_tls(&mut &self.socket))? {
+                        return Ok(());
+                    }
+                }
+                if tls.is_handshaking() {
+                    return Ok(());
+                }
+            }
+            let part = &self.queue[self.written..];
+            if part.is_empty() {
+                // Thousands of idle connections must not hold what one answer took.
+                (self.queue, self.written) = (Vec::new(), 0);
+                return Ok(());
+            }
+            let written = match &mut self.tls {
+                Some(tls) => tls.writer().write(&part[..part.len().min(RECORD)]),
+                None => (&self.socket).write(part),
+            };
+            match written {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => self.written += written,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+/// Whether the socket took anything.
+fn took(written: io::Result<usize>) -> io::Result<bool> {
+    match written {
+        Ok(written) => Ok(written > 0),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
+impl Read for Carrier {
+    /// 0: the other side has closed. What TLS finds wrong is an error of kind `InvalidData` with its reason.
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let mut raw = Raw { early: &mut self.early, socket: &self.socket };
+        let Some(tls) = &mut self.tls else { return raw.read(into) };
+        loop {
+            match tls.reader().read(into) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                // A message says itself where it ends: an end without the goodbye of TLS cuts nothing off unseen.
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(0),
+                read => return read,
+            }
+            if tls.read_tls(&mut raw)? == 0 {
+                return Ok(0);
+            }
+            if let Err(error) = tls.process_new_packets() {
+                // The alert that says why, as far as the socket takes it now.
+                let _ = tls.write_tls(&mut &self.socket);
+                return Err(io::Error::new(io::ErrorKind::InvalidData, error));
+            }
+        }
+    }
+}
+
+impl Write for Carrier {
+    /// Takes all or, where the queue would be too long, nothing: an error of kind `StorageFull`.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.waiting() + bytes.len() > self.most {
+            return Err(io::Error::new(io::ErrorKind::StorageFull, "the other side does not read"));
+        }
+        if self.written > 0 && self.written >= self.queue.len() / 2 {
+            self.queue.drain(..self.written);
+            self.written = 0;
+        }
+        self.queue.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    /// For the end of an opening handshake of `WebSocket`; messages leave at the end of the batch.
+    fn flush(&mut self) -> io::Result<()> {
+        self.write_out()
+    }
+}

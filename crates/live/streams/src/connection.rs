@@ -1,0 +1,372 @@
+//! One connection: what it speaks, how far it has come, and when it has to end.
+
+use super::batch::StreamBatch;
+use super::carrier::Carrier;
+use super::counts::CloseReason;
+use super::limits::ConnectionPlace;
+use super::settings::StreamSettings;
+use super::websocket::{self, Upgrade, Upgrading};
+use base::{Flow, Instant, Transport};
+use rustix::event::epoll::EventFlags;
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+use tungstenite::{Message, WebSocket};
+use wire::{Framed, Framer, proxy_header};
+
+/// Bytes of one connection that are read before others get their turn.
+const TURN: usize = 64 << 10;
+/// Of a request that could not be sent, so much is told: with it its sender finds it, as with what ICMP quotes.
+const QUOTED: usize = 1_200;
+/// Where another process has taken over, a connection is left when nothing was heard for so long.
+const LEFT_AFTER: Duration = Duration::from_secs(5);
+/// The longest message, in bytes.
+const LONGEST: usize = Transport::Tcp.longest();
+
+/// What is spoken on a connection.
+pub(super) enum Speech {
+    /// A PROXY header comes first; what of it is there.
+    Proxied(Carrier, Vec<u8>),
+    /// Messages one after the other (RFC 3261 §18.3).
+    Stream(Carrier, Framer),
+    /// The opening handshake of `WebSocket`.
+    Upgrading(Box<Upgrading>),
+    /// A message a frame, or several (RFC 7118).
+    WebSocket(Box<WebSocket<Carrier>>),
+    /// Nothing: it has failed.
+    Over,
+}
+
+/// Whether a connection has been read dry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum ReadOn {
+    Dry,
+    /// There is more that the socket will not tell of.
+    More,
+}
+
+/// A connection of this thread.
+pub(super) struct Connection {
+    /// As its messages have it; with the peer's address behind a proxy once that is known.
+    pub(super) flow: Flow,
+    pub(super) speech: Speech,
+    /// Whether this process has opened it.
+    pub(super) is_ours: bool,
+    /// What the socket is asked to tell.
+    pub(super) interest: EventFlags,
+    /// When it was accepted, or begun to be opened.
+    pub(super) since: Instant,
+    pub(super) place: ConnectionPlace,
+    /// The other side has not taken the connection yet.
+    pub(super) is_connecting: bool,
+    /// Messages can come and go.
+    pub(super) is_open: bool,
+    /// When it is looked at next.
+    pub(super) due: Instant,
+    /// The beginnings of requests that wait until it is open.
+    pub(super) unsent: Vec<Box<[u8]>>,
+    /// When this process last sent a request on it.
+    pub(super) asked: Option<Instant>,
+    /// When the last message, or keep-alive, came or went.
+    heard: Instant,
+    /// When a message was begun that has not ended.
+    message_since: Option<Instant>,
+    /// Since when the socket takes nothing of what waits.
+    stalled: Option<Instant>,
+}
+
+impl Connection {
+    pub(super) fn new(
+        flow: Flow,
+        now: Instant,
+        (socket, place): (TcpStream, ConnectionPlace),
+        (is_ours, send_buffer): (bool, usize),
+    ) -> Self {
+        let carrier = Carrier::new(socket, send_buffer);
+        Self {
+            flow,
+            speech: Speech::Stream(carrier, Framer::new(LONGEST)),
+            is_ours,
+            interest: EventFlags::empty(),
+            since: now,
+            place,
+            is_connecting: is_ours,
+            is_open: false,
+            due: now,
+            unsent: Vec::new(),
+            asked: None,
+            heard: now,
+            message_since: None,
+            stalled: None,
+        }
+    }
+
+    pub(super) fn carrier(&mut self) -> Option<&mut Carrier> {
+        match &mut self.speech {
+            Speech::Proxied(carrier, _) | Speech::Stream(carrier, _) => Some(carrier),
+            Speech::Upgrading(upgrading) => Some(upgrading.get_mut().get_mut()),
+            Speech::WebSocket(socket) => Some(socket.get_mut()),
+            Speech::Over => None,
+        }
+    }
+
+    /// Begins what its transport asks for: TLS, then `WebSocket`.
+    pub(super) fn begin(&mut self, settings: &StreamSettings) -> Result<(), CloseReason> {
+        let (transport, peer, is_ours) = (self.flow.transport, self.flow.peer, self.is_ours);
+        if matches!(transport, Transport::Tls | Transport::Wss) {
+            let tls = settings.tls.as_ref().ok_or(CloseReason::Tls)?;
+            let tls = if is_ours { tls.connect(peer) } else { tls.accept() };
+            let carrier = self.carrier().ok_or(CloseReason::Error)?;
+            carrier.secure(tls.ok_or(CloseReason::Tls)?);
+        }
+        if matches!(transport, Transport::Ws | Transport::Wss) { self.upgrade() } else { Ok(()) }
+    }
+
+    /// A load balancer says first whose connection it is.
+    pub(super) fn expect_proxy_header(&mut self) {
+        if let Speech::Stream(carrier, _) = std::mem::replace(&mut self.speech, Speech::Over) {
+            self.speech = Speech::Proxied(carrier, Vec::new());
+        }
+    }
+
+    /// Reads the PROXY header; whether it is there whole, and what follows has begun.
+    pub(super) fn read_proxy_header(
+        &mut self,
+        scratch: &mut [u8],
+        settings: &StreamSettings,
+    ) -> Result<bool, CloseReason> {
+        let Speech::Proxied(carrier, header) = &mut self.speech else { return Ok(false) };
+        let count = match carrier.read(scratch) {
+            Ok(0) => return Err(CloseReason::Peer),
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+            Err(error) => return Err(reason_of(&error)),
+        };
+        header.extend_from_slice(&scratch[..count]);
+        let (length, source) = match proxy_header::read(header) {
+            Ok(proxy_header::Read::More) => return Ok(false),
+            Ok(proxy_header::Read::Whole { length, ends }) => (length, ends.map(|ends| ends.source)),
+            Err(fault) => {
+                tracing::debug!(from = %self.flow.peer, %fault, "wrong PROXY header");
+                return Err(CloseReason::ProxyHeader);
+            }
+        };
+        let early = header.split_off(length);
+        if let Speech::Proxied(mut carrier, _) = std::mem::replace(&mut self.speech, Speech::Over) {
+            carrier.put_back(early);
+            self.speech = Speech::Stream(carrier, Framer::new(LONGEST));
+        }
+        // Of a connection of its own, such as a health check, a load balancer names no client.
+        if let Some(source) = source {
+            self.flow.peer = source;
+        }
+        self.place.count(self.flow.peer.ip())?;
+        self.begin(settings)?;
+        Ok(true)
+    }
+
+    /// The opening handshake of `WebSocket` begins, on what is there.
+    fn upgrade(&mut self) -> Result<(), CloseReason> {
+        match std::mem::replace(&mut self.speech, Speech::Over) {
+            Speech::Stream(carrier, _) => self.after(websocket::accept(carrier, LONGEST)),
+            other => {
+                self.speech = other;
+                Ok(())
+            }
+        }
+    }
+
+    fn after(&mut self, upgrade: Upgrade) -> Result<(), CloseReason> {
+        self.speech = match upgrade {
+            Upgrade::More(upgrading) => Speech::Upgrading(upgrading),
+            Upgrade::Done(socket) => Speech::WebSocket(socket),
+            Upgrade::Failed => return Err(CloseReason::WebSocket),
+        };
+        Ok(())
+    }
+
+    /// Reads what is there, a turn's worth at most.
+    pub(super) fn read(
+        &mut self,
+        now: Instant,
+        scratch: &mut [u8],
+        batch: &mut StreamBatch,
+    ) -> Result<ReadOn, CloseReason> {
+        if let Speech::Upgrading(_) = self.speech
+            && let Speech::Upgrading(upgrading) = std::mem::replace(&mut self.speech, Speech::Over)
+        {
+            self.after(websocket::go_on(*upgrading))?;
+        }
+        match self.speech {
+            Speech::Stream(..) => self.read_stream(now, scratch, batch),
+            Speech::WebSocket(_) => self.read_frames(now, batch),
+            Speech::Proxied(..) | Speech::Upgrading(_) => Ok(ReadOn::Dry),
+            Speech::Over => Err(CloseReason::Error),
+        }
+    }
+
+    fn read_stream(
+        &mut self,
+        now: Instant,
+        scratch: &mut [u8],
+        batch: &mut StreamBatch,
+    ) -> Result<ReadOn, CloseReason> {
+        let Speech::Stream(carrier, framer) = &mut self.speech else { return Ok(ReadOn::Dry) };
+        let mut read = 0;
+        loop {
+            while let Some(framed) = framer.next().map_err(|fault| {
+                tracing::debug!(from = %self.flow.peer, "{fault}");
+                CloseReason::Framing
+            })? {
+                self.heard = now;
+                match framed {
+                    Framed::Message(message) => batch.push(self.flow, message),
+                    // RFC 5626 §4.4.1.
+                    Framed::Ping => carrier.write_all(b"\r\n").map_err(|_| CloseReason::NotReading)?,
+                    Framed::Pong => {}
+                }
+                if batch.is_full() {
+                    return Ok(ReadOn::More);
+                }
+            }
+            self.message_since = framer.is_within_message().then(|| self.message_since.unwrap_or(now));
+            if read >= TURN {
+                return Ok(ReadOn::More);
+            }
+            match carrier.read(scratch) {
+                Ok(0) => return Err(CloseReason::Peer),
+                Ok(count) => {
+                    framer.take(&scratch[..count]);
+                    read += count;
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(ReadOn::Dry),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.failed(&error)),
+            }
+        }
+    }
+
+    fn read_frames(&mut self, now: Instant, batch: &mut StreamBatch) -> Result<ReadOn, CloseReason> {
+        let Speech::WebSocket(socket) = &mut self.speech else { return Ok(ReadOn::Dry) };
+        for _ in 0..TURN >> 10 {
+            if batch.is_full() {
+                return Ok(ReadOn::More);
+            }
+            match websocket::read(socket)? {
+                None => return Ok(ReadOn::Dry),
+                // RFC 7118 §4.2: one message in each. A keep-alive of TCP is taken for what it is.
+                Some(Message::Text(text)) => take_frame(batch, self.flow, text.as_bytes()),
+                Some(Message::Binary(bytes)) => take_frame(batch, self.flow, &bytes),
+                Some(_) => {}
+            }
+            self.heard = now;
+        }
+        Ok(ReadOn::More)
+    }
+
+    /// Logs why the socket or TLS has failed.
+    fn failed(&self, error: &io::Error) -> CloseReason {
+        let reason = reason_of(error);
+        tracing::debug!(peer = %self.flow.peer, transport = self.flow.transport.name(), %error, "connection failed");
+        reason
+    }
+
+    /// Queues a message; it leaves with the end of the batch, or once the connection is open.
+    pub(super) fn send(&mut self, now: Instant, bytes: &[u8]) -> Result<(), CloseReason> {
+        let is_request = !bytes.starts_with(b"SIP/2.0 ");
+        match &mut self.speech {
+            Speech::Stream(carrier, _) => carrier.write_all(bytes).map_err(|error| reason_of(&error))?,
+            Speech::WebSocket(socket) => websocket::write(socket, bytes)?,
+            Speech::Proxied(..) | Speech::Upgrading(_) | Speech::Over => return Err(CloseReason::Error),
+        }
+        self.heard = now;
+        if is_request {
+            self.asked = Some(now);
+            if !self.is_open {
+                self.unsent.push(bytes[..bytes.len().min(QUOTED)].into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the socket what it takes.
+    pub(super) fn write_out(&mut self, now: Instant) -> Result<(), CloseReason> {
+        if self.is_connecting {
+            return Ok(());
+        }
+        let Some(carrier) = self.carrier() else { return Ok(()) };
+        let before = carrier.waiting();
+        let written = carrier.write_out();
+        let after = carrier.waiting();
+        if let Err(error) = written {
+            return Err(self.failed(&error));
+        }
+        self.stalled = (after > 0).then(|| self.stalled.filter(|_| after >= before).unwrap_or(now));
+        Ok(())
+    }
+
+    /// What the socket has to tell from now on.
+    pub(super) fn wanted(&mut self) -> EventFlags {
+        let writes = self.is_connecting || self.carrier().is_some_and(|carrier| carrier.wants_write());
+        let read = EventFlags::IN | EventFlags::RDHUP;
+        if writes { read | EventFlags::OUT } else { read }
+    }
+
+    /// Whether it has just become ready for messages.
+    pub(super) fn opens(&mut self, now: Instant) -> bool {
+        let is_ready = match &self.speech {
+            Speech::Stream(carrier, _) => !carrier.is_handshaking(),
+            Speech::WebSocket(_) => true,
+            Speech::Proxied(..) | Speech::Upgrading(_) | Speech::Over => false,
+        };
+        let opens = !self.is_open && !self.is_connecting && is_ready;
+        if opens {
+            (self.is_open, self.heard, self.unsent) = (true, now, Vec::new());
+        }
+        opens
+    }
+
+    /// When it ends if nothing happens, and why.
+    pub(super) fn end(&self, settings: &StreamSettings, is_leaving: bool) -> (Instant, CloseReason) {
+        if !self.is_open {
+            return (self.since + settings.handshake, CloseReason::Handshake);
+        }
+        let idle = if is_leaving { settings.idle.min(LEFT_AFTER) } else { settings.idle };
+        let idle = (self.heard + idle, CloseReason::Idle);
+        let message = self.message_since.map(|since| (since + settings.handshake, CloseReason::SlowMessage));
+        let stalled = self.stalled.map(|since| (since + settings.handshake, CloseReason::NotReading));
+        [message, stalled].into_iter().flatten().fold(idle, |first, other| first.min(other))
+    }
+
+    /// Says goodbye as its protocol has it, as far as the socket takes that at once.
+    pub(super) fn say_goodbye(&mut self) {
+        if let Speech::WebSocket(socket) = &mut self.speech {
+            // RFC 6455 §7.4.1: 1001, going away.
+            let frame = tungstenite::protocol::CloseFrame {
+                code: tungstenite::protocol::frame::coding::CloseCode::Away,
+                reason: "".into(),
+            };
+            let _ = socket.close(Some(frame));
+        }
+        if let Some(carrier) = self.carrier() {
+            let _ = carrier.write_out();
+            carrier.say_goodbye();
+            let _ = carrier.write_out();
+        }
+    }
+}
+
+fn take_frame(batch: &mut StreamBatch, flow: Flow, bytes: &[u8]) {
+    if bytes.iter().any(|byte| !matches!(byte, b'\r' | b'\n')) {
+        batch.push(flow, bytes);
+    }
+}
+
+/// What an error of the socket, of TLS or of the queue means.
+pub(super) fn reason_of(error: &io::Error) -> CloseReason {
+    match error.kind() {
+        io::ErrorKind::InvalidData => CloseReason::Tls,
+        io::ErrorKind::StorageFull => CloseReason::NotReading,
+        _ => CloseReason::Error,
+    }
+}

@@ -1,0 +1,110 @@
+//! How many connections there may be: in all, and from one source. All threads count together.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Connections of a process, counted when they are accepted and given back when they are closed.
+#[derive(Debug)]
+pub struct ConnectionLimits {
+    most: usize,
+    most_per_source: usize,
+    open: AtomicUsize,
+    by_source: Mutex<HashMap<IpAddr, usize>>,
+}
+
+/// Why a connection is not accepted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LimitReached {
+    /// There are as many as there may be.
+    All,
+    /// Its source has as many as it may have.
+    Source,
+}
+
+/// A place among the connections; given back when it is dropped.
+#[derive(Debug)]
+pub struct ConnectionPlace {
+    limits: Arc<ConnectionLimits>,
+    source: Option<IpAddr>,
+}
+
+/// What counts as one source: an IPv4 address, or a network of 64 bits, which one host has for itself (RFC 4291 §2.5.1).
+fn source_of(ip: IpAddr) -> IpAddr {
+    match ip.to_canonical() {
+        IpAddr::V6(ip) => IpAddr::V6(Ipv6Addr::from_bits(ip.to_bits() >> 64 << 64)),
+        v4 => v4,
+    }
+}
+
+impl ConnectionLimits {
+    /// At most so many in all, and from each source.
+    pub fn new(most: usize, most_per_source: usize) -> Arc<Self> {
+        Arc::new(Self { most, most_per_source, open: AtomicUsize::new(0), by_source: Mutex::default() })
+    }
+
+    /// A place for a connection whose source is not known, or does not count.
+    pub fn place(self: &Arc<Self>) -> Result<ConnectionPlace, LimitReached> {
+        if self.open.fetch_add(1, Ordering::Relaxed) >= self.most {
+            self.open.fetch_sub(1, Ordering::Relaxed);
+            return Err(LimitReached::All);
+        }
+        Ok(ConnectionPlace { limits: Arc::clone(self), source: None })
+    }
+}
+
+impl ConnectionPlace {
+    /// Counts the connection with those of its source.
+    pub fn count(&mut self, source: IpAddr) -> Result<(), LimitReached> {
+        let source = source_of(source);
+        let mut by_source = self.limits.by_source.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = by_source.entry(source).or_default();
+        if *open >= self.limits.most_per_source {
+            return Err(LimitReached::Source);
+        }
+        *open += 1;
+        self.source = Some(source);
+        Ok(())
+    }
+}
+
+impl Drop for ConnectionPlace {
+    fn drop(&mut self) {
+        self.limits.open.fetch_sub(1, Ordering::Relaxed);
+        let Some(source) = self.source else { return };
+        let mut by_source = self.limits.by_source.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(open) = by_source.get_mut(&source) {
+            *open -= 1;
+            if *open == 0 {
+                by_source.remove(&source);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counted(limits: &Arc<ConnectionLimits>, ip: &str) -> Result<ConnectionPlace, LimitReached> {
+        let mut place = limits.place()?;
+        place.count(ip.parse().unwrap())?;
+        Ok(place)
+    }
+
+    #[test]
+    fn a_source_has_its_share_and_gets_it_back() {
+        let limits = ConnectionLimits::new(4, 2);
+        let first = counted(&limits, "192.0.2.1").unwrap();
+        let _second = counted(&limits, "192.0.2.1").unwrap();
+        assert_eq!(counted(&limits, "192.0.2.1").unwrap_err(), LimitReached::Source);
+        drop(first);
+        let _third = counted(&limits, "192.0.2.1").unwrap();
+        let _fourth = counted(&limits, "2001:db8::1").unwrap();
+        let _fifth = counted(&limits, "2001:db8::ffff:1").unwrap();
+        assert_eq!(limits.by_source.lock().unwrap().len(), 2, "one network of 64 bits is one source");
+        assert_eq!(counted(&limits, "192.0.2.9").unwrap_err(), LimitReached::All);
+        assert_eq!(limits.open.load(Ordering::Relaxed), 4);
+    }
+}

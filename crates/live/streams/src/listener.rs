@@ -1,0 +1,72 @@
+//! Sockets that accept connections, and sockets that are to become connections.
+
+use base::Transport;
+use route::Network;
+use socket2::{Domain, Protocol, SockAddr, Socket, TcpKeepalive, Type};
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::time::Duration;
+
+/// Connections that the kernel keeps until they are accepted.
+const BACKLOG: i32 = 4_096;
+/// After so long without a word the kernel asks whether the other side is still there.
+const KEEPALIVE: Duration = Duration::from_secs(60);
+
+/// A listening socket of a thread.
+#[derive(Debug)]
+pub struct StreamListener {
+    /// Index of its port.
+    pub port: u16,
+    /// What is spoken there.
+    pub transport: Transport,
+    /// The socket.
+    pub socket: TcpListener,
+    /// Networks of load balancers that begin each connection with a PROXY header.
+    pub proxies: Vec<Network>,
+    pub(super) is_watched: bool,
+}
+
+impl StreamListener {
+    /// A socket that [`listen`] made, or another process.
+    pub fn new(port: u16, transport: Transport, socket: TcpListener, proxies: Vec<Network>) -> Self {
+        Self { port, transport, socket, proxies, is_watched: false }
+    }
+
+    /// Whether connections from there begin with a PROXY header.
+    pub(super) fn expects_proxy_header(&self, from: IpAddr) -> bool {
+        self.proxies.iter().any(|network| network.contains(from))
+    }
+}
+
+/// Binds an address and listens. With `reuse_port` several threads do so, and the kernel spreads connections over them.
+pub fn listen(at: SocketAddr, reuse_port: bool) -> io::Result<TcpListener> {
+    let socket =
+        Socket::new(Domain::for_address(at), Type::STREAM.nonblocking().cloexec(), Some(Protocol::TCP))?;
+    if at.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    // Connections of a process before may linger.
+    socket.set_reuse_address(true)?;
+    if reuse_port {
+        socket.set_reuse_port(true)?;
+    }
+    socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE))?;
+    socket.bind(&SockAddr::from(at))?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
+}
+
+/// Begins to connect from this address, with any port.
+pub(super) fn connect(from: IpAddr, to: SocketAddr) -> io::Result<TcpStream> {
+    let socket =
+        Socket::new(Domain::for_address(to), Type::STREAM.nonblocking().cloexec(), Some(Protocol::TCP))?;
+    socket.set_tcp_nodelay(true)?;
+    socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE))?;
+    socket.bind(&SockAddr::from(SocketAddr::new(from, 0)))?;
+    match socket.connect(&SockAddr::from(to)) {
+        Err(error) if error.raw_os_error() != Some(rustix::io::Errno::INPROGRESS.raw_os_error()) => {
+            Err(error)
+        }
+        _ => Ok(socket.into()),
+    }
+}

@@ -1,0 +1,19 @@
+//! What holds for the connections of all threads.
+
+use crate::tls::TlsSetup;
+use core::time::Duration;
+use std::sync::Arc;
+
+/// Times and bounds of connections.
+#[derive(Clone, Debug)]
+pub struct StreamSettings {
+    /// A connection on which nothing was heard for so long is closed.
+    pub idle: Duration,
+    /// So long may TLS, `WebSocket` and PROXY header take together, a message from its first byte to its last, and the other
+    /// side until it reads.
+    pub handshake: Duration,
+    /// So many bytes may wait for the other side of a connection.
+    pub send_buffer: usize,
+    /// Certificates, and whom we trust.
+    pub tls: Option<Arc<TlsSetup>>,
+}

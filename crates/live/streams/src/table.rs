@@ -1,0 +1,519 @@
+//! The connections of a thread: accepted, opened, read, written, ended.
+
+use super::backoff::Backoff;
+use super::batch::StreamBatch;
+use super::connection::{Connection, ReadOn, Speech};
+use super::counts::{CloseReason, StreamCounts};
+use super::limits::ConnectionLimits;
+use super::listener::StreamListener;
+use super::settings::StreamSettings;
+use base::{Connection as Number, Flow, Instant, Peer, Transport};
+use core::num::NonZeroU32;
+use core::time::Duration;
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use std::collections::{BTreeSet, HashMap};
+use std::io;
+use std::mem::MaybeUninit;
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+/// In what the kernel gives back of a listener, beside its place: no connection has such a number.
+const LISTENER: u64 = 1 << 32;
+/// Connections accepted in one go: the others get their turn.
+const ACCEPTED: usize = 64;
+/// Events taken from the kernel in one go.
+const EVENTS: usize = 128;
+/// Bytes read from a socket at a time.
+const SCRATCH: usize = 32 << 10;
+/// How long no connection is accepted after the kernel had nothing to make one of.
+const PAUSE: Duration = Duration::from_millis(200);
+/// So long after a request its answer may come (Timer B and F, RFC 3261 §17.1).
+const ANSWERED_WITHIN: Duration = Duration::from_secs(32);
+
+/// Something that was sent, or was to be, and did not arrive.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Undelivered {
+    /// Where to.
+    pub to: Flow,
+    /// What it began with; empty: any request that went this way and has no answer.
+    pub quoted: Box<[u8]>,
+    /// Whether it says that the other side is not reached at all.
+    pub is_unreachable: bool,
+}
+
+/// Connections of a thread.
+pub struct Streams {
+    epoll: OwnedFd,
+    /// Place of this thread among so many: connections have numbers that tell the thread.
+    index: u32,
+    threads: u32,
+    last_number: u32,
+    locals: Vec<SocketAddr>,
+    pub(super) listeners: Vec<StreamListener>,
+    /// When listeners are asked again after the kernel had no descriptor left.
+    paused_until: Option<Instant>,
+    /// Another process has taken over.
+    is_leaving: bool,
+    connections: HashMap<u32, Connection>,
+    by_peer: HashMap<Peer, u32>,
+    /// When each connection is looked at next.
+    dues: BTreeSet<(Instant, u32)>,
+    /// Connections that something was queued for in this batch.
+    written: Vec<u32>,
+    /// Connections with more than the socket tells of.
+    unread: Vec<u32>,
+    backoff: Backoff,
+    limits: Arc<ConnectionLimits>,
+    /// What holds for connections from now on.
+    pub settings: StreamSettings,
+    /// What became of them.
+    pub counts: StreamCounts,
+    undelivered: Vec<Undelivered>,
+    scratch: Box<[u8]>,
+}
+
+/// What a thread's connections begin with.
+pub struct StreamSetup {
+    /// Place of the thread.
+    pub index: usize,
+    /// How many threads there are.
+    pub threads: usize,
+    /// Of each port, in their order, its local address.
+    pub locals: Vec<SocketAddr>,
+    /// Its listening sockets.
+    pub listeners: Vec<StreamListener>,
+    /// Of all threads together.
+    pub limits: Arc<ConnectionLimits>,
+    /// Times and bounds.
+    pub settings: StreamSettings,
+}
+
+/// Where the numbers of a thread begin: elsewhere in each process, so that a number of one means nothing to another.
+fn first_number(index: u32, threads: u32) -> u32 {
+    (rand::random::<u32>() >> 1) / threads * threads + index
+}
+
+impl Streams {
+    /// A thread without connections, which listens.
+    pub fn new(setup: StreamSetup) -> io::Result<Self> {
+        let StreamSetup { index, threads, locals, listeners, limits, settings } = setup;
+        let mut streams = Self {
+            epoll: epoll::create(CreateFlags::CLOEXEC)?,
+            index: index as u32,
+            threads: threads as u32,
+            last_number: first_number(index as u32, threads as u32),
+            locals,
+            listeners,
+            paused_until: None,
+            is_leaving: false,
+            connections: HashMap::new(),
+            by_peer: HashMap::new(),
+            dues: BTreeSet::new(),
+            written: Vec::new(),
+            unread: Vec::new(),
+            backoff: Backoff::default(),
+            limits,
+            settings,
+            counts: StreamCounts::default(),
+            undelivered: Vec::new(),
+            scratch: vec![0; SCRATCH].into(),
+        };
+        streams.watch_listeners(EventFlags::IN)?;
+        Ok(streams)
+    }
+
+    /// The thread whose connection this is.
+    pub fn thread_of(Number(number): Number, threads: usize) -> usize {
+        number.get() as usize % threads
+    }
+
+    /// To be watched: readable when a connection or listener has something.
+    pub fn watched(&self) -> PollFd<'_> {
+        PollFd::new(&self.epoll, PollFlags::IN)
+    }
+
+    /// Whether there is something to read that no socket tells of.
+    pub fn has_unread(&self) -> bool {
+        !self.unread.is_empty()
+    }
+
+    /// When [`on_time`](Self::on_time) has something to do.
+    pub fn deadline(&self) -> Option<Instant> {
+        Instant::earliest(self.dues.first().map(|(due, _)| *due), self.paused_until)
+    }
+
+    fn watch_listeners(&mut self, flags: EventFlags) -> io::Result<()> {
+        for (place, listener) in self.listeners.iter_mut().enumerate() {
+            let data = EventData::new_u64(LISTENER | place as u64);
+            match listener.is_watched {
+                true => epoll::modify(&self.epoll, &listener.socket, data, flags)?,
+                false => epoll::add(&self.epoll, &listener.socket, data, flags)?,
+            }
+            listener.is_watched = true;
+        }
+        Ok(())
+    }
+
+    /// Accepts and reads what is there, into the batch.
+    pub fn turn(&mut self, now: Instant, batch: &mut StreamBatch) {
+        for number in std::mem::take(&mut self.unread) {
+            self.read(now, number, batch);
+        }
+        let mut space = [const { MaybeUninit::uninit() }; EVENTS];
+        let no_time = Timespec { tv_sec: 0, tv_nsec: 0 };
+        // Interrupted by a signal: the sockets tell again.
+        let Ok((events, _)) = epoll::wait(&self.epoll, &mut space, Some(&no_time)) else { return };
+        for &mut event in events {
+            let Event { data, flags, .. } = event;
+            let data = data.u64();
+            if data & LISTENER != 0 {
+                self.accept(now, (data & !LISTENER) as usize);
+                continue;
+            }
+            let number = data as u32;
+            if flags.intersects(EventFlags::OUT) {
+                self.on_writable(now, number);
+            }
+            if flags.intersects(EventFlags::IN | EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR) {
+                self.read(now, number, batch);
+            }
+        }
+    }
+
+    fn accept(&mut self, now: Instant, place: usize) {
+        for _ in 0..ACCEPTED {
+            let listener = &self.listeners[place];
+            let (socket, from) = match listener.socket.accept() {
+                Ok(accepted) => accepted,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                // The peer has gone meanwhile (accept(2)).
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted
+                    ) =>
+                {
+                    continue;
+                }
+                Err(error) => {
+                    tracing::warn!(
+                        %error,
+                        "no connection can be accepted; those that are there go on. Raise `LimitNOFILE` of the service, or \
+                         lower [connections] most"
+                    );
+                    self.paused_until = Some(now + PAUSE);
+                    let _ = self.watch_listeners(EventFlags::empty());
+                    return;
+                }
+            };
+            let (port, transport) = (listener.port, listener.transport);
+            let is_proxied = listener.expects_proxy_header(from.ip());
+            let flow = Flow { transport, listener: port, peer: from, connection: None };
+            if let Err(reason) = self.take_in(now, flow, socket, is_proxied) {
+                self.counts.close(reason);
+            }
+        }
+    }
+
+    /// Makes a connection of what was accepted.
+    fn take_in(
+        &mut self,
+        now: Instant,
+        flow: Flow,
+        socket: TcpStream,
+        is_proxied: bool,
+    ) -> Result<(), CloseReason> {
+        let mut place = self.limits.place()?;
+        if !is_proxied {
+            place.count(flow.peer.ip())?;
+        }
+        let prepared = socket.set_nonblocking(true).and_then(|()| socket.set_nodelay(true));
+        prepared.map_err(|_| CloseReason::Error)?;
+        let number = self.number();
+        let flow = Flow { connection: NonZeroU32::new(number).map(Number), ..flow };
+        let mut connection = Connection::new(flow, now, (socket, place), (false, self.settings.send_buffer));
+        self.counts.accepted += 1;
+        if is_proxied {
+            connection.expect_proxy_header();
+        } else {
+            self.by_peer.entry(flow.remote()).or_insert(number);
+            connection.begin(&self.settings)?;
+        }
+        self.enter(now, number, connection)
+    }
+
+    /// A number for a connection of this thread, not in use.
+    fn number(&mut self) -> u32 {
+        loop {
+            self.last_number = self.last_number.checked_add(self.threads).unwrap_or(self.index);
+            if self.last_number != 0 && !self.connections.contains_key(&self.last_number) {
+                return self.last_number;
+            }
+        }
+    }
+
+    fn enter(&mut self, now: Instant, number: u32, mut connection: Connection) -> Result<(), CloseReason> {
+        let flags = connection.wanted();
+        connection.interest = flags;
+        connection.due = now + self.settings.handshake;
+        if let Some(carrier) = connection.carrier() {
+            let data = EventData::new_u64(number.into());
+            epoll::add(&self.epoll, carrier.socket(), data, flags).map_err(|_| CloseReason::Error)?;
+        }
+        self.dues.insert((connection.due, number));
+        self.counts.open[connection.flow.transport as usize] += 1;
+        self.connections.insert(number, connection);
+        self.settle(now, number);
+        Ok(())
+    }
+
+    fn read(&mut self, now: Instant, number: u32, batch: &mut StreamBatch) {
+        let Some(connection) = self.connections.get_mut(&number) else { return };
+        if batch.is_full() {
+            self.unread.push(number);
+            return;
+        }
+        let mut read = Ok(ReadOn::Dry);
+        if let Speech::Proxied(..) = connection.speech {
+            read = connection.read_proxy_header(&mut self.scratch, &self.settings).map(|known| {
+                if known {
+                    self.by_peer.entry(connection.flow.remote()).or_insert(number);
+                    self.unread.push(number);
+                }
+                ReadOn::Dry
+            });
+        } else if !connection.is_connecting {
+            read = connection.read(now, &mut self.scratch, batch);
+        }
+        match read {
+            Ok(ReadOn::Dry) => {}
+            Ok(ReadOn::More) => self.unread.push(number),
+            Err(reason) => return self.close(now, number, reason),
+        }
+        self.after_turn(now, number);
+    }
+
+    /// The socket takes more, or a connection that we open is there or has failed.
+    fn on_writable(&mut self, now: Instant, number: u32) {
+        let Some(connection) = self.connections.get_mut(&number) else { return };
+        if connection.is_connecting {
+            let outcome = connection.carrier().map(|carrier| carrier.socket().take_error());
+            if let Some(Ok(None)) = outcome {
+                connection.is_connecting = false;
+            } else {
+                return self.close(now, number, CloseReason::Error);
+            }
+        }
+        self.after_turn(now, number);
+    }
+
+    /// Sends what waits, and notes what has changed.
+    fn after_turn(&mut self, now: Instant, number: u32) {
+        let Some(connection) = self.connections.get_mut(&number) else { return };
+        if let Err(reason) = connection.write_out(now) {
+            return self.close(now, number, reason);
+        }
+        self.settle(now, number);
+    }
+
+    /// Notes whether it is open now, what its socket is to tell, and when to look at it again.
+    fn settle(&mut self, now: Instant, number: u32) {
+        let Some(connection) = self.connections.get_mut(&number) else { return };
+        if connection.opens(now) {
+            if let Some(kind) = connection.carrier().and_then(|carrier| carrier.tls()?.handshake_kind()) {
+                let is_resumed = kind == rustls::HandshakeKind::Resumed;
+                self.counts.resumed += u64::from(is_resumed);
+                self.counts.handshakes += u64::from(!is_resumed);
+            }
+            if connection.is_ours {
+                self.counts.opened += 1;
+                self.backoff.succeeded(connection.flow.remote());
+            }
+        }
+        let wanted = connection.wanted();
+        if wanted != connection.interest {
+            connection.interest = wanted;
+            if let Some(carrier) = connection.carrier() {
+                let data = EventData::new_u64(number.into());
+                let _ = epoll::modify(&self.epoll, carrier.socket(), data, wanted);
+            }
+        }
+        let (end, _) = connection.end(&self.settings, self.is_leaving);
+        if end < connection.due {
+            self.dues.remove(&(connection.due, number));
+            connection.due = end;
+            self.dues.insert((end, number));
+        }
+    }
+
+    /// Sends by the connection that the flow names, or by one to its peer, which is opened if there is none. What cannot be
+    /// sent is told by [`take_undelivered`](Self::take_undelivered).
+    pub fn send(&mut self, now: Instant, flow: Flow, bytes: &[u8]) {
+        let is_response = bytes.starts_with(b"SIP/2.0 ");
+        let named = flow.connection.map(|Number(number)| number.get());
+        // Another process may have given the same number: the IP address tells.
+        let is_it = |number: &u32| {
+            self.connections.get(number).is_some_and(|there| there.flow.peer.ip() == flow.peer.ip())
+        };
+        let number = match named.filter(is_it) {
+            Some(number) => Some(number),
+            // RFC 3261 §18.2.2: a response finds another way; a request is for this very connection.
+            None if named.is_some() && !is_response => None,
+            None => match self.by_peer.get(&flow.remote()) {
+                Some(number) => Some(*number),
+                None => self.open(now, flow),
+            },
+        };
+        let Some(number) = number else { return self.not_delivered(flow, bytes) };
+        let Some(connection) = self.connections.get_mut(&number) else { return };
+        match connection.send(now, bytes) {
+            Ok(()) => self.written.push(number),
+            Err(reason) => {
+                self.not_delivered(flow, bytes);
+                self.close(now, number, reason);
+            }
+        }
+    }
+
+    fn not_delivered(&mut self, to: Flow, bytes: &[u8]) {
+        let is_unreachable = to.connection.is_none();
+        self.undelivered.push(Undelivered { to, quoted: bytes.into(), is_unreachable });
+    }
+
+    /// Begins to open a connection; `None`: it is not to be had now.
+    fn open(&mut self, now: Instant, flow: Flow) -> Option<u32> {
+        if matches!(flow.transport, Transport::Ws | Transport::Wss)
+            || !self.backoff.may_try(now, flow.remote())
+        {
+            return None;
+        }
+        let place = self.limits.place().ok()?;
+        let local = self.locals.get(usize::from(flow.listener))?;
+        let socket = match super::listener::connect(local.ip(), flow.peer) {
+            Ok(socket) => socket,
+            Err(error) => {
+                tracing::debug!(peer = %flow.peer, %error, "no connection");
+                self.counts.connect_failed += 1;
+                self.backoff.failed(now, flow.remote());
+                return None;
+            }
+        };
+        let number = self.number();
+        let named = Flow { connection: NonZeroU32::new(number).map(Number), ..flow };
+        let mut connection = Connection::new(named, now, (socket, place), (true, self.settings.send_buffer));
+        connection.begin(&self.settings).ok()?;
+        self.by_peer.insert(flow.remote(), number);
+        if let Err(reason) = self.enter(now, number, connection) {
+            self.by_peer.remove(&flow.remote());
+            self.counts.close(reason);
+            return None;
+        }
+        Some(number)
+    }
+
+    /// Gives the sockets what was queued for them since the last time.
+    pub fn flush(&mut self, now: Instant) {
+        let mut written = std::mem::take(&mut self.written);
+        for number in written.drain(..) {
+            self.after_turn(now, number);
+        }
+        self.written = written;
+    }
+
+    fn close(&mut self, now: Instant, number: u32, reason: CloseReason) {
+        let Some(mut connection) = self.connections.remove(&number) else { return };
+        let flow = connection.flow;
+        if !matches!(reason, CloseReason::Peer | CloseReason::Error) {
+            connection.say_goodbye();
+        }
+        self.dues.remove(&(connection.due, number));
+        if self.by_peer.get(&flow.remote()) == Some(&number) {
+            self.by_peer.remove(&flow.remote());
+        }
+        self.counts.open[flow.transport as usize] -= 1;
+        self.counts.close(reason);
+        let is_unreachable = connection.is_ours && !connection.is_open;
+        if is_unreachable {
+            self.counts.connect_failed += 1;
+            self.backoff.failed(now, flow.remote());
+        }
+        let sent_by = if connection.is_ours { Flow { connection: None, ..flow } } else { flow };
+        for quoted in connection.unsent {
+            self.undelivered.push(Undelivered { to: sent_by, quoted, is_unreachable });
+        }
+        let waits = connection.asked.is_some_and(|asked| now < asked + ANSWERED_WITHIN);
+        if connection.is_open && waits {
+            // Whatever has no answer yet is not known here.
+            self.undelivered.push(Undelivered { to: sent_by, quoted: [].into(), is_unreachable });
+        }
+    }
+
+    /// What did not arrive since the last time.
+    pub fn take_undelivered(&mut self) -> Vec<Undelivered> {
+        std::mem::take(&mut self.undelivered)
+    }
+
+    /// Ends connections whose time is over.
+    pub fn on_time(&mut self, now: Instant) {
+        if self.paused_until.is_some_and(|until| until <= now) {
+            self.paused_until = None;
+            if !self.is_leaving {
+                let _ = self.watch_listeners(EventFlags::IN);
+            }
+        }
+        while let Some(&(due, number)) = self.dues.first().filter(|(due, _)| *due <= now) {
+            self.dues.remove(&(due, number));
+            let Some(connection) = self.connections.get_mut(&number) else { continue };
+            let (end, reason) = connection.end(&self.settings, self.is_leaving);
+            if end <= now {
+                self.close(now, number, if self.is_leaving { CloseReason::Stop } else { reason });
+            } else {
+                connection.due = end;
+                self.dues.insert((end, number));
+            }
+        }
+    }
+
+    /// No more connections are accepted, or they are again. While another process accepts them, those that are there are
+    /// closed when nothing happens on them: their clients come back to the other process.
+    pub fn leave(&mut self, now: Instant, leaves: bool) {
+        self.is_leaving = leaves;
+        let _ = self.watch_listeners(if leaves { EventFlags::empty() } else { EventFlags::IN });
+        for number in self.connections.keys().copied().collect::<Vec<_>>() {
+            self.settle(now, number);
+        }
+    }
+
+    /// Ends all connections.
+    pub fn stop(&mut self, now: Instant) {
+        for number in self.connections.keys().copied().collect::<Vec<_>>() {
+            self.close(now, number, CloseReason::Stop);
+        }
+    }
+
+    /// The connections, each with its flow, whether it was opened here, and whether it is open.
+    pub fn list(&self) -> Vec<ConnectionView> {
+        let view = |connection: &Connection| ConnectionView {
+            flow: connection.flow,
+            is_ours: connection.is_ours,
+            is_open: connection.is_open,
+            since: connection.since,
+        };
+        self.connections.values().map(view).collect()
+    }
+}
+
+/// A connection as it is shown.
+#[derive(Clone, Copy, Debug)]
+pub struct ConnectionView {
+    /// The way to the peer.
+    pub flow: Flow,
+    /// Opened by this process.
+    pub is_ours: bool,
+    /// Ready for messages.
+    pub is_open: bool,
+    /// When it was accepted, or begun to be opened.
+    pub since: Instant,
+}

@@ -1,0 +1,413 @@
+//! Connections of a thread with sockets on loopback; time is told, not waited for.
+
+use super::batch::StreamBatch;
+use super::counts::CloseReason;
+use super::limits::ConnectionLimits;
+use super::listener::{StreamListener, listen};
+use super::settings::StreamSettings;
+use super::table::{StreamSetup, Streams};
+use crate::tls::{CertificateFiles, Tls, TlsSetup};
+use base::{Connection, Flow, Instant, Transport};
+use core::time::Duration;
+use rustix::event::{Timespec, poll};
+use rustls::{ClientConnection, StreamOwned};
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::sync::Arc;
+use tungstenite::client::IntoClientRequest;
+use tungstenite::{Message, client};
+
+const IDLE: Duration = Duration::from_secs(600);
+const HANDSHAKE: Duration = Duration::from_secs(10);
+const BYE: &[u8] = b"BYE sip:b@x SIP/2.0\r\nCall-ID: c\r\nContent-Length: 0\r\n\r\n";
+const OK: &[u8] = b"SIP/2.0 200 OK\r\nCall-ID: c\r\nContent-Length: 0\r\n\r\n";
+
+fn file(name: &str) -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/tls").join(name)
+}
+
+fn tls() -> Tls {
+    let certificate = |name: &str| CertificateFiles {
+        chain: file(&format!("{name}.pem")),
+        key: file(&format!("{name}.key")),
+    };
+    Tls {
+        certificates: vec![certificate("first"), certificate("second")],
+        authorities: Some(file("authority.pem")),
+        client_authorities: None,
+        require_client: false,
+        key_log: None,
+    }
+}
+
+/// One thread, with listeners for these transports.
+struct Bed {
+    streams: Streams,
+    locals: Vec<SocketAddr>,
+    batch: StreamBatch,
+    now: Instant,
+}
+
+impl Bed {
+    fn new(transports: &[Transport]) -> Self {
+        Self::with(transports, 100, &[])
+    }
+
+    fn with(transports: &[Transport], most_per_source: usize, proxies: &[&str]) -> Self {
+        let setup = TlsSetup::read(&tls(), None).expect("certificates for tests");
+        let (mut locals, mut listeners) = (Vec::new(), Vec::new());
+        for (index, transport) in (0..).zip(transports) {
+            let socket = listen("127.0.0.1:0".parse().unwrap(), true).unwrap();
+            let at = socket.local_addr().unwrap();
+            locals.push(at);
+            let proxies = proxies.iter().map(|network| network.parse().unwrap()).collect();
+            listeners.push(StreamListener::new(index, *transport, socket, proxies));
+        }
+        let settings = StreamSettings {
+            idle: IDLE,
+            handshake: HANDSHAKE,
+            send_buffer: 64 << 10,
+            tls: Some(Arc::new(setup)),
+        };
+        let limits = ConnectionLimits::new(1_000, most_per_source);
+        let setup = StreamSetup { index: 0, threads: 1, locals: locals.clone(), listeners, limits, settings };
+        let streams = Streams::new(setup).unwrap();
+        Self { streams, locals, batch: StreamBatch::default(), now: Instant::from_millis(1) }
+    }
+
+    fn connect(&self, port: u16) -> TcpStream {
+        let socket = TcpStream::connect(self.locals[usize::from(port)]).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        socket
+    }
+
+    /// Waits until something has happened, and does what a thread does then.
+    fn turn(&mut self) {
+        let most = Timespec { tv_sec: 20, tv_nsec: 0 };
+        if !self.streams.has_unread() {
+            poll(&mut [self.streams.watched()], Some(&most)).unwrap();
+        }
+        self.streams.turn(self.now, &mut self.batch);
+        self.streams.flush(self.now);
+    }
+
+    /// The next message.
+    fn message(&mut self) -> (Flow, Vec<u8>) {
+        for _ in 0..200 {
+            if let Some((flow, bytes)) = self.batch.first() {
+                let message = (flow, bytes.to_vec());
+                self.batch.take();
+                return message;
+            }
+            self.turn();
+        }
+        panic!("no message came; counts: {:?}", self.streams.counts);
+    }
+
+    fn send(&mut self, flow: Flow, bytes: &[u8]) {
+        self.streams.send(self.now, flow, bytes);
+        self.streams.flush(self.now);
+    }
+
+    fn closed(&self, reason: CloseReason) -> u64 {
+        self.streams.counts.closed[reason as usize]
+    }
+
+    /// Goes on until a connection has been closed for this reason.
+    fn until_closed(&mut self, reason: CloseReason) {
+        for _ in 0..200 {
+            if self.closed(reason) > 0 {
+                return;
+            }
+            self.turn();
+        }
+        panic!("not closed by {reason:?}; counts: {:?}", self.streams.counts);
+    }
+
+    fn pass(&mut self, time: Duration) {
+        self.now = self.now + time;
+        self.streams.on_time(self.now);
+    }
+}
+
+fn read(from: &mut impl Read, count: usize) -> Vec<u8> {
+    let mut bytes = vec![0; count];
+    from.read_exact(&mut bytes).unwrap();
+    bytes
+}
+
+#[test]
+fn messages_come_whole_and_answers_go_back_by_their_connection() {
+    let mut bed = Bed::new(&[Transport::Tcp]);
+    let mut client = bed.connect(0);
+    let two = [BYE, b"\r\n", OK].concat();
+    for part in two.chunks(7) {
+        client.write_all(part).unwrap();
+    }
+    let (flow, first) = bed.message();
+    assert_eq!((first.as_slice(), flow.peer), (BYE, client.local_addr().unwrap()));
+    assert_eq!(bed.message(), (flow, OK.to_vec()));
+    bed.send(flow, OK);
+    assert_eq!(read(&mut client, OK.len()), OK);
+    // One keep-alive asks, and is answered by half of it (RFC 5626 §4.4.1).
+    client.write_all(b"\r\n\r\n").unwrap();
+    bed.turn();
+    client.write_all(BYE).unwrap();
+    bed.message();
+    bed.send(flow, OK);
+    assert_eq!(read(&mut client, 2 + OK.len()), [b"\r\n", OK].concat());
+    drop(client);
+    bed.until_closed(CloseReason::Peer);
+    assert_eq!(bed.streams.counts.open, [0; 5]);
+}
+
+#[test]
+fn a_connection_is_opened_once_and_used_again() {
+    let mut bed = Bed::new(&[Transport::Tcp]);
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let to =
+        Flow { transport: Transport::Tcp, listener: 0, peer: server.local_addr().unwrap(), connection: None };
+    bed.send(to, BYE);
+    bed.send(to, BYE);
+    let (mut accepted, _) = server.accept().unwrap();
+    bed.turn();
+    assert_eq!(read(&mut accepted, 2 * BYE.len()), [BYE, BYE].concat());
+    accepted.write_all(OK).unwrap();
+    let (flow, answer) = bed.message();
+    assert_eq!((answer.as_slice(), flow.remote()), (OK, to.remote()));
+    assert!(flow.connection.is_some());
+    assert_eq!(bed.streams.counts.opened, 1);
+    // It has an answer that is waited for: whoever asked learns that it will not come.
+    drop(accepted);
+    bed.until_closed(CloseReason::Peer);
+    let lost = bed.streams.take_undelivered();
+    assert_eq!(lost.iter().map(|lost| (lost.to, lost.quoted.len())).collect::<Vec<_>>(), [(to, 0)]);
+}
+
+#[test]
+fn what_cannot_be_delivered_is_told_and_not_tried_at_once_again() {
+    let mut bed = Bed::new(&[Transport::Tcp]);
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let to = Flow { transport: Transport::Tcp, listener: 0, peer: closed, connection: None };
+    bed.send(to, BYE);
+    let mut lost = bed.streams.take_undelivered();
+    while lost.is_empty() {
+        bed.turn();
+        lost = bed.streams.take_undelivered();
+    }
+    assert_eq!((lost[0].to, &*lost[0].quoted, lost[0].is_unreachable), (to, BYE, true));
+    let failed = bed.streams.counts.connect_failed;
+    bed.send(to, BYE);
+    assert_eq!(bed.streams.take_undelivered().len(), 1);
+    assert_eq!(bed.streams.counts.connect_failed, failed, "it is not tried in the pause");
+    bed.pass(Duration::from_secs(1));
+    let server = TcpListener::bind(closed).unwrap();
+    bed.send(to, BYE);
+    bed.turn();
+    assert_eq!(read(&mut server.accept().unwrap().0, 3), b"BYE", "it is tried after it");
+}
+
+#[test]
+fn a_connection_that_is_gone_carries_no_request_but_a_response_finds_another() {
+    let mut bed = Bed::new(&[Transport::Tcp]);
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let gone = Flow {
+        transport: Transport::Tcp,
+        listener: 0,
+        peer: server.local_addr().unwrap(),
+        connection: std::num::NonZeroU32::new(77).map(Connection),
+    };
+    bed.send(gone, BYE);
+    let lost = bed.streams.take_undelivered();
+    assert_eq!((lost.len(), lost[0].to, lost[0].is_unreachable), (1, gone, false));
+    bed.send(gone, OK);
+    bed.turn();
+    assert_eq!(read(&mut server.accept().unwrap().0, OK.len()), OK);
+}
+
+#[test]
+fn whoever_does_not_read_is_cut_off() {
+    let mut bed = Bed::new(&[Transport::Tcp]);
+    let mut client = bed.connect(0);
+    client.write_all(BYE).unwrap();
+    let (flow, _) = bed.message();
+    let long = [OK, &[b'x'; 16 << 10]].concat();
+    for _ in 0..2_000 {
+        bed.send(flow, &long);
+        if bed.closed(CloseReason::NotReading) > 0 {
+            return;
+        }
+    }
+    panic!("it may keep 32 MB waiting");
+}
+
+#[test]
+fn what_does_not_come_to_an_end_in_time_is_closed() {
+    for (begun, reason) in [
+        (&BYE[..20], CloseReason::SlowMessage),
+        (b"BYE sip:b@x SIP/2.0\r\nContent-Length: 100\r\n\r\nabc", CloseReason::SlowMessage),
+        (b"\r\n\r\n", CloseReason::Idle),
+    ] {
+        let mut bed = Bed::new(&[Transport::Tcp]);
+        let mut client = bed.connect(0);
+        bed.turn();
+        client.write_all(begun).unwrap();
+        bed.turn();
+        bed.pass(HANDSHAKE - Duration::from_millis(1));
+        assert_eq!(bed.closed(reason), 0);
+        bed.pass(if reason == CloseReason::Idle { IDLE } else { Duration::from_millis(1) });
+        assert_eq!(bed.closed(reason), 1, "{:?}", bed.streams.counts);
+    }
+    // One that is closed in TLS or WebSocket has said nothing.
+    for transport in [Transport::Tls, Transport::Wss, Transport::Ws] {
+        let mut bed = Bed::new(&[transport]);
+        let _client = bed.connect(0);
+        bed.turn();
+        bed.pass(HANDSHAKE);
+        assert_eq!(bed.closed(CloseReason::Handshake), 1, "{transport:?}");
+    }
+}
+
+#[test]
+fn what_is_no_sip_ends_the_connection() {
+    let faults: [&[u8]; 4] = [
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"BYE sip:b@x SIP/2.0\r\nCall-ID: c\r\n\r\n",
+        b"BYE sip:b@x SIP/2.0\r\nContent-Length: 99999999\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n",
+    ];
+    for fault in faults {
+        let mut bed = Bed::new(&[Transport::Tcp]);
+        let mut client = bed.connect(0);
+        client.write_all(fault).unwrap();
+        bed.until_closed(CloseReason::Framing);
+    }
+}
+
+#[test]
+fn a_source_has_so_many_connections_and_no_more() {
+    let mut bed = Bed::with(&[Transport::Tcp], 2, &[]);
+    let clients = [bed.connect(0), bed.connect(0), bed.connect(0)];
+    bed.until_closed(CloseReason::MostPerAddress);
+    assert_eq!(bed.streams.counts.open[Transport::Tcp as usize], 2);
+    drop(clients);
+    while bed.streams.counts.open[Transport::Tcp as usize] > 0 {
+        bed.turn();
+    }
+    let mut client = bed.connect(0);
+    client.write_all(BYE).unwrap();
+    bed.message();
+}
+
+/// Speaks TLS as a client in a thread of its own, while the bed turns.
+fn over_tls(
+    bed: &mut Bed,
+    name: &'static str,
+    exchange: impl FnOnce(StreamOwned<ClientConnection, TcpStream>) + Send,
+) {
+    let setup = TlsSetup::read(&tls(), None).unwrap();
+    let socket = bed.connect(0);
+    let client = ClientConnection::new(setup.client(), name.try_into().unwrap()).unwrap();
+    let stream = StreamOwned::new(client, socket);
+    std::thread::scope(|scope| {
+        let client = scope.spawn(|| exchange(stream));
+        while !client.is_finished() {
+            let most = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
+            poll(&mut [bed.streams.watched()], Some(&most)).unwrap();
+            bed.streams.turn(bed.now, &mut bed.batch);
+            while let Some((flow, bytes)) = bed.batch.first() {
+                assert_eq!(bytes, BYE);
+                bed.batch.take();
+                bed.streams.send(bed.now, flow, OK);
+            }
+            bed.streams.flush(bed.now);
+        }
+        client.join().unwrap();
+    });
+}
+
+#[test]
+fn a_client_gets_the_certificate_of_the_name_that_it_asks_for() {
+    for name in ["first.example", "second.example"] {
+        let mut bed = Bed::new(&[Transport::Tls]);
+        over_tls(&mut bed, name, |mut stream| {
+            stream.write_all(BYE).unwrap();
+            assert_eq!(read(&mut stream, OK.len()), OK);
+        });
+        assert_eq!(bed.streams.counts.handshakes, 1);
+    }
+    let mut bed = Bed::new(&[Transport::Tls]);
+    over_tls(&mut bed, "third.example", |mut stream| {
+        let error = stream.write_all(BYE).unwrap_err().to_string();
+        assert!(error.contains("not valid for name"), "{error}");
+    });
+    bed.until_closed(CloseReason::Tls);
+}
+
+#[test]
+fn a_browser_asks_for_sip_over_secure_websocket() {
+    let mut bed = Bed::new(&[Transport::Wss]);
+    over_tls(&mut bed, "first.example", |stream| {
+        let mut request = "wss://first.example/".into_client_request().unwrap();
+        request.headers_mut().insert("Sec-WebSocket-Protocol", "sip".parse().unwrap());
+        let (mut socket, response) = client(request, stream).unwrap();
+        assert_eq!(response.headers()["Sec-WebSocket-Protocol"], "sip");
+        socket.send(Message::binary(BYE.to_vec())).unwrap();
+        assert_eq!(socket.read().unwrap(), Message::text(str::from_utf8(OK).unwrap()));
+        socket.send(Message::Ping(b"are you there".to_vec().into())).unwrap();
+        assert_eq!(socket.read().unwrap(), Message::Pong(b"are you there".to_vec().into()));
+    });
+}
+
+#[test]
+fn who_asks_for_something_else_over_websocket_is_told() {
+    let mut bed = Bed::new(&[Transport::Ws]);
+    let mut socket = bed.connect(0);
+    let request = b"GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+                    Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\
+                    Sec-WebSocket-Protocol: chat\r\n\r\n";
+    socket.write_all(request).unwrap();
+    bed.until_closed(CloseReason::WebSocket);
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).unwrap();
+    assert!(
+        answer.starts_with("HTTP/1.1 400") && answer.contains("expected `Sec-WebSocket-Protocol: sip`"),
+        "{answer}"
+    );
+}
+
+#[test]
+fn a_load_balancer_says_whose_connection_it_is() {
+    let mut bed = Bed::with(&[Transport::Tcp], 100, &["127.0.0.0/8"]);
+    let mut client = bed.connect(0);
+    client.write_all(b"PROXY TCP4 192.0.2.7 192.0.2.1 40000 5060\r\n").unwrap();
+    client.write_all(BYE).unwrap();
+    let (flow, _) = bed.message();
+    assert_eq!(flow.peer, "192.0.2.7:40000".parse::<SocketAddr>().unwrap());
+    bed.send(flow, OK);
+    assert_eq!(read(&mut client, OK.len()), OK);
+    let mut liar = bed.connect(0);
+    liar.write_all(BYE).unwrap();
+    bed.until_closed(CloseReason::ProxyHeader);
+}
+
+#[test]
+fn a_process_that_leaves_accepts_nobody_and_lets_calls_end() {
+    let mut bed = Bed::new(&[Transport::Tcp]);
+    let mut client = bed.connect(0);
+    client.write_all(BYE).unwrap();
+    let (flow, _) = bed.message();
+    bed.streams.leave(bed.now, true);
+    bed.send(flow, OK);
+    assert_eq!(read(&mut client, OK.len()), OK);
+    bed.pass(Duration::from_secs(6));
+    assert_eq!(bed.closed(CloseReason::Stop), 1);
+    assert_eq!(
+        client
+            .read(&mut [0])
+            .map_err(|error| error.kind())
+            .or_else(|kind| { if kind == io::ErrorKind::ConnectionReset { Ok(0) } else { Err(kind) } }),
+        Ok(0)
+    );
+}

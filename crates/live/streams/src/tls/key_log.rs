@@ -1,0 +1,33 @@
+//! The secrets of sessions, for whoever has to read a capture. Only where the configuration asks for it.
+
+use super::files::TlsError;
+use rustls::KeyLog;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+/// A file in the format that Wireshark reads (`SSLKEYLOGFILE`).
+#[derive(Debug)]
+pub(super) struct KeyLogFile(Mutex<File>);
+
+impl KeyLogFile {
+    /// Opens the file, which nobody but its owner may read.
+    pub(super) fn open(path: &Path) -> Result<Self, TlsError> {
+        let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path);
+        let file = file.map_err(|error| TlsError::file(path, &error, "a place that can be written to"))?;
+        tracing::warn!(file = %path.display(), "the secrets of all TLS sessions are written here: whoever reads it reads them");
+        Ok(Self(Mutex::new(file)))
+    }
+}
+
+impl KeyLog for KeyLogFile {
+    fn log(&self, label: &str, client_random: &[u8], secret: &[u8]) {
+        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let line = format!("{label} {} {}\n", hex(client_random), hex(secret));
+        let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // A full disk must not end calls.
+        let _ = file.write_all(line.as_bytes());
+    }
+}

@@ -1,0 +1,176 @@
+//! TLS from files: certificates and keys, whom we trust, and what is wrong with them in plain words.
+//!
+//! The cryptography is ring's, named explicitly: another provider in the tree is never taken by chance.
+
+mod certificate;
+mod files;
+mod key_log;
+mod resolver;
+
+pub use certificate::{CertificateFacts, CertificateProblem};
+pub use files::TlsError;
+
+use files::{chain_of, key_of, roots_of, system_roots};
+use key_log::KeyLogFile;
+use resolver::{ByName, OwnCertificate};
+use rustls::client::WebPkiServerVerifier;
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::pki_types::ServerName;
+use rustls::server::{ProducesTickets, WebPkiClientVerifier};
+use rustls::sign::CertifiedKey;
+use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// `[tls]`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tls {
+    /// What is shown to peers; the first one where a client names no host that another one is for.
+    pub certificates: Vec<CertificateFiles>,
+    /// Certificates of those who are trusted to vouch for servers; `None`: those that the system trusts.
+    pub authorities: Option<PathBuf>,
+    /// Certificates of those who are trusted to vouch for clients; `None`: clients are not asked for a certificate.
+    pub client_authorities: Option<PathBuf>,
+    /// Whether a client without a certificate is refused; only with `client_authorities`.
+    pub require_client: bool,
+    /// Where the secrets of connections are written for those who decrypt captures.
+    pub key_log: Option<PathBuf>,
+}
+
+/// A certificate and its key, in PEM.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CertificateFiles {
+    /// The certificate, then those that vouch for it.
+    pub chain: PathBuf,
+    /// The private key.
+    pub key: PathBuf,
+}
+
+/// Settings of TLS, ready for connections.
+#[derive(Debug)]
+pub struct TlsSetup {
+    /// `None`: there is no certificate, and none is needed.
+    server: Option<Arc<ServerConfig>>,
+    client: Arc<ClientConfig>,
+    tickets: Arc<dyn ProducesTickets>,
+    /// Of each certificate, in the order of the configuration.
+    pub certificates: Vec<CertificateFacts>,
+    /// The names by which members and next hops are configured, by address: their certificates must be for them (RFC 5922
+    /// §4.3). One that is configured by its address has to have that in its certificate.
+    names: BTreeMap<SocketAddr, ServerName<'static>>,
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(ring::default_provider())
+}
+
+impl TlsSetup {
+    /// Reads the files. Sessions that were begun under the settings `before` can be resumed.
+    pub fn read(tls: &Tls, before: Option<&Self>) -> Result<Self, TlsError> {
+        let provider = provider();
+        let (mut keys, mut certificates) = (Vec::new(), Vec::new());
+        for files in &tls.certificates {
+            let chain = chain_of(&files.chain)?;
+            certificates.push(CertificateFacts::of(&files.chain, &chain)?);
+            keys.push(Arc::new(key_of(files, chain, &provider)?));
+        }
+        let tickets = match before {
+            Some(before) => Arc::clone(&before.tickets),
+            None => ring::Ticketer::new().map_err(|error| TlsError::general(&error))?,
+        };
+        let log = tls.key_log.as_deref().map(KeyLogFile::open).transpose()?.map(Arc::new);
+        let server = match keys.is_empty() {
+            true => None,
+            false => {
+                let mut server = server(tls, &keys, &provider)?;
+                server.ticketer = Arc::clone(&tickets);
+                if let Some(log) = &log {
+                    server.key_log = Arc::clone(log) as Arc<_>;
+                }
+                Some(Arc::new(server))
+            }
+        };
+        let mut client = client(tls, keys.first(), &provider)?;
+        if let Some(log) = log {
+            client.key_log = log;
+        }
+        let names = before.map(|before| before.names.clone()).unwrap_or_default();
+        Ok(Self { server, client: Arc::new(client), tickets, certificates, names })
+    }
+
+    /// The same, where members have these names.
+    #[must_use]
+    pub fn with_names(&self, names: impl Iterator<Item = (SocketAddr, String)>) -> Self {
+        let (server, client) = (self.server.clone(), Arc::clone(&self.client));
+        let parsed = names.filter_map(|(at, name)| Some((at, ServerName::try_from(name).ok()?)));
+        let (tickets, certificates) = (Arc::clone(&self.tickets), self.certificates.clone());
+        Self { server, client, tickets, certificates, names: parsed.collect() }
+    }
+
+    /// The settings of connections that we open.
+    pub fn client(&self) -> Arc<ClientConfig> {
+        Arc::clone(&self.client)
+    }
+
+    /// By which name the certificate of this peer is checked.
+    pub fn name_of(&self, peer: SocketAddr) -> ServerName<'static> {
+        self.names.get(&peer).cloned().unwrap_or_else(|| ServerName::IpAddress(peer.ip().into()))
+    }
+
+    /// The server's side of a new connection; `None`: there is no certificate.
+    pub fn accept(&self) -> Option<Connection> {
+        let server = self.server.clone()?;
+        ServerConnection::new(server).ok().map(Connection::Server)
+    }
+
+    /// The client's side of a new connection to this peer.
+    pub fn connect(&self, peer: SocketAddr) -> Option<Connection> {
+        ClientConnection::new(self.client(), self.name_of(peer)).ok().map(Connection::Client)
+    }
+}
+
+fn server(
+    tls: &Tls,
+    keys: &[Arc<CertifiedKey>],
+    provider: &Arc<CryptoProvider>,
+) -> Result<ServerConfig, TlsError> {
+    let builder = ServerConfig::builder_with_provider(Arc::clone(provider))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| TlsError::general(&error))?;
+    let builder = match &tls.client_authorities {
+        None => builder.with_no_client_auth(),
+        Some(file) => {
+            let roots = Arc::new(roots_of(file)?);
+            let verifier = WebPkiClientVerifier::builder_with_provider(roots, Arc::clone(provider));
+            let verifier = if tls.require_client { verifier } else { verifier.allow_unauthenticated() };
+            builder.with_client_cert_verifier(verifier.build().map_err(|error| TlsError::general(&error))?)
+        }
+    };
+    Ok(builder.with_cert_resolver(Arc::new(ByName::new(keys.to_vec()))))
+}
+
+fn client(
+    tls: &Tls,
+    key: Option<&Arc<CertifiedKey>>,
+    provider: &Arc<CryptoProvider>,
+) -> Result<ClientConfig, TlsError> {
+    let builder = ClientConfig::builder_with_provider(Arc::clone(provider))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| TlsError::general(&error))?;
+    let roots = match &tls.authorities {
+        Some(file) => roots_of(file)?,
+        None => system_roots(),
+    };
+    let builder = if roots.is_empty() {
+        builder.with_root_certificates(roots)
+    } else {
+        let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider));
+        builder.with_webpki_verifier(verifier.build().map_err(|error| TlsError::general(&error))?)
+    };
+    Ok(match key {
+        Some(key) => builder.with_client_cert_resolver(Arc::new(OwnCertificate(Arc::clone(key)))),
+        None => builder.with_no_client_auth(),
+    })
+}

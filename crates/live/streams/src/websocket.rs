@@ -1,0 +1,98 @@
+//! SIP over `WebSocket` (RFC 7118): the server's side of the opening handshake, and messages as frames.
+
+use super::carrier::Carrier;
+use super::counts::CloseReason;
+use http::{HeaderValue, StatusCode, header};
+use std::io;
+use tungstenite::handshake::server::{Callback, ErrorResponse, Request, Response, ServerHandshake};
+use tungstenite::handshake::{HandshakeError, MidHandshake};
+use tungstenite::protocol::WebSocketConfig;
+use tungstenite::{Error, Message, WebSocket, accept_hdr_with_config};
+
+/// Bytes that are read at a time, which an idle connection keeps.
+const READ: usize = 4 << 10;
+
+/// Accepts those who ask for SIP.
+pub(super) struct AskedForSip;
+
+impl Callback for AskedForSip {
+    /// RFC 7118 §5: the client offers `sip`, and the server says that this is what it speaks.
+    fn on_request(self, request: &Request, mut response: Response) -> Result<Response, ErrorResponse> {
+        let offered = request.headers().get_all(header::SEC_WEBSOCKET_PROTOCOL).iter();
+        let offers_sip = offered
+            .filter_map(|value| value.to_str().ok())
+            .flat_map(|value| value.split(','))
+            .any(|protocol| protocol.trim().eq_ignore_ascii_case("sip"));
+        if !offers_sip {
+            let text = "expected `Sec-WebSocket-Protocol: sip` (RFC 7118)\n".to_owned();
+            let mut refusal = ErrorResponse::new(Some(text));
+            *refusal.status_mut() = StatusCode::BAD_REQUEST;
+            return Err(refusal);
+        }
+        response.headers_mut().insert(header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static("sip"));
+        Ok(response)
+    }
+}
+
+/// An opening handshake that is not over.
+pub(super) type Upgrading = MidHandshake<ServerHandshake<Carrier, AskedForSip>>;
+
+/// How far an opening handshake has come.
+pub(super) enum Upgrade {
+    More(Box<Upgrading>),
+    Done(Box<WebSocket<Carrier>>),
+    /// Whoever asked has been told why.
+    Failed,
+}
+
+/// Begins the handshake.
+pub(super) fn accept(carrier: Carrier, longest: usize) -> Upgrade {
+    let config = WebSocketConfig::default()
+        .read_buffer_size(READ)
+        .write_buffer_size(0)
+        .max_message_size(Some(longest))
+        .max_frame_size(Some(longest));
+    outcome(accept_hdr_with_config(carrier, AskedForSip, Some(config)))
+}
+
+/// Goes on with it, after more has come.
+pub(super) fn go_on(upgrading: Upgrading) -> Upgrade {
+    outcome(upgrading.handshake())
+}
+
+fn outcome(
+    result: Result<WebSocket<Carrier>, HandshakeError<ServerHandshake<Carrier, AskedForSip>>>,
+) -> Upgrade {
+    match result {
+        Ok(socket) => Upgrade::Done(Box::new(socket)),
+        Err(HandshakeError::Interrupted(upgrading)) => Upgrade::More(Box::new(upgrading)),
+        Err(HandshakeError::Failure(_)) => Upgrade::Failed,
+    }
+}
+
+/// The next message; `None`: more bytes are needed.
+pub(super) fn read(socket: &mut WebSocket<Carrier>) -> Result<Option<Message>, CloseReason> {
+    match socket.read() {
+        Ok(message) => Ok(Some(message)),
+        Err(Error::Io(error)) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+        Err(error) => Err(reason(&error)),
+    }
+}
+
+/// Queues a message: as text if it is one, as browsers like it (RFC 7118 §5).
+pub(super) fn write(socket: &mut WebSocket<Carrier>, bytes: &[u8]) -> Result<(), CloseReason> {
+    let message = match str::from_utf8(bytes) {
+        Ok(text) => Message::text(text),
+        Err(_) => Message::binary(bytes.to_vec()),
+    };
+    socket.write(message).map_err(|error| reason(&error))
+}
+
+fn reason(error: &Error) -> CloseReason {
+    match error {
+        Error::ConnectionClosed | Error::AlreadyClosed => CloseReason::Peer,
+        Error::Io(error) => super::connection::reason_of(error),
+        Error::WriteBufferFull(_) => CloseReason::NotReading,
+        _ => CloseReason::WebSocket,
+    }
+}
