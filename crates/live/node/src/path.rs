@@ -78,13 +78,17 @@ impl Path<'_> {
         }
     }
 
-    /// ICMP says that a datagram to this address, which began with `quoted`, did not arrive (RFC 3261 §16.9).
+    /// ICMP says that a datagram to this address, which began with `quoted`, did not arrive (RFC 3261 §16.9), or a
+    /// connection is gone.
     pub(crate) fn unreachable(&mut self, to: Flow, quoted: &[u8]) {
         if let Some(queues) = self.step.queues.as_deref_mut() {
             queues.gone(&self.step.edge.topology.ports, to, quoted);
         }
         if let Some(stateful) = self.stateful.as_deref_mut() {
             stateful.unreachable(&mut self.step, to, quoted);
+        }
+        if to.transport.is_reliable() {
+            self.stateless.failed(&mut self.step, to, quoted);
         }
     }
 

@@ -11,3 +11,4 @@ mod dialogs;
 mod registered;
 mod sips;
 mod targets;
+mod transactions;

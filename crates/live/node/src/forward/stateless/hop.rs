@@ -80,7 +80,7 @@ pub(crate) fn relay(step: &mut Step<'_>, flow: Flow, message: &Message<'_>) {
 
 impl Edge {
     /// Verifies that our Via is on top, with a token that fits, and finds the way back (§18.1.2, §18.2.2).
-    fn hop_way_back(&mut self, message: &Message<'_>) -> Result<(HopBranch, Flow), Drop> {
+    pub(super) fn hop_way_back(&mut self, message: &Message<'_>) -> Result<(HopBranch, Flow), Drop> {
         // §18.1.2; and nobody answers an ACK (§17.1.1.3).
         if !self.topology.ports.wrote(message.top_via()) || message.cseq().method == Method::Ack {
             return Err(Drop::ForeignResponse);

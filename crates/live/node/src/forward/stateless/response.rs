@@ -14,7 +14,7 @@ use crate::token::owner::TokenOwner;
 use balance::{Direction, Response, SessionState};
 use base::{Flow, Operation};
 use std::net::SocketAddr;
-use wire::{Message, Method, response_target};
+use wire::{Message, Method, Via, response_target};
 
 impl Stateless {
     /// A response comes back from a member, or goes to one.
@@ -38,21 +38,14 @@ impl Stateless {
         step.edge.counters.responses_forwarded += 1;
     }
 
-    /// Verifies that our Via is on top, with a token that fits, and finds the mark of the client's branch and the way back.
-    /// The token stands in for RFC 3261 §18.1.2's check of the sent-by, and also holds for the Via of another
-    /// balancer of the site.
+    /// Verifies our Via, and finds the mark of the client's branch and the way back.
     fn way_back(
         &mut self,
         step: &mut Step<'_>,
         message: &Message<'_>,
     ) -> Result<(BranchToken, u32, Option<Flow>), Drop> {
-        let branch = message.top_via().branch.ok_or(Drop::ForeignResponse)?;
-        let via = message.second_via().ok_or(Drop::NoWayBack)?;
-        let to = response_target(&via).ok_or(Drop::NoTarget)?;
-        let Edge { tokens, ledger, topology, now, .. } = &mut *step.edge;
-        ledger.charge(Operation::VerifyToken);
-        let transaction = Transaction::new(message, &via, to);
-        let token = tokens.read_branch(branch, &transaction).ok_or(Drop::ForeignResponse)?;
+        let (token, transaction, via, to) = read(step, message)?;
+        let Edge { tokens, topology, now, .. } = &mut *step.edge;
         if token.direction == Direction::ToPool
             && let Some(slot) = topology.slot(token.node)
         {
@@ -80,7 +73,13 @@ impl Stateless {
     }
 
     /// Tells the balancer: this is what moves its counters.
-    fn note(&mut self, step: &mut Step<'_>, message: &Message<'_>, token: BranchToken, branch: u32) {
+    pub(super) fn note(
+        &mut self,
+        step: &mut Step<'_>,
+        message: &Message<'_>,
+        token: BranchToken,
+        branch: u32,
+    ) {
         let (Some(status), cseq) = (message.status(), message.cseq()) else { return };
         let Edge { tokens, ledger, now, topology, .. } = &mut *step.edge;
         ledger.charge(Operation::Lookup);
@@ -102,6 +101,22 @@ impl Stateless {
         }
         self.unacknowledged.note(step, token.node, &response);
     }
+}
+
+/// Verifies that our Via is on top, with a token that fits; with the Via of the client, and the address in that. The token
+/// stands in for RFC 3261 §18.1.2's check of the sent-by, and also holds for the Via of another balancer of the site.
+pub(super) fn read<'a>(
+    step: &mut Step<'_>,
+    message: &Message<'a>,
+) -> Result<(BranchToken, Transaction<'a>, Via<'a>, SocketAddr), Drop> {
+    let branch = message.top_via().branch.ok_or(Drop::ForeignResponse)?;
+    let via = message.second_via().ok_or(Drop::NoWayBack)?;
+    let to = response_target(&via).ok_or(Drop::NoTarget)?;
+    let Edge { tokens, ledger, .. } = &mut *step.edge;
+    ledger.charge(Operation::VerifyToken);
+    let transaction = Transaction::new(message, &via, to);
+    let token = tokens.read_branch(branch, &transaction).ok_or(Drop::ForeignResponse)?;
+    Ok((token, transaction, via, to))
 }
 
 /// Tells once that a node begins dialogs without our Record-Route.
@@ -128,7 +143,7 @@ fn lead_initiator(step: &mut Step<'_>, source: Flow, message: &Message<'_>) {
 }
 
 /// Whether our Via says that its request was sent to every node. A node copies the Via as it was (RFC 3261 §8.2.6.2).
-fn was_searched(message: &Message<'_>) -> bool {
+pub(super) fn was_searched(message: &Message<'_>) -> bool {
     let via = message.top_via().value.of(message.bytes());
     via.windows(SEARCHED.len()).any(|part| part.eq_ignore_ascii_case(SEARCHED))
 }

@@ -1,0 +1,112 @@
+//! Transactions over streams (RFC 3261 §17): nothing is sent again, and what is lost is known at once.
+
+use crate::bed::{Bed, CLIENT, answer, client, node, request};
+use crate::common::pool_of;
+use crate::common::text::record_routes;
+use base::{Flow, Transport};
+use core::time::Duration;
+use route::Service;
+
+const MEMBER: &str = "127.0.1.1:5060";
+
+/// How many INVITEs a server got that never answers, and what the caller hears in the end.
+fn unanswered(caller: Flow, member: Flow) -> (usize, Vec<u16>) {
+    let mut bed = Bed::new(Service::HOPS, &[member]);
+    bed.one_by(caller, &request("INVITE", "c", caller).bytes());
+    let sent = bed.wait(Duration::from_secs(30));
+    let invites = sent.iter().filter(|sent| sent.bytes.starts_with(b"INVITE")).count();
+    let late = bed.wait(Duration::from_secs(20));
+    (invites, late.iter().filter_map(|sent| sent.message().status()).collect())
+}
+
+#[test]
+fn nothing_is_sent_again_over_a_stream() {
+    let tcp = client(Transport::Tcp, CLIENT, 7);
+    // 0.5, 1.5, 3.5, ... s after the first.
+    assert_eq!(unanswered(tcp, node(Transport::Udp, MEMBER)), (5, vec![408]));
+    assert_eq!(unanswered(tcp, node(Transport::Tls, MEMBER)), (0, vec![408]));
+}
+
+#[test]
+fn cancel_and_ack_take_the_way_of_their_invite() {
+    {
+        let member = node(Transport::Tcp, MEMBER);
+        let mut bed = Bed::new(Service::HOPS, &[member]);
+        let caller = client(Transport::Wss, CLIENT, 7);
+        let invite = request("INVITE", "c", caller);
+        let at_member = bed.one_by(caller, &invite.bytes());
+        let by = client(Transport::Tcp, MEMBER, 3);
+        assert_eq!(bed.one_by(by, &answer(&at_member, 180, "")).flow.connection, caller.connection);
+        let cancel = invite.same_branch("CANCEL", None);
+        let sent = bed.receive_by(caller, &cancel.bytes());
+        let of =
+            |start: &[u8]| sent.iter().find(|sent| sent.bytes.starts_with(start)).expect("it was sent").flow;
+        assert_eq!((of(b"SIP/2.0 200").connection, of(b"CANCEL")), (caller.connection, member));
+        let sent = bed.receive_by(by, &answer(&at_member, 487, ""));
+        let of =
+            |start: &[u8]| sent.iter().find(|sent| sent.bytes.starts_with(start)).expect("it was sent").flow;
+        assert_eq!((of(b"SIP/2.0 487").connection, of(b"ACK")), (caller.connection, member));
+    }
+}
+
+/// A member that cannot be connected to has no work with the request: another one gets it at once.
+#[test]
+fn the_next_member_gets_what_no_connection_took() {
+    let members = [node(Transport::Tcp, MEMBER), node(Transport::Udp, "127.0.1.2:5060")];
+    let mut bed = Bed::new(Service::HOPS, &members);
+    let caller = client(Transport::Udp, CLIENT, 0);
+    for call in 0..16 {
+        let first = bed.one_by(caller, &request("INVITE", &format!("c{call}"), caller).bytes());
+        if first.flow.transport == Transport::Tcp {
+            let then = bed.unreachable_by(first.flow, &first.bytes);
+            assert_eq!(then.iter().map(|sent| sent.flow).collect::<Vec<_>>(), [members[1]]);
+            return;
+        }
+    }
+    panic!("each call went over UDP");
+}
+
+/// Pools change their order, and the way of forwarding with it, while a call goes on.
+#[test]
+fn a_call_goes_on_by_its_connection_after_a_reload() {
+    let members = [node(Transport::Udp, MEMBER), node(Transport::Tcp, "127.0.1.2:5060")];
+    let mut bed = Bed::new(Service::HOPS, &members);
+    let pools = [pool_of(Service::HOPS, [0]), pool_of(Service::Balance, [1])];
+    bed.set_pools(pools.clone());
+    let caller = client(Transport::Wss, CLIENT, 7);
+    let invite = request("INVITE", "c", caller);
+    let at_member = bed.one_by(caller, &invite.bytes());
+    bed.one_by(members[0], &answer(&at_member, 200, "sip:bob@127.0.1.1:5060"));
+    let [first, second] = pools;
+    bed.set_pools([second, first]);
+    let bye = crate::common::text::Req {
+        uri: invite.contact.clone(),
+        from_tag: "bob".to_owned(),
+        to_tag: Some("alice".to_owned()),
+        routes: record_routes(&at_member.bytes),
+        ..crate::common::text::Req::new("BYE", "c", members[0].peer)
+    };
+    assert_eq!(bed.one_by(members[0], &bye.bytes()).flow, caller);
+}
+
+/// Without transactions the caller would wait for 32 s: over a stream it sends nothing again.
+#[test]
+fn a_caller_hears_of_what_no_connection_took() {
+    for mode in [Service::Balance, Service::Relay { record_route: true }] {
+        let member = node(Transport::Tcp, MEMBER);
+        let mut bed = Bed::new(mode, &[member]);
+        let caller = client(Transport::Wss, CLIENT, 7);
+        let invite = request("INVITE", "c", caller);
+        let at_member = bed.one_by(caller, &invite.bytes());
+        let sent = bed.unreachable_by(at_member.flow, &at_member.bytes);
+        assert_eq!(sent.len(), 1, "{mode:?}");
+        assert_eq!((sent[0].status(), sent[0].flow.connection), (500, caller.connection));
+        assert_eq!(sent[0].message().vias().count(), 1);
+        assert_eq!(bed.shard.balancer().open_transactions(), 0, "the member has no work with it");
+        let ack = invite.same_branch("ACK", Some(&testkit::tag(&sent[0].bytes, "To").expect("a tag")));
+        assert_eq!(bed.receive_by(caller, &ack.bytes()), [], "{mode:?}");
+        // Nobody is told by a forged one, nor by ICMP.
+        let forged = crate::common::text::replaced(&at_member.bytes, "z9hG4bKsb", "z9hG4bKsc");
+        assert_eq!(bed.unreachable_by(at_member.flow, &forged), []);
+    }
+}
