@@ -1,6 +1,8 @@
 //! How messages are carried, and the way between this process and a peer.
 
+use core::fmt;
 use core::num::NonZeroU32;
+use core::str::FromStr;
 use std::net::SocketAddr;
 
 /// What carries messages (RFC 3261 §18, RFC 7118).
@@ -106,6 +108,40 @@ impl Peer {
     }
 }
 
+/// As people and configurations have it: `10.0.0.1:5060` over UDP, and `10.0.0.1:5060;transport=tcp` over anything else.
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.transport == Transport::Udp {
+            // With the width that is asked for.
+            return self.address.fmt(f);
+        }
+        let name = self.transport.name().to_ascii_lowercase();
+        f.pad(&format!("{};transport={name}", self.address))
+    }
+}
+
+impl FromStr for Peer {
+    type Err = NoPeer;
+
+    fn from_str(text: &str) -> Result<Self, NoPeer> {
+        let (address, transport) = match text.split_once(";transport=") {
+            Some((address, name)) => (address, Transport::parse(name.as_bytes()).ok_or(NoPeer)?),
+            None => (text, Transport::Udp),
+        };
+        Ok(Self::new(transport, address.parse().map_err(|_| NoPeer)?))
+    }
+}
+
+/// A text is no address of a peer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NoPeer;
+
+impl fmt::Display for NoPeer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("expected an address such as 10.0.0.1:5060, or 10.0.0.1:5060;transport=tcp")
+    }
+}
+
 /// A connection of this process. A number is given once in the life of a process. Another process may have given the
 /// same, so who sends by it looks whether the other end has the IP address of the flow's peer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -152,6 +188,24 @@ impl Flow {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_peer_is_read_as_it_is_written() {
+        for transport in Transport::ALL {
+            for address in ["192.0.2.1:5060", "[2001:db8::1]:5061"] {
+                let peer = Peer::new(transport, address.parse().unwrap());
+                assert_eq!(peer.to_string().parse(), Ok(peer));
+            }
+        }
+        let peer = |text: &str| text.parse::<Peer>();
+        let at = "192.0.2.1:5060".parse().unwrap();
+        assert_eq!(Peer::new(Transport::Udp, at).to_string(), "192.0.2.1:5060");
+        assert_eq!(Peer::new(Transport::Tcp, at).to_string(), "192.0.2.1:5060;transport=tcp");
+        assert_eq!(format!("{:<30}|", Peer::new(Transport::Tcp, at)), "192.0.2.1:5060;transport=tcp  |");
+        for wrong in ["", "192.0.2.1", "192.0.2.1:5060;transport=", "192.0.2.1:5060;transport=sctp"] {
+            assert_eq!(peer(wrong), Err(NoPeer), "{wrong}");
+        }
+    }
 
     #[test]
     fn a_transport_is_known_by_its_name_in_any_case() {

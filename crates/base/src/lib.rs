@@ -17,7 +17,7 @@ mod unix_time;
 mod wheel;
 
 pub use bucket::{Bucket, Buckets, Rate};
-pub use flow::{Connection, Flow, Peer, Transport};
+pub use flow::{Connection, Flow, NoPeer, Peer, Transport};
 pub use ledger::{INVITE_WORK, Ledger, Operation};
 pub use outbox::{Outbox, Transmit};
 pub use recent::Recent;

@@ -1,5 +1,6 @@
 //! Addresses as they are written on the command line.
 
+use base::Peer;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
 /// An IP address and a port.
@@ -8,6 +9,12 @@ pub(crate) fn socket(text: &str) -> Result<SocketAddr, String> {
         Some(meant) => brackets(meant),
         None => "write IP:PORT, such as 127.0.0.1:5070 or [::1]:5070".to_owned(),
     })
+}
+
+/// The same, with `;transport=` behind it where it is not UDP.
+pub(crate) fn peer(text: &str) -> Result<Peer, String> {
+    socket(text.split(';').next().unwrap_or(text))?;
+    text.parse().map_err(|_| "write no transport, or one of ;transport=tcp, tls, ws and wss".to_owned())
 }
 
 /// The first address of a host, with this port unless the text names another.
@@ -40,6 +47,10 @@ mod tests {
                 assert!(error.contains("brackets") && error.ends_with(&meant), "{error}");
             }
         }
+        assert_eq!(peer("127.0.0.1:5060;transport=tls").unwrap().to_string(), "127.0.0.1:5060;transport=tls");
+        assert_eq!(peer("127.0.0.1:5060").unwrap().transport, base::Transport::Udp);
+        assert!(peer("127.0.0.1:5060;transport=sctp").unwrap_err().contains(";transport=tcp"));
+        assert!(peer("::1:5060;transport=tcp").unwrap_err().contains("brackets"));
         assert_eq!(host("::1", 5060).unwrap().to_string(), "[::1]:5060");
         assert_eq!(host("[2001:db8::5060]", 5070).unwrap().to_string(), "[2001:db8::5060]:5070");
         assert_eq!(host("127.0.0.1", 5070).unwrap().to_string(), "127.0.0.1:5070");

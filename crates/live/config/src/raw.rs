@@ -91,9 +91,10 @@ table! {
         /// members change, `fnv-hash` does not), fewest calls (`cjsq`), fewest transactions (`tjsq`), least work left
         /// (`tlwl`, which is `tlwl-1.75`; `tlwl-2` weighs an INVITE as two BYEs), or shortest response time (`rwma`).
         policy: Setting<Choice<PolicyName>> = PolicyName::default(),
-        /// Servers, at least one. An item is an address, or a table that also gives capacity and limit. The port is
-        /// 5060 where none is given. A host name stands for all its A and AAAA records, an SRV name for all its
-        /// targets.
+        /// Servers, at least one. An item is an address, or a table that also gives capacity and limit. Without
+        /// `;transport=` a server is reached over UDP, and the port is 5060 (TLS: 5061) where none is given. A host
+        /// name stands for all its A and AAAA records, an SRV name (`_sip._udp.`, `_sip._tcp.` or `_sips._tcp.`) for
+        /// all its targets. TCP and TLS need a listener of their own here, from which requests leave.
         members: Vec<Entry<MemberAddress, RawMember>> where { "minItems": 1 } => REQUIRED,
         /// Work per method, relative to a BYE, by upper-case method name. Only with policy `tlwl`. A method that is
         /// not named weighs 1.0, INVITE 1.75; ACK, and one that no RFC of SIP names, can have no weight of its own.
@@ -177,7 +178,7 @@ table! {
     /// for all that is forwarded with transactions.
     struct RawProxy {
         /// Where requests go that do not belong to a dialog of this proxy, one to 64, or none where there are routes;
-        /// the port is 5060 where none is given. A call's Call-ID decides where its requests go first; others follow
+        /// over UDP where there is no `;transport=`, port 5060 (TLS: 5061) where none is given. A call's Call-ID decides where its requests go first; others follow
         /// when one answers 503, is unreachable, or lets an INVITE run out of time. One that is unreachable is the
         /// last to be asked for 64 * 500 ms, one that answers 503 to half of its new requests for as long as its
         /// Retry-After says, or 2 s.

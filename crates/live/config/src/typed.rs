@@ -10,6 +10,7 @@ pub use listen::*;
 pub use scale::*;
 
 use balance::{HealthSettings, PolicyKind, Protection};
+use base::Peer;
 use control::{Address, MemberSettings, ProbeSettings};
 use digest_auth::Offer;
 use node::{DialogSettings, Distribution, HomeSettings, Orphans, OverloadControl, ProxySettings, QueueSetup};
@@ -176,7 +177,7 @@ fn members(members: &[MemberSettings]) -> String {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProxyConfig {
     /// Where requests go; at least one, no two alike.
-    pub next: Vec<SocketAddr>,
+    pub next: Vec<Peer>,
     /// How they are forwarded there.
     pub forward: Forward,
     /// Whether this process stays on the way of the dialogs that begin.

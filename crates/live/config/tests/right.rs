@@ -31,20 +31,21 @@ fn every_key_is_read() {
 fn every_key_of_transports_is_read() {
     let config = load(Path::new("tests/right/transports.toml")).expect("a right file");
     let conditions = &config.routes[0].conditions;
+    let members: Vec<_> = config.members().iter().map(|member| member.address.to_string()).collect();
     insta::assert_debug_snapshot!(
         "transports",
-        (&config.listen, &config.access, &config.connections, &config.tls, conditions)
+        (&config.listen, &config.access, &config.connections, &config.tls, members, conditions)
     );
 }
 
 #[test]
 fn a_listener_of_any_transport_is_enough() {
-    let pool = "[pool.a]\nmembers = [\"sip.example.com\"]\n";
+    let users = "[registrar]\ndomains = [\"example.com\"]\n";
     let certificates = "[tls]\ncertificates = [{ chain = \"a.pem\", key = \"a.key\" }]\n";
     for (key, transport) in
         ["udp", "tcp", "tls", "ws", "wss"].into_iter().zip(["UDP", "TCP", "TLS", "WS", "WSS"])
     {
-        let text = format!("[listen]\n{key} = [\"10.0.0.9:5060\"]\n{pool}{certificates}");
+        let text = format!("[listen]\n{key} = [\"10.0.0.9:5060\"]\n{users}{certificates}");
         let config = parse(&text, "some.toml").expect("a right file");
         assert_eq!(config.listen.listeners.len(), 1);
         assert_eq!(config.listen.listeners[0].transport.name(), transport);

@@ -1,9 +1,8 @@
 //! Members as the configuration names them.
 
 use balance::PoolId;
-use base::Transport;
+use base::{Peer, Transport};
 use core::fmt;
-use std::net::SocketAddr;
 
 /// One server, or one name that stands for several.
 #[derive(Clone, PartialEq, Debug)]
@@ -23,13 +22,15 @@ pub struct MemberSettings {
 /// Where a member is.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Address {
-    /// An address, the port filled in.
-    Socket(SocketAddr),
+    /// An address with its transport, the port filled in.
+    Socket(Peer),
     /// A name with A and AAAA records.
     Host {
+        /// What carries messages there.
+        transport: Transport,
         /// Lower-case, without a final dot.
         name: String,
-        /// Port, where the configuration gives one; otherwise the default one of SIP.
+        /// Port, where the configuration gives one; otherwise the default one of the transport.
         port: Option<u16>,
     },
     /// A name with SRV records (RFC 2782), lower-case: `_sip._udp.example.com`.
@@ -37,24 +38,46 @@ pub enum Address {
 }
 
 impl Address {
-    /// What carries messages to it: of an SRV name the transport of its service; otherwise UDP, since an address or a
-    /// host without a transport means UDP (RFC 3263 §4.1).
+    /// What carries messages to it: of an SRV name the transport of its service.
     pub fn transport(&self) -> Transport {
-        let Self::Srv(name) = self else { return Transport::Udp };
-        let is_of = |transport: &Transport| {
-            let rest = transport.service().and_then(|service| name.strip_prefix(service));
-            rest.is_some_and(|rest| rest.starts_with('.'))
-        };
-        Transport::ALL.into_iter().find(is_of).unwrap_or_default()
+        match self {
+            Self::Socket(peer) => peer.transport,
+            Self::Host { transport, .. } => *transport,
+            Self::Srv(name) => service(name).map_or(Transport::Udp, |(transport, _)| transport),
+        }
     }
+
+    /// The domain that the certificate of such a server has to be for (RFC 5922 §4.3): that which the configuration
+    /// names, and not a host that the DNS says. `None`: it is named by its address.
+    pub fn domain(&self) -> Option<&str> {
+        match self {
+            Self::Socket(_) => None,
+            Self::Host { name, .. } => Some(name),
+            Self::Srv(name) => service(name).map(|(_, domain)| domain),
+        }
+    }
+}
+
+/// The transport that an SRV name is about, and the domain in it.
+fn service(name: &str) -> Option<(Transport, &str)> {
+    Transport::ALL.into_iter().find_map(|transport| {
+        let domain = name.strip_prefix(transport.service()?)?.strip_prefix('.')?;
+        Some((transport, domain))
+    })
 }
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Socket(socket) => write!(f, "{socket}"),
-            Self::Host { name, port: Some(port) } => write!(f, "{name}:{port}"),
-            Self::Host { name, port: None } | Self::Srv(name) => f.write_str(name),
+            Self::Socket(peer) => peer.fmt(f),
+            Self::Srv(name) => f.write_str(name),
+            Self::Host { transport, name, port } => {
+                f.write_str(name)?;
+                if let Some(port) = port {
+                    write!(f, ":{port}")?;
+                }
+                f.write_str(transport.uri_param())
+            }
         }
     }
 }
@@ -70,9 +93,21 @@ mod tests {
             ("_sip._tcp.example.com", Transport::Tcp),
             ("_sips._tcp.example.com", Transport::Tls),
         ] {
-            assert_eq!(Address::Srv(name.to_owned()).transport(), transport, "{name}");
+            let address = Address::Srv(name.to_owned());
+            assert_eq!((address.transport(), address.domain()), (transport, Some("example.com")), "{name}");
         }
-        let host = Address::Host { name: "_sip._tcp.example.com".to_owned(), port: None };
+        let name = "_sip._tcp.example.com".to_owned();
+        let host = Address::Host { transport: Transport::Udp, name, port: None };
         assert_eq!(host.transport(), Transport::Udp);
+    }
+
+    #[test]
+    fn what_is_not_udp_is_written_with_its_transport() {
+        let host = |transport, port| Address::Host { transport, name: "a.example".to_owned(), port };
+        assert_eq!(host(Transport::Udp, Some(5060)).to_string(), "a.example:5060");
+        assert_eq!(host(Transport::Tls, Some(5071)).to_string(), "a.example:5071;transport=tls");
+        assert_eq!(host(Transport::Tcp, None).to_string(), "a.example;transport=tcp");
+        let peer = Peer::new(Transport::Tcp, "192.0.2.1:5060".parse().unwrap());
+        assert_eq!(Address::Socket(peer).to_string(), "192.0.2.1:5060;transport=tcp");
     }
 }

@@ -169,10 +169,10 @@ impl<E: Egress> Control<E> {
                 self.ask_names(out);
             }
             ControlInput::Answer { id, answer } => self.answer(now, id, answer, out),
-            ControlInput::ProbeDatagram { from, bytes } => self.probe_datagram(now, from, bytes, out),
-            ControlInput::ProbeRefused { address, quoted } => {
-                let is_it = self.probes.quoted_by(address, quoted);
-                self.members.unreachable(now, is_it, |flow| flow.peer == address);
+            ControlInput::ProbeMessage { from, bytes } => self.probe_message(now, from, bytes, out),
+            ControlInput::ProbeRefused { by, quoted } => {
+                let is_it = self.probes.quoted_by(by, quoted);
+                self.members.unreachable(now, is_it, |flow| flow.remote() == by);
             }
             ControlInput::Unreachable(peer) => self.unreachable(now, peer, out),
             ControlInput::Shard(event) => self.shard(now, event, out),
@@ -207,8 +207,8 @@ impl<E: Egress> Control<E> {
     }
 
     fn tick(&mut self, now: Instant, out: &mut Outbox<ControlEffect>) {
-        let (members, probes) = (&mut self.members, &self.probes);
-        members.tick(now, |probe| probes.write(&probe, out));
+        let (members, probes, ports) = (&mut self.members, &self.probes, &self.ports);
+        members.tick(now, |probe| probes.write(&probe, ports, out));
         if self.timers.refresh <= now {
             self.timers.refresh = now + self.settings.refresh;
             out.event(ControlEffect::ReadResolver);
@@ -345,7 +345,7 @@ impl<E: Egress> Control<E> {
             });
         }
         for peer in left_out.difference(&self.left_out) {
-            out.event(ControlEffect::Log(LogEntry::LeftOut { address: peer.address }));
+            out.event(ControlEffect::Log(LogEntry::LeftOut { member: *peer }));
         }
         self.left_out = left_out;
         self.members.set_members(now, &members, awaits);
@@ -374,7 +374,7 @@ impl<E: Egress> Control<E> {
         match event {
             MembershipEvent::Member(slot, event) => {
                 let record = &self.members.records()[slot.index()];
-                LogEntry::Member { address: record.address.peer, name: record.name.clone(), event }
+                LogEntry::Member { member: record.address.remote(), name: record.name.clone(), event }
             }
             MembershipEvent::NoneAlive { pool, silent } => {
                 LogEntry::NoneAlive { pool: self.pool_name(pool), silent }

@@ -3,6 +3,7 @@
 use crate::address::Address;
 use crate::membership::{Drainer, MemberEvent};
 use crate::process::ProcessId;
+use base::Peer;
 use core::time::Duration;
 use node::HopName;
 use std::net::SocketAddr;
@@ -31,15 +32,15 @@ pub enum LogEntry {
         /// What failed.
         error: String,
     },
-    /// No listener leads to this address of a member.
+    /// No listener leads to this member.
     LeftOut {
         /// Where it is.
-        address: SocketAddr,
+        member: Peer,
     },
     /// Something happened to a member.
     Member {
         /// Where it is.
-        address: SocketAddr,
+        member: Peer,
         /// As the configuration has it.
         name: String,
         /// What.
@@ -57,7 +58,7 @@ pub enum LogEntry {
         /// How many since this was last told.
         refused: u64,
         /// The members, and why each takes none.
-        members: Vec<(SocketAddr, &'static str)>,
+        members: Vec<(Peer, &'static str)>,
     },
     /// New calls were refused since every member of a pool that takes calls is at a limit.
     AtLimit {
@@ -78,19 +79,19 @@ pub enum LogEntry {
     /// An answer to a probe came from another host.
     ForeignAnswer {
         /// Whom the probe was sent to.
-        address: SocketAddr,
+        member: Peer,
         /// Who answered.
         from: SocketAddr,
     },
-    /// The network said that a datagram to a member did not arrive.
+    /// The network said that what was sent to a member did not arrive.
     Unreachable {
         /// Where the member is.
-        address: SocketAddr,
+        member: Peer,
     },
     /// A member is drained, or not any more by the same.
     DrainChanged {
         /// Where it is.
-        address: SocketAddr,
+        member: Peer,
         /// By whom.
         by: Drainer,
         /// Whether it is drained.
@@ -99,7 +100,7 @@ pub enum LogEntry {
     /// A member is drained by an operator, as it was in the process before.
     DrainedBefore {
         /// Where it is.
-        address: SocketAddr,
+        member: Peer,
     },
     /// The process is to stop.
     Stopping {

@@ -43,18 +43,18 @@ pub enum ControlInput<'a> {
         /// What was found.
         answer: Result<FoundAddresses, String>,
     },
-    /// A datagram came in where probes leave.
-    ProbeDatagram {
+    /// A message came in where probes leave.
+    ProbeMessage {
         /// From there.
-        from: SocketAddr,
+        from: Peer,
         /// Its bytes.
         bytes: &'a [u8],
     },
-    /// The network said (ICMP) that nobody listens at this address, to which what began with `quoted` was sent from
-    /// where probes leave.
+    /// Nobody listens at this address, to which what began with `quoted` was sent from where probes leave: the network
+    /// said so (ICMP), or there can be no connection.
     ProbeRefused {
         /// Where.
-        address: SocketAddr,
+        by: Peer,
         /// The beginning of what was sent.
         quoted: &'a [u8],
     },
@@ -115,8 +115,9 @@ pub enum ControlInput<'a> {
     },
 }
 
-/// Something that the control plane wants done. Probes are datagrams beside these; they leave by listener 0 for IPv4,
-/// and by listener 1 for IPv6.
+/// Something that the control plane wants done. Probes are messages beside these. Those over UDP leave by socket 0 for
+/// IPv4 and by socket 1 for IPv6, which stand in place of the listener of their flow. The others leave by a connection
+/// that shards know nothing of, from the address of their listener.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ControlEffect {
     /// Every shard is to have this from now on.

@@ -31,7 +31,7 @@ fn answer(bed: &mut Bed, status: u16, headers: &[(&str, &str)]) {
     let probe = probe(bed);
     let (request, mut bytes) = (wire::scan(&probe).unwrap(), Vec::new());
     wire::write_response(&request, A.parse().unwrap(), status, "x", "t", headers, &mut bytes);
-    bed.handle(ControlInput::ProbeDatagram { from: A.parse().unwrap(), bytes: &bytes });
+    bed.handle(ControlInput::ProbeMessage { from: A.parse().unwrap(), bytes: &bytes });
 }
 
 /// Lets the time pass until the next probe is sent.
@@ -99,7 +99,7 @@ fn without_regular_probes_silence_is_death_and_never_life() {
     bed.handle(ControlInput::Unreachable(udp(A.parse().unwrap())));
     next_probe(&mut bed);
     let quoted = probe(&bed);
-    bed.handle(ControlInput::ProbeRefused { address: A.parse().unwrap(), quoted: &quoted });
+    bed.handle(ControlInput::ProbeRefused { by: A.parse().unwrap(), quoted: &quoted });
     assert!(!is_up(&bed));
     next_probe(&mut bed);
     silence(&mut bed);
@@ -130,7 +130,7 @@ fn a_reload_asks_the_dead_anew_where_nobody_is_asked_regularly() {
     bed.handle(ControlInput::Unreachable(udp(A.parse().unwrap())));
     next_probe(&mut bed);
     let quoted = probe(&bed);
-    bed.handle(ControlInput::ProbeRefused { address: A.parse().unwrap(), quoted: &quoted });
+    bed.handle(ControlInput::ProbeRefused { by: A.parse().unwrap(), quoted: &quoted });
     assert!(!is_up(&bed));
     bed.reload(probing(&[A], false, 2));
     assert!(bed.control.deadline() <= bed.now + Duration::from_secs(1), "nothing else would ask it");
@@ -145,8 +145,8 @@ fn an_answer_from_another_host_does_not_count_and_is_told() {
     wire::write_response(&request, A.parse().unwrap(), 200, "x", "t", &[], &mut bytes);
     let from = "127.0.0.2:5060".parse().unwrap();
     bed.effects();
-    bed.handle(ControlInput::ProbeDatagram { from, bytes: &bytes });
-    assert_eq!(bed.entries(), [LogEntry::ForeignAnswer { address: A.parse().unwrap(), from }]);
+    bed.handle(ControlInput::ProbeMessage { from: udp(from), bytes: &bytes });
+    assert_eq!(bed.entries(), [LogEntry::ForeignAnswer { member: A.parse().unwrap(), from }]);
     assert_eq!(bed.control.listed()[0].last_probe, None);
 }
 
@@ -285,7 +285,7 @@ fn calls_of_the_dead_are_not_waited_for() {
     next_probe(&mut bed);
     let quoted = probe(&bed);
     let flow = bed.out.transmits().last().unwrap().flow;
-    bed.handle(ControlInput::ProbeRefused { address: flow.peer, quoted: &quoted });
+    bed.handle(ControlInput::ProbeRefused { by: flow.remote(), quoted: &quoted });
     let dead = bed.control.nodes().iter().position(|node| !node.is_up()).expect("the port is closed");
     bed.handle(ControlInput::Stop);
     let mut open = vec![0; 2];

@@ -4,7 +4,7 @@
 mod common;
 
 use balance::{Load, NodeId, PoolId, Slot};
-use common::{A, B, Bed, C, CALL, at, member, settings, udp};
+use common::{A, B, Bed, C, CALL, at, member, settings};
 use control::{
     ControlEffect, ControlInput, ControlSettings, Drainer, Drains, LogEntry, MemberEvent, MemberSettings,
     PoolSettings, ProcessId,
@@ -75,12 +75,7 @@ fn an_address_leads_to_the_slot_that_it_has_now() {
         }
     }
     for member in bed.control.listed().iter().filter(|member| member.node.member) {
-        assert_eq!(
-            bed.setup().topology.slot_at(udp(member.address)),
-            Some(member.slot),
-            "{}",
-            member.address
-        );
+        assert_eq!(bed.setup().topology.slot_at(member.peer), Some(member.slot), "{}", member.peer);
     }
 }
 
@@ -215,7 +210,7 @@ fn who_is_meant_may_be_named_in_every_form() {
     let meant = |text: &str| {
         let named = (!text.is_empty()).then(|| member(text).address);
         let meant = bed.control.meant(text, named.as_ref());
-        let addresses = |all: Vec<(Slot, std::net::SocketAddr)>| {
+        let addresses = |all: Vec<(Slot, base::Peer)>| {
             all.iter().map(|(_, address)| address.to_string()).collect::<Vec<_>>().join(" ")
         };
         meant.map(addresses).map_err(|error| error.split(';').next().unwrap().to_owned())
@@ -231,13 +226,32 @@ fn who_is_meant_may_be_named_in_every_form() {
     assert_eq!(meant(""), refused("no member \"\""));
 }
 
+/// One address over two transports is two members; whoever names no transport means UDP, where that is one.
+#[test]
+fn a_member_is_meant_with_its_transport() {
+    let (udp, tcp) = (B.to_owned(), format!("{B};transport=tcp"));
+    let meant = |bed: &Bed, text: &str| {
+        let all = bed.control.meant(text, Some(&member(text).address));
+        all.map(|all| all.iter().map(|(_, peer)| peer.to_string()).collect::<Vec<_>>())
+    };
+    let both = Bed::of(&[A, &udp, &tcp]);
+    assert_eq!(both.members(), [A, &udp, &tcp]);
+    assert_eq!(meant(&both, &udp), Ok(vec![udp.clone()]));
+    assert_eq!(meant(&both, &tcp), Ok(vec![tcp.clone()]));
+    assert!(meant(&both, &format!("{A};transport=tcp")).is_err_and(|error| error.contains(&tcp)));
+    let one = Bed::of(&[A, &tcp]);
+    assert_eq!(meant(&one, &udp), Ok(vec![tcp.clone()]));
+    let ids: Vec<_> = both.control.listed().iter().map(|listed| listed.node.id).collect();
+    assert_ne!(ids[1], ids[2]);
+}
+
 #[test]
 fn an_address_without_a_listener_is_left_out_and_told_once() {
-    let mut bed = Bed::of(&[A, "[2001:db8::1]:5060"]);
+    let mut bed = Bed::of(&[A, "[2001:db8::1]:5060", "127.0.0.1:5061;transport=tls"]);
     let left_out = |bed: &mut Bed| {
         bed.entries().iter().filter(|entry| matches!(entry, LogEntry::LeftOut { .. })).count()
     };
-    assert_eq!((bed.members(), left_out(&mut bed)), (vec![A.to_owned()], 1));
+    assert_eq!((bed.members(), left_out(&mut bed)), (vec![A.to_owned()], 2));
     bed.reload(settings(&[A, "[2001:db8::1]:5060"]));
     assert_eq!(left_out(&mut bed), 0);
 }
@@ -320,7 +334,7 @@ fn who_joins_and_leaves_is_told() {
     let mut told = |members: &[&str]| {
         bed.reload(settings(members));
         let event = |entry| match entry {
-            LogEntry::Member { address, event, .. } => Some((address.to_string(), event)),
+            LogEntry::Member { member, event, .. } => Some((member.to_string(), event)),
             _ => None,
         };
         bed.entries().into_iter().filter_map(event).collect::<Vec<_>>()
@@ -348,14 +362,14 @@ fn assert_in_pools(bed: &Bed, expected: &[(&str, &[&str])]) {
     for ((id, pool), (name, members)) in bed.control.pools().zip(expected) {
         assert_eq!(pool.name, *name);
         for listed in bed.control.listed() {
-            let is_expected = members.contains(&&listed.address.to_string()[..]);
-            assert_eq!(listed.pools.contains(&id), is_expected, "{} in {name}", listed.address);
+            let is_expected = members.contains(&&listed.peer.to_string()[..]);
+            assert_eq!(listed.pools.contains(&id), is_expected, "{} in {name}", listed.peer);
             if listed.node.member {
                 assert_eq!(
                     setup.pools[id.index()].nodes.has(listed.slot),
                     is_expected,
                     "{} in {name}",
-                    listed.address
+                    listed.peer
                 );
             }
         }

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Bed, settings};
+use common::{Bed, settings, udp};
 use control::{ControlInput, ProbeSettings};
 use proptest::prelude::*;
 use std::net::SocketAddr;
@@ -68,19 +68,19 @@ proptest! {
                 *byte = with;
             }
             match status {
-                None => bed.handle(ControlInput::ProbeRefused { address: member(source), quoted: &probe }),
+                None => bed.handle(ControlInput::ProbeRefused { by: udp(member(source)), quoted: &probe }),
                 Some(status) => {
                     let Ok(request) = wire::scan(&probe) else { continue };
                     let mut bytes = Vec::new();
                     let from = member(source);
                     wire::write_response(&request, from, status, "x", "t", &[], &mut bytes);
-                    bed.handle(ControlInput::ProbeDatagram { from, bytes: &bytes });
+                    bed.handle(ControlInput::ProbeMessage { from: udp(from), bytes: &bytes });
                 }
             }
             let listed = bed.control.listed();
             has_decided |= listed[0].last_probe.is_some();
             for other in &listed[1..] {
-                prop_assert_eq!(other.last_probe, None, "{}", other.address);
+                prop_assert_eq!(other.last_probe, None, "{}", other.peer);
                 prop_assert!(other.node.is_up());
             }
             let sane = source == 0 && changed.is_none() && back == 0 && status.is_some();

@@ -162,8 +162,8 @@ impl World {
             }
         }
         for listed in self.bed.control.listed() {
-            let at = setup.topology.slot_at(udp(listed.address));
-            assert!(at == Some(listed.slot) || !listed.node.member, "{} leads to {at:?}", listed.address);
+            let at = setup.topology.slot_at(listed.peer);
+            assert!(at == Some(listed.slot) || !listed.node.member, "{} leads to {at:?}", listed.peer);
         }
         let count = |id| self.bed.control.listed().iter().filter(|listed| listed.node.id == id).count();
         assert!(
@@ -239,11 +239,11 @@ impl World {
             Step::Probe { which, status } => {
                 let Some((to, probe)) = self.probes.iter().rev().nth(which).cloned() else { return };
                 let Some(status) = status else {
-                    return self.handle(ControlInput::ProbeRefused { address: to, quoted: &probe });
+                    return self.handle(ControlInput::ProbeRefused { by: udp(to), quoted: &probe });
                 };
                 let (request, mut bytes) = (wire::scan(&probe).unwrap(), Vec::new());
                 wire::write_response(&request, to, status, "x", "t", &[], &mut bytes);
-                self.handle(ControlInput::ProbeDatagram { from: to, bytes: &bytes });
+                self.handle(ControlInput::ProbeMessage { from: udp(to), bytes: &bytes });
             }
             Step::Hear(shard) => self.hear(shard),
             Step::Call { shard, slot } => {

@@ -4,17 +4,18 @@ use crate::figures::View;
 use crate::registrations::Home;
 use crate::takeover::exchange::Succession;
 use ::control::ProcessId;
+use base::Peer;
 use std::net::SocketAddr;
 use tokio::sync::oneshot;
 
 /// What the admin side asks of the control task.
 pub(crate) enum Ask {
     View(oneshot::Sender<View>),
-    /// Answers with the addresses of those meant.
+    /// Answers with those meant.
     Drain {
         member: String,
         draining: bool,
-        reply: oneshot::Sender<Result<Vec<SocketAddr>, String>>,
+        reply: oneshot::Sender<Result<Vec<Peer>, String>>,
     },
     /// What the scaler of a pool wants of the member at this address.
     Scale {
@@ -22,10 +23,10 @@ pub(crate) enum Ask {
         address: SocketAddr,
         wish: ScaleWish,
     },
-    /// The operator says that a member is back. Answers with the addresses of those meant.
+    /// The operator says that a member is back. Answers with those meant.
     Up {
         member: String,
-        reply: oneshot::Sender<Result<Vec<SocketAddr>, String>>,
+        reply: oneshot::Sender<Result<Vec<Peer>, String>>,
     },
     Reload(oneshot::Sender<Result<Vec<String>, String>>),
     /// The home domain, if there is one.

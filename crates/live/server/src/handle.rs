@@ -5,7 +5,7 @@ use crate::figures::{ConnectionsView, ExplanationView, Figures, Session, Standin
 use crate::registrations::{Contacts, ContactsError, GONE, Home};
 use crate::scale::view::pool_view;
 use crate::shards::{self, Command, Explained, WorkerHandle};
-use base::Instant;
+use base::{Instant, Peer};
 use control::scale::PoolView;
 use location::Aor;
 use std::collections::BTreeMap;
@@ -80,9 +80,8 @@ impl Handle {
                 // Asked afterwards: a member that has just joined may be its node.
                 let view = self.view().await?;
                 let member = view.at(session.slot);
-                return Ok(
-                    member.map(|member| Session::new(call_id.to_owned(), member.address, &session, view.now))
-                );
+                return Ok(member
+                    .map(|member| Session::new(call_id.to_owned(), member.peer.into(), &session, view.now)));
             }
         }
         Ok(None)
@@ -119,23 +118,23 @@ impl Handle {
         home.ok_or_else(|| ContactsError::NotServed("this process has no [registrar]".to_owned()))
     }
 
-    /// Says that a member is back, named by its address or as in the configuration. Returns the addresses of those
-    /// that were meant.
+    /// Says that a member is back, named by its address or as in the configuration. Returns those that were
+    /// meant.
     ///
     /// # Errors
     /// Says which members there are if this is none, or that the server has ended.
-    pub async fn up(&self, member: &str) -> Result<Vec<SocketAddr>, String> {
+    pub async fn up(&self, member: &str) -> Result<Vec<Peer>, String> {
         let (reply, answer) = oneshot::channel();
         self.ask(Ask::Up { member: member.to_owned(), reply })?;
         answer.await.map_err(|_| GONE)?
     }
 
     /// Starts or ends the draining of a member by an operator, named by its address or as in the configuration.
-    /// Returns the addresses of those meant.
+    /// Returns those meant.
     ///
     /// # Errors
     /// When there is no such member; says which there are.
-    pub async fn drain(&self, member: &str, draining: bool) -> Result<Vec<SocketAddr>, String> {
+    pub async fn drain(&self, member: &str, draining: bool) -> Result<Vec<Peer>, String> {
         let (reply, answer) = oneshot::channel();
         self.ask(Ask::Drain { member: member.to_owned(), draining, reply })?;
         answer.await.map_err(|_| GONE)?
@@ -184,14 +183,14 @@ impl Handle {
     }
 
     /// Where a request from `from` would go now, and why, if it came to this listener; without one, to the first of
-    /// the sender's address family.
+    /// the sender's transport and address family.
     ///
     /// # Errors
     /// How it would be refused, why it is no request, or which listeners there are.
     pub async fn explain(
         &self,
-        from: SocketAddr,
-        listener: Option<SocketAddr>,
+        from: Peer,
+        listener: Option<Peer>,
         request: Vec<u8>,
     ) -> Result<ExplanationView, String> {
         let view = self.view().await?;

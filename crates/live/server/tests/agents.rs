@@ -205,7 +205,7 @@ async fn members_come_and_go() {
     handle.reload().await.unwrap();
     let listed = async || -> Vec<_> {
         let members = handle.figures(false).await.unwrap().members.members;
-        members.iter().map(|member| member.address).collect()
+        members.iter().map(|member| member.address.0.address).collect()
     };
     let forgotten = async {
         while listed().await.contains(&unused) {

@@ -7,9 +7,11 @@ use crate::address;
 use crate::admin::{Exit, Target, escape};
 use crate::print;
 use anyhow::{Context, Result};
-use server::figures::{CandidateView, ExplanationView, NeighbourView, PassedOverView, RewriteView, Route};
+use base::Peer;
+use server::figures::{
+    CandidateView, ExplanationView, NeighbourView, PassedOverView, PeerText, RewriteView, Route,
+};
 use std::io::Read;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 #[derive(clap::Args)]
@@ -40,12 +42,14 @@ pub(crate) struct Arguments {
     /// call].
     #[arg(long, conflicts_with = "file", value_parser = word)]
     tag: Option<String>,
-    /// Where the request comes from [default: 127.0.0.1:5060].
-    #[arg(long, value_name = "IP:PORT", value_parser = address::socket)]
-    from: Option<SocketAddr>,
-    /// The listener that it comes to [default: the first of the sender's address family].
-    #[arg(long, value_name = "IP:PORT", value_parser = address::socket)]
-    listener: Option<SocketAddr>,
+    /// Where the request comes from, over UDP or with ";transport=tcp", tls, ws or wss behind it [default:
+    /// 127.0.0.1:5060].
+    #[arg(long, value_name = "IP:PORT", value_parser = address::peer)]
+    from: Option<Peer>,
+    /// The listener that it comes to, in the same form [default: the first of the sender's transport and address
+    /// family].
+    #[arg(long, value_name = "IP:PORT", value_parser = address::peer)]
+    listener: Option<Peer>,
     /// Print what the server says as JSON.
     #[arg(long)]
     json: bool,
@@ -260,7 +264,7 @@ fn limit(candidate: &CandidateView) -> String {
     }
 }
 
-fn candidates(candidates: &[CandidateView], chosen: Option<SocketAddr>) -> String {
+fn candidates(candidates: &[CandidateView], chosen: Option<PeerText>) -> String {
     let mut table = table(&["  member", "calls", "transactions", "work", "capacity", "takes new calls"]);
     word_column(&mut table, 5);
     for candidate in candidates {

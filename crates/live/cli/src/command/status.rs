@@ -423,7 +423,7 @@ pub(super) fn word_column(table: &mut Table, column: usize) {
 /// The address, after its name if that says more.
 fn label(member: &MemberView) -> String {
     let address = member.address.to_string();
-    if member.name == address || member.name == member.address.ip().to_string() {
+    if member.name == address || member.name == member.address.0.address.ip().to_string() {
         address
     } else {
         format!("{} {address}", member.name)

@@ -1,8 +1,7 @@
 //! What was seen of the members a moment ago, for rates and curves.
 
-use server::figures::MemberView;
+use server::figures::{MemberView, PeerText};
 use std::collections::{BTreeMap, VecDeque};
-use std::net::SocketAddr;
 
 /// Samples that are kept of each member.
 pub(crate) const HISTORY: usize = 24;
@@ -20,7 +19,7 @@ pub(crate) struct Past {
 
 /// The past of all members.
 #[derive(Default)]
-pub(crate) struct Tracks(BTreeMap<SocketAddr, Track>);
+pub(crate) struct Tracks(BTreeMap<PeerText, Track>);
 
 #[derive(Default)]
 struct Track {

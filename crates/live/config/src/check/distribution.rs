@@ -57,7 +57,7 @@ fn tell_unkept(pools: &[PoolConfig], neighbours: &[Network], report: &mut Report
         let is_stranger =
             |address: &SocketAddr| !neighbours.iter().any(|network| network.contains(address.ip()));
         let addresses = pool.members.iter().filter_map(|member| match &member.address {
-            Address::Socket(address) => Some(*address),
+            Address::Socket(peer) => Some(peer.address),
             _ => None,
         });
         if let Some(stranger) = addresses.into_iter().find(is_stranger) {

@@ -155,6 +155,15 @@ pub(super) fn no_listener(peer: Peer) -> String {
     )
 }
 
+/// The same of a name, whose addresses may be of either family.
+pub(super) fn no_listener_of(transport: Transport) -> String {
+    let (key, port) = (key(transport), transport.default_port());
+    format!(
+        "there is no {} listener to send from; remove this name or add \"0.0.0.0:{port}\" to `{key}`",
+        transport.name()
+    )
+}
+
 pub(super) fn no_such_listener(listeners: &[Listener]) -> String {
     let of = |transport: Transport| {
         let of_it = listeners.iter().filter(move |listener| listener.transport == transport);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::listen::{is_own, no_listener, serves};
+use super::listen::{is_own, no_listener, no_listener_of, serves};
 use super::scale;
 use super::timers::{Timers, blame};
 use crate::kind::{Choice, Kind, Leaf, MemberAddress, PolicyName, Ratio, show};
@@ -13,9 +13,8 @@ use crate::report::Report;
 use crate::setting::{Entry, Setting};
 use crate::structure::join;
 use crate::table::Defaulted as _;
-use crate::typed::{Listen, PoolConfig, PoolOrigin, SIP_PORT};
+use crate::typed::{Listen, Listener, PoolConfig, PoolOrigin};
 use balance::{HealthSettings, OutlierSettings, PolicyKind, PoolId, Protection, Weights};
-use base::{Peer, Transport};
 use control::{Address, MemberSettings, ProbeSettings};
 use node::Orphans;
 use route::{Dialogs, Fork, Forward};
@@ -327,8 +326,14 @@ pub(super) fn check_member<K: Kind>(
             "expected each server once; remove this one, or give the first more `capacity`",
         );
     }
-    let Address::Socket(socket) = *address else { return };
-    let peer = Peer::new(Transport::Udp, socket);
+    let transport = address.transport();
+    let is_served = |listener: &Listener| listener.transport == transport;
+    let Address::Socket(peer) = *address else {
+        if !listen.listeners.is_empty() && !listen.listeners.iter().any(is_served) {
+            report.conflict(setting, no_listener_of(transport));
+        }
+        return;
+    };
     if !listen.listeners.is_empty() && !serves(&listen.listeners, peer) {
         report.conflict(setting, no_listener(peer));
     }
@@ -343,8 +348,14 @@ pub(super) fn check_member<K: Kind>(
 /// Equal but for a port that one spells out and the other implies.
 fn same_server(one: &Address, other: &Address) -> bool {
     match (one, other) {
-        (Address::Host { name, port }, Address::Host { name: other_name, port: other_port }) => {
-            name == other_name && port.unwrap_or(SIP_PORT) == other_port.unwrap_or(SIP_PORT)
+        (
+            Address::Host { transport, name, port },
+            Address::Host { name: other_name, port: other_port, .. },
+        ) => {
+            let usual = transport.default_port();
+            *transport == other.transport()
+                && name == other_name
+                && port.unwrap_or(usual) == other_port.unwrap_or(usual)
         }
         _ => one == other,
     }

@@ -1,7 +1,5 @@
 //! `[proxy]`
 
-use std::net::SocketAddr;
-
 use super::listen::{is_own, no_listener, serves};
 use super::timers;
 use crate::raw::RawProxy;
@@ -9,7 +7,7 @@ use crate::report::Report;
 use crate::typed::{Listen, ProxyConfig};
 use ::proxy::ProxyTimers;
 use balance::PoolId;
-use base::{Peer, Transport};
+use base::Peer;
 use control::{Address, MemberSettings};
 use node::{ProxyLimits, ProxySettings};
 use transaction::Timers;
@@ -32,19 +30,18 @@ pub(super) fn check(
     let defaults = RawProxy::default();
     let is_there = raw.is_some();
     let raw = raw.unwrap_or(&defaults);
-    let mut next: Vec<SocketAddr> = Vec::new();
+    let mut next: Vec<Peer> = Vec::new();
     if raw.next.is_empty() && is_there && needs_hops {
         report.missing("proxy.next", "expected at least one next hop: next = [\"10.0.0.1:5060\"]");
     }
     for (index, setting) in raw.next.iter().enumerate() {
-        let Some(address) = setting.value() else { continue };
+        let Some(peer) = setting.value() else { continue };
         if index >= MOST {
             report.conflict(setting, format!("expected at most {MOST} next hops"));
         }
-        if next.contains(&address) {
+        if next.contains(&peer) {
             report.conflict(setting, "expected each next hop once; remove this one");
         }
-        let peer = Peer::new(Transport::Udp, address);
         if !listen.listeners.is_empty() && !serves(&listen.listeners, peer) {
             report.conflict(setting, no_listener(peer));
         }
@@ -53,7 +50,7 @@ pub(super) fn check(
                 "expected another element; this is the proxy's own listener, and calls would go in circles";
             report.conflict(setting, remedy);
         }
-        next.push(address);
+        next.push(peer);
     }
     let transaction = Timers { t1: timers?.t1, ..Timers::default() };
     let timers = ProxyTimers { transaction, c: raw.timer_c.value()? };
@@ -74,7 +71,7 @@ pub(super) fn check(
 
 /// The next hops as the members of a pool.
 pub(super) fn members(proxy: &ProxyConfig) -> Vec<MemberSettings> {
-    let member = |next: &SocketAddr| MemberSettings {
+    let member = |next: &Peer| MemberSettings {
         address: Address::Socket(*next),
         capacity: 1.0,
         max_calls: 0,

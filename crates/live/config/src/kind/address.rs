@@ -4,8 +4,10 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use serde_json::json;
 
+use super::name::{repair as meant_member, transport_of};
 use super::{Kind, Leaf, Refusal, Schema, Written, quoted};
 use crate::typed::SIP_PORT;
+use base::{Peer, Transport};
 
 /// Where a listener is bound: wildcards are fine. `PORT` is the usual one, for messages.
 #[derive(Debug, Clone)]
@@ -27,7 +29,7 @@ pub(crate) struct CapacityListen;
 #[derive(Debug, Clone)]
 pub(crate) struct DnsServer;
 
-/// A next hop; the port is 5060 where none is given.
+/// A next hop by its address; the port is that of its transport where none is given.
 #[derive(Debug, Clone)]
 pub(crate) struct HopAddress;
 
@@ -131,18 +133,21 @@ impl Kind for DnsServer {
 }
 
 impl Kind for HopAddress {
-    type Value = SocketAddr;
+    type Value = Peer;
 
-    fn read(leaf: &Leaf) -> Result<SocketAddr, Refusal> {
-        one_host(
-            leaf,
-            SIP_PORT,
-            "the IP address of the next SIP element, such as \"10.0.0.1\" or \"10.0.0.1:5070\"",
-        )
+    fn read(leaf: &Leaf) -> Result<Peer, Refusal> {
+        let expected =
+            "the IP address of the next SIP element, such as \"10.0.0.1\" or \"10.0.0.1:5070;transport=tcp\"";
+        let Leaf::Text(text) = leaf else { return Err(Refusal::new(format!("expected {expected}"))) };
+        let (address, transport) = transport_of(text, &format!("expected {expected}"))?;
+        let is_over_udp = transport == Transport::Udp && !text.starts_with("sips:");
+        let address = one_host(&address.into(), transport.default_port(), expected)
+            .map_err(|refusal| if is_over_udp { refusal } else { refusal.meant(meant_member(text)) })?;
+        Ok(Peer::new(transport, address))
     }
 
     fn schema() -> Schema {
-        json!({ "title": "IP address[:port]", "type": "string" })
+        json!({ "title": "IP address[:port][;transport=udp|tcp|tls]", "type": "string" })
     }
 }
 
@@ -274,6 +279,25 @@ mod tests {
         let refusal = DnsServer::read(&"2001:db8::53:5353".into()).unwrap_err();
         assert_eq!(refusal.meant.as_deref(), Some("\"[2001:db8::53]:5353\""));
         assert!(DnsServer::read(&"[2001:db8::53:5353]".into()).is_ok(), "so it is meant");
+    }
+
+    #[test]
+    fn next_hops_have_the_usual_port_of_their_transport() {
+        for (read, peer) in [
+            ("10.0.0.1", "10.0.0.1:5060"),
+            ("10.0.0.1;transport=tcp", "10.0.0.1:5060;transport=tcp"),
+            ("10.0.0.1;transport=TLS", "10.0.0.1:5061;transport=tls"),
+            ("[2001:db8::1]:5080;transport=tls", "[2001:db8::1]:5080;transport=tls"),
+        ] {
+            assert_eq!(HopAddress::read(&read.into()), Ok(peer.parse().unwrap()), "{read}");
+        }
+        for (wrong, meant) in [
+            ("sip:10.0.0.1;transport=tcp", Some("\"10.0.0.1;transport=tcp\"")),
+            ("sips:10.0.0.1", Some("\"10.0.0.1;transport=tls\"")),
+            ("10.0.0.1;transport=ws", None),
+        ] {
+            assert_eq!(HopAddress::read(&wrong.into()).unwrap_err().meant.as_deref(), meant, "{wrong}");
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::address::{ipv6_without_brackets, strip_scheme, unreachable};
 use super::{Kind, Leaf, Refusal, Schema, quoted};
 use crate::typed::SIP_PORT;
-use base::Transport;
+use base::{Peer, Transport};
 use control::Address;
 
 /// Where a member is.
@@ -23,7 +23,8 @@ pub(crate) struct DomainName;
 pub(crate) struct ServedName;
 
 const MEMBER: &str = "expected an IP address with or without a port (\"10.0.0.1\", \"[2001:db8::1]:5060\"), \
-                      a host name (\"sip.example.com:5060\") or an SRV name (\"_sip._udp.example.com\")";
+                      a host name (\"sip.example.com:5060\") or an SRV name (\"_sip._udp.example.com\"); behind an \
+                      address or a host name \";transport=tcp\" or \";transport=tls\"";
 
 impl Kind for MemberAddress {
     type Value = Address;
@@ -33,21 +34,28 @@ impl Kind for MemberAddress {
         if text.starts_with('_') {
             return srv(text);
         }
-        let (address, port) = host_port(text).ok_or_else(|| Refusal::new(MEMBER).meant(repair(text)))?;
+        let (bare, transport) = transport_of(text, MEMBER)?;
+        let (address, port) = host_port(bare).ok_or_else(|| Refusal::new(MEMBER).meant(repair(text)))?;
         if port == Some(0) {
             return Err(Refusal::new("expected a port from 1 to 65535"));
         }
         match address {
-            Host::Ip(ip) => match unreachable(ip) {
-                Some(what) => Err(Refusal::new(format!("expected the address of one server; {what}"))),
-                None => Ok(Address::Socket(SocketAddr::new(ip, port.unwrap_or(SIP_PORT)))),
-            },
-            Host::Name(name) => Ok(Address::Host { name, port }),
+            Host::Ip(ip) => {
+                if let Some(what) = unreachable(ip) {
+                    return Err(Refusal::new(format!("expected the address of one server; {what}")));
+                }
+                let address = SocketAddr::new(ip, port.unwrap_or(transport.default_port()));
+                Ok(Address::Socket(Peer::new(transport, address)))
+            }
+            Host::Name(name) => Ok(Address::Host { transport, name, port }),
         }
     }
 
     fn schema() -> Schema {
-        json!({ "title": "IP address[:port], host name[:port] or SRV name", "type": "string" })
+        json!({
+            "title": "IP address[:port] or host name[:port], either with ;transport=udp|tcp|tls; or SRV name",
+            "type": "string",
+        })
     }
 }
 
@@ -102,8 +110,31 @@ impl Kind for DomainName {
     }
 }
 
-/// The transports that members are reached over.
-const SERVED: [Transport; 1] = [Transport::Udp];
+/// The transports that members are reached over: those that servers listen on for other servers. WebSocket servers are
+/// for clients (RFC 7118 §1).
+const SERVED: [Transport; 3] = [Transport::Udp, Transport::Tcp, Transport::Tls];
+
+/// What stands in front of the parameter that says over what an address is reached, and its transport: UDP where there
+/// is none.
+///
+/// # Errors
+/// Parameters of another kind, with what is meant; `expected` says what is.
+pub(super) fn transport_of<'t>(text: &'t str, expected: &str) -> Result<(&'t str, Transport), Refusal> {
+    let Some((bare, params)) = text.split_once(';') else { return Ok((text, Transport::Udp)) };
+    let refusal = || Refusal::new(expected).meant(repair(text));
+    let (name, value) = params.split_once('=').ok_or_else(refusal)?;
+    if !name.eq_ignore_ascii_case("transport") || value.contains(';') {
+        return Err(refusal());
+    }
+    match Transport::parse(value.as_bytes()) {
+        Some(transport) if SERVED.contains(&transport) => Ok((bare, transport)),
+        Some(_) => Err(Refusal::new(
+            "expected udp, tcp or tls: a WebSocket server is for clients such as browsers, and takes no requests from other \
+             servers",
+        )),
+        None => Err(Refusal::new("expected the transport udp, tcp or tls")),
+    }
+}
 
 enum Host {
     Ip(IpAddr),
@@ -158,22 +189,35 @@ fn srv(text: &str) -> Result<Address, Refusal> {
             return Ok(Address::Srv(format!("{service}.{domain}")));
         }
     }
-    // Most likely another transport, or a port, which SRV records give themselves.
-    let domain = lower.split('.').skip_while(|label| label.starts_with('_')).collect::<Vec<_>>().join(".");
-    let domain = domain.split(':').next().and_then(host_name);
-    Err(Refusal::new("expected an SRV name of SIP over UDP, without a port: \"_sip._udp.example.com\"")
-        .meant(domain.map(|domain| quoted(&format!("_sip._udp.{domain}")))))
+    // Most likely a port or a transport, which SRV records and their names say themselves.
+    let (labels, domain): (Vec<_>, Vec<_>) = lower.split('.').partition(|label| label.starts_with('_'));
+    let domain = domain.join(".").split([':', ';']).next().and_then(host_name);
+    let service = match (&labels[..], lower.split_once(";transport=").map(|(_, transport)| transport)) {
+        (_, Some("tcp")) | (["_sip", "_tcp"], None) => Transport::Tcp.service(),
+        (_, Some("tls")) | (["_sips", _] | [_, "_tls"], None) => Transport::Tls.service(),
+        _ => Transport::Udp.service(),
+    };
+    let words = "expected an SRV name of SIP, without port and parameters: \"_sip._udp.example.com\", \"_sip._tcp.example.com\" \
+                 or \"_sips._tcp.example.com\"";
+    Err(Refusal::new(words)
+        .meant(domain.zip(service).map(|(domain, service)| quoted(&format!("{service}.{domain}")))))
 }
 
-/// The name or address that `text` most likely means: without scheme and parameters, with brackets.
-fn repair(text: &str) -> Option<String> {
-    let bare = strip_scheme(text.trim()).split(';').next()?;
+/// The name or address that `text` most likely means: without scheme and other parameters than its transport, with
+/// brackets.
+pub(super) fn repair(text: &str) -> Option<String> {
+    let (text, lower) = (text.trim(), text.to_ascii_lowercase());
+    let is_over = |transport: &&Transport| lower.contains(transport.uri_param());
+    let is_secure = ["sips:", "tls:"].iter().any(|scheme| lower.trim_start().starts_with(scheme));
+    let named = SERVED[1..].iter().find(is_over).copied();
+    let transport = if is_secure { Transport::Tls } else { named.unwrap_or_default() };
+    let bare = strip_scheme(text).split(';').next()?;
     let bracketed = match (ipv6_without_brackets(bare), bare.parse()) {
         (Some(meant), _) => meant.to_string(),
         (None, Ok(IpAddr::V6(ip))) => format!("[{ip}]"),
         _ => bare.to_owned(),
     };
-    host_port(&bracketed).is_some().then(|| quoted(&bracketed))
+    host_port(&bracketed).is_some().then(|| quoted(&format!("{bracketed}{}", transport.uri_param())))
 }
 
 #[cfg(test)]
@@ -187,16 +231,32 @@ mod tests {
     #[test]
     fn members_are_addresses_hosts_or_srv_names() {
         let socket = |text: &str| Address::Socket(text.parse().unwrap());
+        let host = |transport, name: &str, port| Address::Host { transport, name: name.to_owned(), port };
         assert_eq!(member("10.0.0.1"), Ok(socket("10.0.0.1:5060")));
         assert_eq!(member("10.0.0.1:5070"), Ok(socket("10.0.0.1:5070")));
         assert_eq!(member("[2001:db8::1]"), Ok(socket("[2001:db8::1]:5060")));
         assert_eq!(member("[2001:db8::1]:5070"), Ok(socket("[2001:db8::1]:5070")));
-        assert_eq!(
-            member("SIP.Example.com."),
-            Ok(Address::Host { name: "sip.example.com".into(), port: None })
-        );
-        assert_eq!(member("sip_1:5070"), Ok(Address::Host { name: "sip_1".into(), port: Some(5070) }));
-        assert_eq!(member("_sip._udp.Example.com"), Ok(Address::Srv("_sip._udp.example.com".into())));
+        assert_eq!(member("SIP.Example.com."), Ok(host(Transport::Udp, "sip.example.com", None)));
+        assert_eq!(member("sip_1:5070"), Ok(host(Transport::Udp, "sip_1", Some(5070))));
+        for name in ["_sip._udp.example.com", "_sip._tcp.example.com", "_sips._tcp.example.com"] {
+            assert_eq!(member(&name.replace("ex", "Ex")), Ok(Address::Srv(name.into())));
+        }
+    }
+
+    #[test]
+    fn a_member_may_have_a_transport_which_says_its_usual_port() {
+        let socket = |text: &str| Ok(Address::Socket(text.parse().unwrap()));
+        let host = |transport, port| Ok(Address::Host { transport, name: "a.example".into(), port });
+        assert_eq!(member("10.0.0.1;transport=TCP"), socket("10.0.0.1:5060;transport=tcp"));
+        assert_eq!(member("10.0.0.1;transport=tls"), socket("10.0.0.1:5061;transport=tls"));
+        assert_eq!(member("[2001:db8::1]:5080;transport=tls"), socket("[2001:db8::1]:5080;transport=tls"));
+        assert_eq!(member("10.0.0.1:5070;transport=udp"), socket("10.0.0.1:5070"));
+        assert_eq!(member("a.example;transport=tls"), host(Transport::Tls, None));
+        assert_eq!(member("a.example:5070;transport=tcp"), host(Transport::Tcp, Some(5070)));
+        for browser in ["10.0.0.1;transport=ws", "a.example;transport=wss"] {
+            assert!(member(browser).unwrap_err().expected.contains("for clients"), "{browser}");
+        }
+        assert!(member("10.0.0.1;transport=sctp").unwrap_err().expected.contains("udp, tcp or tls"));
     }
 
     #[test]
@@ -214,8 +274,15 @@ mod tests {
             ("2001:db8::1", "\"[2001:db8::1]\""),
             ("2001:db8::1:5070", "\"[2001:db8::1]:5070\""),
             ("sip:10.0.0.1:5060;transport=udp", "\"10.0.0.1:5060\""),
-            ("_sip._tcp.example.com", "\"_sip._udp.example.com\""),
+            ("sip:10.0.0.1;transport=tcp;lr", "\"10.0.0.1;transport=tcp\""),
+            ("sips:a.example", "\"a.example;transport=tls\""),
+            ("tls://a.example:5061", "\"a.example:5061;transport=tls\""),
+            ("10.0.0.1;lr", "\"10.0.0.1\""),
             ("_sip._udp.example.com:5060", "\"_sip._udp.example.com\""),
+            ("_sip._tcp.example.com:5060", "\"_sip._tcp.example.com\""),
+            ("_sips._tls.example.com", "\"_sips._tcp.example.com\""),
+            ("_sip._tls.example.com", "\"_sips._tcp.example.com\""),
+            ("_sip._udp.example.com;transport=tcp", "\"_sip._tcp.example.com\""),
         ] {
             assert_eq!(member(read).unwrap_err().meant.as_deref(), Some(meant), "{read}");
         }

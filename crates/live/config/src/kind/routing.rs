@@ -111,8 +111,8 @@ impl Kind for NextHop {
     fn read(leaf: &Leaf) -> Result<Address, Refusal> {
         let Leaf::Text(text) = leaf else { return MemberAddress::read(leaf) };
         let bare = text.strip_prefix("sip:").unwrap_or(text);
-        let bare = bare.strip_suffix(";lr").unwrap_or(bare);
-        MemberAddress::read(&bare.strip_suffix(";transport=udp").unwrap_or(bare).into())
+        let parts: Vec<_> = bare.split(';').filter(|part| *part != "lr").collect();
+        MemberAddress::read(&(&*parts.join(";")).into())
     }
 
     fn schema() -> Schema {
@@ -161,11 +161,13 @@ mod tests {
             ("sip:10.0.0.1", Some("10.0.0.1:5060")),
             ("sip:sbc.example.net:5070;transport=udp;lr", Some("sbc.example.net:5070")),
             ("sip:sbc.example.net;lr", Some("sbc.example.net")),
+            ("sip:sbc.example.net;lr;transport=tls", Some("sbc.example.net;transport=tls")),
+            ("sip:10.0.0.1;transport=tcp;lr", Some("10.0.0.1:5060;transport=tcp")),
             ("_sip._udp.example.net", Some("_sip._udp.example.net")),
             ("[2001:db8::1]", Some("[2001:db8::1]:5060")),
             ("sip:bob@example.net", None),
             ("sips:example.net", None),
-            ("sip:example.net;transport=tcp", None),
+            ("sip:example.net;transport=ws", None),
         ] {
             assert_eq!(hop(text).as_deref(), address, "{text}");
         }

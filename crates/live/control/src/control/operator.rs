@@ -9,9 +9,8 @@ use crate::probe::ProbeResult;
 use crate::process::{ProcessId, WorkLeft};
 use crate::settings::{Egress, PoolSettings};
 use balance::{Load, Node, NodeId, PoolId, Slot};
-use base::{Instant, Outbox};
+use base::{Instant, Outbox, Peer, Transport};
 use core::time::Duration;
-use std::net::SocketAddr;
 
 /// A member or former member.
 #[derive(Clone, PartialEq, Debug)]
@@ -20,8 +19,8 @@ pub struct ListedMember {
     pub slot: Slot,
     /// As the configuration names it.
     pub name: String,
-    /// Where it is.
-    pub address: SocketAddr,
+    /// Where it is, and over what.
+    pub peer: Peer,
     /// The pools that it is in; of one that left, those that it was in and that are still there.
     pub pools: Vec<PoolId>,
     /// Its membership and health.
@@ -48,7 +47,7 @@ impl<E: Egress> Control<E> {
             .map(|(slot, (node, record))| ListedMember {
                 slot,
                 name: record.name.clone(),
-                address: record.address.peer,
+                peer: record.address.remote(),
                 pools: record.pools.clone(),
                 node: node.clone(),
                 drains: record.drains,
@@ -84,19 +83,26 @@ impl<E: Egress> Control<E> {
     ///
     /// # Errors
     /// Says which members there are.
-    pub fn meant(&self, member: &str, named: Option<&Address>) -> Result<Vec<(Slot, SocketAddr)>, String> {
+    pub fn meant(&self, member: &str, named: Option<&Address>) -> Result<Vec<(Slot, Peer)>, String> {
         let all = self.listed();
-        let (name, addresses) = named
-            .map_or((String::new(), Vec::new()), |named| (named.to_string(), self.names.addresses(named)));
+        let (name, peers) =
+            named.map_or((String::new(), Vec::new()), |named| (named.to_string(), self.names.peers(named)));
         // By its address too: two names for one server are one member, which has the first.
-        let is_meant = |known: &&ListedMember| known.name == name || addresses.contains(&known.address);
-        let meant: Vec<_> = all.iter().filter(is_meant).map(|known| (known.slot, known.address)).collect();
+        let is_meant = |known: &&ListedMember| known.name == name || peers.contains(&known.peer);
+        let mut meant: Vec<_> = all.iter().filter(is_meant).map(|known| (known.slot, known.peer)).collect();
+        if let (true, Some(Address::Socket(Peer { transport: Transport::Udp, address }))) =
+            (meant.is_empty(), named)
+        {
+            // Whoever names no transport may mean the server that is there over another one.
+            let is_there = |known: &&ListedMember| known.peer.address == *address;
+            meant = all.iter().filter(is_there).map(|known| (known.slot, known.peer)).collect();
+        }
         let is_unresolved = self.names().iter().any(|known| known.name == name && known.addresses == 0);
         if meant.is_empty() && is_unresolved {
             return Err(format!("{name} is not resolved: it stands for no member yet"));
         }
         if meant.is_empty() {
-            let both = |known: &ListedMember| match known.address.to_string() {
+            let both = |known: &ListedMember| match known.peer.to_string() {
                 address if address == known.name => address,
                 address => format!("{address} ({})", known.name),
             };
@@ -108,8 +114,8 @@ impl<E: Egress> Control<E> {
 
     pub(super) fn drain(&mut self, slot: Slot, by: Drainer, draining: bool, out: &mut Outbox<ControlEffect>) {
         self.members.drain(slot, by, draining);
-        let address = self.members.records()[slot.index()].address.peer;
-        out.event(ControlEffect::Log(LogEntry::DrainChanged { address, by, draining }));
+        let member = self.members.records()[slot.index()].address.remote();
+        out.event(ControlEffect::Log(LogEntry::DrainChanged { member, by, draining }));
     }
 
     pub(super) fn stop(&mut self, now: Instant, out: &mut Outbox<ControlEffect>) {
@@ -147,8 +153,8 @@ impl<E: Egress> Control<E> {
             self.members.drain(slot, by, true);
             // What a scaler does it says itself.
             if by == Drainer::Operator {
-                let address = self.members.records()[slot.index()].address.peer;
-                out.event(ControlEffect::Log(LogEntry::DrainedBefore { address }));
+                let member = self.members.records()[slot.index()].address.remote();
+                out.event(ControlEffect::Log(LogEntry::DrainedBefore { member }));
             }
         }
         for slot in dead.iter().filter_map(|&node| self.members.slot(node)).collect::<Vec<_>>() {

@@ -8,14 +8,13 @@ use crate::settings::Egress;
 use balance::{Node, NodeRefusal, PoolId};
 use base::{Instant, Outbox, Peer};
 use node::ShardEvent;
-use std::net::SocketAddr;
 
 impl<E: Egress> Control<E> {
-    /// A datagram came in where probes leave.
-    pub(super) fn probe_datagram(
+    /// A message came in where probes leave.
+    pub(super) fn probe_message(
         &mut self,
         now: Instant,
-        from: SocketAddr,
+        from: Peer,
         bytes: &[u8],
         out: &mut Outbox<ControlEffect>,
     ) {
@@ -23,15 +22,15 @@ impl<E: Egress> Control<E> {
         let mut elsewhere = None;
         let is_it = self.probes.answered_by(answer, from, &mut elsewhere);
         self.members.answered(now, answer.status, answer.pause, is_it);
-        if let Some(address) = elsewhere {
-            out.event(ControlEffect::Log(LogEntry::ForeignAnswer { address, from }));
+        if let Some(member) = elsewhere {
+            out.event(ControlEffect::Log(LogEntry::ForeignAnswer { member, from: from.address }));
         }
     }
 
     /// The network said that what a shard sent there did not arrive.
     pub(super) fn unreachable(&mut self, now: Instant, peer: Peer, out: &mut Outbox<ControlEffect>) {
         if let Some(slot) = self.setup.topology.slot_at(peer) {
-            out.event(ControlEffect::Log(LogEntry::Unreachable { address: peer.address }));
+            out.event(ControlEffect::Log(LogEntry::Unreachable { member: peer }));
             self.members.suspect(now, slot);
         }
     }
@@ -71,7 +70,7 @@ impl<E: Egress> Control<E> {
         let all = self.members.nodes().iter().zip(self.members.records()).filter(|(node, _)| node.member);
         // Only the shards know what a member has to do.
         let why = |node: &Node| node.refusal(now, 0).map_or("at its limit", NodeRefusal::name);
-        let members = all.map(|(node, record)| (record.address.peer, why(node))).collect();
+        let members = all.map(|(node, record)| (record.address.remote(), why(node))).collect();
         out.event(ControlEffect::Log(LogEntry::NoneTook { refused, members }));
     }
 

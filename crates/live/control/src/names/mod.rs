@@ -14,7 +14,6 @@ use balance::PoolId;
 use base::Peer;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::net::SocketAddr;
 
 /// One address of a member.
 #[derive(Clone, PartialEq, Debug)]
@@ -51,11 +50,11 @@ impl AskedName {
     pub fn question(&self) -> Question {
         match &self.name {
             // Nobody asks for an address.
-            Address::Socket(address) => {
-                Question::Addresses { name: address.ip().to_string(), port: address.port() }
+            Address::Socket(peer) => {
+                Question::Addresses { name: peer.address.ip().to_string(), port: peer.address.port() }
             }
-            Address::Host { name, port } => {
-                let port = port.unwrap_or(self.name.transport().default_port());
+            Address::Host { transport, name, port } => {
+                let port = port.unwrap_or(transport.default_port());
                 Question::Addresses { name: name.clone(), port }
             }
             Address::Srv(name) => Question::Services(name.clone()),
@@ -78,7 +77,7 @@ pub struct MemberName {
 ///
 /// - Asking: [`ask`](Self::ask), [`ask_again`](Self::ask_again), [`learn`](Self::learn),
 ///   [`start_over`](Self::start_over), [`keep_only`](Self::keep_only).
-/// - Reading: [`resolved`](Self::resolved), [`addresses`](Self::addresses), [`awaits`](Self::awaits),
+/// - Reading: [`resolved`](Self::resolved), [`peers`](Self::peers), [`awaits`](Self::awaits),
 ///   [`view`](Self::view).
 #[derive(Debug, Default)]
 pub struct Names {
@@ -97,7 +96,7 @@ impl Names {
         let mut all: Vec<ResolvedMember> = Vec::new();
         for member in members {
             let shares = match &member.address {
-                Address::Socket(address) => vec![(*address, 1.0)],
+                Address::Socket(peer) => vec![(peer.address, 1.0)],
                 name => self.last.get(name).map_or(Vec::new(), FoundAddresses::shares),
             };
             for (address, share) in shares {
@@ -173,12 +172,12 @@ impl Names {
     }
 
     /// What an address or name among the members stands for.
-    pub fn addresses(&self, of: &Address) -> Vec<SocketAddr> {
+    pub fn peers(&self, of: &Address) -> Vec<Peer> {
         match of {
-            Address::Socket(address) => vec![*address],
+            Address::Socket(peer) => vec![*peer],
             name => {
                 let shares = self.last.get(name).map_or(Vec::new(), FoundAddresses::shares);
-                shares.into_iter().map(|(address, _)| address).collect()
+                shares.into_iter().map(|(address, _)| Peer::new(name.transport(), address)).collect()
             }
         }
     }
@@ -240,12 +239,18 @@ fn names(members: &[MemberSettings]) -> impl Iterator<Item = &Address> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base::Transport;
+    use std::net::SocketAddr;
 
     /// What is said of [`nothing`].
     const ABSENT: &str = "the DNS has no A record of it";
 
     fn host(name: &str) -> Address {
-        Address::Host { name: name.to_owned(), port: None }
+        Address::Host { transport: Transport::Udp, name: name.to_owned(), port: None }
+    }
+
+    fn udp(address: SocketAddr) -> Peer {
+        Peer::new(Transport::Udp, address)
     }
 
     fn member(address: Address) -> MemberSettings {
@@ -274,7 +279,7 @@ mod tests {
     fn the_last_good_answer_stays_and_one_server_is_one_node() {
         let literal: SocketAddr = "192.0.2.1:5060".parse().unwrap();
         let members =
-            [member(Address::Socket(literal)), member(host("a.example")), member(host("b.example"))];
+            [member(Address::Socket(udp(literal))), member(host("a.example")), member(host("b.example"))];
         let mut names = Names::default();
         let second: SocketAddr = "192.0.2.2:5060".parse().unwrap();
         hear(&mut names, host("a.example"), Ok(found(&[(literal, 1.0), (second, 0.5)])));
@@ -315,6 +320,30 @@ mod tests {
         assert_eq!(told(error("refused")), failed("refused", true));
     }
 
+    /// The addresses are those of one server, which is two nodes if it is reached in two ways.
+    #[test]
+    fn a_name_says_over_what_its_addresses_are_reached() {
+        let name = |transport, port| Address::Host { transport, name: "a.example".to_owned(), port };
+        let (tls, tcp) = (name(Transport::Tls, None), name(Transport::Tcp, Some(5061)));
+        let mut names = Names::default();
+        let address: SocketAddr = "192.0.2.1:5061".parse().unwrap();
+        for (name, port) in [(&tls, 5061), (&tcp, 5061)] {
+            let asked = names.begin(vec![name.clone()]).pop().unwrap();
+            let question = Question::Addresses { name: "a.example".to_owned(), port };
+            assert_eq!(asked.question(), question);
+            names.learn(asked, Ok(found(&[(address, 1.0)])));
+        }
+        let resolved = names.resolved(&[member(tls), member(tcp)]);
+        let peers: Vec<_> = resolved.iter().map(|member| (&member.name[..], member.peer)).collect();
+        assert_eq!(
+            peers,
+            [
+                ("a.example;transport=tls", Peer::new(Transport::Tls, address)),
+                ("a.example:5061;transport=tcp", Peer::new(Transport::Tcp, address)),
+            ]
+        );
+    }
+
     /// A part that fails keeps what it had; one that is answered has what the answer says, and be it nothing.
     #[test]
     fn a_partial_answer_takes_only_away_what_it_says_is_gone() {
@@ -345,12 +374,12 @@ mod tests {
             hear(&mut names, name.clone(), Ok(answer.clone()));
         }
         let expected = ["192.0.2.2:5070", "192.0.2.9:5070", "[2001:db8::1]:5070"];
-        assert_eq!(names.addresses(&name), expected.map(|address| address.parse().unwrap()));
+        assert_eq!(names.peers(&name), expected.map(|address| address.parse().unwrap()));
         assert!(names.view(&members)[0].error.is_some());
         assert_eq!(names.ask_again(&members).len(), 1, "soon, since something is not known");
         names.start_over();
         hear(&mut names, name.clone(), Ok(healthy));
-        assert_eq!((names.addresses(&name).len(), &names.view(&members)[0].error), (4, &None));
+        assert_eq!((names.peers(&name).len(), &names.view(&members)[0].error), (4, &None));
     }
 
     #[test]
@@ -392,6 +421,6 @@ mod tests {
         assert!(names.awaits(&members[..1]) && names.awaits(&members[1..]));
         assert_eq!(names.ask(&members), [], "the new questions are still under way");
         names.learn(asked[0].clone(), Ok(found(&[(new, 1.0)])));
-        assert_eq!(names.addresses(&host("a.example")), [new]);
+        assert_eq!(names.peers(&host("a.example")), [udp(new)]);
     }
 }

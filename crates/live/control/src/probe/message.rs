@@ -5,9 +5,9 @@
 //! the probe in it.
 
 use super::Probe;
-use base::{Flow, Outbox};
+use base::{Flow, Outbox, Peer};
 use core::fmt;
-use node::{Pause, keyed_hash};
+use node::{Pause, Ports, keyed_hash};
 use std::io::Write as _;
 use std::net::SocketAddr;
 use wire::build::RequestBuilder;
@@ -43,18 +43,19 @@ impl ProbeMessages {
         Some(ProbeAnswer { mark: mark_of(message.call_id())?, status, pause: Pause::asked_by(&message) })
     }
 
-    /// Recognises the probe that this is the answer to, which came from there. Where another host has answered, which
-    /// does not count, `elsewhere` is the address of the node that was asked.
+    /// Recognises the probe that this is the answer to, which came from there. Where another host has answered, or the
+    /// same over another transport, which does not count, `elsewhere` is the node that was asked.
     pub(crate) fn answered_by(
         &self,
         answer: ProbeAnswer,
-        from: SocketAddr,
-        elsewhere: &mut Option<SocketAddr>,
+        from: Peer,
+        elsewhere: &mut Option<Peer>,
     ) -> impl FnMut(&Probe<Flow>) -> bool {
         let marks = self.marks;
         move |probe| {
-            let peer = probe.address.peer;
-            let (is_it, is_there) = (answer.mark == marks.of(probe), peer.ip() == from.ip());
+            let peer = probe.address.remote();
+            let is_it = answer.mark == marks.of(probe);
+            let is_there = (peer.transport, peer.address.ip()) == (from.transport, from.address.ip());
             if is_it && !is_there {
                 *elsewhere = Some(peer);
             }
@@ -62,19 +63,28 @@ impl ProbeMessages {
         }
     }
 
-    /// Recognises the probe to this address that an ICMP error quotes. Whoever has not seen it cannot know its
-    /// branch.
-    pub(crate) fn quoted_by(&self, address: SocketAddr, quoted: &[u8]) -> impl Fn(&Probe<Flow>) -> bool {
+    /// Recognises the probe to this peer that an ICMP error quotes, or that found no connection. Whoever has not seen it
+    /// cannot know its branch.
+    pub(crate) fn quoted_by(&self, by: Peer, quoted: &[u8]) -> impl Fn(&Probe<Flow>) -> bool {
         let marks = self.marks;
-        move |probe| probe.address.peer == address && contains(quoted, branch(marks.of(probe)).as_bytes())
+        move |probe| probe.address.remote() == by && contains(quoted, branch(marks.of(probe)).as_bytes())
+    }
+
+    /// Where a probe leaves, and the address that is ours there. Over UDP that is a socket for probes alone. Over a
+    /// connection answers come back by the connection, and the address is that of the listener.
+    fn way(&self, probe: &Probe<Flow>, ports: &Ports) -> Option<(Flow, SocketAddr)> {
+        let flow = probe.address;
+        if flow.transport.is_reliable() {
+            return ports.get(flow.listener).map(|port| (flow, port.advertised));
+        }
+        let family = usize::from(flow.peer.is_ipv6());
+        Some((Flow { listener: family as u16, ..flow }, self.local[family]?))
     }
 
     /// Writes a probe.
-    pub(crate) fn write<E>(&self, probe: &Probe<Flow>, out: &mut Outbox<E>) {
-        let (peer, mark) = (probe.address.peer, self.marks.of(probe));
-        let family = usize::from(peer.is_ipv6());
-        let Some(local) = self.local[family] else { return };
-        let way = Flow { listener: family as u16, ..probe.address };
+    pub(crate) fn write<E>(&self, probe: &Probe<Flow>, ports: &Ports, out: &mut Outbox<E>) {
+        let Some((way, local)) = self.way(probe, ports) else { return };
+        let (peer, mark) = (way.peer, self.marks.of(probe));
         let (via, param) = (way.transport.name(), way.transport.uri_param());
         out.send(way, |buffer| {
             let mut uri = Vec::new();
@@ -106,7 +116,7 @@ impl fmt::Debug for Marks {
 
 impl Marks {
     fn of(self, probe: &Probe<Flow>) -> u64 {
-        let address = probe.address.peer.to_string();
+        let address = probe.address.remote().to_string();
         keyed_hash(self.0, &[&probe.slot.0.to_be_bytes(), &probe.cseq.to_be_bytes(), address.as_bytes()])
     }
 }

@@ -72,7 +72,7 @@ impl PoolView {
             });
             MemberLoad {
                 name: member.name.clone(),
-                address: member.address,
+                address: member.peer.address,
                 is_up: member.node.is_up(),
                 since: member.last_change,
                 has_answered: matches!(member.last_probe, Some(ProbeResult::Status(_))),

@@ -27,9 +27,9 @@ pub(crate) fn at(millis: u64) -> Instant {
 /// A member as a configuration has it: an address, or a name.
 pub(crate) fn member(text: &str) -> MemberSettings {
     let address = match text.parse() {
-        Ok(socket) => Address::Socket(socket),
+        Ok(peer) => Address::Socket(peer),
         Err(_) if text.starts_with('_') => Address::Srv(text.to_owned()),
-        Err(_) => Address::Host { name: text.to_owned(), port: None },
+        Err(_) => Address::Host { transport: Transport::Udp, name: text.to_owned(), port: None },
     };
     MemberSettings { address, capacity: 1.0, max_calls: 0, max_rate: 0, pool: PoolId::default() }
 }
@@ -57,13 +57,15 @@ pub(crate) fn settings(members: &[&str]) -> ControlSettings {
     }
 }
 
-/// Listens to IPv4 only.
+/// Listens to IPv4 only, over UDP and TCP.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Four;
 
 impl Egress for Four {
     fn toward(&self, peer: Peer) -> Option<Flow> {
-        peer.address.is_ipv4().then_some(Flow::udp(0, peer.address))
+        let listener = [Transport::Udp, Transport::Tcp].iter().position(|one| *one == peer.transport)? as u16;
+        let flow = Flow { transport: peer.transport, listener, peer: peer.address, connection: None };
+        peer.address.is_ipv4().then_some(flow)
     }
 }
 
@@ -77,7 +79,8 @@ pub(crate) struct Bed {
 impl Bed {
     pub(crate) fn new(settings: ControlSettings) -> Self {
         let (now, mut out) = (Instant::ZERO, Outbox::default());
-        let ports = vec![Port::udp("127.0.0.1:5060".parse().unwrap())].into();
+        let at = "127.0.0.1:5060".parse().unwrap();
+        let ports = vec![Port::udp(at), Port::new(Transport::Tcp, at, at)].into();
         let local = [Some("127.0.0.1:7000".parse().unwrap()), None];
         let control = Control::new(now, settings, ports, Four, ([9; 16], local), &mut out);
         Self { control, out, now }
@@ -142,14 +145,14 @@ impl Bed {
     /// Who is a member by now.
     pub(crate) fn members(&self) -> Vec<String> {
         let listed = self.control.listed().into_iter().filter(|listed| listed.node.member);
-        listed.map(|member| member.address.to_string()).collect()
+        listed.map(|member| member.peer.to_string()).collect()
     }
 
     /// Addresses by slot, and whether tokens lead there.
     pub(crate) fn slots(&self) -> Vec<(usize, String, bool)> {
-        let leads = |address| self.setup().topology.slot_at(udp(address)).is_some();
+        let leads = |peer| self.setup().topology.slot_at(peer).is_some();
         let listed = self.control.listed().into_iter();
-        listed.map(|m| (m.slot.index(), m.address.to_string(), leads(m.address))).collect()
+        listed.map(|m| (m.slot.index(), m.peer.to_string(), leads(m.peer))).collect()
     }
 }
 

@@ -12,11 +12,13 @@ use axum::http::{Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use axum::{Json, Router};
+use base::{Peer, Transport};
 use std::net::{Ipv4Addr, SocketAddr};
 
 /// Where an explained request comes from unless the query says otherwise; only members and peer balancers are
 /// special.
-const SOME_CALLER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), config::SIP_PORT);
+const SOME_CALLER: Peer =
+    Peer::new(Transport::Udp, SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), config::SIP_PORT));
 
 pub(super) fn routes(handle: Handle) -> Router {
     Router::new()
@@ -229,9 +231,9 @@ fn named(uri: &Uri) -> Result<String, Failure> {
 }
 
 /// Those that were meant, as they are now.
-async fn shown(handle: &Handle, meant: &[SocketAddr]) -> Result<Json<MembersView>, Failure> {
+async fn shown(handle: &Handle, meant: &[Peer]) -> Result<Json<MembersView>, Failure> {
     let MembersView { mut members, .. } = handle.figures(true).await.map_err(gone)?.members;
-    members.retain(|member| meant.contains(&member.address));
+    members.retain(|member| meant.contains(&member.address.0));
     Ok(Json(MembersView { members, names: Vec::new() }))
 }
 
@@ -260,7 +262,9 @@ async fn explain(
 ) -> Result<Json<ExplanationView>, Failure> {
     let [from, listener] = parameters(&uri, ["from", "listener"])?;
     let parse = |name: &str, given: Option<String>| {
-        let parse = |text: String| text.parse().map_err(|_| wrong(name, &text, "an address as IP:PORT"));
+        let parse = |text: String| {
+            text.parse().map_err(|_| wrong(name, &text, "an address as IP:PORT or IP:PORT;transport=tcp"))
+        };
         given.map(parse).transpose()
     };
     let from = parse("from", from)?.unwrap_or(SOME_CALLER);

@@ -5,10 +5,11 @@
 mod health;
 
 use crate::figures::{
-    CapacityView, ContactView, ContactsView, ExplanationView, HealthView, MemberView, MembersView, ProxyView,
-    RegistrarView, ScaleView, ScalesView, Session, Sessions,
+    CapacityView, ContactView, ContactsView, ExplanationView, HealthView, MemberView, MembersView, PeerText,
+    ProxyView, RegistrarView, ScaleView, ScalesView, Session, Sessions,
 };
 use crate::{Handle, Server};
+use base::{Peer, Transport};
 use elastic::update::{Key, Sender};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -20,6 +21,11 @@ use std::time::{Duration, SystemTime};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::sync::oneshot;
+
+/// Over UDP.
+fn udp(address: SocketAddr) -> PeerText {
+    PeerText(Peer::new(Transport::Udp, address))
+}
 
 /// A server with one answering member and one that does not exist.
 pub(super) struct Site {
@@ -207,7 +213,7 @@ impl Site {
 
     async fn member(&self, address: SocketAddr) -> MemberView {
         let members: MembersView = self.ask("GET", "/api/members?oldest=true").await.json();
-        members.members.into_iter().find(|member| member.address == address).unwrap()
+        members.members.into_iter().find(|member| member.address == udp(address)).unwrap()
     }
 
     /// Sends an INVITE and waits for its 200; the call then stands.
@@ -308,7 +314,7 @@ async fn sessions_are_counted_and_found_by_call_id() {
     let all: Sessions = site.ask("GET", "/api/sessions").await.json();
     assert_eq!((all.active, all.expired, all.shards.len()), (1, 0, 2));
     let session: Session = site.ask("GET", "/api/sessions?call_id=a%2Fb%26c").await.json();
-    assert_eq!((session.call_id.as_str(), session.member, session.is_call), ("a/b&c", site.alive, true));
+    assert_eq!((session.call_id.as_str(), session.member, session.is_call), ("a/b&c", udp(site.alive), true));
     assert_eq!(session.state, "answered");
     let none = site.ask("GET", "/api/sessions?call_id=other").await;
     assert_eq!((none.status, none.body.as_str()), (404, "no session has the Call-ID \"other\"\n"));
@@ -321,7 +327,7 @@ async fn drain_takes_a_member_out_and_undrain_back_in() {
     let path = |verb: &str| format!("/api/{verb}?member={}", site.alive);
     let drained: MembersView = site.ask("POST", &path("drain")).await.json();
     let [member] = drained.members.as_slice() else { panic!("one member is meant: {drained:?}") };
-    assert_eq!((member.address, member.state.as_str(), member.calls), (site.alive, "draining", 1));
+    assert_eq!((member.address, member.state.as_str(), member.calls), (udp(site.alive), "draining", 1));
     let health = site.ask("GET", "/api/health").await;
     let reasons = health.json::<HealthView>().reasons;
     assert_eq!(health.status, 503);
@@ -350,14 +356,14 @@ async fn explain_names_the_member_and_why() {
     let ask = async |path: &str, body: &str| site.send("POST", path, "", body).await;
     let from = "192.0.2.1:5060".parse().unwrap();
     let new: ExplanationView = ask("/api/explain", &request(from, "INVITE", "known")).await.json();
-    assert_eq!((new.member, new.why.as_str(), new.known), (Some(site.alive), "queue", false));
+    assert_eq!((new.member, new.why.as_str(), new.known), (Some(udp(site.alive)), "queue", false));
     let refusals: Vec<_> = new.candidates.iter().map(|c| (c.member, c.refusal.as_deref())).collect();
-    assert_eq!(refusals, [(site.alive, None), (site.dead, Some("unreachable"))]);
+    assert_eq!(refusals, [(udp(site.alive), None), (udp(site.dead), Some("unreachable"))]);
     site.call("known").await;
     let path = "/api/explain?from=192.0.2.1:5060";
     let known: ExplanationView = ask(path, &request(from, "INVITE", "known")).await.json();
     // Another transaction than the one that was served takes its turn as a new call does.
-    assert_eq!((known.member, known.why.as_str(), known.known), (Some(site.alive), "queue", true));
+    assert_eq!((known.member, known.why.as_str(), known.known), (Some(udp(site.alive)), "queue", true));
     // Each call belongs to one of two threads, and only that one knows it.
     for call in ["one", "two", "three", "four", "five", "six"] {
         site.call(call).await;
@@ -374,7 +380,10 @@ async fn explain_names_the_member_and_why() {
     let bad = ask("/api/explain", "no SIP").await;
     assert_eq!((bad.status, bad.body.as_str()), (400, "dropped: not_sip\n"));
     let here = ask("/api/explain?from=here", "").await;
-    assert_eq!((here.status, here.body.as_str()), (400, "from=here: expected an address as IP:PORT\n"));
+    assert_eq!(
+        (here.status, here.body.as_str()),
+        (400, "from=here: expected an address as IP:PORT or IP:PORT;transport=tcp\n")
+    );
 }
 
 #[tokio::test]
@@ -406,7 +415,7 @@ async fn pools_and_routes_are_shown_to_operators() {
     let away: ExplanationView = explain("", "198.51.100.1:5060", "sip:+44@h").await.json();
     let route = away.route.expect("a route");
     assert_eq!((&route.name[..], away.pool.as_deref(), &away.policy[..]), ("away", Some("out"), "tlwl"));
-    assert_eq!((away.member, away.why.as_str()), (Some(site.alive), "policy"));
+    assert_eq!((away.member, away.why.as_str()), (Some(udp(site.alive)), "policy"));
     let rewrites: Vec<_> =
         route.rewrites.iter().map(|it| (&it.action[..], it.before.as_deref(), it.after.as_deref())).collect();
     let expected =
@@ -631,14 +640,14 @@ async fn the_next_hops_of_a_proxy_are_members() {
     let health: HealthView = site.ask("GET", "/api/health").await.json();
     assert_eq!((health.role.as_str(), health.healthy, health.members), ("proxy", true, 1));
     let members: MembersView = site.ask("GET", "/api/members").await.json();
-    assert_eq!(members.members.iter().map(|member| member.address).collect::<Vec<_>>(), [site.alive]);
+    assert_eq!(members.members.iter().map(|member| member.address).collect::<Vec<_>>(), [udp(site.alive)]);
     let proxy: ProxyView = site.ask("GET", "/api/proxy").await.json();
     let next: Vec<_> = proxy.next.iter().map(|hop| (hop.address, hop.resting)).collect();
-    assert_eq!((next, proxy.max_transactions), (vec![(site.alive, false)], 5_000));
+    assert_eq!((next, proxy.max_transactions), (vec![(udp(site.alive), false)], 5_000));
     assert_eq!((proxy.transactions, proxy.forwarded_total, proxy.relayed_total), (2, 1, 1));
     let explained: ExplanationView =
         site.send("POST", "/api/explain", "", &request(site.sip, "INVITE", "x")).await.json();
-    assert_eq!((explained.member, &explained.policy[..]), (Some(site.alive), "hash"));
+    assert_eq!((explained.member, &explained.policy[..]), (Some(udp(site.alive)), "hash"));
     assert_eq!(Site::start().await.ask("GET", "/api/proxy").await.status, 404);
 }
 

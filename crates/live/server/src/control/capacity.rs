@@ -6,6 +6,7 @@ use crate::capacity::{AnnouncedCapacity, CapacityReport, Listening, Offer, Silen
 use ::control::ListedMember;
 use ::control::{Address, ControlInput};
 use balance::PoolId;
+use base::{Peer, Transport};
 use config::{Config, PoolConfig};
 use elastic::estimate::SilenceSettings;
 use elastic::update::{Refusal, Server};
@@ -64,7 +65,7 @@ impl Control {
         capacity: f64,
     ) -> Result<u64, Refusal> {
         let address = match server {
-            Server::Address(address) => Some(Address::Socket(*address)),
+            Server::Address(address) => Some(Address::Socket(Peer::new(Transport::Udp, *address))),
             Server::Name(name) => config::member_address(name).ok(),
         };
         let meant = self.core.meant(&server.to_string(), address.as_ref()).map_err(|why| {
@@ -79,7 +80,7 @@ impl Control {
             Server::Name(_) => capacity / meant.len().max(1) as f64,
         };
         let mut sent = 0;
-        for (slot, member) in meant {
+        for (slot, Peer { address: member, .. }) in meant {
             self.capacity.announced.take(now, connection, member, capacity)?;
             self.take(ControlInput::Capacity { member, capacity });
             sent += u64::from(self.sent_calls.of(slot));
@@ -90,7 +91,9 @@ impl Control {
     /// Forgets the capacities of members that are no more.
     pub(super) fn forget_capacities(&mut self) {
         let members = self.core.listed();
-        self.capacity.announced.retain(|address| members.iter().any(|member| member.address == *address));
+        self.capacity
+            .announced
+            .retain(|address| members.iter().any(|member| member.peer.address == *address));
     }
 
     /// Whether any pool uses the capacities of monitors.
@@ -111,7 +114,7 @@ impl Control {
             node.member && node.is_up() && !node.draining && its_pools.any(is_monitored)
         };
         let listed = self.core.listed();
-        let members: Vec<_> = listed.iter().filter(is_awaited).map(|member| member.address).collect();
+        let members: Vec<_> = listed.iter().filter(is_awaited).map(|member| member.peer.address).collect();
         let (now, validity) = (self.clock.now(), SilenceSettings::default().validity);
         let Capacities { announced, monitors, .. } = &mut self.capacity;
         let changes = monitors.look(now, &members, validity, |member| Some(announced.get(member)?.at));

@@ -4,14 +4,14 @@ use super::{Answered, Control, log_entries};
 use crate::shards::{Command, ShardCounts, ask_each};
 use ::control::{ControlEffect, ControlInput, LogEntry, MemberEvent, WorkLeft};
 use balance::{Load, Slot};
-use std::net::SocketAddr;
+use base::Peer;
 use std::sync::Arc;
 
 impl Control {
     /// Does what has been decided, until nothing is left.
     pub(super) fn carry_out(&mut self) {
         loop {
-            self.sockets.send(&self.out);
+            self.sockets.send(&self.out, |_| None);
             let effects: Vec<_> = self.out.drain_events().collect();
             self.out.clear();
             if effects.is_empty() {
@@ -60,8 +60,8 @@ impl Control {
     fn is_expected(&self, entry: &LogEntry) -> bool {
         let Some((scaling, _)) = &self.scaling else { return false };
         match entry {
-            LogEntry::Member { address, event: MemberEvent::Lost(_), .. } => {
-                scaling.expects_down(*address, &self.pools_at(*address))
+            LogEntry::Member { member, event: MemberEvent::Lost(_), .. } => {
+                scaling.expects_down(member.address, &self.pools_at(*member))
             }
             LogEntry::NoneAlive { pool, .. } => scaling.expects_none(pool),
             _ => false,
@@ -69,9 +69,9 @@ impl Control {
     }
 
     /// Names of the pools that have a member there.
-    fn pools_at(&self, address: SocketAddr) -> Vec<String> {
+    fn pools_at(&self, peer: Peer) -> Vec<String> {
         let listed = self.core.listed();
-        let here = listed.iter().filter(|member| member.address == address).flat_map(|member| &member.pools);
+        let here = listed.iter().filter(|member| member.peer == peer).flat_map(|member| &member.pools);
         here.filter_map(|pool| Some(self.core.pool(*pool)?.name.clone())).collect()
     }
 

@@ -1,7 +1,7 @@
 //! Writes the log entries of the control plane.
 
 use ::control::{Drainer, LogEntry, MemberEvent, ProcessId};
-use std::net::SocketAddr;
+use base::Peer;
 use std::time::Duration;
 
 pub(super) fn write(entry: &LogEntry) {
@@ -16,10 +16,10 @@ pub(super) fn write(entry: &LogEntry) {
         LogEntry::NextHopNameFailed { name, error } => {
             tracing::info!(%name, error, "the name of a next hop was not resolved");
         }
-        LogEntry::LeftOut { address } => {
-            tracing::warn!(member = %address, "left out: no listener of its address family");
+        LogEntry::LeftOut { member } => {
+            tracing::warn!(%member, "left out: no listener of its transport and address family");
         }
-        LogEntry::Member { address, name, event } => member(*address, name, event),
+        LogEntry::Member { member, name, event } => tell(*member, name, event),
         LogEntry::NoneAlive { pool, silent: true } => tracing::error!(
             pool,
             "no member is alive: calls go on to those that are only silent. If they do not answer OPTIONS, let them, or \
@@ -47,21 +47,21 @@ pub(super) fn write(entry: &LogEntry) {
         LogEntry::NoRoom { refused, max_sessions } => {
             tracing::error!(refused, max_sessions, "the session table is full: new calls get 503");
         }
-        LogEntry::ForeignAnswer { address, from } => {
-            tracing::warn!(member = %address, %from, "an answer to a probe came from another host: it does not count");
+        LogEntry::ForeignAnswer { member, from } => {
+            tracing::warn!(%member, %from, "an answer to a probe came from another host: it does not count");
         }
-        LogEntry::Unreachable { address } => {
-            tracing::debug!(member = %address, "a datagram did not arrive, says the network (ICMP)");
+        LogEntry::Unreachable { member } => {
+            tracing::debug!(%member, "what was sent did not arrive: the network says so, or there is no connection");
         }
-        LogEntry::DrainChanged { address, by: Drainer::Operator, draining } => {
-            tracing::info!(member = %address, draining, "drain changed");
+        LogEntry::DrainChanged { member, by: Drainer::Operator, draining } => {
+            tracing::info!(%member, draining, "drain changed");
         }
         // It has said why.
-        LogEntry::DrainChanged { address, by: Drainer::Scaler, draining } => {
-            tracing::debug!(member = %address, draining, "drain changed by the scaler");
+        LogEntry::DrainChanged { member, by: Drainer::Scaler, draining } => {
+            tracing::debug!(%member, draining, "drain changed by the scaler");
         }
-        LogEntry::DrainedBefore { address } => {
-            tracing::info!(member = %address, "drained, as in the process before");
+        LogEntry::DrainedBefore { member } => {
+            tracing::info!(%member, "drained, as in the process before");
         }
         LogEntry::Stopping { wait } => tracing::info!(?wait, "stopping: no new calls, the others may end"),
         LogEntry::Succeeded { wait } => {
@@ -72,7 +72,7 @@ pub(super) fn write(entry: &LogEntry) {
     }
 }
 
-fn member(member: SocketAddr, name: &str, event: &MemberEvent) {
+fn tell(member: Peer, name: &str, event: &MemberEvent) {
     match event {
         MemberEvent::Joins => tracing::info!(%member, %name, "member joins"),
         MemberEvent::JoinsAgain => tracing::info!(%member, %name, "member joins again"),
@@ -85,7 +85,7 @@ fn member(member: SocketAddr, name: &str, event: &MemberEvent) {
             tracing::info!(%member, rest = ?rounded(*length), "member answered 503, it rests");
         }
         MemberEvent::Unreachable { length } => {
-            tracing::warn!(%member, rest = ?rounded(*length), "member is unreachable (ICMP): it is asked last");
+            tracing::warn!(%member, rest = ?rounded(*length), "member is unreachable: it is asked last");
         }
         MemberEvent::Recovered => {
             tracing::info!(%member, "member answers again what it refused: its rest is over");

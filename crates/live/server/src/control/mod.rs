@@ -9,6 +9,7 @@ mod certificates;
 mod log_entries;
 mod probes;
 pub(crate) mod resolver;
+mod stream_probes;
 mod succession;
 
 use crate::admin::Interface;
@@ -42,6 +43,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+use stream_probes::ProbeNews;
 use tokio::sync::mpsc;
 use tokio::time::MissedTickBehavior;
 
@@ -218,7 +220,7 @@ impl Control {
                     report => self.report(report),
                 },
                 Some(ask) = asks.recv() => self.ask(ask),
-                () = self.sockets.readable() => self.read_probes(),
+                news = self.sockets.readable() => self.read_probes(news),
                 () = tokio::time::sleep(due) => self.take(ControlInput::Timer),
                 Some(answered) = self.answers.1.recv() => self.answered(answered),
                 offer = self.capacity.intake.next() => self.offered(offer),
@@ -254,9 +256,19 @@ impl Control {
         self.core.handle(self.clock.now(), input, &mut self.out);
     }
 
-    fn read_probes(&mut self) {
+    fn read_probes(&mut self, news: Option<ProbeNews>) {
         let Self { sockets, core, out, clock, .. } = self;
         let now = clock.now();
+        match news {
+            None => {}
+            Some(ProbeNews::Message { from, bytes }) => {
+                core.handle(now, ControlInput::ProbeMessage { from, bytes: &bytes }, out);
+            }
+            Some(ProbeNews::Refused { by, probe }) => {
+                core.handle(now, ControlInput::ProbeRefused { by, quoted: &probe }, out);
+            }
+        }
+        // Whoever sends much over one transport keeps nobody waiting over another.
         sockets.read(|input| core.handle(now, input, out));
     }
 
@@ -404,7 +416,7 @@ impl Control {
         }
         let number = self.core.pool_number(pool);
         let is_it = |member: &&ListedMember| {
-            member.address == address && member.pools.iter().any(|pool| Some(*pool) == number)
+            member.peer.address == address && member.pools.iter().any(|pool| Some(*pool) == number)
         };
         let slots: Vec<_> = self.core.listed().iter().filter(is_it).map(|member| member.slot).collect();
         for slot in slots {
@@ -428,18 +440,18 @@ impl Control {
         }
     }
 
-    /// Says this of each member that an operator means. Returns their addresses.
+    /// Says this of each member that an operator means. Returns those members.
     fn tell_meant(
         &mut self,
         member: &str,
         input: impl Fn(Slot) -> ControlInput<'static>,
-    ) -> Result<Vec<SocketAddr>, String> {
+    ) -> Result<Vec<Peer>, String> {
         let meant = self.core.meant(member, config::member_address(member).ok().as_ref())?;
         for &(slot, _) in &meant {
             self.take(input(slot));
         }
         // Whoever asked may rely on it.
         self.carry_out();
-        Ok(meant.into_iter().map(|(_, address)| address).collect())
+        Ok(meant.into_iter().map(|(_, peer)| peer).collect())
     }
 }

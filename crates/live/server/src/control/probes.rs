@@ -1,8 +1,9 @@
-//! The sockets that probes leave by.
+//! Where probes leave: sockets of UDP, and connections.
 
+use super::stream_probes::{ProbeNews, StreamProbes, TlsPeer};
 use crate::socket::{BATCH, ReceiveBatch, SendBatch, UdpSocket, read_errors};
 use ::control::{ControlEffect, ControlInput};
-use base::Outbox;
+use base::{Outbox, Peer, Transport};
 use node::Ports;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -19,6 +20,9 @@ pub(super) struct ProbeSockets {
     /// Whether a socket may have more than was read at once.
     is_unread: bool,
     send: SendBatch,
+    ports: Ports,
+    /// Over TCP and TLS.
+    streams: StreamProbes,
 }
 
 /// Batches that are read at once: whoever sends more than that must not keep signals and operators waiting.
@@ -32,14 +36,14 @@ impl ProbeSockets {
         let open = |v6: bool| -> io::Result<Option<(SocketAddr, AsyncFd<UdpSocket>)>> {
             // From an address that the members know, on a port of its own.
             let of_family = |ip: &IpAddr| ip.is_ipv6() == v6;
-            let mut addresses = ports.iter().map(|port| port.local.ip()).filter(of_family);
+            let over_udp = || ports.iter().filter(|port| port.transport == Transport::Udp);
+            let mut addresses = over_udp().map(|port| port.local.ip()).filter(of_family);
             let best = addresses.clone().find(|ip| !ip.is_loopback()).or_else(|| addresses.next());
             let Some(ip) = best else { return Ok(None) };
             let all_loopback =
-                ports.iter().map(|port| port.local.ip()).filter(of_family).all(|ip| ip.is_loopback());
+                over_udp().map(|port| port.local.ip()).filter(of_family).all(|ip| ip.is_loopback());
             // Several addresses: the kernel picks the source for each member.
-            let several =
-                !all_loopback && ports.iter().filter(|port| of_family(&port.local.ip())).count() > 1;
+            let several = !all_loopback && over_udp().filter(|port| of_family(&port.local.ip())).count() > 1;
             let unspecified: IpAddr = if v6 { [0_u16; 8].into() } else { [0_u8; 4].into() };
             let bind = if several { unspecified } else { ip };
             let socket = UdpSocket::bind(SocketAddr::new(bind, 0), false, RECEIVE_BUFFER)?;
@@ -54,6 +58,8 @@ impl ProbeSockets {
             receive: ReceiveBatch::new(),
             is_unread: false,
             send: SendBatch::new(),
+            ports: ports.clone(),
+            streams: StreamProbes::new(),
         })
     }
 
@@ -62,28 +68,35 @@ impl ProbeSockets {
         self.local
     }
 
-    /// Sends probes.
-    pub(super) fn send(&mut self, out: &Outbox<ControlEffect>) {
+    /// Sends probes; `tls` says how a server over TLS shows who it is.
+    pub(super) fn send(&mut self, out: &Outbox<ControlEffect>, tls: impl Fn(Peer) -> Option<TlsPeer>) {
         if out.transmits().is_empty() {
             return;
         }
         for (family, socket) in self.sockets.iter().enumerate() {
             let Some(socket) = socket else { continue };
-            let transmits = out.transmits().iter().filter(|t| t.flow.listener as usize == family);
+            let transmits = out
+                .transmits()
+                .iter()
+                .filter(|t| t.flow.transport == Transport::Udp && usize::from(t.flow.listener) == family);
             let messages = transmits.map(|t| (t.range.clone(), t.flow.peer));
             self.send.send(socket.get_ref(), out.bytes(), messages);
         }
+        for t in out.transmits().iter().filter(|t| t.flow.transport != Transport::Udp) {
+            let Some(port) = self.ports.get(t.flow.listener) else { continue };
+            let to = t.flow.remote();
+            self.streams.send(to, port.local.ip(), out.message(t), tls(to));
+        }
     }
 
-    /// Waits for answers and network errors, which [`Self::read`] takes.
-    pub(super) async fn readable(&self) {
-        if self.is_unread {
-            return tokio::task::yield_now().await;
-        }
-        let [v4, v6] = &self.sockets;
+    /// Waits for answers and network errors. [`Self::read`] takes those of UDP; what came by a connection is returned.
+    pub(super) async fn readable(&mut self) -> Option<ProbeNews> {
+        let Self { sockets: [v4, v6], streams, is_unread, .. } = self;
         tokio::select! {
-            () = readable(v4.as_ref()) => {}
-            () = readable(v6.as_ref()) => {}
+            () = tokio::task::yield_now(), if *is_unread => None,
+            () = readable(v4.as_ref()) => None,
+            () = readable(v6.as_ref()) => None,
+            news = streams.heard() => Some(news),
         }
     }
 
@@ -95,14 +108,14 @@ impl ProbeSockets {
             // Other errors pass (a route that flaps, a firewall) or do not; the time-out will tell.
             let mut fail = |address, error: io::Error, quoted: &[u8]| {
                 if error.kind() == io::ErrorKind::ConnectionRefused {
-                    heard(ControlInput::ProbeRefused { address, quoted });
+                    heard(ControlInput::ProbeRefused { by: Peer::new(Transport::Udp, address), quoted });
                 }
             };
             while read_errors(socket.get_ref(), &mut fail).is_ok_and(|count| count == BATCH) {}
             for batch in 1..=BATCHES_MOST {
                 let Ok(count @ 1..) = self.receive.receive(socket.get_ref()) else { break };
                 for (bytes, from) in self.receive.iter() {
-                    heard(ControlInput::ProbeDatagram { from, bytes });
+                    heard(ControlInput::ProbeMessage { from: Peer::new(Transport::Udp, from), bytes });
                 }
                 if count < BATCH {
                     break;

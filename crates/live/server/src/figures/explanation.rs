@@ -4,19 +4,19 @@ use super::NeighbourView;
 use super::contacts::ContactView;
 use super::members::work;
 use super::metric::figures;
+use super::peer::PeerText;
 use super::view::View;
 use crate::registrations::Contacts;
 use balance::{Candidate, CandidateVerdict, Decision, MemberRoom, NodeRefusal, Slot, Why};
 use control::ListedMember;
 use node::{Explanation, Orphans, PassedOver, QueueTurn, RouteTaken};
 use route::{Outcome, Step};
-use std::net::SocketAddr;
 
 figures! {
     /// `POST /api/explain`
     ExplanationView as "Explanation" {
         /// The member that the request would go to; `null` when to none.
-        member: Option<SocketAddr>,
+        member: Option<PeerText>,
         /// `policy`, `queue`, `session`, `token` or `moved`; or what would happen instead: `waits` (in the queue of
         /// its pool), `full` (no room in that), `located`, `outside`, `search`, `rejected`, `dropped`, `unavailable`,
         /// `busy` (every member that takes calls is at the limit that `candidates` name).
@@ -27,7 +27,7 @@ figures! {
         contacts: Vec<ContactView>,
         /// Where a request would go that a member sends to others than a pool, or that belongs to a dialog by Route
         /// (`outside`); `null` otherwise.
-        outside: Option<SocketAddr>,
+        outside: Option<PeerText>,
         /// The route that it goes by; `null` without one.
         route: Option<Route>,
         /// Pools of the route that were asked before, and took nothing.
@@ -39,7 +39,7 @@ figures! {
         /// Whether the call is in the session table.
         known: bool,
         /// The member that a verified token in the request names.
-        token: Option<SocketAddr>,
+        token: Option<PeerText>,
         /// Every member as the policy sees it.
         candidates: Vec<CandidateView>,
         /// Of the servers that it may go to those whose limit (RFC 7339) may hold it back.
@@ -89,7 +89,7 @@ figures! {
         member: &ListedMember, candidate: Candidate, refused: Option<NodeRefusal>, room: Option<MemberRoom>,
     ) {
         /// Its address.
-        member: SocketAddr = member.address,
+        member: PeerText = member.peer.into(),
         /// Calls in progress, all threads.
         calls: u32 = candidate.load.calls,
         /// Transactions without a final response.
@@ -122,8 +122,8 @@ impl CandidateView {
 }
 
 /// The member, if the request would be forwarded to one, and why, or what else would happen.
-fn outcome(view: &View, explanation: &Explanation) -> (Option<SocketAddr>, &'static str) {
-    let address = |slot: Slot| view.at(slot).map(|member| member.address);
+fn outcome(view: &View, explanation: &Explanation) -> (Option<PeerText>, &'static str) {
+    let address = |slot: Slot| view.at(slot).map(|member| member.peer.into());
     match (explanation.decision, explanation.orphans) {
         _ if explanation.outside.is_some() => (None, "outside"),
         _ if explanation.located.is_some() => (None, "located"),
@@ -152,14 +152,15 @@ impl ExplanationView {
                 Decision::NoServer | Decision::AtLimit(_) | Decision::NoRoom => true,
                 Decision::Search | Decision::Orphan => false,
             };
-        let named = |id| view.members.iter().find(|member| member.node.id == id).map(|member| member.address);
+        let named =
+            |id| view.members.iter().find(|member| member.node.id == id).map(|member| member.peer.into());
         let user = |aor: &location::Aor| String::from_utf8_lossy(aor.bare()).into_owned();
         Self {
             member,
             why: why.to_owned(),
             user: explanation.located.as_ref().map(user),
             contacts: contacts.map(|found| ContactView::list(&found.there, found.date)).unwrap_or_default(),
-            outside: explanation.outside.map(|way| way.peer),
+            outside: explanation.outside.map(|way| way.remote().into()),
             route: explanation.route.map(Route::new),
             passed_over: explanation.passed_over.iter().map(|over| PassedOverView::new(over, view)).collect(),
             pool: is_asked.then(|| view.named(&[explanation.pool]).pop()).flatten(),

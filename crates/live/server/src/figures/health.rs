@@ -7,9 +7,9 @@ use super::{OverloadView, PoolName, QueueView, ScaleView, queue};
 use crate::shards::AllShards;
 use crate::stores::StoreReport;
 use balance::PoolId;
+use base::Peer;
 use control::ListedMember;
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 
 figures! {
     /// `GET /api/health`
@@ -84,7 +84,7 @@ figures! {
 
 /// Whether a member takes new calls.
 struct MemberStanding {
-    address: SocketAddr,
+    peer: Peer,
     pools: Vec<PoolId>,
     accepting: bool,
     /// Whether it gets new calls where no member takes any.
@@ -101,7 +101,7 @@ fn configured(view: &View, shards: AllShards<'_>) -> Vec<MemberStanding> {
         let (load, room) = (shards.load(member), shards.room(member));
         let accepting = member.node.refusal(view.now, load.calls).is_none();
         MemberStanding {
-            address: member.address,
+            peer: member.peer,
             pools: member.pools.clone(),
             accepting,
             is_at_limit: accepting && room.is_some_and(|room| room.refusal.is_some()),
@@ -120,7 +120,7 @@ fn taking<'m>(members: impl Iterator<Item = &'m MemberStanding> + Clone) -> (usi
 
 /// Each of these members with its state, and names that are not resolved.
 fn states<'m>(members: impl Iterator<Item = &'m MemberStanding>, unresolved: &[String]) -> String {
-    let states = members.map(|member| format!("{} is {}", member.address, member.state));
+    let states = members.map(|member| format!("{} is {}", member.peer, member.state));
     let of_names = unresolved.iter().map(|name| format!("{name} is not resolved"));
     let states: Vec<_> = states.chain(of_names).collect();
     if states.is_empty() { "there is none".to_owned() } else { states.join(", ") }

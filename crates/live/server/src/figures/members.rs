@@ -1,13 +1,13 @@
 //! Members and former members: how each does, what it has to do, and what it did.
 
 use super::metric::{Buckets, figures};
+use super::peer::PeerText;
 use super::view::View;
 use balance::{EndReason, Load, MemberRoom, NodeRefusal, NodeStats};
 use base::Instant;
 use control::{ListedMember, MemberName};
 use hdrhistogram::Histogram;
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use wire::Method;
 
 figures! {
@@ -45,8 +45,8 @@ figures! {
     ) {
         /// As the configuration names it.
         name: String = member.name.clone(),
-        /// Where it is.
-        address: SocketAddr = member.address,
+        /// Where it is: `10.0.0.1:5060` over UDP, and `10.0.0.1:5060;transport=tcp` over TCP.
+        address: PeerText = member.peer.into(),
         /// Names of the pools that it is in, in their order; of a former member those that are still there.
         pools: Vec<String> = view.named(&member.pools),
         /// `up`, `slow-start`, `ejected`, `paused`, `full`, `limit` (as many requests without an answer as it can do),

@@ -14,6 +14,7 @@ mod health;
 mod members;
 pub(crate) mod metric;
 mod overload;
+mod peer;
 pub(crate) mod process;
 mod proxy;
 mod queue;
@@ -32,6 +33,7 @@ pub use explanation::{CandidateView, ExplanationView, PassedOverView, RewriteVie
 pub use health::{HealthView, PoolHealth};
 pub use members::{MemberView, MembersView, NameView, OccupancyView, TimesView};
 pub use overload::{NeighbourView, OverloadView};
+pub use peer::PeerText;
 pub use proxy::{CallsView, DistributionView, NextHop, ProxyView};
 pub use queue::{QueueMemberView, QueueView};
 pub use registrar::{LogInsView, LookUpsView, RegistrarView, RegistrationsView, StoreView};
@@ -117,7 +119,7 @@ impl Standing {
 fn next_hops(view: &View) -> Vec<NextHop> {
     let members = view.hops.iter().filter_map(|&slot| view.at(slot)).filter(|hop| hop.node.member);
     let hop = |hop: &ListedMember| NextHop {
-        address: hop.address,
+        address: hop.peer.into(),
         resting: !hop.node.is_up() || hop.node.paused_until > view.now,
     };
     members.map(hop).collect()
@@ -129,7 +131,7 @@ fn queue(view: &View, shards: AllShards<'_>, pool: PoolId) -> Option<QueueView> 
     let member = |member: &QueueMember| {
         let listed = view.at(member.slot)?;
         Some(QueueMemberView {
-            address: listed.address.to_string(),
+            address: listed.peer.to_string(),
             calls_per_second: if member.is_open { member.capacity } else { 0.0 },
             // Nobody is beside a server that is off.
             silent: member.is_silent && !members::is_off(listed),

@@ -1,11 +1,11 @@
 //! Transactions that are kept, next hops, and calls whose dialogs are kept.
 
 use super::metric::figures;
+use super::peer::PeerText;
 use super::text::Page;
 use crate::records::RecordCounts;
 use dialog::CallCounts;
 use node::{ProxyReport, SharingReport};
-use std::net::SocketAddr;
 
 figures! {
     /// `GET /api/proxy`
@@ -60,7 +60,7 @@ figures! {
     /// One next hop.
     NextHop as "NextHop" {
         /// Where it is.
-        address: SocketAddr,
+        address: PeerText,
         /// Whether it has failed and is the last to be asked.
         resting: bool => [gauge "sarabande_proxy_hop_resting" "1 for a next hop that has failed and rests."],
     }

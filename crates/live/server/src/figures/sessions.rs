@@ -1,10 +1,10 @@
 //! The session table, as a whole and one session of it.
 
 use super::metric::figures;
+use super::peer::PeerText;
 use crate::shards::ShardCounts;
 use balance::{SessionState, SessionView};
 use base::Instant;
-use std::net::SocketAddr;
 
 figures! {
     /// `GET /api/sessions`
@@ -48,11 +48,11 @@ impl Sessions {
 
 figures! {
     /// `GET /api/sessions?call_id=X`
-    Session as "Session" from (asked: String, at: SocketAddr, session: &SessionView, now: Instant) {
+    Session as "Session" from (asked: String, at: PeerText, session: &SessionView, now: Instant) {
         /// The Call-ID asked for.
         call_id: String = asked,
         /// Address of its member.
-        member: SocketAddr = at,
+        member: PeerText = at,
         /// `plain`, `invited`, `answered`, `confirmed`, `closing` or `expired`.
         state: String = match session.state {
             SessionState::Plain => "plain",

@@ -6,9 +6,8 @@ use crate::records::RecordCounts;
 use crate::stores::StoreReport;
 use ::control::{ListedMember, MemberName};
 use balance::{PoolId, Slot};
-use base::{Flow, Instant};
+use base::{Flow, Instant, Peer, Transport};
 use node::{Port, Ports};
-use std::net::SocketAddr;
 use streams::tls::CertificateFacts;
 
 /// What the control task knows, at one moment.
@@ -51,21 +50,26 @@ impl View {
         pools.map(|pool| pool.name.clone()).collect()
     }
 
-    /// What a message from there comes by: the port with this address, or else the first that somebody there can send
-    /// to.
-    pub(crate) fn flow(&self, from: SocketAddr, named: Option<SocketAddr>) -> Result<Flow, String> {
-        let is_it =
-            |port: &Port| named.map_or(port.local.is_ipv4() == from.is_ipv4(), |named| named == port.local);
-        let listener = match (self.ports.iter().position(is_it), named) {
-            (Some(index), _) => index as u16,
-            (None, None) => 0,
-            (None, Some(named)) => {
-                let all: Vec<_> = self.ports.iter().map(|port| port.local.to_string()).collect();
-                return Err(format!("no listener is at {named}; there are: {}", all.join(", ")));
-            }
+    /// What a message from there comes by: the port that is named, or else the first that somebody there can send to.
+    /// The port says over what, where its name and the sender's do not.
+    pub(crate) fn flow(&self, from: Peer, named: Option<Peer>) -> Result<Flow, String> {
+        let at = |port: &Port| Peer::new(port.transport, port.local);
+        let first = |is_it: &dyn Fn(&Port) -> bool| self.ports.iter().position(is_it);
+        let is_of_family = |port: &Port| port.local.is_ipv4() == from.address.is_ipv4();
+        let index = match named {
+            None => first(&|port| port.transport == from.transport && is_of_family(port))
+                .or_else(|| first(&is_of_family))
+                .or(Some(0)),
+            Some(named) => first(&|port| at(port) == named)
+                .or_else(|| first(&|port| named.transport == Transport::Udp && port.local == named.address)),
         };
-        let transport = self.ports[listener].transport;
-        Ok(Flow { transport, listener, peer: from, connection: None })
+        let Some(port) = index.and_then(|index| self.ports.get(index as u16)) else {
+            let all: Vec<_> = self.ports.iter().map(|port| at(port).to_string()).collect();
+            let named = named.map_or_else(String::new, |named| format!(" at {named}"));
+            return Err(format!("no listener is{named}; there are: {}", all.join(", ")));
+        };
+        let listener = index.unwrap_or_default() as u16;
+        Ok(Flow { transport: port.transport, listener, peer: from.address, connection: None })
     }
 
     pub(crate) fn at(&self, slot: Slot) -> Option<&ListedMember> {

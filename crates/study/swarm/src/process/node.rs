@@ -275,7 +275,7 @@ impl Process {
 
     /// A datagram came in at the address that probes leave from.
     pub(crate) fn probe_answer(&mut self, now: Instant, from: SocketAddr, bytes: &[u8]) {
-        self.tell(now, ControlInput::ProbeDatagram { from, bytes });
+        self.tell(now, ControlInput::ProbeMessage { from: Peer::new(Transport::Udp, from), bytes });
     }
 
     /// The network said that what began with `quoted` did not arrive at this address.
@@ -287,7 +287,7 @@ impl Process {
         quoted: &[u8],
     ) -> Vec<Sent> {
         if was_probe {
-            self.tell(now, ControlInput::ProbeRefused { address, quoted });
+            self.tell(now, ControlInput::ProbeRefused { by: Peer::new(Transport::Udp, address), quoted });
             return Vec::new();
         }
         let to = Flow::udp(0, address);
@@ -342,7 +342,7 @@ impl Process {
 
     fn drains(&self) -> Vec<(SocketAddr, Drains)> {
         let members = self.control.listed().into_iter().filter(|member| member.node.member);
-        members.map(|member| (member.address, member.drains)).collect()
+        members.map(|member| (member.peer.address, member.drains)).collect()
     }
 
     fn state(&self) -> BalancerState {

@@ -13,6 +13,7 @@ use ::overload::hop::{Law, rate::RateLawSettings};
 use ::overload::local::occupancy::OccupancySettings;
 use ::overload::{FeedbackLaw, OverloadSettings, Scope};
 use balance::{PoolId, SessionSettings};
+use base::{Peer, Transport};
 use control::{Address, ControlSettings, MemberSettings, PoolSettings};
 use core::time::Duration;
 use digest_auth::{BanSettings, Limit, NonceScope, NonceSettings};
@@ -75,7 +76,7 @@ fn of_home(plan: &HomePlan, key: u8) -> ControlSettings {
 /// `[pool.<name>]`s and next hops as pools, and `[[route]]`s.
 fn of_file(file: &FilePlan, orphans: Orphans, group: u16, key: u8) -> ControlSettings {
     let member = |(number, pool): (PoolId, &PoolPlan), member: &crate::PlannedMember| MemberSettings {
-        address: Address::Socket(member.destination.address()),
+        address: Address::Socket(Peer::new(Transport::Udp, member.destination.address())),
         capacity: member.capacity,
         max_calls: pool.max_calls,
         max_rate: pool.max_rate,

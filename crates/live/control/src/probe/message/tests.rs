@@ -3,8 +3,9 @@
 use super::*;
 use crate::probe::{ProbeOutcome, ProbeResult, ProbeSchedule, ProbeSettings};
 use balance::{Cluster, ClusterMember, HealthSettings, NodeId, PoolId, Slot};
-use base::Instant;
+use base::{Instant, Transport};
 use core::time::Duration;
+use node::Port;
 use std::collections::BTreeSet;
 
 /// Schedule and messages, as the control plane has them.
@@ -12,6 +13,7 @@ struct Prober {
     settings: ProbeSettings,
     schedule: ProbeSchedule<Flow>,
     messages: ProbeMessages,
+    ports: Ports,
 }
 
 impl Prober {
@@ -38,7 +40,11 @@ impl Prober {
 
     fn tick(&mut self, now: Instant, out: &mut Outbox<ProbeOutcome>) {
         let mut outcomes = Vec::new();
-        self.schedule.tick(now, |probe| self.messages.write(&probe, out), |outcome| outcomes.push(outcome));
+        self.schedule.tick(
+            now,
+            |probe| self.messages.write(&probe, &self.ports, out),
+            |outcome| outcomes.push(outcome),
+        );
         for outcome in outcomes {
             out.event(outcome);
         }
@@ -51,6 +57,10 @@ impl Prober {
         bytes: &[u8],
         out: &mut Outbox<ProbeOutcome>,
     ) -> Option<SocketAddr> {
+        self.receive_over(Peer::new(Transport::Udp, from), bytes, out).map(|peer| peer.address)
+    }
+
+    fn receive_over(&mut self, from: Peer, bytes: &[u8], out: &mut Outbox<ProbeOutcome>) -> Option<Peer> {
         let answer = ProbeMessages::read(bytes)?;
         let mut elsewhere = None;
         let is_it = self.messages.answered_by(answer, from, &mut elsewhere);
@@ -68,7 +78,8 @@ impl Prober {
         quoted: &[u8],
         out: &mut Outbox<ProbeOutcome>,
     ) {
-        match self.schedule.unreachable(self.messages.quoted_by(address, quoted)) {
+        let by = Peer::new(Transport::Udp, address);
+        match self.schedule.unreachable(self.messages.quoted_by(by, quoted)) {
             Some(outcome) => out.event(outcome),
             None => self.schedule.suspect(now, |flow| flow.peer == address),
         }
@@ -91,9 +102,16 @@ fn prober() -> (Prober, Outbox<ProbeOutcome>) {
         t1: Duration::from_millis(500),
     };
     let messages = ProbeMessages::new([7; 16], [Some("127.0.0.1:9".parse().unwrap()), None]);
-    let mut prober = Prober { settings, schedule: ProbeSchedule::default(), messages };
+    let mut prober = Prober { settings, schedule: ProbeSchedule::default(), messages, ports: ports() };
     prober.set_targets(Instant::ZERO, &[(Slot(0), member())]);
     (prober, Outbox::default())
+}
+
+/// UDP and TCP, each at an address of its own.
+fn ports() -> Ports {
+    let tcp = "192.0.2.1:5070".parse().unwrap();
+    let udp = "192.0.2.1:5060".parse().unwrap();
+    vec![Port::udp(udp), Port::new(Transport::Tcp, tcp, tcp)].into()
 }
 
 /// The only member of [`prober`].
@@ -322,4 +340,29 @@ fn an_answer_counts_from_the_member_it_is_about_only() {
     let other_port = "127.0.0.1:40000".parse().unwrap();
     assert_eq!(prober.receive(other_port, &answer(&probe, 200), &mut out), None);
     assert_eq!(out.events().len(), 1, "from its host, whichever port it takes");
+}
+
+/// Its answer comes back by its connection, and its Via names the listener of its transport.
+#[test]
+fn a_probe_over_tcp_names_the_listener_and_its_answer_has_to_come_over_tcp() {
+    let (mut prober, mut out) = prober();
+    let way = Flow { transport: Transport::Tcp, listener: 1, peer: member(), connection: None };
+    prober.schedule.set_targets(at(0), &[(Slot(0), way, prober.settings)]);
+    prober.tick(at(0), &mut out);
+    let sent = &out.transmits()[0];
+    assert_eq!(sent.flow, way);
+    let probe = out.message(sent).to_vec();
+    let request = wire::scan(&probe).unwrap();
+    let via = request.top_via();
+    assert_eq!((via.transport, via.sent_by_port()), (Some(Transport::Tcp), 5070));
+    assert!(probe.starts_with(b"OPTIONS sip:127.0.0.1:5080;transport=tcp SIP/2.0\r\n"));
+    let from = |transport| Peer::new(transport, member());
+    assert_eq!(
+        prober.receive_over(from(Transport::Udp), &answer(&probe, 200), &mut out),
+        Some(from(Transport::Tcp)),
+        "whoever answers there is another server"
+    );
+    assert!(out.events().is_empty());
+    prober.receive_over(from(Transport::Tcp), &answer(&probe, 200), &mut out);
+    assert_eq!(out.events().len(), 1);
 }

@@ -64,7 +64,7 @@ impl Cluster {
         let scale = figures.standing.scale.pools.first().context("the pool is scaled")?;
         let queue = figures.standing.health.pools[0].queue.as_ref().context("the pool has a queue")?;
         let seen = |(index, &address): (usize, &SocketAddr)| {
-            let member = figures.members.members.iter().find(|member| member.address == address);
+            let member = figures.members.members.iter().find(|member| member.address.0.address == address);
             let announced = queue.members.iter().find(|member| member.address == address.to_string());
             Ok(Seen {
                 // Nothing is known before the scaler has looked for the first time.

@@ -88,7 +88,7 @@ impl Cast {
     pub(super) async fn members(&self) -> Result<Vec<MemberView>> {
         let figures = self.balancer.handle.figures(false).await.map_err(|error| anyhow!(error))?;
         let mut members = figures.members.members;
-        members.sort_by_key(|member| self.addresses.iter().position(|&at| at == member.address));
+        members.sort_by_key(|member| self.addresses.iter().position(|&at| at == member.address.0.address));
         Ok(members)
     }
 
