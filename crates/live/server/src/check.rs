@@ -4,14 +4,16 @@
 use crate::admin::token;
 use crate::key;
 use config::{
-    CallsConfig, Config, DriverConfig, PoolConfig, RecordsPlace, RegistrarConfig, StorePlace, UsersPlace,
+    CallsConfig, Config, DriverConfig, PoolConfig, RecordsPlace, RegistrarConfig, StorePlace, Tls, UsersPlace,
 };
 use control::{Address, MemberSettings};
 use std::env;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
+use std::time::SystemTime;
 use storage::{RecordDatabase, RedisSettings, SubscriberSettings, UserFile};
+use streams::tls::{CertificateFacts, TlsSetup};
 
 /// What a start with the configuration at `path` would say of what it names, and of the secrets that are kept beside
 /// it: a text for each thing that is wrong, with what helps.
@@ -24,8 +26,25 @@ pub fn check(config: &Config, path: &Path) -> Vec<String> {
     for pool in &config.pools {
         problems.extend(of_pool(pool));
     }
+    problems.extend(config.tls.iter().flat_map(of_tls));
     problems.extend(of_secrets(config, path));
     problems
+}
+
+/// What is wrong with certificates, keys and authorities.
+fn of_tls(tls: &Tls) -> Vec<String> {
+    // Nothing is written, and no secret needs to be.
+    let read = TlsSetup::read(&Tls { key_log: None, ..tls.clone() }, None);
+    let setup = match read {
+        Ok(setup) => setup,
+        Err(error) => return vec![format!("[tls] {error}")],
+    };
+    let now = SystemTime::now();
+    let of_one = |facts: &CertificateFacts| {
+        let tell = |problem| format!("[tls] certificates: {}: {problem}", facts.file.display());
+        facts.problems(now).into_iter().map(tell).collect::<Vec<_>>()
+    };
+    setup.certificates.iter().flat_map(of_one).collect()
 }
 
 /// The secrets that are kept beside the configuration, where one cannot be used. One that is not there is made, and a

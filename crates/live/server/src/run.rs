@@ -93,8 +93,9 @@ impl Server {
         let records = shared.2.clone();
         let mut control =
             Control::start(clock, path.clone(), config.clone(), ports.clone(), kept, shared).await?;
-        let tls = certificates.setup().cloned();
         control.certificates = certificates;
+        control.name_members();
+        let tls = control.certificates.setup().cloned();
         // Nothing slow from here on: another process may wait.
         let claim = match &path {
             Some(path) => takeover::claim::claim(path, &ports)?,

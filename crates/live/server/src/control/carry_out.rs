@@ -11,7 +11,7 @@ impl Control {
     /// Does what has been decided, until nothing is left.
     pub(super) fn carry_out(&mut self) {
         loop {
-            self.sockets.send(&self.out, |_| None);
+            self.sockets.send(&self.out, |peer| self.certificates.of(peer));
             let effects: Vec<_> = self.out.drain_events().collect();
             self.out.clear();
             if effects.is_empty() {
@@ -26,6 +26,7 @@ impl Control {
     fn carry_out_one(&mut self, effect: ControlEffect) {
         match effect {
             ControlEffect::SetUp(setup) => {
+                self.name_members();
                 self.tell_all(|| Command::SetUp(Arc::clone(&setup)));
             }
             ControlEffect::LookUp { id, question } => {

@@ -1,8 +1,13 @@
 //! Certificates: read at the start and on reload, read again when their files change, and told of before they expire.
 
 use super::Control;
+use super::stream_probes::TlsPeer;
 use crate::shards::Command;
+use ::control::ListedMember;
+use base::{Peer, Transport};
 use config::{Config, Tls};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -17,6 +22,8 @@ const DAY: i64 = 86_400;
 pub(crate) struct Certificates {
     /// `None`: there is no TLS.
     setup: Option<Arc<TlsSetup>>,
+    /// The domains that the certificates of members have to be for, where the configuration names members by one.
+    names: BTreeMap<SocketAddr, String>,
     /// The files, with when each was last changed.
     files: Vec<(PathBuf, Option<SystemTime>)>,
     /// What was told, so that it is told once.
@@ -34,6 +41,12 @@ impl Certificates {
     /// What connections begin with.
     pub(crate) fn setup(&self) -> Option<&Arc<TlsSetup>> {
         self.setup.as_ref()
+    }
+
+    /// How a server shows who it is to whom we connect over TLS.
+    pub(super) fn of(&self, server: Peer) -> Option<TlsPeer> {
+        let setup = self.setup()?;
+        Some(TlsPeer { settings: setup.client(), name: setup.name_of(server.address) })
     }
 
     /// What our certificates say of themselves.
@@ -114,6 +127,24 @@ impl Control {
             }
         }
         self.certificates.tell();
+    }
+
+    /// The certificate of a member has to be for the domain that the configuration has, not for a host that the DNS says
+    /// (RFC 5922 §4.3).
+    pub(crate) fn name_members(&mut self) {
+        let named = |member: ListedMember| {
+            let address = config::member_address(&member.name).ok()?;
+            Some((member.peer.address, address.domain()?.to_owned()))
+        };
+        let listed = self.core.listed().into_iter();
+        let over_tls = listed.filter(|member| member.peer.transport == Transport::Tls);
+        let names: BTreeMap<_, _> = over_tls.filter_map(named).collect();
+        let Certificates { setup: Some(setup), names: known, .. } = &mut self.certificates else { return };
+        if names != *known {
+            *setup = Arc::new(setup.with_names(names.clone().into_iter()));
+            *known = names;
+            self.spread_certificates();
+        }
     }
 
     fn spread_certificates(&mut self) {
