@@ -3,7 +3,7 @@
 use crate::about::About;
 use crate::record::{Accepted, Began, CallRecord, Cause, RecordEvent};
 use crate::settings::CallSettings;
-use base::Instant;
+use base::{Flow, Instant};
 use core::time::Duration;
 use std::net::SocketAddr;
 
@@ -130,6 +130,8 @@ pub struct Ends {
     pub contacts: [Box<[u8]>; 2],
     /// The Route behind us on the way to each, one value after the other with commas; empty for none.
     pub routes: [Box<[u8]>; 2],
+    /// The connections by which clients are reached (RFC 5626 §5.3); `None`: by the URI.
+    pub flows: [Option<Flow>; 2],
 }
 
 impl Ends {

@@ -5,9 +5,12 @@ use crate::common::pool_of;
 use crate::common::text::record_routes;
 use base::{Flow, Transport};
 use core::time::Duration;
-use route::Service;
+use dialog::CallSettings;
+use node::DialogSettings;
+use route::{Service, Spread};
 
 const MEMBER: &str = "127.0.1.1:5060";
+const DIALOG: Service = Service::Calls(Spread::Found);
 
 /// How many INVITEs a server got that never answers, and what the caller hears in the end.
 fn unanswered(caller: Flow, member: Flow) -> (usize, Vec<u16>) {
@@ -109,4 +112,21 @@ fn a_caller_hears_of_what_no_connection_took() {
         let forged = crate::common::text::replaced(&at_member.bytes, "z9hG4bKsb", "z9hG4bKsc");
         assert_eq!(bed.unreachable_by(at_member.flow, &forged), []);
     }
+}
+
+/// Our own BYE, at the end of the time that a call may last, goes by the connection of a client as well.
+#[test]
+fn a_call_that_has_had_its_time_ends_at_the_browser_too() {
+    let member = node(Transport::Udp, MEMBER);
+    let mut bed = Bed::new(DIALOG, &[member]);
+    let calls = CallSettings { longest: Some(Duration::from_mins(1)), ..CallSettings::default() };
+    let dialogs = DialogSettings { calls, ..DialogSettings::default() };
+    bed.set(|setup| setup.settings.dialogs = Some(dialogs.into()));
+    let caller = client(Transport::Wss, CLIENT, 7);
+    let at_member = bed.one_by(caller, &request("INVITE", "c", caller).bytes());
+    bed.one_by(member, &answer(&at_member, 200, "sip:bob@127.0.1.1:5060"));
+    let sent = bed.wait(Duration::from_secs(61));
+    let byes = sent.iter().filter(|sent| sent.bytes.starts_with(b"BYE"));
+    let flows: Vec<_> = byes.map(|sent| sent.flow).collect();
+    assert!(flows.contains(&caller) && flows.contains(&member), "{flows:?}");
 }

@@ -1,6 +1,7 @@
 //! What keeping the state of dialogs adds to a transaction for each request: calls are known from their INVITE to the
 //! answer to their BYE, their session timers are watched (RFC 4028 §8), and what becomes of each is told once.
 
+use crate::client_flow::ClientFlow;
 use crate::edge::Edge;
 use crate::rejection::{OwnResponse, Refused, Rejection, refused};
 use crate::target::Target;
@@ -12,7 +13,7 @@ use ::dialog::{
     About, CallCounts, CallEvent, CallSettings, Calls, DialogKey, DialogPath, Ends, ForwardedBye, HangUp,
     Heard, Invited, Proof, Side,
 };
-use base::Instant;
+use base::{Flow, Instant};
 use core::hash::Hasher;
 use core::time::Duration;
 use std::net::SocketAddr;
@@ -58,8 +59,8 @@ pub(crate) struct Tracked {
     refused_by: Option<(SocketAddr, Box<[u8]>)>,
 }
 
-/// An INVITE that begins a call, itself and what was noted of it, and the way to the caller.
-type Begun<'a> = (&'a [u8], &'a Invited, Option<DialogPath>);
+/// An INVITE that begins a call, itself with what it came by, and what was noted of it, and the way to the caller.
+type Begun<'a> = ((&'a [u8], Flow), &'a Invited, Option<DialogPath>);
 
 /// What a request is to its call.
 enum Role {
@@ -240,9 +241,9 @@ impl Dialogs {
         &mut self,
         edge: &mut Edge,
         tracked: &mut Tracked,
-        request: &[u8],
+        (request, flow): (&[u8], Flow),
         response: &Message<'_>,
-        source: SocketAddr,
+        source: Flow,
     ) {
         let now = edge.now;
         match response.status().unwrap_or_default() {
@@ -255,7 +256,7 @@ impl Dialogs {
                 let session = tracked.session_of(response, edge);
                 match &tracked.role {
                     Role::Begins(invited, to_caller) => {
-                        let begun = Some((request, &**invited, *to_caller));
+                        let begun = Some(((request, flow), &**invited, *to_caller));
                         self.accept(edge, tracked.key.call, response, source, session, begun);
                     }
                     Role::Ends(bye) => self.calls.bye_answered(now, tracked.key, status, *bye),
@@ -269,13 +270,13 @@ impl Dialogs {
                     Role::GoesOn => self.calls.goes_on(now, tracked.key),
                 }
             }
-            _ => tracked.refused_by = Some((source, reason(response).into())),
+            _ => tracked.refused_by = Some((source.peer, reason(response).into())),
         }
     }
 
     /// A response goes back whose request has had its final response: one more 2xx to an INVITE, or the repetition of
     /// one.
-    pub(crate) fn relayed_late(&mut self, edge: &Edge, response: &Message<'_>, source: SocketAddr) {
+    pub(crate) fn relayed_late(&mut self, edge: &Edge, response: &Message<'_>, source: Flow) {
         let is_accepted = response.status().is_some_and(|status| (200..300).contains(&status));
         if is_accepted && response.cseq().method == Method::Invite && !self.calls.is_empty() {
             let call = call_hash(&edge.tokens, response.call_id(), response.from_tag());
@@ -289,16 +290,19 @@ impl Dialogs {
         edge: &Edge,
         call: u64,
         response: &Message<'_>,
-        source: SocketAddr,
+        source: Flow,
         session: Option<Duration>,
         begun: Option<Begun<'_>>,
     ) {
         let key = DialogKey { call, tag: edge.tokens.tag_hash(response.to_tag()) };
         let tag = response.to_tag().unwrap_or_default();
         let ways = [begun.and_then(|(.., to_caller)| to_caller), way_to_callee(edge, response)];
-        let ends = || begun.and_then(|(request, ..)| ends(edge, &wire::scan(request).ok()?, response));
+        let ends = || {
+            let ((request, flow), ..) = begun?;
+            ends(edge, (&wire::scan(request).ok()?, flow), (response, source))
+        };
         let invited = begun.map(|(_, invited, _)| invited);
-        self.calls.accepted(edge.now, key, (tag, source, ways), invited, session, ends);
+        self.calls.accepted(edge.now, key, (tag, source.peer, ways), invited, session, ends);
     }
 
     /// The request that is `tracked` has its final response, a failure; of ours, or of a next hop.
@@ -470,7 +474,11 @@ fn reason<'a>(message: &Message<'a>) -> &'a [u8] {
 
 /// How the two sides are reached beyond us: [12.1.1-1] the caller by what stands below our Record-Route in its order,
 /// [12.1.2-1] the callee by what stands above it in reverse. `None` where they take too much room to be kept.
-fn ends(edge: &Edge, request: &Message<'_>, response: &Message<'_>) -> Option<Ends> {
+fn ends(
+    edge: &Edge,
+    (request, from): (&Message<'_>, Flow),
+    (response, source): (&Message<'_>, Flow),
+) -> Option<Ends> {
     let joined = |values: Vec<&[u8]>| values.join(&b", "[..]).into_boxed_slice();
     let to_caller: Vec<_> = request.record_routes().map(|value| value.value.of(request.bytes())).collect();
     let is_ours = |uri: &[u8]| wire::SipUri::parse(uri).is_ok_and(|uri| edge.topology.is_ours(&uri));
@@ -478,7 +486,11 @@ fn ends(edge: &Edge, request: &Message<'_>, response: &Message<'_>) -> Option<En
     let mut to_callee: Vec<_> = above.map(|value| value.value.of(response.bytes())).collect();
     to_callee.reverse();
     let contact = |message: &Message<'_>| message.contact().unwrap_or_default().into();
+    let is_client = |flow: &Flow| ClientFlow::of(*flow, &edge.topology).is_some();
+    let flows = [(from, to_caller.is_empty()), (source, to_callee.is_empty())]
+        .map(|(flow, is_direct)| Some(flow).filter(|flow| is_direct && is_client(flow)));
     let ends = Ends {
+        flows,
         from_and_to: [response.from().into(), response.to().into()],
         contacts: [contact(request), contact(response)],
         routes: [joined(to_caller), joined(to_callee)],

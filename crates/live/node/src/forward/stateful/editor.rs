@@ -179,12 +179,12 @@ impl Medium<Wire> for Editor<'_> {
         if let Some(target) = &led {
             self.look_up_later(target);
         }
-        let (source, dialogs) = (self.notes.source.peer, self.dialogs.as_deref_mut());
+        let (source, dialogs) = (self.notes.source, self.dialogs.as_deref_mut());
         let mut asked = None;
         match (request, dialogs) {
             (Some(request), dialogs) => {
                 if let (Some(tracked), Some(dialogs)) = (&mut request.tracked, dialogs) {
-                    dialogs.relayed(self.edge, tracked, &request.bytes, response, source);
+                    dialogs.relayed(self.edge, tracked, (&request.bytes, request.flow), response, source);
                 }
                 self.refresh(&mut request.refresh, response, led);
                 asked = Some(&*request);

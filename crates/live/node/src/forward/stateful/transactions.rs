@@ -158,7 +158,10 @@ impl Stateful {
         let route = wire::NameAddr::parse(&hang_up.ends.routes[of]).map(|route| route.uri);
         let uri = route.unwrap_or(&hang_up.ends.contacts[of]);
         let call = edge.tokens.call_key(&hang_up.call_id);
-        let hop = edge.names.next_hop(edge.now, Target::of(uri), call, &edge.topology, 0, step.out);
+        let hop = match hang_up.ends.flows[of] {
+            Some(flow) => Ok(flow),
+            None => edge.names.next_hop(edge.now, Target::of(uri), call, &edge.topology, 0, step.out),
+        };
         let Ok(hop) = hop else { return };
         self.drive(step, |proxy, step| {
             proxy.originate((hop.transport.into(), UNHEARD_REPEATS), step, |editor, serial| {
