@@ -218,7 +218,8 @@ impl Connection {
                 tracing::debug!(from = %self.flow.peer, "{fault}");
                 CloseReason::Framing
             })? {
-                self.heard = now;
+                // What follows is another message, with a time of its own.
+                (self.heard, self.message_since) = (now, None);
                 match framed {
                     Framed::Message(message) => batch.push(self.flow, message),
                     // RFC 5626 §4.4.1.

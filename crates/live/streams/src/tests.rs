@@ -269,6 +269,22 @@ fn what_does_not_come_to_an_end_in_time_is_closed() {
     }
 }
 
+/// What a busy client sends may be read up to the middle of a message each time: each message has its own time.
+#[test]
+fn a_busy_client_is_not_a_slow_one() {
+    let mut bed = Bed::new(&[Transport::Tcp]);
+    let mut client = bed.connect(0);
+    client.write_all(&BYE[..20]).unwrap();
+    for _ in 0..4 {
+        client.write_all(&[&BYE[20..], &BYE[..20]].concat()).unwrap();
+        bed.message();
+        bed.pass(HANDSHAKE - Duration::from_millis(1));
+    }
+    assert_eq!(bed.closed(CloseReason::SlowMessage), 0);
+    bed.pass(Duration::from_millis(1));
+    assert_eq!(bed.closed(CloseReason::SlowMessage), 1);
+}
+
 #[test]
 fn what_is_no_sip_ends_the_connection() {
     let faults: [&[u8]; 4] = [
