@@ -26,6 +26,8 @@ const LEASES_END: Duration = Duration::from_mins(1);
 pub struct TestSettings {
     /// Where it listens; the first is where tests send to.
     pub listen: Vec<SocketAddr>,
+    /// Further lines of `[listen]`, such as listeners for connections.
+    pub listen_more: Vec<String>,
     /// Where the admin interface listens.
     pub admin: SocketAddr,
     /// Names that mean this balancer.
@@ -61,6 +63,7 @@ impl TestSettings {
     pub fn new(field: &TestSite, members: &[u8]) -> Self {
         Self {
             listen: vec![field.sip(1)],
+            listen_more: Vec::new(),
             admin: SocketAddr::new(field.ip(1), 8060),
             names: Vec::new(),
             threads: 0,
@@ -82,12 +85,13 @@ impl TestSettings {
         let listen: Vec<String> = self.listen.iter().map(quoted).collect();
         let names: Vec<String> = self.names.iter().map(quoted).collect();
         format!(
-            "[listen]\nudp = [{}]\nnames = [{}]\nthreads = {}\n[pool.servers]\nmembers = [{}]\n{}\n\
+            "[listen]\nudp = [{}]\nnames = [{}]\nthreads = {}\n{}\n[pool.servers]\nmembers = [{}]\n{}\n\
              [pool.servers.probe]\n{}\n[timers]\n{}\n[token]\nkey = \"{}\"\n{}\n[dns]\n{}\n[log]\n{}\n\
              [admin]\nlisten = \"{}\"\n{}\n[stop]\nwait = \"60s\"\n{}\n",
             listen.join(", "),
             names.join(", "),
             self.threads,
+            self.listen_more.join("\n"),
             self.members.join(", "),
             self.pool.join("\n"),
             self.probe.join("\n"),

@@ -35,6 +35,7 @@ mod strangers;
 mod takeover;
 mod third_parties;
 mod torture;
+mod transports;
 
 use sarabande_tests::{CallLoad, RunningBalancer, SippCaller, SippServer, Stats, TestSettings, TestSite};
 

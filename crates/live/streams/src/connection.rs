@@ -16,8 +16,6 @@ use wire::{Framed, Framer, proxy_header};
 
 /// Bytes of one connection that are read before others get their turn.
 const TURN: usize = 64 << 10;
-/// Of a request that could not be sent, so much is told: with it its sender finds it, as with what ICMP quotes.
-const QUOTED: usize = 1_200;
 /// Where another process has taken over, a connection is left when nothing was heard for so long.
 const LEFT_AFTER: Duration = Duration::from_secs(5);
 /// The longest message, in bytes.
@@ -63,7 +61,7 @@ pub(super) struct Connection {
     pub(super) is_open: bool,
     /// When it is looked at next.
     pub(super) due: Instant,
-    /// The beginnings of requests that wait until it is open.
+    /// The requests that wait until it is open.
     pub(super) unsent: Vec<Box<[u8]>>,
     /// When this process last sent a request on it.
     pub(super) asked: Option<Instant>,
@@ -284,7 +282,7 @@ impl Connection {
         if is_request {
             self.asked = Some(now);
             if !self.is_open {
-                self.unsent.push(bytes[..bytes.len().min(QUOTED)].into());
+                self.unsent.push(bytes.into());
             }
         }
         Ok(())

@@ -80,10 +80,11 @@ impl Worker {
     /// What began with these bytes did not arrive. A proxy's request belongs to the thread that owns its call, which its beginning
     /// tells, or else each has to look.
     pub(super) fn tell_undelivered(&mut self, now: Instant, to: Flow, quoted: &[u8]) {
-        let Self { shard, out, peers, index, traffic, processes, .. } = self;
-        if !shard.has_transactions() {
+        // A response that nobody takes is nobody's concern.
+        if quoted.starts_with(b"SIP/2.0 ") {
             return;
         }
+        let Self { shard, out, peers, index, traffic, processes, .. } = self;
         let owner = shard.tokens().shard_of(quoted, peers.senders.len());
         let is_for = |other: usize| owner.is_none_or(|owner| owner == other);
         let handed = Handed::Unreachable { to, quoted };

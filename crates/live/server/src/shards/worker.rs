@@ -535,7 +535,10 @@ impl Worker {
         }
         for (to, quoted) in errors {
             self.tell_unreachable(to.remote());
-            self.tell_undelivered(now, to, &quoted);
+            // Without, its sender sends it again.
+            if self.shard.has_transactions() {
+                self.tell_undelivered(now, to, &quoted);
+            }
         }
     }
 
