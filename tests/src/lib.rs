@@ -9,6 +9,7 @@
 
 mod agent;
 mod balancer;
+mod browser;
 mod child;
 mod console_phone;
 mod dns;
@@ -32,6 +33,7 @@ mod worker;
 
 pub use agent::{Agent, AnsweringAgent};
 pub use balancer::{RunningBalancer, RunningTool, ShownMember, TestSettings, Tool, program, quoted};
+pub use browser::Browser;
 pub use console_phone::ConsolePhone;
 pub use dns::{Data, NameServer};
 pub use field::TestSite;

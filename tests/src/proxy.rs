@@ -54,9 +54,14 @@ impl RunningProxy {
 
     /// Starts the program at `host` with so many threads and these tables.
     pub fn of(field: &TestSite, host: u8, threads: usize, tables: &str) -> Self {
+        Self::listening(field, host, threads, "", tables)
+    }
+
+    /// The same with further lines of `[listen]`.
+    pub fn listening(field: &TestSite, host: u8, threads: usize, listen: &str, tables: &str) -> Self {
         let (address, admin) = (field.sip(host), SocketAddr::new(field.ip(host), 8060));
         let text = format!(
-            "[listen]\nudp = [\"{address}\"]\nthreads = {threads}\n[admin]\nlisten = \"{admin}\"\n[stop]\nwait = \"60s\"\n\
+            "[listen]\nudp = [\"{address}\"]\nthreads = {threads}\n{listen}\n[admin]\nlisten = \"{admin}\"\n[stop]\nwait = \"60s\"\n\
              [token]\nkey = \"000102030405060708090a0b0c0d0e0f\"\n{tables}"
         );
         let folder = field.folder().join(format!("proxy-{host}"));

@@ -4,8 +4,10 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use sarabande_tests::{
-    CallLoad, Process, RunningBalancer, SippCaller, SippServer, TestSettings, TestSite, until,
+    Agent, AgentRequest, Browser, CallLoad, Process, RunningBalancer, RunningProxy, SippCaller, SippServer,
+    TestSettings, TestSite, respond, status, until,
 };
+use testkit::{TestRequest, record_routes, tag, value};
 
 use super::{SERVERS, SOME, finish_clean, servers};
 
@@ -95,4 +97,91 @@ fn a_balancer_restarts_under_calls_over_tcp() {
     Process::wait(before);
     balancer.wait_until_idle();
     finish_clean(servers, calls);
+}
+
+/// A user of a browser registers, is called from UDP, and calls there; each side ends a call. On two threads, so that the
+/// connection is another one's than the calls.
+#[test]
+fn a_browser_is_called_and_calls() {
+    let field = TestSite::new("browser");
+    let listener = SocketAddr::new(field.ip(1), 8080);
+    let proxy = RunningProxy::listening(
+        &field,
+        1,
+        2,
+        &format!("ws = [\"{listener}\"]"),
+        "[registrar]\ndomains = [\"example.com\"]\n",
+    );
+    let phone = Agent::bind(field.sip(2));
+    let (mut browser, nowhere) = (Browser::connect(listener, "alice"), field.sip(99));
+    let of_domain = |method: &str, call_id: &str, to: &str| TestRequest {
+        uri: if method == "REGISTER" {
+            "sip:example.com".to_owned()
+        } else {
+            to.trim_matches(['<', '>']).to_owned()
+        },
+        from: "<sip:alice@example.com>".to_owned(),
+        to: to.to_owned(),
+        ..TestRequest::new(method, call_id, nowhere)
+    };
+    browser.send(of_domain("REGISTER", "alice", "<sip:alice@example.com>"));
+    assert_eq!(status(&browser.final_response()), Some(200));
+
+    for call in ["to-alice-1", "to-alice-2", "to-alice-3", "to-alice-4"] {
+        let mut invite = AgentRequest::new("INVITE", call);
+        invite.uri = "sip:alice@example.com".to_owned();
+        phone.send(proxy.address(), &invite.bytes(phone.address()));
+        let ringing = browser.request("INVITE");
+        browser.answer(&ringing, 200);
+        let answer = phone.final_response(call);
+        assert_eq!(status(&answer), Some(200));
+        phone.send(proxy.address(), &AgentRequest::in_dialog("ACK", &answer).bytes(phone.address()));
+        browser.request("ACK");
+        let mut bye = AgentRequest::in_dialog("BYE", &answer);
+        bye.cseq = 3;
+        phone.send(proxy.address(), &bye.bytes(phone.address()));
+        let bye = browser.request("BYE");
+        browser.answer(&bye, 200);
+        assert_eq!(status(&phone.final_response(call)), Some(200));
+    }
+
+    let register = TestRequest {
+        from: "<sip:bob@example.com>".to_owned(),
+        contact: format!("sip:bob@{}", phone.address()),
+        ..of_domain("REGISTER", "bob", "<sip:bob@example.com>")
+    };
+    let via = format!("SIP/2.0/UDP {};branch=z9hG4bKbob", phone.address());
+    phone.send(proxy.address(), &register.via(&via).bytes());
+    assert_eq!(status(&phone.final_response("bob")), Some(200));
+    for call in ["to-bob-1", "to-bob-2", "to-bob-3", "to-bob-4"] {
+        browser.send(of_domain("INVITE", call, "<sip:bob@example.com>"));
+        let invite = phone.receive();
+        phone.send(proxy.address(), &respond(&invite, "200 OK", phone.address()));
+        let answer = browser.final_response();
+        assert_eq!(status(&answer), Some(200));
+        browser.send(TestRequest::in_dialog("ACK", &answer, 1, nowhere));
+        assert!(phone.receive().starts_with(b"ACK "));
+        phone.send(proxy.address(), &bye_of_callee(&invite, phone.address()));
+        let bye = browser.request("BYE");
+        browser.answer(&bye, 200);
+        assert_eq!(status(&phone.final_response(call)), Some(200));
+    }
+}
+
+/// The BYE of the callee at this address, to the INVITE that it has answered (RFC 3261 §12.1.1).
+fn bye_of_callee(invite: &[u8], at: SocketAddr) -> Vec<u8> {
+    let value = |name| value(invite, name).unwrap_or_default();
+    let caller = value("From");
+    let call_id = value("Call-ID");
+    let bye = TestRequest {
+        uri: value("Contact").trim_matches(['<', '>']).to_owned(),
+        from: value("To"),
+        from_tag: "server".to_owned(),
+        to: caller.split(";tag=").next().unwrap_or_default().to_owned(),
+        to_tag: tag(invite, "From"),
+        routes: record_routes(invite),
+        body: "",
+        ..TestRequest::new("BYE", &call_id, at)
+    };
+    bye.via(&format!("SIP/2.0/UDP {at};branch=z9hG4bKbye{call_id}")).bytes()
 }

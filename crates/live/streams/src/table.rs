@@ -57,6 +57,8 @@ pub struct Streams {
     /// Another process has taken over.
     is_leaving: bool,
     connections: HashMap<u32, Connection>,
+    /// Those that this thread has opened. What somebody else has opened is no way to a server: nobody has shown a certificate
+    /// there.
     by_peer: HashMap<Peer, u32>,
     /// When each connection is looked at next.
     dues: BTreeSet<(Instant, u32)>,
@@ -238,7 +240,6 @@ impl Streams {
         if is_proxied {
             connection.expect_proxy_header();
         } else {
-            self.by_peer.entry(flow.remote()).or_insert(number);
             connection.begin(&self.settings)?;
         }
         self.enter(now, number, connection)
@@ -277,13 +278,9 @@ impl Streams {
         }
         let mut read = Ok(ReadOn::Dry);
         if let Speech::Proxied(..) = connection.speech {
-            read = connection.read_proxy_header(&mut self.scratch, &self.settings).map(|known| {
-                if known {
-                    self.by_peer.entry(connection.flow.remote()).or_insert(number);
-                    self.unread.push(number);
-                }
-                ReadOn::Dry
-            });
+            read = connection
+                .read_proxy_header(&mut self.scratch, &self.settings)
+                .map(|known| if known { ReadOn::More } else { ReadOn::Dry });
         } else if !connection.is_connecting {
             read = connection.read(now, &mut self.scratch, batch);
         }
