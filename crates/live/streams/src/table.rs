@@ -350,9 +350,12 @@ impl Streams {
     pub fn send(&mut self, now: Instant, flow: Flow, bytes: &[u8]) {
         let is_response = bytes.starts_with(b"SIP/2.0 ");
         let named = flow.connection.map(|Number(number)| number.get());
-        // Another process may have given the same number: the IP address tells.
+        // Another process may have given the same number: the address tells. That of a response has the port of a Via.
         let is_it = |number: &u32| {
-            self.connections.get(number).is_some_and(|there| there.flow.peer.ip() == flow.peer.ip())
+            self.connections.get(number).is_some_and(|there| match is_response {
+                true => there.flow.peer.ip() == flow.peer.ip(),
+                false => there.flow.peer == flow.peer,
+            })
         };
         let number = match named.filter(is_it) {
             Some(number) => Some(number),
