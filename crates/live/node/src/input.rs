@@ -43,7 +43,8 @@ pub enum ShardInput<'a> {
     Unreachable {
         /// The way that it was to go.
         to: Flow,
-        /// The beginning of the message.
+        /// The beginning of the message. Empty: the connections that lead there are lost, and whatever went by them and has no
+        /// answer.
         quoted: &'a [u8],
     },
     /// Where a name leads, after [`ShardEvent::LookUp`](crate::ShardEvent::LookUp).

@@ -417,6 +417,26 @@ impl<F: Form> Proxy<F> {
     ) -> bool {
         let Some(id) = self.layer.find_client(key) else { return false };
         let Some(event) = self.layer.message(id).and_then(what) else { return false };
+        self.undelivered(id, event, step);
+        true
+    }
+
+    /// A connection is lost. The requests that went by it, which `what` tells, and that nothing has answered yet count as not
+    /// delivered (§16.9). One that rings gets its answer by another connection (§18.2.2).
+    pub fn connection_lost(
+        &mut self,
+        what: impl Fn(&F::Message) -> Option<ProxyEvent>,
+        step: &mut ProxyStep<'_, F>,
+    ) {
+        let is_unanswered = |id: Id| self.layer.machine(id).is_some_and(Machine::is_unanswered);
+        let unanswered = self.layer.iter().map(|(id, _)| id).filter(|id| is_unanswered(*id));
+        let lost = unanswered.filter_map(|id| Some((id, what(self.layer.message(id)?)?)));
+        for (id, event) in lost.collect::<Vec<_>>() {
+            self.undelivered(id, event, step);
+        }
+    }
+
+    fn undelivered(&mut self, id: Id, event: ProxyEvent, step: &mut ProxyStep<'_, F>) {
         let mut collect = Collect::new(step.sink);
         self.layer.transport_error(step.now, id, &mut collect);
         let Collect { news, ended, .. } = collect;
@@ -428,7 +448,6 @@ impl<F: Form> Proxy<F> {
         if let Some((id, leg)) = ended {
             self.table.ended(id, leg);
         }
-        true
     }
 
     /// RFC 4320 §4.1: a request other than INVITE that is still unanswered when its client has slowed down gets

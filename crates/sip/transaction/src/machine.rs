@@ -318,6 +318,15 @@ impl Machine {
         }
     }
 
+    /// Whether it is of a client, and nothing has answered its request.
+    pub fn is_unanswered(self) -> bool {
+        matches!(
+            self,
+            Self::ClientInvite(client::invite::ClientInviteState::Calling)
+                | Self::ClientNonInvite(client::non_invite::ClientNonInviteState::Trying)
+        )
+    }
+
     /// Whether it is over. RFC 3261 §17: it is destroyed the instant it gets there.
     pub fn is_terminated(self) -> bool {
         self == self.terminated()

@@ -69,6 +69,27 @@ fn the_next_member_gets_what_no_connection_took() {
     panic!("each call went over UDP");
 }
 
+/// A member's connection breaks after it took requests. What it has not answered goes to the next member; a call that rings
+/// there waits for its answer.
+#[test]
+fn what_was_lost_with_a_connection_goes_to_the_next_member() {
+    let members = [node(Transport::Tcp, MEMBER), node(Transport::Udp, "127.0.1.2:5060")];
+    let mut bed = Bed::new(Service::HOPS, &members);
+    let caller = client(Transport::Udp, CLIENT, 0);
+    let mut sent = Vec::new();
+    for call in 0..32 {
+        let first = bed.one_by(caller, &request("INVITE", &format!("c{call}"), caller).bytes());
+        if first.flow.transport == Transport::Tcp {
+            sent.push(first);
+        }
+    }
+    let rings = sent.pop().expect("some calls went over TCP");
+    bed.one_by(client(Transport::Tcp, MEMBER, 3), &answer(&rings, 180, ""));
+    let moved = bed.unreachable_by(rings.flow, b"");
+    assert!(!sent.is_empty() && moved.iter().all(|sent| sent.flow == members[1]), "{}", moved.len());
+    assert_eq!(moved.len(), sent.len());
+}
+
 /// Pools change their order, and the way of forwarding with it, while a call goes on.
 #[test]
 fn a_call_goes_on_by_its_connection_after_a_reload() {

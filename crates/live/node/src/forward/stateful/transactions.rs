@@ -174,13 +174,16 @@ impl Stateful {
     /// connection is gone. Only its receiver can know the branch in it. So nobody can report another host as
     /// unreachable.
     pub(crate) fn unreachable(&mut self, step: &mut Step<'_>, to: Flow, quoted: &[u8]) {
-        let Some(key) = quoted_key(&self.keys, quoted) else { return };
         let what = |packet: &Packet| {
             let is_clients = packet.flow.connection.is_some();
             let event = if is_clients { ProxyEvent::FlowFailed } else { ProxyEvent::Unreachable };
             packet.flow.meets(to).then_some(event)
         };
-        self.drive(step, |proxy, step| proxy.unreachable(key, what, step));
+        if quoted.is_empty() && to.transport.is_reliable() {
+            self.drive(step, |proxy, step| proxy.connection_lost(what, step));
+        } else if let Some(key) = quoted_key(&self.keys, quoted) {
+            self.drive(step, |proxy, step| proxy.unreachable(key, what, step));
+        }
         self.tell(step.out);
     }
 
