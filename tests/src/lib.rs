@@ -3,7 +3,7 @@
 //!
 //! A test reads top down: a [`TestSite`] hands out addresses and a scratch folder, [`RunningBalancer`],
 //! [`SippServer`] and [`SippCaller`] run on them, [`Agent`] speaks SIP where SIPp cannot (foreign Vias, garbage,
-//! forged tokens), [`RedisServer`] and [`PostgresServer`] keep what several nodes share. Everything started is killed
+//! forged tokens), [`StreamClient`] does the same over TCP, [`RedisServer`] and [`PostgresServer`] keep what several nodes share. Everything started is killed
 //! when its value is dropped, also when the test panics; the scratch folder with every log is then kept and named.
 #![allow(clippy::missing_panics_doc, reason = "a harness reports by panicking")]
 
@@ -27,6 +27,7 @@ mod redis;
 mod service;
 mod sipp;
 mod stats;
+mod stream;
 mod torture;
 mod wait;
 mod worker;
@@ -49,6 +50,7 @@ pub use redis::RedisServer;
 pub use service::Service;
 pub use sipp::{CallLoad, SippCaller, SippServer};
 pub use stats::Stats;
+pub use stream::StreamClient;
 pub use testkit::{header, status, value};
 pub use torture::{Case, TortureVerdict, cases};
 pub use wait::{until, within};

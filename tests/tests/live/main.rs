@@ -13,6 +13,7 @@ mod clock;
 mod demo;
 mod failure;
 mod guide;
+mod hostile_streams;
 mod log;
 mod monitor;
 mod names;

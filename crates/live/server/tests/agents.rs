@@ -6,13 +6,15 @@ use load::{
     AnswererConfig, AnswererResults, ArrivalPlan, ArrivalProcess, CallResults, CallerConfig, RandomTime,
     ServiceModel, Timers,
 };
-use server::agents::{self, Running, Snapshot};
+use server::agents::{self, Link, Running, Snapshot};
 use server::figures::MemberView;
 use server::{Handle, Server, socket::UdpSocket};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use streams::tls::{CertificateFiles, Tls, TlsSetup};
 
 const ANY_PORT: &str = "127.0.0.1:0";
 /// Longest wait for something that takes a second on an idle machine.
@@ -26,7 +28,11 @@ fn bind() -> (UdpSocket, SocketAddr) {
 
 fn answerer(name: &str) -> Running<AnswererResults> {
     let (socket, local) = bind();
-    let config = AnswererConfig {
+    agents::start_answerer(socket, answerer_config(name, local), Rng::from_seed(1).fork(name)).unwrap()
+}
+
+fn answerer_config(name: &str, local: SocketAddr) -> AnswererConfig {
+    AnswererConfig {
         transport: Transport::Udp,
         listener: 0,
         local,
@@ -35,8 +41,7 @@ fn answerer(name: &str) -> Running<AnswererResults> {
         trying: false,
         service: ServiceModel::default(),
         timers: Timers::default(),
-    };
-    agents::start_answerer(socket, config, Rng::from_seed(1).fork(name)).unwrap()
+    }
 }
 
 fn answerers() -> Vec<Running<AnswererResults>> {
@@ -45,7 +50,11 @@ fn answerers() -> Vec<Running<AnswererResults>> {
 
 fn caller(target: SocketAddr, calls: u64) -> Running<CallResults> {
     let (socket, local) = bind();
-    let config = CallerConfig {
+    agents::start_caller(socket, caller_config(local, target, calls), Rng::from_seed(2)).unwrap()
+}
+
+fn caller_config(local: SocketAddr, target: SocketAddr, calls: u64) -> CallerConfig {
+    CallerConfig {
         transport: Transport::Udp,
         listener: 0,
         connections: 1,
@@ -60,8 +69,7 @@ fn caller(target: SocketAddr, calls: u64) -> Running<CallResults> {
         holding: RandomTime::Exponential(Duration::from_millis(30)),
         answer_wait: Duration::from_secs(20),
         timers: Timers::default(),
-    };
-    agents::start_caller(socket, config, Rng::from_seed(2)).unwrap()
+    }
 }
 
 async fn finish(caller: Running<CallResults>) -> Snapshot<CallResults> {
@@ -86,6 +94,60 @@ async fn serve(members: &[SocketAddr]) -> (SocketAddr, Handle, tokio::task::Join
     let server = Server::start(config, None).await.unwrap();
     let handle = server.handle();
     (address, handle, tokio::task::spawn_local(server.run()))
+}
+
+/// Certificates for tests, of the crate that has TLS.
+fn tls(answerer: Option<SocketAddr>) -> Arc<TlsSetup> {
+    let file = |name: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join("../streams/testdata/tls").join(name);
+    let tls = Tls {
+        certificates: vec![CertificateFiles { chain: file("first.pem"), key: file("first.key") }],
+        authorities: Some(file("authority.pem")),
+        client_authorities: None,
+        require_client: false,
+        key_log: None,
+    };
+    let names = answerer.map(|answerer| (answerer, "first.example".to_owned()));
+    Arc::new(TlsSetup::read(&tls, None).unwrap().with_names(names.into_iter()))
+}
+
+/// A caller and an answerer with nothing between them: messages each way, with connections as they say.
+#[tokio::test]
+async fn calls_over_streams_all_end_well_on_as_many_connections_as_were_asked_for() {
+    for transport in [Transport::Tcp, Transport::Tls] {
+        let link = Link::streams(transport, ANY_PORT.parse().unwrap(), 1, Some(tls(None))).unwrap();
+        let target = link.local_addr().unwrap();
+        let config = AnswererConfig { transport, ..answerer_config("a", target) };
+        let answerer = agents::start_answerer(link, config, Rng::from_seed(1)).unwrap();
+        let link = Link::streams(transport, ANY_PORT.parse().unwrap(), 7, Some(tls(Some(target)))).unwrap();
+        let local = link.local_addr().unwrap();
+        let config = CallerConfig { transport, connections: 7, ..caller_config(local, target, 100) };
+        let caller = finish(agents::start_caller(link, config, Rng::from_seed(2)).unwrap()).await;
+        let results = &caller.results;
+        assert_eq!((results.calls_completed, results.calls_failed()), (100, 0), "{transport:?}");
+        assert_eq!(results.retransmissions_sent, 0);
+        assert_eq!((caller.connections.opened, caller.unreachable), (7, 0));
+        let answerer = answerer.stop().unwrap();
+        assert_eq!(answerer.connections.accepted, 7);
+        assert_eq!((answerer.received, answerer.sent), (caller.sent, caller.received));
+    }
+}
+
+/// Where nobody listens, messages are lost at once, and that is counted.
+#[tokio::test]
+async fn a_target_that_takes_no_connection_is_counted() {
+    let target = std::net::TcpListener::bind(ANY_PORT).unwrap().local_addr().unwrap();
+    let link = Link::streams(Transport::Tcp, ANY_PORT.parse().unwrap(), 1, None).unwrap();
+    let local = link.local_addr().unwrap();
+    let config = CallerConfig { transport: Transport::Tcp, ..caller_config(local, target, 1) };
+    let caller = agents::start_caller(link, config, Rng::from_seed(2)).unwrap();
+    let counted = async {
+        while caller.snapshot().unreachable == 0 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, counted).await.expect("the connection was refused");
+    let snapshot = caller.stop().unwrap();
+    assert_eq!((snapshot.connections.opened, snapshot.connections.connect_failed), (0, 1));
 }
 
 #[tokio::test]

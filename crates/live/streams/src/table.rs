@@ -58,8 +58,8 @@ pub struct Streams {
     is_leaving: bool,
     connections: HashMap<u32, Connection>,
     /// Those that this thread has opened. What somebody else has opened is no way to a server: nobody has shown a certificate
-    /// there.
-    by_peer: HashMap<Peer, u32>,
+    /// there. By our port and peer.
+    by_peer: HashMap<(u16, Peer), u32>,
     /// When each connection is looked at next.
     dues: BTreeSet<(Instant, u32)>,
     /// Connections that something was queued for in this batch.
@@ -90,6 +90,11 @@ pub struct StreamSetup {
     pub limits: Arc<ConnectionLimits>,
     /// Times and bounds.
     pub settings: StreamSettings,
+}
+
+/// What a flow without a connection finds one by: from which port, and whereto.
+fn way_of(flow: Flow) -> (u16, Peer) {
+    (flow.listener, flow.remote())
 }
 
 /// Where the numbers of a thread begin: elsewhere in each process, so that a number of one means nothing to another.
@@ -361,7 +366,7 @@ impl Streams {
             Some(number) => Some(number),
             // RFC 3261 §18.2.2: a response finds another way; a request is for this very connection.
             None if named.is_some() && !is_response => None,
-            None => match self.by_peer.get(&flow.remote()) {
+            None => match self.by_peer.get(&way_of(flow)) {
                 Some(number) => Some(*number),
                 None => self.open(now, flow),
             },
@@ -404,9 +409,9 @@ impl Streams {
         let named = Flow { connection: NonZeroU32::new(number).map(Number), ..flow };
         let mut connection = Connection::new(named, now, (socket, place), (true, self.settings.send_buffer));
         connection.begin(&self.settings).ok()?;
-        self.by_peer.insert(flow.remote(), number);
+        self.by_peer.insert(way_of(flow), number);
         if let Err(reason) = self.enter(now, number, connection) {
-            self.by_peer.remove(&flow.remote());
+            self.by_peer.remove(&way_of(flow));
             self.counts.close(reason);
             return None;
         }
@@ -429,8 +434,8 @@ impl Streams {
             connection.say_goodbye();
         }
         self.dues.remove(&(connection.due, number));
-        if self.by_peer.get(&flow.remote()) == Some(&number) {
-            self.by_peer.remove(&flow.remote());
+        if self.by_peer.get(&way_of(flow)) == Some(&number) {
+            self.by_peer.remove(&way_of(flow));
         }
         self.counts.open[flow.transport as usize] -= 1;
         self.counts.close(reason);

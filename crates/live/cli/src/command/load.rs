@@ -2,6 +2,7 @@
 
 mod answer;
 mod call;
+mod carrier;
 pub(crate) mod table;
 mod watch;
 
@@ -14,6 +15,7 @@ use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use streams::StreamCounts;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -89,6 +91,12 @@ fn datagrams<R>(snapshot: &Snapshot<R>) -> Value {
         "receive_lost": receive_lost,
         "unreachable": unreachable,
     })
+}
+
+/// What became of connections, for the JSON.
+fn connections<R>(snapshot: &Snapshot<R>) -> Value {
+    let StreamCounts { accepted, opened, connect_failed, .. } = snapshot.connections;
+    json!({ "accepted": accepted, "opened": opened, "failed": connect_failed })
 }
 
 /// A time such as `10s` or `1.5ms`.

@@ -1,20 +1,22 @@
 //! Call agents on real sockets, for `sarabande load` and the demo.
 //!
-//! The agents themselves are pure ([`load::Caller`], [`load::Answerer`]). Here each gets a thread, a socket of its
-//! own and the real clock:
+//! The agents themselves are pure ([`load::Caller`], [`load::Answerer`]). Here each gets a thread, a socket or
+//! connections of its own, and the real clock:
 //!
-//! - [`bind`] a socket, so that its address can stand in the agent's configuration,
+//! - [`bind`] a socket, or make a [`Link`] of connections, so that its address can stand in the agent's configuration,
 //! - [`start_caller`] or [`start_answerer`],
 //! - read [`Running::snapshot`] as often as you like: the thread leaves a copy of its results several times a second,
 //!   never per message, so that watching it costs what it measures next to nothing,
 //! - [`Running::stop`] it, or wait until a caller [`Running::is_finished`], which it is soon after
 //!   [`Running::wind_down`].
 
+mod link;
 mod running;
 mod thread;
 mod waking;
 
-pub use running::{Running, bind, start_answerer, start_caller};
+pub use link::{Link, bind};
+pub use running::{Running, start_answerer, start_caller};
 pub use thread::Snapshot;
 
 use base::{Instant, Outbox};

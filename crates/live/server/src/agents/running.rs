@@ -1,10 +1,9 @@
 //! Load agents that run: started, asked for results, stopped.
 
 use super::Agent;
+use super::link::Link;
 use super::thread::{Driver, Shared, Snapshot};
 use crate::clock::Clock;
-use crate::shards::listen::cannot_listen;
-use crate::socket::UdpSocket;
 use base::Rng;
 use load::{Answerer, AnswererConfig, AnswererResults, CallResults, Caller, CallerConfig};
 use std::io;
@@ -13,10 +12,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
-/// Receive buffer of an agent, in bytes: some thousand calls' messages, so that a moment without the processor loses
-/// none.
-const RECEIVE_BUFFER: usize = 4 << 20;
-
 /// An agent at work on a thread of its own; dropping it stops it.
 pub struct Running<R> {
     shared: Arc<Shared<R>>,
@@ -24,21 +19,16 @@ pub struct Running<R> {
     address: SocketAddr,
 }
 
-/// A socket for an agent. Port 0: the kernel picks one, and `local_addr` tells which.
-///
-/// # Errors
-/// As `bind(2)`.
-pub fn bind(address: SocketAddr) -> io::Result<UdpSocket> {
-    UdpSocket::bind(address, false, RECEIVE_BUFFER)
-        .map_err(|error| cannot_listen(address, &error, "who has it? `ss -lunp` tells"))
-}
-
 /// Starts to make calls, by the schedule of `config`, which begins now.
 ///
 /// # Errors
 /// When the machine is out of threads or descriptors.
-pub fn start_caller(socket: UdpSocket, config: CallerConfig, rng: Rng) -> io::Result<Running<CallResults>> {
-    start(socket, move |clock| Caller::new(config, clock.now(), rng))
+pub fn start_caller(
+    link: impl Into<Link>,
+    config: CallerConfig,
+    rng: Rng,
+) -> io::Result<Running<CallResults>> {
+    start(link.into(), move |clock| Caller::new(config, clock.now(), rng))
 }
 
 /// Starts to take calls.
@@ -46,25 +36,25 @@ pub fn start_caller(socket: UdpSocket, config: CallerConfig, rng: Rng) -> io::Re
 /// # Errors
 /// When the machine is out of threads or descriptors.
 pub fn start_answerer(
-    socket: UdpSocket,
+    link: impl Into<Link>,
     config: AnswererConfig,
     rng: Rng,
 ) -> io::Result<Running<AnswererResults>> {
-    start(socket, move |_| Answerer::new(config, rng))
+    start(link.into(), move |_| Answerer::new(config, rng))
 }
 
 fn start<A: Agent>(
-    socket: UdpSocket,
+    link: Link,
     make: impl FnOnce(&Clock) -> A + Send + 'static,
 ) -> io::Result<Running<A::Results>> {
-    let address = socket.local_addr()?;
+    let address = link.local_addr()?;
     let shared = Arc::new(Shared::new()?);
     let of_thread = Arc::clone(&shared);
     let thread = std::thread::Builder::new().name(format!("agent-{}", address.port())).spawn(move || {
         // The schedule starts when the thread does, lest its start counts as a delay of the first calls.
         let clock = Clock::start();
         let agent = make(&clock);
-        Driver::new(clock, socket, agent, of_thread).run()
+        Driver::new(clock, link, agent, of_thread).run()
     })?;
     Ok(Running { shared, thread: Some(thread), address })
 }

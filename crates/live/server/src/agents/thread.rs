@@ -1,11 +1,11 @@
 //! The thread of a load agent.
 
 use super::Agent;
+use super::link::Link;
 use super::waking::Waking;
 use crate::clock::Clock;
 use crate::shards::wake::Waker;
-use crate::socket::{ReceiveBatch, SendBatch, UdpSocket, read_errors};
-use base::{Flow, Instant, Outbox};
+use base::{Instant, Outbox};
 use core::num::NonZeroU64;
 use load::{AgentEvent, AgentInput};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -13,6 +13,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use streams::StreamCounts;
 
 /// How often the results are copied for readers. The histograms make a copy of some 600 KB, which takes about
 /// 100 us: at this interval a delay to one datagram in 2,500.
@@ -28,16 +29,36 @@ pub struct Snapshot<R> {
     pub results: R,
     /// Call-IDs that met a wrong server: the first few.
     pub wrong_call_ids: Vec<Box<str>>,
-    /// Datagrams received.
+    /// Messages received.
     pub received: u64,
-    /// Datagrams sent.
+    /// Messages sent.
     pub sent: u64,
     /// Datagrams that the kernel refused to send.
     pub send_failed: u64,
     /// Datagrams that the kernel threw away because the agent was late: the agent is the bottleneck.
     pub receive_lost: u64,
-    /// Reports by ICMP that a datagram did not arrive, such as from a closed port.
+    /// Reports by ICMP that a datagram did not arrive, such as from a closed port; messages that a connection lost.
     pub unreachable: u64,
+    /// What became of connections; over UDP there are none.
+    pub connections: StreamCounts,
+}
+
+impl Snapshot<()> {
+    /// The same with results.
+    fn with<R>(self, results: R) -> Snapshot<R> {
+        let Self { results: (), wrong_call_ids, received, sent, send_failed, .. } = self;
+        let Self { receive_lost, unreachable, connections, .. } = self;
+        Snapshot {
+            results,
+            wrong_call_ids,
+            received,
+            sent,
+            send_failed,
+            receive_lost,
+            unreachable,
+            connections,
+        }
+    }
 }
 
 /// State shared between the agent's thread and its owner.
@@ -81,28 +102,24 @@ impl<R> Drop for Finish<R> {
 /// The loop of one agent's thread.
 pub(super) struct Driver<A: Agent> {
     clock: Clock,
-    socket: UdpSocket,
+    link: Link,
     agent: A,
     shared: Arc<Shared<A::Results>>,
     /// Everything but the results, which are copied in when it is published.
     figures: Snapshot<()>,
-    receive: ReceiveBatch,
-    send: SendBatch,
     out: Outbox<AgentEvent>,
     publish_at: Instant,
     waking: Waking,
 }
 
 impl<A: Agent> Driver<A> {
-    pub(super) fn new(clock: Clock, socket: UdpSocket, agent: A, shared: Arc<Shared<A::Results>>) -> Self {
+    pub(super) fn new(clock: Clock, link: Link, agent: A, shared: Arc<Shared<A::Results>>) -> Self {
         Self {
             clock,
-            socket,
+            link,
             agent,
             shared,
             figures: Snapshot::default(),
-            receive: ReceiveBatch::new(),
-            send: SendBatch::new(),
             out: Outbox::default(),
             publish_at: Instant::ZERO,
             waking: Waking::default(),
@@ -116,6 +133,7 @@ impl<A: Agent> Driver<A> {
         // refused, that is how it stays.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         let outcome = self.work();
+        self.link.close(self.clock.now());
         self.publish();
         outcome
     }
@@ -126,12 +144,7 @@ impl<A: Agent> Driver<A> {
             if self.shared.stop.load(Ordering::Acquire) {
                 break;
             }
-            if ready.contains(PollFlags::ERR) {
-                self.figures.unreachable += read_errors(&self.socket, |_, _, _| {})? as u64;
-            }
-            if ready.contains(PollFlags::IN) {
-                self.read()?;
-            }
+            self.read(ready)?;
             let now = self.clock.now();
             if self.shared.wind_down.swap(false, Ordering::AcqRel) {
                 self.agent.wind_down(now);
@@ -148,7 +161,7 @@ impl<A: Agent> Driver<A> {
         Ok(())
     }
 
-    /// Sleeps until there is something to do; returns the readiness of the socket.
+    /// Sleeps until there is something to do; returns the readiness of what carries the messages.
     fn wait(&mut self) -> PollFlags {
         let waker = &self.shared.waker;
         waker.going_to_sleep();
@@ -157,12 +170,12 @@ impl<A: Agent> Driver<A> {
         let stopping =
             self.shared.stop.load(Ordering::Acquire) || self.shared.wind_down.load(Ordering::Acquire);
         let timeout = match self.agent.exact().filter(|exact| *exact <= deadline) {
-            _ if stopping => Duration::ZERO,
+            _ if stopping || self.link.has_unread() => Duration::ZERO,
             Some(exact) => self.waking.sleep(self.clock.now(), exact),
             None => self.clock.until(deadline),
         };
         let timeout = Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: timeout.subsec_nanos().into() };
-        let mut fds = [PollFd::new(&self.socket, PollFlags::IN), PollFd::new(waker, PollFlags::IN)];
+        let mut fds = [self.link.watched(), PollFd::new(waker, PollFlags::IN)];
         // Interrupted by a signal: nothing is ready, look again.
         let outcome = poll(&mut fds, Some(&timeout));
         waker.awake();
@@ -173,26 +186,16 @@ impl<A: Agent> Driver<A> {
         ready
     }
 
-    /// One batch: what is due by the clock gets its turn before the next.
-    fn read(&mut self) -> io::Result<()> {
-        self.figures.received += self.receive.receive(&self.socket)? as u64;
-        for (bytes, from) in self.receive.iter() {
-            // Read for each datagram, so that those at the end of a batch are not measured too short.
-            self.agent.handle(
-                self.clock.now(),
-                AgentInput::Message { from: Flow::udp(0, from), bytes },
-                &mut self.out,
-            );
-        }
-        Ok(())
+    fn read(&mut self, ready: PollFlags) -> io::Result<()> {
+        let Self { clock, link, agent, figures, out, .. } = self;
+        link.receive(clock.now(), ready, figures, |from, bytes| {
+            // Read for each message, so that those at the end of a batch are not measured too short.
+            agent.handle(clock.now(), AgentInput::Message { from, bytes }, out);
+        })
     }
 
     fn flush(&mut self) {
-        let transmits =
-            self.out.transmits().iter().map(|transmit| (transmit.range.clone(), transmit.flow.peer));
-        let report = self.send.send(&self.socket, self.out.bytes(), transmits);
-        self.figures.sent += report.sent as u64;
-        self.figures.send_failed += report.dropped as u64;
+        self.link.send(self.clock.now(), &self.out, &mut self.figures);
         for event in self.out.drain_events() {
             if let AgentEvent::WrongServer { call_id } = event
                 && self.figures.wrong_call_ids.len() < WRONG_CALLS_MAX
@@ -204,18 +207,9 @@ impl<A: Agent> Driver<A> {
         self.out.clear();
     }
 
-    fn publish(&self) {
-        let Snapshot { wrong_call_ids, received, sent, send_failed, unreachable, .. } = self.figures.clone();
-        let receive_lost = self.socket.lost_datagrams().unwrap_or_default().into();
+    fn publish(&mut self) {
+        self.link.count(&mut self.figures);
         let results = self.agent.results().clone();
-        self.shared.publish(Snapshot {
-            results,
-            wrong_call_ids,
-            received,
-            sent,
-            send_failed,
-            receive_lost,
-            unreachable,
-        });
+        self.shared.publish(self.figures.clone().with(results));
     }
 }

@@ -1,13 +1,14 @@
 //! `sarabande load answer`: servers that answer calls.
 
+use super::carrier::Carrier;
 use super::watch::{Ended, watch};
-use super::{Common, datagrams, duration, table};
+use super::{Common, connections, datagrams, duration, table};
 use crate::address;
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use base::{Rng, Transport};
 use load::{AnswererConfig, AnswererResults, RandomTime, ServiceModel, Timers};
 use serde_json::{Value, json};
-use server::agents::{self, Running, Snapshot};
+use server::agents::{self, Link, Running, Snapshot};
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -42,6 +43,8 @@ pub(crate) struct Arguments {
     /// End after so long; by default Ctrl-C ends it.
     #[arg(long, value_name = "TIME", value_parser = duration)]
     duration: Option<Duration>,
+    #[command(flatten)]
+    carrier: Carrier,
     #[command(flatten)]
     common: Common,
 }
@@ -88,19 +91,25 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
 }
 
 fn start(arguments: &Arguments, seed: u64) -> Result<Vec<Named>> {
-    let sockets: Vec<_> =
-        arguments.listen.iter().map(|&address| agents::bind(address)).collect::<Result<_, _>>()?;
+    let (carrier, transport) = (&arguments.carrier, arguments.carrier.transport());
+    ensure!(
+        transport != Transport::Tls || carrier.has_certificate(),
+        "a server of TLS needs --certificate and --key"
+    );
+    let tls = carrier.tls(None)?;
+    let bind = |&address: &SocketAddr| carrier.bind(address, 1, tls.as_ref());
+    let sockets: Vec<_> = arguments.listen.iter().map(bind).collect::<Result<_, _>>()?;
     let rng = Rng::from_seed(seed);
     let count = sockets.len();
-    let start_one = |(number, socket): (usize, server::socket::UdpSocket)| {
-        let address = socket.local_addr()?;
+    let start_one = |(number, link): (usize, Link)| {
+        let address = link.local_addr()?;
         let name = match &arguments.name {
             None => address.to_string(),
             Some(name) if count == 1 => name.clone(),
             Some(name) => format!("{name}-{number}"),
         };
         let config = AnswererConfig {
-            transport: Transport::Udp,
+            transport,
             listener: 0,
             local: address,
             name: name.clone(),
@@ -114,7 +123,7 @@ fn start(arguments: &Arguments, seed: u64) -> Result<Vec<Named>> {
             },
             timers: Timers::default(),
         };
-        let agent = agents::start_answerer(socket, config, rng.fork(&format!("answerer {number}")))?;
+        let agent = agents::start_answerer(link, config, rng.fork(&format!("answerer {number}")))?;
         Ok(Named { name, agent })
     };
     (1..).zip(sockets).map(start_one).collect()
@@ -171,6 +180,7 @@ fn result(seed: u64, outcomes: &[Outcome], ended: &Ended) -> Value {
             "results": snapshot.results,
             "wrong_server_call_ids": snapshot.wrong_call_ids,
             "datagrams": datagrams(snapshot),
+            "connections": connections(snapshot),
         })
     };
     json!({

@@ -1,14 +1,15 @@
 //! `sarabande load call`: callers.
 
 use super::super::status::plural;
+use super::carrier::Carrier;
 use super::watch::{Ended, watch};
-use super::{Common, datagrams, duration, table};
+use super::{Common, connections, datagrams, duration, table};
 use crate::{address, print};
 use anyhow::{Context, Result, bail, ensure};
 use base::{Rng, Transport};
 use load::{ArrivalPlan, ArrivalProcess, CallResults, CallerConfig, RandomTime, RateStep, Timers};
 use serde_json::{Value, json};
-use server::agents::{self, Running, Snapshot};
+use server::agents::{self, Link, Running, Snapshot};
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -53,6 +54,14 @@ pub(crate) struct Arguments {
     /// Agents that share the work, each with a thread and a socket. One makes some ten thousand calls a second.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: u16,
+    /// Connections of each thread, over which its calls are spread; not with UDP.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=50_000))]
+    connections: u16,
+    /// With TLS: the name that the server's certificate must be for; by default the address of `--to`.
+    #[arg(long, value_name = "NAME")]
+    tls_name: Option<String>,
+    #[command(flatten)]
+    carrier: Carrier,
     #[command(flatten)]
     common: Common,
 }
@@ -111,33 +120,40 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
 }
 
 fn start(arguments: &Arguments, seed: u64) -> Result<Vec<Running<CallResults>>> {
-    let local = local(arguments)?;
+    let (local, transport) = (local(arguments)?, arguments.carrier.transport());
+    let is_one = transport == Transport::Udp;
+    ensure!(!is_one || arguments.connections == 1, "--connections is for --transport tcp and tls");
+    let name = arguments.tls_name.clone().map(|name| (arguments.to, name));
+    let tls = arguments.carrier.tls(name)?;
     let sockets = (0..arguments.threads).map(|index| {
         let port = match local.port() {
             0 => Some(0),
             first => first.checked_add(index),
         };
         let port = port.context("there are not so many ports after that of --listen")?;
-        Ok(agents::bind(SocketAddr::new(local.ip(), port))?)
+        arguments.carrier.bind(SocketAddr::new(local.ip(), port), arguments.connections, tls.as_ref())
     });
     // All are bound before one sends: none starts if not all can.
     let sockets: Vec<_> = sockets.collect::<Result<_>>()?;
     let rng = Rng::from_seed(seed);
-    let start_one = |(index, socket): (u16, server::socket::UdpSocket)| {
+    let start_one = |(index, link): (u16, Link)| {
         let config = CallerConfig {
-            transport: Transport::Udp,
+            transport,
             listener: 0,
-            connections: 1,
-            local: socket.local_addr()?,
+            connections: arguments.connections,
+            local: link.local_addr()?,
             target: arguments.to,
             outbound: !arguments.direct,
-            uri: arguments.uri.clone().unwrap_or_else(|| format!("sip:service@{}", arguments.to)),
+            uri: arguments
+                .uri
+                .clone()
+                .unwrap_or_else(|| format!("sip:service@{}{}", arguments.to, transport.uri_param())),
             arrivals: share(arguments, index),
             holding: arguments.hold,
             answer_wait: arguments.answer_wait,
             timers: Timers::default(),
         };
-        Ok(agents::start_caller(socket, config, rng.fork(&format!("caller {index}")))?)
+        Ok(agents::start_caller(link, config, rng.fork(&format!("caller {index}")))?)
     };
     (0..).zip(sockets).map(start_one).collect()
 }
@@ -216,6 +232,7 @@ fn total(snapshots: impl Iterator<Item = Total>) -> Total {
         sum.send_failed += more.send_failed;
         sum.receive_lost += more.receive_lost;
         sum.unreachable += more.unreachable;
+        sum.connections = sum.connections.merge(&more.connections);
     }
     sum
 }
@@ -284,6 +301,7 @@ fn result(arguments: &Arguments, seed: u64, from: &[String], total: &Total, ende
         "results": total.results,
         "wrong_server_call_ids": total.wrong_call_ids,
         "datagrams": datagrams(total),
+        "connections": connections(total),
     })
 }
 

@@ -1,0 +1,79 @@
+//! What carries the messages of load agents: options of both sides.
+
+use anyhow::{Context, Result, ensure};
+use base::Transport;
+use server::agents::{self, Link};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use streams::tls::{CertificateFiles, Tls, TlsSetup};
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Name {
+    Udp,
+    Tcp,
+    Tls,
+}
+
+#[derive(clap::Args)]
+pub(super) struct Carrier {
+    /// What carries the messages.
+    #[arg(long, value_enum, default_value_t = Name::Udp)]
+    transport: Name,
+    /// With TLS: file in PEM of the certificate that is shown, and of those that vouch for it. A server needs one.
+    #[arg(long, value_name = "FILE", requires = "key")]
+    certificate: Option<PathBuf>,
+    /// With TLS: file in PEM of the certificate's key.
+    #[arg(long, value_name = "FILE", requires = "certificate")]
+    key: Option<PathBuf>,
+    /// With TLS: file in PEM of those who are trusted to vouch for servers; by default those that the system trusts.
+    #[arg(long, value_name = "FILE")]
+    authorities: Option<PathBuf>,
+}
+
+impl Carrier {
+    pub(super) fn transport(&self) -> Transport {
+        match self.transport {
+            Name::Udp => Transport::Udp,
+            Name::Tcp => Transport::Tcp,
+            Name::Tls => Transport::Tls,
+        }
+    }
+
+    /// Whether there is a certificate to be shown.
+    pub(super) fn has_certificate(&self) -> bool {
+        self.certificate.is_some()
+    }
+
+    /// Reads the files of TLS, if it is used; the certificate of `server` is checked by its name.
+    pub(super) fn tls(&self, server: Option<(SocketAddr, String)>) -> Result<Option<Arc<TlsSetup>>> {
+        if self.transport != Name::Tls {
+            let unused = self.certificate.is_some() || self.authorities.is_some();
+            ensure!(!unused, "certificates are for --transport tls");
+            return Ok(None);
+        }
+        let files = self.certificate.clone().zip(self.key.clone());
+        let tls = Tls {
+            certificates: files.map(|(chain, key)| CertificateFiles { chain, key }).into_iter().collect(),
+            authorities: self.authorities.clone(),
+            client_authorities: None,
+            require_client: false,
+            key_log: None,
+        };
+        let setup = TlsSetup::read(&tls, None).context("TLS")?;
+        Ok(Some(Arc::new(setup.with_names(server.into_iter()))))
+    }
+
+    /// Binds an address.
+    pub(super) fn bind(
+        &self,
+        address: SocketAddr,
+        connections: u16,
+        tls: Option<&Arc<TlsSetup>>,
+    ) -> Result<Link> {
+        Ok(match self.transport() {
+            Transport::Udp => agents::bind(address)?.into(),
+            stream => Link::streams(stream, address, connections, tls.cloned())?,
+        })
+    }
+}

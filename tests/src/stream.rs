@@ -1,0 +1,142 @@
+//! A client of a stream that does as it is told: whole messages, parts of them, anything else, nothing.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::time::Duration;
+
+use rustix::net::sockopt::{set_socket_linger, set_socket_recv_buffer_size};
+use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+use testkit::{status, value};
+
+use crate::message::{AgentRequest, show};
+
+/// How long an answer, or the end of a connection, may take. Generous: it bounds a hang.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The smallest receive buffer that the kernel has: a peer can send little ahead.
+const SMALL_BUFFER: usize = 2_048;
+
+/// A TCP connection of a test.
+#[derive(Debug)]
+pub struct StreamClient {
+    stream: TcpStream,
+    address: SocketAddr,
+    /// What was read and is no whole message yet.
+    held: Vec<u8>,
+}
+
+impl StreamClient {
+    /// Connects from this address, with any port.
+    pub fn connect(from: IpAddr, to: SocketAddr) -> Self {
+        Self::open(from, to, None)
+    }
+
+    /// The same with a receive buffer as small as can be.
+    pub fn connect_with_small_buffer(from: IpAddr, to: SocketAddr) -> Self {
+        Self::open(from, to, Some(SMALL_BUFFER))
+    }
+
+    fn open(from: IpAddr, to: SocketAddr, receive_buffer: Option<usize>) -> Self {
+        let family = if from.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let connected = || -> io::Result<TcpStream> {
+            let socket = socket(family, SocketType::STREAM, None)?;
+            if let Some(size) = receive_buffer {
+                set_socket_recv_buffer_size(&socket, size)?;
+            }
+            bind(&socket, &SocketAddr::new(from, 0))?;
+            connect(&socket, &to)?;
+            Ok(socket.into())
+        };
+        let stream = connected().unwrap_or_else(|error| panic!("from {from} to {to}: {error}"));
+        let set = stream
+            .set_nodelay(true)
+            .and_then(|()| stream.set_read_timeout(Some(PATIENCE)))
+            .and_then(|()| stream.set_write_timeout(Some(PATIENCE)));
+        set.expect("a new socket takes options");
+        let address = stream.local_addr().expect("it is bound");
+        Self { stream, address, held: Vec::new() }
+    }
+
+    /// Its own end.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The bytes of a request as it is sent from here.
+    pub fn request(&self, request: &AgentRequest) -> Vec<u8> {
+        let udp = show(&request.bytes(self.address));
+        udp.replacen("SIP/2.0/UDP", "SIP/2.0/TCP", 1).into_bytes()
+    }
+
+    /// Sends these bytes.
+    ///
+    /// # Errors
+    /// When the other side has closed the connection, or takes nothing for a long time.
+    pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.stream.write_all(bytes)
+    }
+
+    /// The next message, or `\r\n` that stands between messages; `None`: the connection was closed or reset.
+    pub fn receive(&mut self) -> Option<Vec<u8>> {
+        loop {
+            if let Some(length) = self.first() {
+                return Some(self.held.drain(..length).collect());
+            }
+            let mut buffer = [0; 4_096];
+            match self.stream.read(&mut buffer) {
+                Ok(0) => return None,
+                Ok(count) => self.held.extend_from_slice(&buffer[..count]),
+                Err(error) if error.kind() == ErrorKind::ConnectionReset => return None,
+                Err(error) => panic!("at {}: {error}", self.address),
+            }
+        }
+    }
+
+    /// Length of the first message in what was read, if it is whole.
+    fn first(&self) -> Option<usize> {
+        if self.held.starts_with(b"\r\n") {
+            return Some(2);
+        }
+        let header = self.held.windows(4).position(|four| four == b"\r\n\r\n")? + 4;
+        let message = &self.held[..header];
+        let length = value(message, "Content-Length").and_then(|length| length.parse::<usize>().ok());
+        let length = length.unwrap_or_else(|| panic!("no Content-Length in {}", show(message)));
+        (self.held.len() >= header + length).then_some(header + length)
+    }
+
+    /// Sends a request and waits for its final response.
+    pub fn ask(&mut self, request: &AgentRequest) -> u16 {
+        let bytes = self.request(request);
+        self.send(&bytes).unwrap_or_else(|error| panic!("{}: {error}", show(&bytes)));
+        self.final_status(&request.call_id)
+    }
+
+    /// The status of the final response with this Call-ID; what comes before is passed over.
+    pub fn final_status(&mut self, call_id: &str) -> u16 {
+        loop {
+            let message = self.receive().unwrap_or_else(|| panic!("closed before the answer to {call_id}"));
+            let code = status(&message).filter(|code| *code >= 200);
+            if let Some(code) = code.filter(|_| value(&message, "Call-ID").as_deref() == Some(call_id)) {
+                return code;
+            }
+        }
+    }
+
+    /// Waits until the other side ends the connection; whatever it sends before is thrown away.
+    pub fn wait_until_closed(&mut self) {
+        let mut buffer = [0; 4_096];
+        loop {
+            match self.stream.read(&mut buffer) {
+                Ok(0) => return,
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::ConnectionReset => return,
+                Err(error) => panic!("{} is still open: {error}", self.address),
+            }
+        }
+    }
+
+    /// Ends the connection by a reset, not in order.
+    pub fn reset(self) {
+        set_socket_linger(&self.stream, Some(Duration::ZERO)).expect("a socket takes the option");
+    }
+}
