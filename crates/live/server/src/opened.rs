@@ -68,7 +68,9 @@ impl Opened {
 
     /// Copies of all sockets, by sets.
     pub(crate) fn copies(&self) -> io::Result<Vec<Vec<OwnedFd>>> {
-        let sets = self.sockets.iter().flat_map(|sockets| sockets.chunks(self.listeners.len()));
+        // Of datagrams there may be no listener at all.
+        let size = self.listeners.len().max(1);
+        let sets = self.sockets.iter().flat_map(|sockets| sockets.chunks(size));
         sets.map(|set| set.iter().map(UdpSocket::copy).collect()).collect()
     }
 }

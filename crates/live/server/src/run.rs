@@ -13,7 +13,7 @@ use crate::shards::board::Board;
 use crate::shards::handover::{Receiver, Sender, ring};
 use crate::shards::listen::expand;
 use crate::shards::wake::Waker;
-use crate::shards::{Command, Peers, Report, Signals, Traffic, TriageQueue, Worker, WorkerHandle};
+use crate::shards::{Command, LateSends, Peers, Report, Signals, Traffic, TriageQueue, Worker, WorkerHandle};
 use crate::socket::{ReceiveBatch, SendBatch, UdpSocket};
 use crate::start_error::StartError;
 use crate::stores::Stores;
@@ -133,6 +133,9 @@ impl Server {
         let bound =
             opened.claim.take().map(|claim| claim.confirm(clock, asks_in.clone())).transpose()?.flatten();
         let processes: Vec<_> = bound.iter().map(|(_, process)| Arc::clone(process)).collect();
+        for process in &processes {
+            takeover::claim::bring_back(process, handles.clone())?;
+        }
         equip(&mut workers, &handles, &processes, (stores.as_ref(), records.as_ref()), model);
         control.shares(call_limits, bound);
         let threads = spawn(workers, &handles)?;
@@ -336,6 +339,7 @@ fn worker(
         queue: TriageQueue::new(),
         streams: None,
         stream_batch: StreamBatch::default(),
+        late_sends: LateSends::default(),
         worked: Duration::ZERO,
         meter: None,
         model: None,

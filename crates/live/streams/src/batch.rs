@@ -29,6 +29,11 @@ impl StreamBatch {
         self.bytes.len() >= FULL || self.messages.len() >= FULL_MESSAGES
     }
 
+    /// Whether half of that is there.
+    pub(super) fn is_half_full(&self) -> bool {
+        self.bytes.len() >= FULL / 2 || self.messages.len() >= FULL_MESSAGES / 2
+    }
+
     /// Messages left.
     pub fn len(&self) -> usize {
         self.messages.len() - self.taken

@@ -19,6 +19,10 @@ pub(super) struct Carrier {
     /// How much of the queue the socket, or TLS, has taken.
     written: usize,
     most: usize,
+    /// Bytes that may still be read in this turn.
+    allowed: usize,
+    /// Bytes read since somebody asked.
+    read: usize,
 }
 
 /// Reads from what came early, then from the socket.
@@ -42,7 +46,16 @@ impl Read for Raw<'_> {
 impl Carrier {
     /// A connection whose queue may have `most` bytes.
     pub(super) fn new(socket: TcpStream, most: usize) -> Self {
-        Self { socket, tls: None, early: Vec::new(), queue: Vec::new(), written: 0, most }
+        Self {
+            socket,
+            tls: None,
+            early: Vec::new(),
+            queue: Vec::new(),
+            written: 0,
+            most,
+            allowed: usize::MAX,
+            read: 0,
+        }
     }
 
     pub(super) fn socket(&self) -> &TcpStream {
@@ -66,6 +79,21 @@ impl Carrier {
     /// Whether the other side has to say something before anything else can be sent.
     pub(super) fn is_handshaking(&self) -> bool {
         self.tls.as_ref().is_some_and(|tls| tls.is_handshaking())
+    }
+
+    /// So many bytes may be read from now on.
+    pub(super) fn allow(&mut self, bytes: usize) {
+        self.allowed = bytes;
+    }
+
+    /// Whether all of these have been read.
+    pub(super) fn is_spent(&self) -> bool {
+        self.allowed == 0
+    }
+
+    /// How many bytes have been read since the last time.
+    pub(super) fn take_read(&mut self) -> usize {
+        std::mem::take(&mut self.read)
     }
 
     /// Bytes that wait to be sent.
@@ -133,6 +161,21 @@ fn took(written: io::Result<usize>) -> io::Result<bool> {
 impl Read for Carrier {
     /// 0: the other side has closed. What TLS finds wrong is an error of kind `InvalidData` with its reason.
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if self.allowed == 0 {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let most = into.len().min(self.allowed);
+        let count = self.read_some(&mut into[..most])?;
+        if self.allowed != usize::MAX {
+            self.allowed -= count;
+        }
+        self.read += count;
+        Ok(count)
+    }
+}
+
+impl Carrier {
+    fn read_some(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let mut raw = Raw { early: &mut self.early, socket: &self.socket };
         let Some(tls) = &mut self.tls else { return raw.read(into) };
         loop {

@@ -16,6 +16,8 @@ use wire::{Framed, Framer, proxy_header};
 
 /// Bytes of one connection that are read before others get their turn.
 const TURN: usize = 64 << 10;
+/// Messages of one connection before others get their turn.
+const TURN_MESSAGES: usize = 32;
 /// Where another process has taken over, a connection is left when nothing was heard for so long.
 const LEFT_AFTER: Duration = Duration::from_secs(5);
 /// The longest message, in bytes.
@@ -59,6 +61,8 @@ pub(super) struct Connection {
     pub(super) is_connecting: bool,
     /// Messages can come and go.
     pub(super) is_open: bool,
+    /// Whether it waits for another turn.
+    pub(super) is_unread: bool,
     /// When it is looked at next.
     pub(super) due: Instant,
     /// The requests that wait until it is open.
@@ -90,6 +94,7 @@ impl Connection {
             place,
             is_connecting: is_ours,
             is_open: false,
+            is_unread: false,
             due: now,
             unsent: Vec::new(),
             asked: None,
@@ -210,7 +215,7 @@ impl Connection {
         batch: &mut StreamBatch,
     ) -> Result<ReadOn, CloseReason> {
         let Speech::Stream(carrier, framer) = &mut self.speech else { return Ok(ReadOn::Dry) };
-        let mut read = 0;
+        let (mut read, mut messages) = (0, 0);
         loop {
             while let Some(framed) = framer.next().map_err(|fault| {
                 tracing::debug!(from = %self.flow.peer, "{fault}");
@@ -224,7 +229,8 @@ impl Connection {
                     Framed::Ping => carrier.write_all(b"\r\n").map_err(|_| CloseReason::NotReading)?,
                     Framed::Pong => {}
                 }
-                if batch.is_full() {
+                messages += 1;
+                if batch.is_full() || messages >= TURN_MESSAGES {
                     return Ok(ReadOn::More);
                 }
             }
@@ -247,18 +253,31 @@ impl Connection {
 
     fn read_frames(&mut self, now: Instant, batch: &mut StreamBatch) -> Result<ReadOn, CloseReason> {
         let Speech::WebSocket(socket) = &mut self.speech else { return Ok(ReadOn::Dry) };
-        for _ in 0..TURN >> 10 {
+        // Fragments without end are no message: bytes bound the turn as well.
+        socket.get_mut().allow(TURN);
+        for _ in 0..TURN_MESSAGES {
             if batch.is_full() {
                 return Ok(ReadOn::More);
             }
-            match websocket::read(socket)? {
-                None => return Ok(ReadOn::Dry),
+            let frame = websocket::read(socket)?;
+            let has_begun = socket.get_mut().take_read() > 0;
+            match frame {
+                None => {
+                    let since = has_begun.then(|| self.message_since.unwrap_or(now));
+                    self.message_since = since.or(self.message_since);
+                    let is_spent = socket.get_ref().is_spent();
+                    return Ok(if is_spent { ReadOn::More } else { ReadOn::Dry });
+                }
                 // RFC 7118 §4.2: one message in each. A keep-alive of TCP is taken for what it is.
                 Some(Message::Text(text)) => take_frame(batch, self.flow, text.as_bytes()),
                 Some(Message::Binary(bytes)) => take_frame(batch, self.flow, &bytes),
-                Some(_) => {}
+                // A ping between the fragments of a message does not give it more time.
+                Some(_) => {
+                    self.heard = now;
+                    continue;
+                }
             }
-            self.heard = now;
+            (self.heard, self.message_since) = (now, None);
         }
         Ok(ReadOn::More)
     }

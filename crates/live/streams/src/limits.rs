@@ -54,6 +54,14 @@ impl ConnectionLimits {
     }
 }
 
+impl ConnectionLimits {
+    /// A place for a connection to a server of ours: there are as many of these as there are servers.
+    pub(crate) fn own_place(self: &Arc<Self>) -> ConnectionPlace {
+        self.open.fetch_add(1, Ordering::Relaxed);
+        ConnectionPlace { limits: Arc::clone(self), source: None }
+    }
+}
+
 impl ConnectionPlace {
     /// Counts the connection with those of its source.
     pub fn count(&mut self, source: IpAddr) -> Result<(), LimitReached> {

@@ -11,6 +11,18 @@ use std::time::Duration;
 const BACKLOG: i32 = 4_096;
 /// After so long without a word the kernel asks whether the other side is still there.
 const KEEPALIVE: Duration = Duration::from_secs(60);
+/// How often it asks, so many times, before it gives the connection up.
+const ASKED_EVERY: Duration = Duration::from_secs(10);
+const ASKED_MOST: u32 = 3;
+/// So long may what was sent stay unacknowledged: a request is answered, or given up, in 32 s.
+const UNACKNOWLEDGED: Duration = Duration::from_secs(30);
+
+/// Has the kernel give up a connection whose other side is gone without a word. What is accepted has it of its listener.
+fn give_up_the_dead(socket: &Socket) -> io::Result<()> {
+    let keepalive = TcpKeepalive::new().with_time(KEEPALIVE);
+    socket.set_tcp_keepalive(&keepalive.with_interval(ASKED_EVERY).with_retries(ASKED_MOST))?;
+    socket.set_tcp_user_timeout(Some(UNACKNOWLEDGED))
+}
 
 /// A listening socket of a thread.
 #[derive(Debug)]
@@ -50,7 +62,7 @@ pub fn listen(at: SocketAddr, reuse_port: bool) -> io::Result<TcpListener> {
     if reuse_port {
         socket.set_reuse_port(true)?;
     }
-    socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE))?;
+    give_up_the_dead(&socket)?;
     socket.bind(&SockAddr::from(at))?;
     socket.listen(BACKLOG)?;
     Ok(socket.into())
@@ -61,7 +73,7 @@ pub(super) fn connect(from: IpAddr, to: SocketAddr) -> io::Result<TcpStream> {
     let socket =
         Socket::new(Domain::for_address(to), Type::STREAM.nonblocking().cloexec(), Some(Protocol::TCP))?;
     socket.set_tcp_nodelay(true)?;
-    socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE))?;
+    give_up_the_dead(&socket)?;
     socket.bind(&SockAddr::from(SocketAddr::new(from, 0)))?;
     match socket.connect(&SockAddr::from(to)) {
         Err(error) if error.raw_os_error() != Some(rustix::io::Errno::INPROGRESS.raw_os_error()) => {

@@ -12,7 +12,8 @@ use core::num::NonZeroU32;
 use core::time::Duration;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{PollFd, PollFlags, Timespec};
-use std::collections::{BTreeSet, HashMap};
+use rustix::io::Errno;
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io;
 use std::mem::MaybeUninit;
 use std::net::{SocketAddr, TcpStream};
@@ -64,8 +65,8 @@ pub struct Streams {
     dues: BTreeSet<(Instant, u32)>,
     /// Connections that something was queued for in this batch.
     written: Vec<u32>,
-    /// Connections with more than the socket tells of.
-    unread: Vec<u32>,
+    /// Connections that are to be read though their sockets do not say so, in the order of their turns.
+    unread: VecDeque<u32>,
     backoff: Backoff,
     limits: Arc<ConnectionLimits>,
     /// What holds for connections from now on.
@@ -90,6 +91,21 @@ pub struct StreamSetup {
     pub limits: Arc<ConnectionLimits>,
     /// Times and bounds.
     pub settings: StreamSettings,
+}
+
+/// Whose fault it is that there is no connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum NotOpened {
+    /// Ours, or of what was asked for: it says nothing of the peer.
+    Here,
+    /// The peer's.
+    There,
+}
+
+/// Whether an error says that the machine has nothing left to make a connection of (accept(2), socket(2)).
+fn is_shortage(error: &io::Error) -> bool {
+    let shortages = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
+    error.raw_os_error().is_some_and(|raw| shortages.iter().any(|shortage| shortage.raw_os_error() == raw))
 }
 
 /// What a flow without a connection finds one by: from which port, and whereto.
@@ -119,7 +135,7 @@ impl Streams {
             by_peer: HashMap::new(),
             dues: BTreeSet::new(),
             written: Vec::new(),
-            unread: Vec::new(),
+            unread: VecDeque::new(),
             backoff: Backoff::default(),
             limits,
             settings,
@@ -163,9 +179,17 @@ impl Streams {
         Ok(())
     }
 
-    /// Accepts and reads what is there, into the batch.
+    /// Accepts and reads what is there, into the batch. Those that wait for their turn get the first half of it, so that
+    /// neither they nor the others wait for ever.
     pub fn turn(&mut self, now: Instant, batch: &mut StreamBatch) {
-        for number in std::mem::take(&mut self.unread) {
+        for _ in 0..self.unread.len() {
+            if batch.is_half_full() {
+                break;
+            }
+            let Some(number) = self.unread.pop_front() else { break };
+            if let Some(connection) = self.connections.get_mut(&number) {
+                connection.is_unread = false;
+            }
             self.read(now, number, batch);
         }
         let mut space = [const { MaybeUninit::uninit() }; EVENTS];
@@ -196,14 +220,7 @@ impl Streams {
                 Ok(accepted) => accepted,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 // The peer has gone meanwhile (accept(2)).
-                Err(error)
-                    if matches!(
-                        error.kind(),
-                        io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted
-                    ) =>
-                {
-                    continue;
-                }
+                Err(error) if !is_shortage(&error) => continue,
                 Err(error) => {
                     tracing::warn!(
                         %error,
@@ -278,8 +295,7 @@ impl Streams {
     fn read(&mut self, now: Instant, number: u32, batch: &mut StreamBatch) {
         let Some(connection) = self.connections.get_mut(&number) else { return };
         if batch.is_full() {
-            self.unread.push(number);
-            return;
+            return self.read_later(number);
         }
         let mut read = Ok(ReadOn::Dry);
         if let Speech::Proxied(..) = connection.speech {
@@ -291,10 +307,19 @@ impl Streams {
         }
         match read {
             Ok(ReadOn::Dry) => {}
-            Ok(ReadOn::More) => self.unread.push(number),
+            Ok(ReadOn::More) => self.read_later(number),
             Err(reason) => return self.close(now, number, reason),
         }
         self.after_turn(now, number);
+    }
+
+    /// The connection gets another turn.
+    fn read_later(&mut self, number: u32) {
+        if let Some(connection) = self.connections.get_mut(&number)
+            && !std::mem::replace(&mut connection.is_unread, true)
+        {
+            self.unread.push_back(number);
+        }
     }
 
     /// The socket takes more, or a connection that we open is there or has failed.
@@ -357,65 +382,86 @@ impl Streams {
         let named = flow.connection.map(|Number(number)| number.get());
         // Another process may have given the same number: the address tells. That of a response has the port of a Via.
         let is_it = |number: &u32| {
-            self.connections.get(number).is_some_and(|there| match is_response {
-                true => there.flow.peer.ip() == flow.peer.ip(),
-                false => there.flow.peer == flow.peer,
+            self.connections.get(number).is_some_and(|there| {
+                let (is, wanted) = (there.flow.peer, flow.peer);
+                is.ip() == wanted.ip() && (is_response || is.port() == wanted.port())
             })
         };
         let number = match named.filter(is_it) {
-            Some(number) => Some(number),
+            Some(number) => Ok(number),
             // RFC 3261 §18.2.2: a response finds another way; a request is for this very connection.
-            None if named.is_some() && !is_response => None,
+            None if named.is_some() && !is_response => Err(NotOpened::Here),
             None => match self.by_peer.get(&way_of(flow)) {
-                Some(number) => Some(*number),
-                None => self.open(now, flow),
+                Some(number) => Ok(*number),
+                None => self.open(now, flow, is_response),
             },
         };
-        let Some(number) = number else { return self.not_delivered(flow, bytes) };
+        let number = match number {
+            Ok(number) => number,
+            Err(why) => return self.not_delivered(flow, bytes, why),
+        };
         let Some(connection) = self.connections.get_mut(&number) else { return };
         match connection.send(now, bytes) {
             Ok(()) => self.written.push(number),
             Err(reason) => {
-                self.not_delivered(flow, bytes);
+                self.not_delivered(flow, bytes, NotOpened::Here);
                 self.close(now, number, reason);
             }
         }
     }
 
-    fn not_delivered(&mut self, to: Flow, bytes: &[u8]) {
-        let is_unreachable = to.connection.is_none();
+    fn not_delivered(&mut self, to: Flow, bytes: &[u8], why: NotOpened) {
+        let is_unreachable = why == NotOpened::There;
         self.undelivered.push(Undelivered { to, quoted: bytes.into(), is_unreachable });
     }
 
-    /// Begins to open a connection; `None`: it is not to be had now.
-    fn open(&mut self, now: Instant, flow: Flow) -> Option<u32> {
-        if matches!(flow.transport, Transport::Ws | Transport::Wss)
-            || !self.backoff.may_try(now, flow.remote())
-        {
-            return None;
+    /// Begins to open a connection. To servers there may be as many as there are servers; of those to where a Via says, which
+    /// anybody may have written, as many as may come from there.
+    fn open(&mut self, now: Instant, flow: Flow, is_response: bool) -> Result<u32, NotOpened> {
+        if matches!(flow.transport, Transport::Ws | Transport::Wss) {
+            return Err(NotOpened::Here);
         }
-        let place = self.limits.place().ok()?;
-        let local = self.locals.get(usize::from(flow.listener))?;
+        if !self.backoff.may_try(now, flow.remote()) {
+            return Err(NotOpened::There);
+        }
+        let place = if is_response {
+            let place = self.limits.place();
+            place
+                .and_then(|mut place| place.count(flow.peer.ip()).map(|()| place))
+                .map_err(|_| NotOpened::Here)?
+        } else {
+            self.limits.own_place()
+        };
+        let local = self.locals.get(usize::from(flow.listener)).ok_or(NotOpened::Here)?;
         let socket = match super::listener::connect(local.ip(), flow.peer) {
             Ok(socket) => socket,
             Err(error) => {
                 tracing::debug!(peer = %flow.peer, %error, "no connection");
                 self.counts.connect_failed += 1;
+                if is_shortage(&error) || error.kind() == io::ErrorKind::AddrNotAvailable {
+                    return Err(NotOpened::Here);
+                }
                 self.backoff.failed(now, flow.remote());
-                return None;
+                return Err(NotOpened::There);
             }
         };
         let number = self.number();
         let named = Flow { connection: NonZeroU32::new(number).map(Number), ..flow };
         let mut connection = Connection::new(named, now, (socket, place), (true, self.settings.send_buffer));
-        connection.begin(&self.settings).ok()?;
+        connection.begin(&self.settings).map_err(|_| NotOpened::Here)?;
         self.by_peer.insert(way_of(flow), number);
         if let Err(reason) = self.enter(now, number, connection) {
             self.by_peer.remove(&way_of(flow));
             self.counts.close(reason);
-            return None;
+            return Err(NotOpened::Here);
         }
-        Some(number)
+        Ok(number)
+    }
+
+    /// Whether it has the connection that this flow names.
+    pub fn has(&self, flow: Flow) -> bool {
+        let there = flow.connection.and_then(|Number(number)| self.connections.get(&number.get()));
+        there.is_some_and(|there| there.flow.peer.ip() == flow.peer.ip())
     }
 
     /// Gives the sockets what was queued for them since the last time.

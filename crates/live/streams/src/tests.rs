@@ -316,6 +316,53 @@ fn a_source_has_so_many_connections_and_no_more() {
     bed.message();
 }
 
+/// One that sends faster than it is served has a part of each batch, and the others the rest.
+#[test]
+fn one_that_sends_without_end_holds_up_nobody() {
+    let mut bed = Bed::new(&[Transport::Tcp]);
+    let (mut busy, mut other) = (bed.connect(0), bed.connect(0));
+    busy.write_all(&b"A a SIP/2.0\r\nl:0\r\n\r\n".repeat(20_000)).unwrap();
+    let busy_at = busy.local_addr().unwrap();
+    for turn in 0..20 {
+        bed.turn();
+        if turn == 5 {
+            other.write_all(BYE).unwrap();
+        }
+        let mut served = false;
+        while let Some((flow, _)) = bed.batch.first() {
+            served |= flow.peer != busy_at;
+            bed.batch.take();
+        }
+        if served {
+            return;
+        }
+    }
+    panic!("the other one is not served");
+}
+
+/// Fragments without end are no message: they take no more of a turn than messages do, and end in time.
+#[test]
+fn fragments_without_end_are_cut_off() {
+    let mut bed = Bed::new(&[Transport::Ws]);
+    let mut socket = bed.connect(0);
+    socket
+        .write_all(
+            b"GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+              Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\
+              Sec-WebSocket-Protocol: sip\r\n\r\n",
+        )
+        .unwrap();
+    while bed.streams.list().iter().all(|connection| !connection.is_open) {
+        bed.turn();
+    }
+    // The first fragment of a text, then empty ones (RFC 6455 §5.4), all masked with zeros.
+    socket.write_all(&[0x01, 0x81, 0, 0, 0, 0, b'A']).unwrap();
+    socket.write_all(&[0x00, 0x80, 0, 0, 0, 0].repeat(5_000)).unwrap();
+    bed.turn();
+    bed.pass(HANDSHAKE);
+    assert_eq!(bed.closed(CloseReason::SlowMessage), 1, "{:?}", bed.streams.counts);
+}
+
 /// Speaks TLS as a client in a thread of its own, while the bed turns.
 fn over_tls(
     bed: &mut Bed,

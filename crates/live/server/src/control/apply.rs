@@ -268,11 +268,11 @@ impl Control {
             }
             errors.to_string()
         })?;
+        let renewed = self.renew(&config).inspect_err(|error| tracing::error!("reload refused: {error}"))?;
         self.renew_certificates(&config).map_err(|error| {
             tracing::error!("reload refused: {error}");
             error.to_string()
         })?;
-        let renewed = self.renew(&config).inspect_err(|error| tracing::error!("reload refused: {error}"))?;
         self.take_renewed(renewed, &config);
         let fixed = fixed(&config, &self.config);
         // Kept in full, so that the next reload still sees what the process does not follow.

@@ -20,6 +20,7 @@ mod worker;
 
 pub(crate) use counts::{AllShards, ShardCounts, ShardSnapshot, Traffic};
 pub(crate) use signals::{SignalFigures, Signals};
+pub(crate) use stream_turn::LateSends;
 pub(crate) use triage::{TriageCounts, TriageQueue};
 pub(crate) use worker::{
     Command, Explained, Left, MOST_SOCKETS, Peers, Report, Worker, WorkerHandle, tells_failures,

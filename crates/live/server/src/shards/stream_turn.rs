@@ -1,13 +1,73 @@
 //! What a thread does with its connections: reads them, sends by them, and tells what did not arrive.
 
-use super::handover::Handed;
+use super::counts::Traffic;
+use super::handover::{Handed, Sender};
 use super::intake::{owner, take};
 use super::worker::{Report, Worker};
-use crate::socket::BATCH;
+use crate::takeover::owned::Inlet;
 use base::{Flow, Instant, Peer};
 use node::ShardInput;
 use overload::MessageClass;
+use std::collections::VecDeque;
 use streams::{Streams, Undelivered};
+
+/// Bytes that may wait for room in rings.
+const LATE_MOST: usize = 4 << 20;
+
+/// Messages that leave by connections of other threads, whose rings are full. On a connection nobody sends them again.
+#[derive(Debug, Default)]
+pub(crate) struct LateSends {
+    waiting: VecDeque<(usize, Flow, Box<[u8]>)>,
+    bytes: usize,
+}
+
+impl LateSends {
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Hands a message over, or keeps it behind those that wait; `false`: there is no room for it.
+    fn push(&mut self, rings: &mut [Option<Sender>], thread: usize, flow: Flow, bytes: &[u8]) -> bool {
+        let mut hand = || rings[thread].as_mut().is_some_and(|ring| ring.push(&Handed::Send { flow, bytes }));
+        if self.waiting.is_empty() && hand() {
+            return true;
+        }
+        let fits = self.bytes + bytes.len() <= LATE_MOST;
+        if fits {
+            self.bytes += bytes.len();
+            self.waiting.push_back((thread, flow, bytes.into()));
+        }
+        fits
+    }
+
+    /// Hands over what there is room for by now, in order.
+    fn retry(&mut self, rings: &mut [Option<Sender>]) {
+        while let Some((thread, flow, bytes)) = self.waiting.front() {
+            let handed = Handed::Send { flow: *flow, bytes };
+            if !rings[*thread].as_mut().is_some_and(|ring| ring.push(&handed)) {
+                return;
+            }
+            self.bytes -= bytes.len();
+            self.waiting.pop_front();
+        }
+    }
+}
+
+/// Sends by a connection of this thread. One of the process that has taken over is that one's to use.
+fn send(
+    now: Instant,
+    streams: &mut Streams,
+    inlet: Option<&Inlet>,
+    traffic: &mut Traffic,
+    flow: Flow,
+    bytes: &[u8],
+) {
+    let is_elsewhere = flow.connection.is_some() && !streams.has(flow);
+    if !(is_elsewhere && inlet.is_some_and(|inlet| inlet.give_back(flow, bytes))) {
+        streams.send(now, flow, bytes);
+    }
+    traffic.sent += 1;
+}
 
 impl Worker {
     /// Reads connections and handles what came. What belongs to another thread whose ring is full waits: on a connection nobody
@@ -27,10 +87,9 @@ impl Worker {
             }
         }
         let (shards, is_alone) = (self.peers.senders.len(), self.peers.receivers.is_empty());
-        let queues =
-            self.shard.triage().is_some() && (self.stream_batch.len() > BATCH || self.queue.len() > 0);
+        // Not by the queue of the thread, which drops what it has no room for.
         loop {
-            let Self { shard, out, traffic, processes, queue, stream_batch, peers, worked, .. } = self;
+            let Self { shard, out, traffic, processes, stream_batch, peers, .. } = self;
             let Some((flow, bytes)) = stream_batch.first() else { break };
             let handed = Handed::Message { flow, bytes };
             if let Some(owner) = owner(shard, bytes, self.index, shards).filter(|_| !is_alone) {
@@ -38,8 +97,6 @@ impl Worker {
                     break;
                 }
                 traffic.handed_over += 1;
-            } else if queues {
-                queue.push(now, *worked, flow, bytes, shard.may_have_priority(flow));
             } else {
                 take(shard, processes, traffic, now, &handed, out);
             }
@@ -50,24 +107,31 @@ impl Worker {
 
     /// Sends what goes by connections, those of other threads included; returns what could not be sent.
     pub(super) fn send_by_streams(&mut self) -> Vec<Undelivered> {
-        let Self { streams: Some(streams), out, peers, index, traffic, clock, .. } = self else {
+        let Self { streams: Some(streams), out, peers, index, traffic, clock, inlet, late_sends, .. } = self
+        else {
             return Vec::new();
         };
         let now = clock.now();
+        late_sends.retry(&mut peers.senders);
         for transmit in out.transmits().iter().filter(|transmit| transmit.flow.transport.is_reliable()) {
             let (flow, bytes) = (transmit.flow, out.message(transmit));
             let thread = flow.connection.map(|number| Streams::thread_of(number, peers.senders.len()));
-            if let Some(thread) = thread.filter(|thread| thread != index) {
-                let ring = peers.senders[thread].as_mut();
-                let is_handed = ring.is_some_and(|ring| ring.push(&Handed::Send { flow, bytes }));
-                traffic.send_failed += u64::from(!is_handed);
-                continue;
+            match thread.filter(|thread| thread != index) {
+                Some(thread) => {
+                    let is_kept = late_sends.push(&mut peers.senders, thread, flow, bytes);
+                    traffic.send_failed += u64::from(!is_kept);
+                }
+                None => send(now, streams, inlet.as_ref(), traffic, flow, bytes),
             }
-            streams.send(now, flow, bytes);
-            traffic.sent += 1;
         }
         streams.flush(now);
         streams.take_undelivered()
+    }
+
+    /// Sends by a connection of this thread, at the end of the batch.
+    pub(super) fn send_by_stream(&mut self, flow: Flow, bytes: &[u8]) {
+        let Self { streams: Some(streams), traffic, clock, inlet, .. } = self else { return };
+        send(clock.now(), streams, inlet.as_ref(), traffic, flow, bytes);
     }
 
     /// A node cannot be reached.
@@ -80,12 +144,10 @@ impl Worker {
     /// What began with these bytes did not arrive. A proxy's request belongs to the thread that owns its call, which its beginning
     /// tells, or else each has to look.
     pub(super) fn tell_undelivered(&mut self, now: Instant, to: Flow, quoted: &[u8]) {
-        // A response that nobody takes is nobody's concern.
-        if quoted.starts_with(b"SIP/2.0 ") {
-            return;
-        }
         let Self { shard, out, peers, index, traffic, processes, .. } = self;
         let owner = shard.tokens().shard_of(quoted, peers.senders.len());
+        // By a connection without a number no other thread has sent anything.
+        let owner = owner.or_else(|| (quoted.is_empty() && to.connection.is_none()).then_some(*index));
         let is_for = |other: usize| owner.is_none_or(|owner| owner == other);
         let handed = Handed::Unreachable { to, quoted };
         for (_, ring) in (0..).zip(&mut peers.senders).filter(|(other, _)| is_for(*other)) {

@@ -7,6 +7,7 @@ use super::handover::{Handed, Receiver, Sender};
 use super::intake::{owner, take};
 use super::listen::MOST;
 use super::signals::Signals;
+use super::stream_turn::LateSends;
 use super::triage::{TriageQueue, Turn};
 use super::wake::Waker;
 use crate::clock::Clock;
@@ -54,6 +55,8 @@ pub(crate) enum Command {
     Explain(Flow, Vec<u8>, oneshot::Sender<Explained>),
     /// The connections of the thread.
     Connections(oneshot::Sender<Vec<ConnectionView>>),
+    /// To be sent by a connection of the thread.
+    Send(Flow, Box<[u8]>),
     /// Certificates, and whom we trust, for connections from now on.
     Tls(Arc<TlsSetup>),
     /// What is left to the process that has taken over; answered when it is so.
@@ -187,6 +190,8 @@ pub(crate) struct Worker {
     pub(crate) streams: Option<Box<Streams>>,
     /// What was read from them and not handled yet.
     pub(crate) stream_batch: StreamBatch,
+    /// What waits for room in the rings to the threads whose connections it leaves by.
+    pub(crate) late_sends: LateSends,
     /// How long the thread has worked since it last looked at its connections: longer no message of theirs has waited.
     pub(crate) worked: Duration,
     /// Where the state of calls is shared out with neighbours, they want to know how busy we are.
@@ -314,7 +319,8 @@ impl Worker {
         let unread = self.streams.as_ref().is_some_and(|streams| streams.has_unread());
         let no_time = Timespec { tv_sec: 0, tv_nsec: 0 };
         let short = Timespec { tv_sec: 0, tv_nsec: RING_PAUSE_NS };
-        let most = match (work || unread, self.stream_batch.len() > 0) {
+        let is_held_up = self.stream_batch.len() > 0 || !self.late_sends.is_empty();
+        let most = match (work || (unread && !is_held_up), is_held_up) {
             (true, _) => Some(&no_time),
             (false, true) => Some(&short),
             (false, false) => None,
@@ -334,7 +340,7 @@ impl Worker {
         if let Some(inlet) = &self.inlet {
             fds.push(PollFd::new(inlet, PollFlags::IN));
         }
-        if let Some(streams) = &self.streams {
+        if let Some(streams) = self.streams.as_ref().filter(|_| !is_held_up) {
             fds.push(streams.watched());
         }
         // Interrupted by a signal: nothing is ready, look again.
@@ -470,21 +476,20 @@ impl Worker {
     fn read_rings(&mut self, now: Instant) {
         for ring in 0..self.peers.receivers.len() {
             for taken in 0..BATCH * READ_MOST {
-                let Self { shard, out, traffic, peers, processes, queue, streams, .. } = self;
+                let Self { shard, out, traffic, peers, processes, queue, .. } = self;
                 let queues = shard.triage().is_some() && (taken >= BATCH || queue.len() > 0);
                 if taken >= BATCH && !queues {
                     break;
                 }
                 let Some(handed) = peers.receivers[ring].pop() else { break };
                 match handed {
-                    Handed::Message { flow, bytes } if queues => {
+                    // On a connection nobody sends again what the queue drops.
+                    Handed::Message { flow, bytes } if queues && !flow.transport.is_reliable() => {
                         queue.push(now, Duration::ZERO, flow, bytes, shard.may_have_priority(flow));
                     }
                     Handed::Send { flow, bytes } => {
-                        if let Some(streams) = streams {
-                            streams.send(now, flow, bytes);
-                            traffic.sent += 1;
-                        }
+                        let bytes = Box::<[u8]>::from(bytes);
+                        self.send_by_stream(flow, &bytes);
                     }
                     _ => take(shard, processes, traffic, now, &handed, out),
                 }
@@ -689,6 +694,10 @@ impl Worker {
             Command::Connections(reply) => {
                 let list = self.streams.as_ref().map(|streams| streams.list()).unwrap_or_default();
                 let _ = reply.send(list);
+            }
+            Command::Send(flow, bytes) => {
+                self.send_by_stream(flow, &bytes);
+                self.flush();
             }
             Command::Tls(tls) => {
                 if let Some(streams) = &mut self.streams {

@@ -10,6 +10,7 @@ use super::passing;
 use crate::ask::Ask;
 use crate::clock::Clock;
 use crate::shards::listen::datagram_ports;
+use crate::shards::{Command, WorkerHandle};
 use crate::socket::UdpSocket;
 use ::control::ProcessId;
 use base::{Peer, Transport};
@@ -20,6 +21,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use streams::Streams;
 use tokio::sync::mpsc;
 
 /// A question: what is left to do?
@@ -157,6 +159,22 @@ impl Claim {
         let predecessor = OtherProcess::new(id, hash, calls, ways, listeners, clock);
         Ok(predecessor.with_findings(kept.findings))
     }
+}
+
+/// Sends what the predecessor answers by connections of this process: requests of its calls came by them. On a thread of its
+/// own, since there are few of them.
+///
+/// # Errors
+/// No thread can be started.
+pub(crate) fn bring_back(process: &Arc<OtherProcess>, workers: Vec<WorkerHandle>) -> io::Result<()> {
+    let process = Arc::clone(process);
+    let run = move || {
+        process.bring_back(|flow, bytes| {
+            let Some(number) = flow.connection else { return };
+            workers[Streams::thread_of(number, workers.len())].send(Command::Send(flow, bytes.into()));
+        });
+    };
+    std::thread::Builder::new().name("given-back".to_owned()).spawn(run).map(drop)
 }
 
 /// What ties this process to its predecessor.

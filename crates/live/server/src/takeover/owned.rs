@@ -6,6 +6,7 @@ use crate::shards::handover::{self, HEAD_MAX, Handed};
 use ::control::ProcessId;
 use base::{Flow, Instant};
 use node::CallHash;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, sendmsg, shutdown};
 use std::collections::HashSet;
@@ -79,6 +80,29 @@ impl OtherProcess {
 
     pub(super) fn with_findings(self, findings: Findings) -> Self {
         Self { findings, ..self }
+    }
+
+    /// Waits for what its threads give back, and tells each message with the flow that it leaves by, until it has ended.
+    pub(super) fn bring_back(&self, mut tell: impl FnMut(Flow, &[u8])) {
+        let mut buffer = vec![0; HEAD_MAX + LARGEST];
+        while !self.gone.load(Ordering::Relaxed) {
+            let mut watched: Vec<_> = self.ways.iter().map(|way| PollFd::new(way, PollFlags::IN)).collect();
+            // Now and then it is looked whether it has ended.
+            let _ = poll(&mut watched, Some(&Timespec { tv_sec: 1, tv_nsec: 0 }));
+            let ready: Vec<_> = watched.iter().map(|fd| !fd.revents().is_empty()).collect();
+            for way in self.ways.iter().zip(ready).filter_map(|(way, ready)| ready.then_some(way)) {
+                match recv(way, &mut buffer[..], RecvFlags::DONTWAIT) {
+                    Ok((_, length)) => match handover::parse(&buffer[..length]) {
+                        Some(Handed::Send { flow, bytes }) => tell(flow, bytes),
+                        // Nobody sends less than a head: the other end is closed.
+                        None => return,
+                        Some(_) => {}
+                    },
+                    Err(Errno::AGAIN | Errno::INTR) => {}
+                    Err(_) => return,
+                }
+            }
+        }
     }
 
     /// Its number.
@@ -195,6 +219,16 @@ impl Inlet {
             Err(Errno::AGAIN | Errno::INTR) => Ok(None),
             Err(error) => Err(error.into()),
         }
+    }
+}
+
+impl Inlet {
+    /// Has the successor send a message by a connection of its own; whether it has taken it.
+    pub(crate) fn give_back(&self, flow: Flow, bytes: &[u8]) -> bool {
+        let head = handover::head(&Handed::Send { flow, bytes });
+        let parts = [IoSlice::new(&head), IoSlice::new(bytes)];
+        let mut none = SendAncillaryBuffer::default();
+        sendmsg(&self.socket, &parts, &mut none, SendFlags::DONTWAIT | SendFlags::NOSIGNAL).is_ok()
     }
 }
 

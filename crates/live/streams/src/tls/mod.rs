@@ -55,6 +55,8 @@ pub struct TlsSetup {
     server: Option<Arc<ServerConfig>>,
     client: Arc<ClientConfig>,
     tickets: Arc<dyn ProducesTickets>,
+    /// Whom clients have to be known to, and whether they have to be: who resumes a session is not asked again.
+    asks_clients: (Option<Vec<u8>>, bool),
     /// Of each certificate, in the order of the configuration.
     pub certificates: Vec<CertificateFacts>,
     /// The names by which members and next hops are configured, by address: their certificates must be for them (RFC 5922
@@ -67,7 +69,8 @@ fn provider() -> Arc<CryptoProvider> {
 }
 
 impl TlsSetup {
-    /// Reads the files. Sessions that were begun under the settings `before` can be resumed.
+    /// Reads the files. Sessions that were begun under the settings `before` can be resumed, unless clients are asked for other
+    /// certificates now.
     pub fn read(tls: &Tls, before: Option<&Self>) -> Result<Self, TlsError> {
         let provider = provider();
         let (mut keys, mut certificates) = (Vec::new(), Vec::new());
@@ -76,7 +79,9 @@ impl TlsSetup {
             certificates.push(CertificateFacts::of(&files.chain, &chain)?);
             keys.push(Arc::new(key_of(files, chain, &provider)?));
         }
-        let tickets = match before {
+        let authorities = tls.client_authorities.as_ref().map(std::fs::read).transpose();
+        let asks_clients = (authorities.unwrap_or_default(), tls.require_client);
+        let tickets = match before.filter(|before| before.asks_clients == asks_clients) {
             Some(before) => Arc::clone(&before.tickets),
             None => ring::Ticketer::new().map_err(|error| TlsError::general(&error))?,
         };
@@ -97,7 +102,7 @@ impl TlsSetup {
             client.key_log = log;
         }
         let names = before.map(|before| before.names.clone()).unwrap_or_default();
-        Ok(Self { server, client: Arc::new(client), tickets, certificates, names })
+        Ok(Self { server, client: Arc::new(client), tickets, asks_clients, certificates, names })
     }
 
     /// The same, where members have these names.
@@ -106,7 +111,8 @@ impl TlsSetup {
         let (server, client) = (self.server.clone(), Arc::clone(&self.client));
         let parsed = names.filter_map(|(at, name)| Some((at, ServerName::try_from(name).ok()?)));
         let (tickets, certificates) = (Arc::clone(&self.tickets), self.certificates.clone());
-        Self { server, client, tickets, certificates, names: parsed.collect() }
+        let asks_clients = self.asks_clients.clone();
+        Self { server, client, tickets, asks_clients, certificates, names: parsed.collect() }
     }
 
     /// The settings of connections that we open.
