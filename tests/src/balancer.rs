@@ -385,7 +385,12 @@ fn member(value: &Value) -> ShownMember {
     let number = |key: &str| value[key].as_u64().unwrap_or_else(|| panic!("number {key:?} in {value}"));
     let text = |key: &str| value[key].as_str().unwrap_or_else(|| panic!("text {key:?} in {value}"));
     ShownMember {
-        address: text("address").parse().unwrap_or_else(|error| panic!("{error}: {value}")),
+        // With its transport, where that is another one than UDP.
+        address: text("address")
+            .split(';')
+            .next()
+            .and_then(|address| address.parse().ok())
+            .unwrap_or_else(|| panic!("address in {value}")),
         state: text("state").to_owned(),
         accepting: value["accepting"].as_bool().unwrap_or_else(|| panic!("flag \"accepting\" in {value}")),
         calls: number("calls"),

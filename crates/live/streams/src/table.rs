@@ -484,11 +484,12 @@ impl Streams {
             self.by_peer.remove(&way_of(flow));
         }
         self.counts.open[flow.transport as usize] -= 1;
-        self.counts.close(reason);
         let is_unreachable = connection.is_ours && !connection.is_open;
         if is_unreachable {
             self.counts.connect_failed += 1;
             self.backoff.failed(now, flow.remote());
+        } else {
+            self.counts.close(reason);
         }
         let sent_by = if connection.is_ours { Flow { connection: None, ..flow } } else { flow };
         for quoted in connection.unsent {
