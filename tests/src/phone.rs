@@ -26,12 +26,24 @@ impl Phone {
         calls: Option<&str>,
         seconds: u32,
     ) -> Self {
+        Self::over("udp", site, host, (user, password, proxy), calls, seconds)
+    }
+
+    /// The same over this transport. It believes any certificate.
+    pub fn over(
+        transport: &str,
+        site: &TestSite,
+        host: u8,
+        (user, password, proxy): (&str, &str, SocketAddr),
+        calls: Option<&str>,
+        seconds: u32,
+    ) -> Self {
         let address = site.sip(host);
         let folder = site.folder().join(format!("phone-{user}"));
         std::fs::create_dir_all(&folder).expect("the scratch folder can be written");
         let account = format!(
-            "<sip:{user}@example.com;transport=udp>;auth_user={user};auth_pass={password};\
-             outbound=\"sip:{proxy}\";regint=60;answermode=auto\n"
+            "<sip:{user}@example.com;transport={transport}>;auth_user={user};auth_pass={password};\
+             outbound=\"sip:{proxy};transport={transport}\";regint=60;answermode=auto\n"
         );
         let tone = folder.join("tone.wav");
         let config = format!(

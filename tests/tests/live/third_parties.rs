@@ -82,18 +82,41 @@ fn proxy_of_two(field: &TestSite) -> (RunningProxy, PathBuf) {
         users.display(),
         records.display()
     );
-    (RunningProxy::of(field, 1, 2, &tables), records)
+    let listen =
+        format!("tcp = [\"{}\"]\ntls = [\"{}\"]", proxy_over(field, "tcp"), proxy_over(field, "tls"));
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/live/streams/testdata/tls");
+    let tables = format!(
+        "[tls]\ncertificates = [{{ chain = \"{folder}/first.pem\", key = \"{folder}/first.key\" }}]\n{tables}"
+    );
+    (RunningProxy::listening(field, 1, 2, &listen, &tables), records)
 }
 
-/// Two phones register with passwords, and one calls the other: they talk until the caller hangs up.
+/// Where the proxy of two phones listens for this transport.
+fn proxy_over(field: &TestSite, transport: &str) -> SocketAddr {
+    SocketAddr::new(field.ip(1), if transport == "tls" { 5061 } else { 5060 })
+}
+
 #[test]
 fn phones_register_and_call_each_other() {
-    let field = TestSite::new("phones");
+    phones_call_each_other("phones", ["udp", "udp"]);
+}
+
+#[test]
+fn phones_over_tcp_and_tls_call_each_other() {
+    phones_call_each_other("phones-tls-tcp", ["tls", "tcp"]);
+    phones_call_each_other("phones-tcp-udp", ["tcp", "udp"]);
+    phones_call_each_other("phones-udp-tls", ["udp", "tls"]);
+}
+
+/// Two phones register with passwords, and one calls the other: they talk until the caller hangs up. Each over a transport of
+/// its own.
+fn phones_call_each_other(name: &str, [alices, bobs]: [&str; 2]) {
+    let field = TestSite::new(name);
     let (proxy, records) = proxy_of_two(&field);
-    let account = |user| (user, "sesame", proxy.address());
-    let bob = Phone::start(&field, 3, account("bob"), None, 12);
+    let account = |user, transport| (user, "sesame", proxy_over(&field, transport));
+    let bob = Phone::over(bobs, &field, 3, account("bob", bobs), None, 12);
     bob.says("200 OK () [1 binding]");
-    let alice = Phone::start(&field, 2, account("alice"), Some("sip:bob@example.com"), 4);
+    let alice = Phone::over(alices, &field, 2, account("alice", alices), Some("sip:bob@example.com"), 4);
     bob.says("Call established: sip:alice@example.com");
     alice.says("Call established: sip:bob@example.com");
     alice.finish();

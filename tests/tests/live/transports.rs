@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use sarabande_tests::{
-    Agent, AgentRequest, Browser, CallLoad, Process, RunningBalancer, RunningProxy, SippCaller, SippServer,
-    TestSettings, TestSite, respond, status, until,
+    Agent, AgentRequest, Browser, CallLoad, KamailioProxy, Process, RunningBalancer, RunningProxy,
+    SippCaller, SippServer, TestSettings, TestSite, respond, status, until,
 };
 use testkit::{TestRequest, record_routes, tag, value};
 
@@ -77,6 +77,28 @@ fn callers_and_servers_on_tcp() {
     SippCaller::over_tcp(&field, (field.sip(2), balancer.address()), SOME).finish_clean();
     balancer.wait_until_idle();
     finish_clean(servers, SOME.calls);
+}
+
+/// A proxy that others wrote, as the neighbour that calls come from, and as a member.
+#[test]
+fn a_kamailio_over_tcp_calls_and_is_called() {
+    let field = TestSite::new("tcp-kamailio");
+    let servers = servers(&field, "uas_call", &SERVERS);
+    let balancer = RunningBalancer::start(&field, settings(&field, 2));
+    let kamailio = KamailioProxy::over_tcp(&field, 3, balancer.address());
+    SippCaller::over_tcp(&field, (field.sip(2), kamailio.address()), SOME).finish_clean();
+    finish_clean(servers, SOME.calls);
+    drop(balancer);
+
+    let field = TestSite::new("kamailio-tcp");
+    let server = SippServer::over_tcp(&field, 11);
+    let kamailio = KamailioProxy::over_tcp(&field, 3, server.address());
+    let mut settings = settings(&field, 2);
+    settings.members = vec![format!("\"{};transport=tcp\"", kamailio.address())];
+    settings.probe = vec!["enabled = false"];
+    let balancer = RunningBalancer::start(&field, settings);
+    SippCaller::plain(&field, (field.sip(2), balancer.address()), SOME).finish_clean();
+    finish_clean(vec![server], SOME.calls);
 }
 
 /// A caller keeps its connection to the process that was there when it connected, and those processes end when their

@@ -24,16 +24,17 @@ use crate::utilisation::ModelProcessor;
 use balance::{CallLimits, SentCalls};
 use base::{Instant, Outbox};
 use config::{Config, Connections};
-use node::{Shard, ShardIdentity};
+use node::{Ports, Shard, ShardIdentity};
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::Receiver as CommandReceiver;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use streams::tls::TlsSetup;
-use streams::{ConnectionLimits, StreamBatch, StreamSettings, StreamSetup, Streams};
+use streams::{ConnectionLimits, StreamBatch, StreamListener, StreamSettings, StreamSetup, Streams};
+use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
 /// A server with all its sockets open.
@@ -77,10 +78,7 @@ impl Server {
         if ports.is_empty() {
             return Err(StartError::NoListener);
         }
-        let count = match config.listen.threads {
-            0 => std::thread::available_parallelism().map_or(1, usize::from),
-            threads => threads,
-        };
+        let count = threads_of(&config);
         let certificates = Certificates::read(&config)?;
         let token = admin::token::required(&config.admin, path.as_deref())?;
         let secret = secret(&config, path.as_deref())?;
@@ -97,38 +95,23 @@ impl Server {
         control.name_members();
         let tls = control.certificates.setup().cloned();
         // Nothing slow from here on: another process may wait.
-        let claim = match &path {
-            Some(path) => takeover::claim::claim(path, &ports)?,
-            None => None,
-        };
+        let claim = path.as_ref().map(|path| takeover::claim::claim(path, &ports)).transpose()?.flatten();
         let mut opened = Opened::new(&config, &ports, count, claim)?;
         let (reports_in, reports) = mpsc::unbounded_channel();
         // The only shard counts its calls itself.
         let call_limits = (count > 1).then(Arc::<CallLimits>::default);
         let (mut workers, mut handles) = (Vec::new(), Vec::new());
         let (copies, stream_copies) = (opened.copies(), opened.stream_copies(&ports)?);
-        let limits = ConnectionLimits::new(config.connections.most, config.connections.most_per_address);
-        let mut listeners = opened.streams.into_iter();
         for (index, (peers, sockets)) in connect(count, &board)?.into_iter().zip(opened.sockets).enumerate() {
             let (handle, commands) = WorkerHandle::new(Arc::clone(&peers.wakers[index]));
             let counts = (call_limits.clone(), Arc::clone(&control.sent_calls));
             let shard = Shard::new(identity(&config, counts, clock, (index, count))?, control.setup());
             let sockets = (sockets, opened.listeners.len());
             let commands = (handle.clone(), commands);
-            let mut worker = worker(index, clock, sockets, shard, peers, commands, reports_in.clone())?;
-            let setup = StreamSetup {
-                index,
-                threads: count,
-                locals: ports.iter().map(|port| port.local).collect(),
-                listeners: listeners.next().unwrap_or_default(),
-                limits: Arc::clone(&limits),
-                settings: stream_settings(&config, tls.clone()),
-            };
-            worker.streams =
-                if setup.listeners.is_empty() { None } else { Some(Box::new(Streams::new(setup)?)) };
-            workers.push(worker);
+            workers.push(worker(index, clock, sockets, shard, peers, commands, reports_in.clone())?);
             handles.push(handle);
         }
+        listen_for_streams(&mut workers, opened.streams, &config.connections, &ports, tls)?;
         let (asks_in, asks) = mpsc::unbounded_channel();
         let bound =
             opened.claim.take().map(|claim| claim.confirm(clock, asks_in.clone())).transpose()?.flatten();
@@ -146,11 +129,7 @@ impl Server {
                 listeners: opened.listeners,
                 sets: copies?,
                 streams: stream_copies,
-                admin: opened
-                    .admin
-                    .as_ref()
-                    .map(|listener| listener.as_fd().try_clone_to_owned())
-                    .transpose()?,
+                admin: copy_of(opened.admin.as_ref())?,
                 workers: handles.clone(),
                 hash: control.setup().settings.tokens.call_hash(),
                 processes,
@@ -186,10 +165,37 @@ impl Server {
     }
 }
 
-/// What holds for the connections of all threads.
-fn stream_settings(config: &Config, tls: Option<Arc<TlsSetup>>) -> StreamSettings {
-    let Connections { idle, handshake, send_buffer, .. } = config.connections;
-    StreamSettings { idle, handshake, send_buffer, tls }
+/// How many threads there are: one a core, unless the configuration says so many.
+fn threads_of(config: &Config) -> usize {
+    match config.listen.threads {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        threads => threads,
+    }
+}
+
+/// Gives each thread its listening sockets of connections.
+fn listen_for_streams(
+    workers: &mut [Worker],
+    listeners: Vec<Vec<StreamListener>>,
+    &Connections { most, most_per_address, idle, handshake, send_buffer }: &Connections,
+    ports: &Ports,
+    tls: Option<Arc<TlsSetup>>,
+) -> io::Result<()> {
+    let limits = ConnectionLimits::new(most, most_per_address);
+    let settings = StreamSettings { idle, handshake, send_buffer, tls };
+    let threads = workers.len();
+    for (worker, listeners) in workers.iter_mut().zip(listeners).filter(|(_, own)| !own.is_empty()) {
+        let locals = ports.iter().map(|port| port.local).collect();
+        let (limits, settings) = (Arc::clone(&limits), settings.clone());
+        let setup = StreamSetup { index: worker.index, threads, locals, listeners, limits, settings };
+        worker.streams = Some(Box::new(Streams::new(setup)?));
+    }
+    Ok(())
+}
+
+/// A copy of a socket, for another process.
+fn copy_of(listener: Option<&TcpListener>) -> io::Result<Option<OwnedFd>> {
+    listener.map(|listener| listener.as_fd().try_clone_to_owned()).transpose()
 }
 
 /// Gives the threads what they have in common.

@@ -39,6 +39,11 @@ impl StreamBatch {
         self.messages.len() - self.taken
     }
 
+    /// Whether all messages have been taken.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// The next message, which stays there until it is [taken](Self::take).
     pub fn first(&self) -> Option<(Flow, &[u8])> {
         let (flow, range) = self.messages.get(self.taken)?;

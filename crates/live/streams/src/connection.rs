@@ -45,6 +45,17 @@ pub(super) enum ReadOn {
     More,
 }
 
+/// How far a connection has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Stage {
+    /// The other side has not taken it yet.
+    Connecting,
+    /// It is there, and TLS, `WebSocket` or a PROXY header have not come to an end.
+    Opening,
+    /// Messages can come and go.
+    Open,
+}
+
 /// A connection of this thread.
 pub(super) struct Connection {
     /// As its messages have it; with the peer's address behind a proxy once that is known.
@@ -57,10 +68,7 @@ pub(super) struct Connection {
     /// When it was accepted, or begun to be opened.
     pub(super) since: Instant,
     pub(super) place: ConnectionPlace,
-    /// The other side has not taken the connection yet.
-    pub(super) is_connecting: bool,
-    /// Messages can come and go.
-    pub(super) is_open: bool,
+    pub(super) stage: Stage,
     /// Whether it waits for another turn.
     pub(super) is_unread: bool,
     /// When it is looked at next.
@@ -92,8 +100,7 @@ impl Connection {
             interest: EventFlags::empty(),
             since: now,
             place,
-            is_connecting: is_ours,
-            is_open: false,
+            stage: if is_ours { Stage::Connecting } else { Stage::Opening },
             is_unread: false,
             due: now,
             unsent: Vec::new(),
@@ -300,7 +307,7 @@ impl Connection {
         self.heard = now;
         if is_request {
             self.asked = Some(now);
-            if !self.is_open {
+            if self.stage != Stage::Open {
                 self.unsent.push(bytes.into());
             }
         }
@@ -309,7 +316,7 @@ impl Connection {
 
     /// Gives the socket what it takes.
     pub(super) fn write_out(&mut self, now: Instant) -> Result<(), CloseReason> {
-        if self.is_connecting {
+        if self.stage == Stage::Connecting {
             return Ok(());
         }
         let Some(carrier) = self.carrier() else { return Ok(()) };
@@ -325,7 +332,8 @@ impl Connection {
 
     /// What the socket has to tell from now on.
     pub(super) fn wanted(&mut self) -> EventFlags {
-        let writes = self.is_connecting || self.carrier().is_some_and(|carrier| carrier.wants_write());
+        let writes =
+            self.stage == Stage::Connecting || self.carrier().is_some_and(|carrier| carrier.wants_write());
         let read = EventFlags::IN | EventFlags::RDHUP;
         if writes { read | EventFlags::OUT } else { read }
     }
@@ -337,23 +345,23 @@ impl Connection {
             Speech::WebSocket(_) => true,
             Speech::Proxied(..) | Speech::Upgrading(_) | Speech::Over => false,
         };
-        let opens = !self.is_open && !self.is_connecting && is_ready;
+        let opens = self.stage == Stage::Opening && is_ready;
         if opens {
-            (self.is_open, self.heard, self.unsent) = (true, now, Vec::new());
+            (self.stage, self.heard, self.unsent) = (Stage::Open, now, Vec::new());
         }
         opens
     }
 
     /// When it ends if nothing happens, and why.
     pub(super) fn end(&self, settings: &StreamSettings, is_leaving: bool) -> (Instant, CloseReason) {
-        if !self.is_open {
+        if self.stage != Stage::Open {
             return (self.since + settings.handshake, CloseReason::Handshake);
         }
         let idle = if is_leaving { settings.idle.min(LEFT_AFTER) } else { settings.idle };
         let idle = (self.heard + idle, CloseReason::Idle);
         let message = self.message_since.map(|since| (since + settings.handshake, CloseReason::SlowMessage));
         let stalled = self.stalled.map(|since| (since + settings.handshake, CloseReason::NotReading));
-        [message, stalled].into_iter().flatten().fold(idle, |first, other| first.min(other))
+        [message, stalled].into_iter().flatten().fold(idle, Ord::min)
     }
 
     /// Says goodbye as its protocol has it, as far as the socket takes that at once.

@@ -107,6 +107,7 @@ impl StreamCounts {
     }
 
     /// The counts of two threads together.
+    #[must_use]
     pub fn merge(mut self, other: &Self) -> Self {
         let sum = |ours: &mut [u64], theirs: &[u64]| {
             ours.iter_mut().zip(theirs).for_each(|(ours, theirs)| *ours += theirs);

@@ -10,7 +10,7 @@ use std::time::Duration;
 /// Connections that the kernel keeps until they are accepted.
 const BACKLOG: i32 = 4_096;
 /// After so long without a word the kernel asks whether the other side is still there.
-const KEEPALIVE: Duration = Duration::from_secs(60);
+const KEEPALIVE: Duration = Duration::from_mins(1);
 /// How often it asks, so many times, before it gives the connection up.
 const ASKED_EVERY: Duration = Duration::from_secs(10);
 const ASKED_MOST: u32 = 3;

@@ -2,7 +2,7 @@
 
 use super::backoff::Backoff;
 use super::batch::StreamBatch;
-use super::connection::{Connection, ReadOn, Speech};
+use super::connection::{Connection, ReadOn, Speech, Stage};
 use super::counts::{CloseReason, StreamCounts};
 use super::limits::ConnectionLimits;
 use super::listener::StreamListener;
@@ -170,9 +170,10 @@ impl Streams {
     fn watch_listeners(&mut self, flags: EventFlags) -> io::Result<()> {
         for (place, listener) in self.listeners.iter_mut().enumerate() {
             let data = EventData::new_u64(LISTENER | place as u64);
-            match listener.is_watched {
-                true => epoll::modify(&self.epoll, &listener.socket, data, flags)?,
-                false => epoll::add(&self.epoll, &listener.socket, data, flags)?,
+            if listener.is_watched {
+                epoll::modify(&self.epoll, &listener.socket, data, flags)?;
+            } else {
+                epoll::add(&self.epoll, &listener.socket, data, flags)?;
             }
             listener.is_watched = true;
         }
@@ -302,7 +303,7 @@ impl Streams {
             read = connection
                 .read_proxy_header(&mut self.scratch, &self.settings)
                 .map(|known| if known { ReadOn::More } else { ReadOn::Dry });
-        } else if !connection.is_connecting {
+        } else if connection.stage != Stage::Connecting {
             read = connection.read(now, &mut self.scratch, batch);
         }
         match read {
@@ -325,10 +326,10 @@ impl Streams {
     /// The socket takes more, or a connection that we open is there or has failed.
     fn on_writable(&mut self, now: Instant, number: u32) {
         let Some(connection) = self.connections.get_mut(&number) else { return };
-        if connection.is_connecting {
+        if connection.stage == Stage::Connecting {
             let outcome = connection.carrier().map(|carrier| carrier.socket().take_error());
             if let Some(Ok(None)) = outcome {
-                connection.is_connecting = false;
+                connection.stage = Stage::Opening;
             } else {
                 return self.close(now, number, CloseReason::Error);
             }
@@ -484,7 +485,7 @@ impl Streams {
             self.by_peer.remove(&way_of(flow));
         }
         self.counts.open[flow.transport as usize] -= 1;
-        let is_unreachable = connection.is_ours && !connection.is_open;
+        let is_unreachable = connection.is_ours && connection.stage != Stage::Open;
         if is_unreachable {
             self.counts.connect_failed += 1;
             self.backoff.failed(now, flow.remote());
@@ -496,7 +497,7 @@ impl Streams {
             self.undelivered.push(Undelivered { to: sent_by, quoted, is_unreachable });
         }
         let waits = connection.asked.is_some_and(|asked| now < asked + ANSWERED_WITHIN);
-        if connection.is_open && waits {
+        if connection.stage == Stage::Open && waits {
             // Whatever has no answer yet is not known here.
             self.undelivered.push(Undelivered { to: sent_by, quoted: [].into(), is_unreachable });
         }
@@ -550,7 +551,7 @@ impl Streams {
         let view = |connection: &Connection| ConnectionView {
             flow: connection.flow,
             is_ours: connection.is_ours,
-            is_open: connection.is_open,
+            is_open: connection.stage == Stage::Open,
             since: connection.since,
         };
         self.connections.values().map(view).collect()

@@ -28,7 +28,7 @@ enum Side {
     /// Makes calls on a schedule, whatever becomes of them, and measures each from when it should have started.
     Call(Box<call::Arguments>),
     /// Takes calls, as one server or several, each as fast as you say.
-    Answer(answer::Arguments),
+    Answer(Box<answer::Arguments>),
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {

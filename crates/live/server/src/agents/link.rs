@@ -146,7 +146,7 @@ impl Link {
     pub(super) fn count(&self, figures: &mut Snapshot<()>) {
         match &self.0 {
             Carrier::Udp(udp) => {
-                figures.receive_lost = udp.socket.lost_datagrams().unwrap_or_default().into()
+                figures.receive_lost = udp.socket.lost_datagrams().unwrap_or_default().into();
             }
             Carrier::Streams(streams) => figures.connections = streams.streams.counts,
         }

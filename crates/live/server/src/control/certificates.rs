@@ -122,7 +122,9 @@ impl Control {
                     self.spread_certificates();
                 }
                 Err(error) => {
-                    tracing::error!("certificates have changed, and those from before stay in force: {error}")
+                    tracing::error!(
+                        "certificates have changed, and those from before stay in force: {error}"
+                    );
                 }
             }
         }

@@ -75,10 +75,10 @@ impl Worker {
     pub(super) fn read_streams(&mut self, now: Instant) {
         let Self { streams: Some(streams), stream_batch, .. } = self else { return };
         streams.on_time(now);
-        if stream_batch.len() == 0 {
+        if stream_batch.is_empty() {
             streams.turn(now, stream_batch);
             self.traffic.received += self.stream_batch.len() as u64;
-            if self.stream_batch.len() > 0 {
+            if !self.stream_batch.is_empty() {
                 self.signals.on_waited(now, self.worked);
                 let queue = self.stream_batch.len();
                 let waited =

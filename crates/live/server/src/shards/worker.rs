@@ -319,7 +319,7 @@ impl Worker {
         let unread = self.streams.as_ref().is_some_and(|streams| streams.has_unread());
         let no_time = Timespec { tv_sec: 0, tv_nsec: 0 };
         let short = Timespec { tv_sec: 0, tv_nsec: RING_PAUSE_NS };
-        let is_held_up = self.stream_batch.len() > 0 || !self.late_sends.is_empty();
+        let is_held_up = !self.stream_batch.is_empty() || !self.late_sends.is_empty();
         let most = match (work || (unread && !is_held_up), is_held_up) {
             (true, _) => Some(&no_time),
             (false, true) => Some(&short),
@@ -590,19 +590,7 @@ impl Worker {
         if let (false, Some(to)) = (records.is_empty(), &self.records) {
             to.write(&records, self.clock.now());
         }
-        let transmits = self.out.transmits();
-        if !transmits.is_empty() {
-            for (index, socket) in self.sockets[..self.listeners].iter().enumerate() {
-                let of_socket = transmits.iter().filter(|transmit| transmit.flow.listener as usize == index);
-                let report = self.send.send(
-                    socket,
-                    self.out.bytes(),
-                    of_socket.map(|t| (t.range.clone(), t.flow.peer)),
-                );
-                self.traffic.sent += report.sent as u64;
-                self.traffic.send_failed += report.dropped as u64;
-            }
-        }
+        self.send_datagrams();
         let undelivered = self.send_by_streams();
         self.out.clear();
         for (sender, waker) in self.peers.senders.iter_mut().zip(&self.peers.wakers) {
@@ -623,6 +611,20 @@ impl Worker {
                 self.tell_undelivered(now, to, &quoted);
             }
             self.flush();
+        }
+    }
+
+    fn send_datagrams(&mut self) {
+        let transmits = self.out.transmits();
+        if transmits.is_empty() {
+            return;
+        }
+        for (index, socket) in self.sockets[..self.listeners].iter().enumerate() {
+            let of_socket = transmits.iter().filter(|transmit| transmit.flow.listener as usize == index);
+            let messages = of_socket.map(|transmit| (transmit.range.clone(), transmit.flow.peer));
+            let report = self.send.send(socket, self.out.bytes(), messages);
+            self.traffic.sent += report.sent as u64;
+            self.traffic.send_failed += report.dropped as u64;
         }
     }
 
@@ -704,11 +706,8 @@ impl Worker {
                     streams.settings.tls = Some(tls);
                 }
             }
-            Command::Quiet(Left { datagrams, streams: leaves }, reply) => {
-                if let Some(streams) = &mut self.streams {
-                    streams.leave(self.clock.now(), leaves);
-                }
-                self.quiet = if datagrams.contains(&true) { datagrams } else { Vec::new() };
+            Command::Quiet(left, reply) => {
+                self.leave(left);
                 let _ = reply.send(());
             }
             Command::Calls(reply) => {
@@ -740,6 +739,14 @@ impl Worker {
             }
             Command::Stop => {}
         }
+    }
+
+    /// Another process reads these sockets from now on.
+    fn leave(&mut self, Left { datagrams, streams: leaves }: Left) {
+        if let Some(streams) = &mut self.streams {
+            streams.leave(self.clock.now(), leaves);
+        }
+        self.quiet = if datagrams.contains(&true) { datagrams } else { Vec::new() };
     }
 
     fn counts(&mut self) -> ShardCounts {

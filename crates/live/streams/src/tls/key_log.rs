@@ -2,6 +2,7 @@
 
 use super::files::TlsError;
 use rustls::KeyLog;
+use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -24,8 +25,16 @@ impl KeyLogFile {
 
 impl KeyLog for KeyLogFile {
     fn log(&self, label: &str, client_random: &[u8], secret: &[u8]) {
-        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-        let line = format!("{label} {} {}\n", hex(client_random), hex(secret));
+        let mut line = format!("{label} ");
+        let mut hex = |bytes: &[u8], end: char| {
+            for byte in bytes {
+                // Writing to a string cannot fail.
+                let _ = write!(line, "{byte:02x}");
+            }
+            line.push(end);
+        };
+        hex(client_random, ' ');
+        hex(secret, '\n');
         let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // A full disk must not end calls.
         let _ = file.write_all(line.as_bytes());

@@ -86,16 +86,15 @@ impl TlsSetup {
             None => ring::Ticketer::new().map_err(|error| TlsError::general(&error))?,
         };
         let log = tls.key_log.as_deref().map(KeyLogFile::open).transpose()?.map(Arc::new);
-        let server = match keys.is_empty() {
-            true => None,
-            false => {
-                let mut server = server(tls, &keys, &provider)?;
-                server.ticketer = Arc::clone(&tickets);
-                if let Some(log) = &log {
-                    server.key_log = Arc::clone(log) as Arc<_>;
-                }
-                Some(Arc::new(server))
+        let server = if keys.is_empty() {
+            None
+        } else {
+            let mut server = server(tls, &keys, &provider)?;
+            server.ticketer = Arc::clone(&tickets);
+            if let Some(log) = &log {
+                server.key_log = Arc::clone(log) as Arc<_>;
             }
+            Some(Arc::new(server))
         };
         let mut client = client(tls, keys.first(), &provider)?;
         if let Some(log) = log {
