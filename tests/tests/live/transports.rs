@@ -25,10 +25,10 @@ fn settings(field: &TestSite, threads: usize) -> TestSettings {
     let tls = SocketAddr::new(field.ip(1), 5061);
     settings.listen_more.push(format!("tcp = [\"{}\"]\ntls = [\"{tls}\"]", field.sip(1)));
     let folder = certificates();
-    settings.tables.push_str(&format!(
+    settings.tables = format!(
         "[tls]\ncertificates = [{{ chain = \"{folder}/first.pem\", key = \"{folder}/first.key\" }}]\n\
          authorities = \"{folder}/authority.pem\"\n"
-    ));
+    );
     settings
 }
 
