@@ -28,7 +28,8 @@ members = ["10.0.0.1:5060", "10.0.0.2:5060", "10.0.0.3:5060"]
 
 `sarabande check FILE.toml` reads a file without running it and lists all that is wrong with it: file, line and column,
 key, what was read, and what would be right. An unknown key is an error. It also looks at what the file names, as far as that
-takes no network: the directories of stores and of records, the file of users, whether URLs can be read.
+takes no network: the directories of stores and of records, the file of users, certificates and
+their keys, whether URLs can be read.
 [schema.json](schema.json) is the JSON schema of the file, for editors.
 
 - **Durations** are text, a whole number and a unit: `ms`, `s`, `m`, `h`, `d`. `"500ms"`, `"30s"`, `"4h"`. A bare number is

@@ -3,6 +3,7 @@
 use super::files::TlsError;
 use core::fmt;
 use rustls::pki_types::CertificateDer;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use webpki::EndEntityCert;
@@ -20,7 +21,7 @@ pub struct CertificateFacts {
     pub not_before: SystemTime,
     /// Until when.
     pub not_after: SystemTime,
-    /// Who signed the last certificate in the file, if that one is not signed by itself or missing its predecessor.
+    /// The signer that the chain lacks.
     gap: Option<String>,
 }
 
@@ -54,14 +55,24 @@ impl fmt::Display for CertificateProblem {
     }
 }
 
+/// The names of authorities, as far as they can be read.
+pub(super) fn subjects(certificates: &[CertificateDer<'_>]) -> BTreeSet<String> {
+    let parsed = certificates.iter().filter_map(|der| Certificate::from_der(der).ok());
+    parsed.map(|certificate| certificate.tbs_certificate().subject().to_string()).collect()
+}
+
 /// By how many seconds a time is after 1970.
 fn time(seconds: Duration) -> SystemTime {
     UNIX_EPOCH + seconds
 }
 
 impl CertificateFacts {
-    /// Of the first certificate in this file.
-    pub(super) fn of(file: &Path, chain: &[CertificateDer<'_>]) -> Result<Self, TlsError> {
+    /// Of the first certificate in this file, where authorities of these names are known.
+    pub(super) fn of(
+        file: &Path,
+        chain: &[CertificateDer<'_>],
+        known: &BTreeSet<String>,
+    ) -> Result<Self, TlsError> {
         let expected = "an X.509 certificate in PEM";
         let parse = |der: &CertificateDer<'_>| {
             Certificate::from_der(der).map_err(|error| TlsError::file(file, &error, expected))
@@ -76,14 +87,15 @@ impl CertificateFacts {
         let signer = |certificate: &Certificate| certificate.tbs_certificate().issuer().to_string();
         let subject = |certificate: &Certificate| certificate.tbs_certificate().subject().to_string();
         let unlinked = parsed.windows(2).find(|pair| signer(&pair[0]) != subject(&pair[1]));
-        // A certificate alone that has signed itself is trusted as it is, or not at all.
-        let alone = (parsed.len() == 1 && signer(first) != subject(first)).then(|| signer(first));
+        // The last one is signed by itself, or by one that others know as we do.
+        let last = parsed.last().filter(|last| signer(last) != subject(last)).map(signer);
+        let unknown = last.filter(|signer| !known.is_empty() && !known.contains(signer));
         Ok(Self {
             file: file.to_owned(),
             names,
             not_before: time(validity.not_before.to_unix_duration()),
             not_after: time(validity.not_after.to_unix_duration()),
-            gap: unlinked.map(|pair| signer(&pair[0])).or(alone),
+            gap: unlinked.map(|pair| signer(&pair[0])).or(unknown),
         })
     }
 
@@ -104,5 +116,67 @@ impl CertificateFacts {
             Ok(left) => left.as_secs() as i64,
             Err(over) => -(over.duration().as_secs() as i64),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{CertificateFiles, Tls, TlsSetup};
+    use super::*;
+
+    fn file(name: &str) -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/tls").join(name)
+    }
+
+    fn tls(chain: PathBuf, key: &str) -> Tls {
+        Tls {
+            certificates: vec![CertificateFiles { chain, key: file(key) }],
+            authorities: Some(file("authority.pem")),
+            client_authorities: None,
+            require_client: false,
+            key_log: None,
+        }
+    }
+
+    #[test]
+    fn what_clients_will_not_like_is_told() {
+        let setup = TlsSetup::read(&tls(file("first.pem"), "first.key"), None).unwrap();
+        let facts = &setup.certificates[0];
+        assert_eq!(facts.names, ["first.example"]);
+        let day = Duration::from_hours(24);
+        assert_eq!(facts.problems(facts.not_after - day), []);
+        assert_eq!(facts.problems(facts.not_after + day), [CertificateProblem::Expired]);
+        assert_eq!(facts.problems(facts.not_before - day), [CertificateProblem::NotYetValid]);
+        assert_eq!(facts.seconds_left(facts.not_after - day), 86_400);
+    }
+
+    #[test]
+    fn a_key_that_is_not_the_certificates_is_refused() {
+        let error = TlsSetup::read(&tls(file("first.pem"), "second.key"), None).unwrap_err().to_string();
+        assert!(error.contains("second.key: this key is not that of the first certificate in"), "{error}");
+        let error = TlsSetup::read(&tls(file("nowhere.pem"), "first.key"), None).unwrap_err().to_string();
+        assert!(
+            error.contains("nowhere.pem") && error.contains("expected a file with the certificate"),
+            "{error}"
+        );
+    }
+
+    /// A certificate alone is fine where its signer is known, and otherwise not.
+    #[test]
+    fn a_chain_has_a_gap_where_a_signer_is_not_known() {
+        let text = std::fs::read_to_string(file("first.pem")).unwrap();
+        let end = "-----END CERTIFICATE-----\n";
+        let alone = &text[..text.find(end).unwrap() + end.len()];
+        let path = std::env::temp_dir().join(format!("sarabande-alone-{}.pem", std::process::id()));
+        std::fs::write(&path, alone).unwrap();
+        let known = TlsSetup::read(&tls(path.clone(), "first.key"), None).unwrap();
+        let facts = &known.certificates[0];
+        assert_eq!(facts.problems(facts.not_before), []);
+        let strangers = BTreeSet::from(["CN=Somebody else".to_owned()]);
+        let chain = super::super::files::chain_of(&path).unwrap();
+        let facts = CertificateFacts::of(&path, &chain, &strangers).unwrap();
+        let gap = CertificateProblem::BrokenChain("CN=Sarabande test authority".to_owned());
+        assert_eq!(facts.problems(facts.not_before), [gap]);
+        std::fs::remove_file(&path).unwrap();
     }
 }

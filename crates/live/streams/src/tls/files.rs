@@ -83,6 +83,11 @@ pub(super) fn roots_of(path: &Path) -> Result<RootCertStore, TlsError> {
     Ok(roots)
 }
 
+/// The certificates of authorities that anybody here knows: those of these files, and the system's.
+pub(super) fn known<'a>(files: impl Iterator<Item = &'a Path>) -> Vec<CertificateDer<'static>> {
+    files.chain([Path::new(SYSTEM)]).flat_map(|file| certificates_of(file, "").unwrap_or_default()).collect()
+}
+
 /// Those that the system trusts, as far as there are any.
 pub(super) fn system_roots() -> RootCertStore {
     let mut roots = RootCertStore::empty();

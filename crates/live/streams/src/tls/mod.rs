@@ -10,7 +10,8 @@ mod resolver;
 pub use certificate::{CertificateFacts, CertificateProblem};
 pub use files::TlsError;
 
-use files::{chain_of, key_of, roots_of, system_roots};
+use certificate::subjects;
+use files::{chain_of, key_of, known, roots_of, system_roots};
 use key_log::KeyLogFile;
 use resolver::{ByName, OwnCertificate};
 use rustls::client::WebPkiServerVerifier;
@@ -74,9 +75,11 @@ impl TlsSetup {
     pub fn read(tls: &Tls, before: Option<&Self>) -> Result<Self, TlsError> {
         let provider = provider();
         let (mut keys, mut certificates) = (Vec::new(), Vec::new());
+        let authorities = tls.authorities.iter().chain(&tls.client_authorities).map(PathBuf::as_path);
+        let known = subjects(&known(authorities));
         for files in &tls.certificates {
             let chain = chain_of(&files.chain)?;
-            certificates.push(CertificateFacts::of(&files.chain, &chain)?);
+            certificates.push(CertificateFacts::of(&files.chain, &chain, &known)?);
             keys.push(Arc::new(key_of(files, chain, &provider)?));
         }
         let authorities = tls.client_authorities.as_ref().map(std::fs::read).transpose();
