@@ -183,27 +183,67 @@ fn a_browser_is_called_and_calls() {
         assert_eq!(status(&answer), Some(200));
         browser.send(TestRequest::in_dialog("ACK", &answer, 1, nowhere));
         assert!(phone.receive().starts_with(b"ACK "));
-        phone.send(proxy.address(), &bye_of_callee(&invite, phone.address()));
+        phone.send(proxy.address(), &bye_of_callee(&invite, "server", phone.address()).bytes());
         let bye = browser.request("BYE");
         browser.answer(&bye, 200);
         assert_eq!(status(&phone.final_response(call)), Some(200));
     }
 }
 
-/// The BYE of the callee at this address, to the INVITE that it has answered (RFC 3261 §12.1.1).
-fn bye_of_callee(invite: &[u8], at: SocketAddr) -> Vec<u8> {
+/// A browser whose process was taken over comes back to the new one, and ends the call that it has at the old one.
+#[test]
+fn a_browser_comes_back_after_a_restart_and_ends_its_call() {
+    let field = TestSite::new("browser-restart");
+    let listener = SocketAddr::new(field.ip(1), 8080);
+    let mut proxy = RunningProxy::listening(
+        &field,
+        1,
+        2,
+        &format!("ws = [\"{listener}\"]"),
+        "[registrar]\ndomains = [\"example.com\"]\nforward = \"transaction\"\n",
+    );
+    let phone = Agent::bind(field.sip(2));
+    let (mut browser, nowhere) = (Browser::connect(listener, "alice"), field.sip(99));
+    browser.send(TestRequest {
+        uri: "sip:example.com".to_owned(),
+        from: "<sip:alice@example.com>".to_owned(),
+        to: "<sip:alice@example.com>".to_owned(),
+        ..TestRequest::new("REGISTER", "alice", nowhere)
+    });
+    assert_eq!(status(&browser.final_response()), Some(200));
+    let mut invite = AgentRequest::new("INVITE", "restarted");
+    invite.uri = "sip:alice@example.com".to_owned();
+    phone.send(proxy.address(), &invite.bytes(phone.address()));
+    let ringing = browser.request("INVITE");
+    browser.answer(&ringing, 200);
+    let answer = phone.final_response("restarted");
+    phone.send(proxy.address(), &AgentRequest::in_dialog("ACK", &answer).bytes(phone.address()));
+    browser.request("ACK");
+    let before = proxy.take_over();
+    drop(browser);
+    let mut browser = Browser::connect(listener, "alice");
+    browser.send(bye_of_callee(&ringing, "bob", nowhere));
+    let bye = phone.receive();
+    assert!(bye.starts_with(b"BYE "), "{}", testkit::text(&bye));
+    phone.send(proxy.address(), &respond(&bye, "200 OK", phone.address()));
+    assert_eq!(status(&browser.final_response()), Some(200));
+    drop(before);
+}
+
+/// The BYE of the callee at this address, to the INVITE that it has answered with this tag (RFC 3261 §12.1.1).
+fn bye_of_callee(invite: &[u8], own_tag: &str, at: SocketAddr) -> TestRequest {
     let value = |name| value(invite, name).unwrap_or_default();
     let caller = value("From");
     let call_id = value("Call-ID");
-    let bye = TestRequest {
+    TestRequest {
         uri: value("Contact").trim_matches(['<', '>']).to_owned(),
+        via: format!("SIP/2.0/UDP {at};branch=z9hG4bKbye{call_id}"),
         from: value("To"),
-        from_tag: "server".to_owned(),
+        from_tag: own_tag.to_owned(),
         to: caller.split(";tag=").next().unwrap_or_default().to_owned(),
         to_tag: tag(invite, "From"),
         routes: record_routes(invite),
         body: "",
         ..TestRequest::new("BYE", &call_id, at)
-    };
-    bye.via(&format!("SIP/2.0/UDP {at};branch=z9hG4bKbye{call_id}")).bytes()
+    }
 }

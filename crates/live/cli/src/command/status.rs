@@ -1,6 +1,7 @@
 //! `sarabande status`: what a running server has to do.
 
 mod capacity;
+mod connections;
 pub(super) mod registrar;
 mod scale;
 mod scene;
@@ -46,7 +47,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let health: HealthView = target.send("GET", "/api/health", b"")?.json(&[200, 503])?;
     let registrar = registrar::ask(target)?;
     let capacity = capacity::ask(target)?;
+    let connections = connections::ask(target)?;
     let of_home = registrar.as_ref().map(registrar::text).unwrap_or_default();
+    let of_home = of_home + &connections.as_ref().map(connections::text).unwrap_or_default();
     let scales = scale::ask(target)?;
     let of_home =
         of_home + &capacity.as_ref().map(capacity::text).unwrap_or_default() + &scale::text(&scales);
@@ -55,7 +58,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             let proxy: Value = target.get("/api/proxy")?;
             print_line!(
                 "{:#}",
-                json!({ "health": &health, "proxy": proxy, "registrar": registrar, "capacity": capacity })
+                json!({
+                    "health": &health, "proxy": proxy, "registrar": registrar, "connections": connections,
+                    "capacity": capacity,
+                })
             )?;
         } else {
             print::line(proxy_text(&health, &target.get("/api/proxy")?) + &of_home)?;
@@ -68,6 +74,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             "members": &members["members"],
             "names": &members["names"],
             "registrar": registrar,
+            "connections": connections,
             "capacity": capacity,
             "scale": scales,
         });

@@ -24,6 +24,14 @@ fn check_finds_nothing_wrong_with_them() {
     for key in ["shared.key", "capacity.key"] {
         fs::write(folder.join(key), "000102030405060708090a0b0c0d0e0f\n").expect("it can be written");
     }
+    for name in ["sip.example.com", "example.com", "north"] {
+        for kind in ["pem", "key"] {
+            let made = format!("../streams/testdata/tls/first.{kind}");
+            fs::copy(made, folder.join(format!("{name}.{kind}"))).expect("it can be copied");
+        }
+    }
+    fs::copy("../streams/testdata/tls/authority.pem", folder.join("authority.pem"))
+        .expect("it can be copied");
     fs::copy("../../../examples/users", folder.join("users")).expect("it can be copied");
     let all = [files("examples", "toml"), files("examples/scenarios", "toml")].concat();
     assert!(all.len() > 6, "{all:?}");
@@ -31,6 +39,7 @@ fn check_finds_nothing_wrong_with_them() {
         let copy = folder.join(example.file_name().expect("a file"));
         let text = fs::read_to_string(&example).expect("it is text");
         let text = if virsh { text } else { text.replace("\"virsh\"", "\"sh\"") };
+        let text = text.replace("/etc/sarabande/", &format!("{}/", folder.display()));
         fs::write(&copy, text).expect("it can be written");
         let (code, out, errors) = outcome(&["check", copy.to_str().expect("a path in UTF-8")]);
         assert_eq!(code, Some(0), "{}: {errors}", example.display());

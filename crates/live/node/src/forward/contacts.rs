@@ -72,12 +72,13 @@ pub(crate) fn contacts(
             // What leads back to us goes in circles.
             Ok(hop) if step.edge.topology.ports.advertised_at(hop.remote()).is_some() => {}
             Ok(hop) => {
-                let contact = contact(&step.edge.topology.ports, binding, hop);
+                let mut contact = contact(&step.edge.topology.ports, binding, hop);
                 // RFC 5626 §7: one contact of an instance at a time. The one that was refreshed last comes first.
                 let instance = binding.instance().filter(|_| hop.connection.is_some());
                 let same = instances.iter().position(|known| instance.is_some() && *known == instance);
                 if let Some(at) = same {
-                    contacts[at].spare.insert(0, contact);
+                    let spare = core::mem::take(&mut contact.spare);
+                    contacts[at].spare.splice(0..0, core::iter::once(contact).chain(spare));
                 } else {
                     contacts.push(contact);
                     instances.push(instance);

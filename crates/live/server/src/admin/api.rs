@@ -281,8 +281,8 @@ async fn scrape(State(handle): State<Handle>) -> Result<Response, Failure> {
     Ok(([kind], figures.metrics()).into_response())
 }
 
-const PATHS: &str = "GET /healthz, /readyz, /api/health, /api/members, /api/sessions, /api/proxy, /api/capacity, /api/registrar, \
-                     /api/registrations, /api/scale, /api/scale/{pool}, /metrics; \
+const PATHS: &str = "GET /healthz, /readyz, /api/health, /api/members, /api/sessions, /api/connections, /api/proxy, /api/capacity, \
+                     /api/registrar, /api/registrations, /api/scale, /api/scale/{pool}, /metrics; \
                      POST /api/drain, /api/undrain, /api/up, /api/reload, /api/restart, /api/stop, /api/explain; \
                      DELETE /api/registrations";
 

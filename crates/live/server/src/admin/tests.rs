@@ -30,6 +30,7 @@ fn udp(address: SocketAddr) -> PeerText {
 /// A server with one answering member and one that does not exist.
 pub(super) struct Site {
     pub(super) sip: SocketAddr,
+    tls: SocketAddr,
     admin: SocketAddr,
     pub(super) alive: SocketAddr,
     dead: SocketAddr,
@@ -180,7 +181,7 @@ impl Site {
                 TcpListener::bind(admin).await.is_ok()
             })
         });
-        Self { sip, admin, alive, dead, handle: handle.await.unwrap(), server }
+        Self { sip, tls, admin, alive, dead, handle: handle.await.unwrap(), server }
     }
 
     /// Asks again until it is so; what never comes true is stopped by the test runner.
@@ -429,7 +430,8 @@ async fn pools_and_routes_are_shown_to_operators() {
     let none = explain("", "198.51.100.1:5060", "sip:bob@h").await;
     assert_eq!((none.status, &none.body[..]), (400, "refused: 404 No Route: no [[route]] is for it\n"));
     let nowhere = explain("&listener=192.0.2.7:5060", "192.0.2.1:5060", "sip:bob@h").await;
-    let told = format!("no listener is at 192.0.2.7:5060; there are: {}\n", site.sip);
+    let told =
+        format!("no listener is at 192.0.2.7:5060; there are: {}, {};transport=tls\n", site.sip, site.tls);
     assert_eq!((nowhere.status, nowhere.body), (400, told));
     // What a member sends goes where it leads.
     let from = site.alive.to_string();

@@ -1,6 +1,6 @@
 //! What carries the messages of an agent: a UDP socket, or connections.
 
-use super::thread::Snapshot;
+use super::snapshot::Snapshot;
 use crate::shards::listen::cannot_listen;
 use crate::socket::{ReceiveBatch, SendBatch, UdpSocket, read_errors};
 use base::{Flow, Instant, Outbox, Transport};

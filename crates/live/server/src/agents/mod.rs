@@ -12,12 +12,13 @@
 
 mod link;
 mod running;
+mod snapshot;
 mod thread;
 mod waking;
 
 pub use link::{Link, bind};
 pub use running::{Running, start_answerer, start_caller};
-pub use thread::Snapshot;
+pub use snapshot::Snapshot;
 
 use base::{Instant, Outbox};
 use load::{AgentEvent, AgentInput, Answerer, AnswererResults, CallResults, Caller};

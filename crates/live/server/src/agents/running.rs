@@ -2,7 +2,8 @@
 
 use super::Agent;
 use super::link::Link;
-use super::thread::{Driver, Shared, Snapshot};
+use super::snapshot::Snapshot;
+use super::thread::{Driver, Shared};
 use crate::clock::Clock;
 use base::Rng;
 use load::{Answerer, AnswererConfig, AnswererResults, CallResults, Caller, CallerConfig};

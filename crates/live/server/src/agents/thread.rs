@@ -2,6 +2,7 @@
 
 use super::Agent;
 use super::link::Link;
+use super::snapshot::Snapshot;
 use super::waking::Waking;
 use crate::clock::Clock;
 use crate::shards::wake::Waker;
@@ -13,7 +14,6 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use streams::StreamCounts;
 
 /// How often the results are copied for readers. The histograms make a copy of some 600 KB, which takes about
 /// 100 us: at this interval a delay to one datagram in 2,500.
@@ -21,45 +21,6 @@ const PUBLISH_EVERY: Duration = Duration::from_millis(250);
 
 /// Call-IDs with a wrong server that are kept to be shown: enough to look them up in a trace.
 const WRONG_CALLS_MAX: usize = 10;
-
-/// Results of an agent up to some moment.
-#[derive(Clone, Debug, Default)]
-pub struct Snapshot<R> {
-    /// Its measurements and counts.
-    pub results: R,
-    /// Call-IDs that met a wrong server: the first few.
-    pub wrong_call_ids: Vec<Box<str>>,
-    /// Messages received.
-    pub received: u64,
-    /// Messages sent.
-    pub sent: u64,
-    /// Datagrams that the kernel refused to send.
-    pub send_failed: u64,
-    /// Datagrams that the kernel threw away because the agent was late: the agent is the bottleneck.
-    pub receive_lost: u64,
-    /// Reports by ICMP that a datagram did not arrive, such as from a closed port; messages that a connection lost.
-    pub unreachable: u64,
-    /// What became of connections; over UDP there are none.
-    pub connections: StreamCounts,
-}
-
-impl Snapshot<()> {
-    /// The same with results.
-    fn with<R>(self, results: R) -> Snapshot<R> {
-        let Self { results: (), wrong_call_ids, received, sent, send_failed, .. } = self;
-        let Self { receive_lost, unreachable, connections, .. } = self;
-        Snapshot {
-            results,
-            wrong_call_ids,
-            received,
-            sent,
-            send_failed,
-            receive_lost,
-            unreachable,
-            connections,
-        }
-    }
-}
 
 /// State shared between the agent's thread and its owner.
 pub(super) struct Shared<R> {

@@ -11,6 +11,7 @@ pub(crate) mod board;
 mod counts;
 pub(crate) mod handover;
 mod intake;
+mod late_sends;
 pub(crate) mod listen;
 mod signals;
 mod stream_turn;
@@ -19,8 +20,8 @@ pub(crate) mod wake;
 mod worker;
 
 pub(crate) use counts::{AllShards, ShardCounts, ShardSnapshot, Traffic};
+pub(crate) use late_sends::LateSends;
 pub(crate) use signals::{SignalFigures, Signals};
-pub(crate) use stream_turn::LateSends;
 pub(crate) use triage::{TriageCounts, TriageQueue};
 pub(crate) use worker::{
     Command, Explained, Left, MOST_SOCKETS, Peers, Report, Worker, WorkerHandle, tells_failures,
