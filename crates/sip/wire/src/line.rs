@@ -92,7 +92,7 @@ fn logical_end(bytes: &[u8], from: usize) -> Option<End> {
 }
 
 /// Reads the line that starts at `pos`.
-#[inline]
+#[inline(always)]
 pub(crate) fn next(bytes: &[u8], pos: usize) -> Next {
     match bytes[pos..] {
         [b'\r', b'\n', ..] => return Next::End { body: pos + 2, strict: true },

@@ -98,7 +98,7 @@ fn request_line(text: &[u8]) -> Option<(Start, Span, Option<Fault>)> {
 }
 
 /// Where the method of a request line ends, and where its version begins and ends.
-#[inline]
+#[inline(always)]
 fn request_parts(text: &[u8]) -> Option<(usize, usize, usize)> {
     let version_end = text.iter().rposition(|&b| b != b' ' && b != b'\t')? + 1;
     let version_start = memchr::memrchr(b' ', &text[..version_end])? + 1;
