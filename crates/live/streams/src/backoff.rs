@@ -57,7 +57,7 @@ mod tests {
             backoff.failed(now, peer);
             let begun = now;
             while !backoff.may_try(now, peer) {
-                now = now + FIRST;
+                now += FIRST;
             }
             pauses.push(now.saturating_since(begun).as_millis());
         }
