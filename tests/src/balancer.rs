@@ -107,6 +107,15 @@ impl TestSettings {
     }
 }
 
+/// The table `[tls]` with the certificates of the tests.
+pub fn tls_table() -> String {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/live/streams/testdata/tls");
+    format!(
+        "[tls]\ncertificates = [{{ chain = \"{folder}/first.pem\", key = \"{folder}/first.key\" }}]\n\
+         authorities = \"{folder}/authority.pem\"\n"
+    )
+}
+
 /// A TOML string.
 pub fn quoted(value: &impl ToString) -> String {
     format!("{:?}", value.to_string())

@@ -33,7 +33,9 @@ mod wait;
 mod worker;
 
 pub use agent::{Agent, AnsweringAgent};
-pub use balancer::{RunningBalancer, RunningTool, ShownMember, TestSettings, Tool, program, quoted};
+pub use balancer::{
+    RunningBalancer, RunningTool, ShownMember, TestSettings, Tool, program, quoted, tls_table,
+};
 pub use browser::Browser;
 pub use console_phone::ConsolePhone;
 pub use dns::{Data, NameServer};

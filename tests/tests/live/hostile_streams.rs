@@ -1,15 +1,13 @@
 //! Clients of streams that break every rule: each is cut off for a reason that is counted, and the others notice
 //! nothing.
 
-use std::fs;
 use std::net::SocketAddr;
-use std::process::Command;
 
 use serde_json::Value;
 
 use sarabande_tests::{
-    AgentRequest, AnsweringAgent, RunningBalancer, StreamClient, TestSettings, TestSite, quoted, show, until,
-    value,
+    AgentRequest, AnsweringAgent, RunningBalancer, StreamClient, TestSettings, TestSite, quoted, show,
+    tls_table, until, value,
 };
 
 /// The host of the server behind the balancer, of the client that behaves, and of the one that does not.
@@ -33,14 +31,12 @@ impl Scene {
     fn new(name: &str) -> Self {
         let field = TestSite::new(name);
         let server = AnsweringAgent::start(field.sip(SERVER), |_| true);
-        make_certificate(&field);
         let settings = TestSettings {
             listen_more: vec![format!("tcp = [{}]\ntls = [{}]", quoted(&tcp(&field)), quoted(&tls(&field)))],
             threads: 1,
             tables: format!(
-                "[connections]\nmost_per_address = {MOST_PER_ADDRESS}\nhandshake = \"1s\"\nsend_buffer = \"64KiB\"\n\
-                 [[tls.certificates]]\nchain = \"../chain.pem\"\nkey = \"../key.pem\"\n"
-            ),
+                "[connections]\nmost_per_address = {MOST_PER_ADDRESS}\nhandshake = \"1s\"\nsend_buffer = \"64KiB\"\n"
+            ) + &tls_table(),
             ..TestSettings::new(&field, &[SERVER])
         };
         let balancer = RunningBalancer::start(&field, settings);
@@ -85,18 +81,6 @@ fn tls(field: &TestSite) -> SocketAddr {
 }
 
 /// A certificate for nobody, by the stock tool.
-fn make_certificate(field: &TestSite) {
-    let made = Command::new("openssl")
-        .current_dir(field.folder())
-        .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"])
-        .args(["-subj", "/CN=hostile.example", "-addext", "subjectAltName=DNS:hostile.example"])
-        .args(["-days", "2", "-keyout", "key.pem", "-out", "chain.pem"])
-        .output()
-        .expect("openssl runs");
-    assert!(made.status.success(), "{}", show(&made.stderr));
-    assert!(fs::metadata(field.folder().join("chain.pem")).is_ok());
-}
-
 fn options(client: &StreamClient, call_id: &str) -> Vec<u8> {
     client.request(&AgentRequest::new("OPTIONS", call_id))
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use sarabande_tests::{
     Agent, CallLoad, ConsolePhone, KamailioProxy, Phone, RunningProxy, SippCaller, SippServer, TestSite,
-    status,
+    status, tls_table,
 };
 use testkit::TestRequest;
 
@@ -84,11 +84,7 @@ fn proxy_of_two(field: &TestSite) -> (RunningProxy, PathBuf) {
     );
     let listen =
         format!("tcp = [\"{}\"]\ntls = [\"{}\"]", proxy_over(field, "tcp"), proxy_over(field, "tls"));
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/live/streams/testdata/tls");
-    let tables = format!(
-        "[tls]\ncertificates = [{{ chain = \"{folder}/first.pem\", key = \"{folder}/first.key\" }}]\n{tables}"
-    );
-    (RunningProxy::listening(field, 1, 2, &listen, &tables), records)
+    (RunningProxy::listening(field, 1, 2, &listen, &(tls_table() + &tables)), records)
 }
 
 /// Where the proxy of two phones listens for this transport.

@@ -1,11 +1,10 @@
 //! Calls over TCP, TLS and WebSocket, with programs that others wrote.
 
 use std::net::SocketAddr;
-use std::path::Path;
 
 use sarabande_tests::{
     Agent, AgentRequest, Browser, CallLoad, KamailioProxy, Process, RunningBalancer, RunningProxy,
-    SippCaller, SippServer, TestSettings, TestSite, respond, status, until,
+    SippCaller, SippServer, TestSettings, TestSite, respond, status, tls_table, until,
 };
 use testkit::{TestRequest, record_routes, tag, value};
 
@@ -14,21 +13,12 @@ use super::{SERVERS, SOME, finish_clean, servers};
 /// Calls that come while processes follow each other.
 const STEADY: CallLoad = CallLoad { calls: 6000, rate: 100, hold_ms: 1500 };
 
-/// Where the certificates of the tests are.
-fn certificates() -> String {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/live/streams/testdata/tls").display().to_string()
-}
-
 /// A balancer that also listens on TCP at the same address, and on TLS at the port behind it.
 fn settings(field: &TestSite, threads: usize) -> TestSettings {
     let mut settings = TestSettings { threads, ..TestSettings::new(field, &SERVERS) };
     let tls = SocketAddr::new(field.ip(1), 5061);
     settings.listen_more.push(format!("tcp = [\"{}\"]\ntls = [\"{tls}\"]", field.sip(1)));
-    let folder = certificates();
-    settings.tables = format!(
-        "[tls]\ncertificates = [{{ chain = \"{folder}/first.pem\", key = \"{folder}/first.key\" }}]\n\
-         authorities = \"{folder}/authority.pem\"\n"
-    );
+    settings.tables = tls_table();
     settings
 }
 

@@ -2,7 +2,7 @@
 
 use crate::capacity;
 use crate::shards::MOST_SOCKETS;
-use crate::shards::listen::{cannot_listen, datagram_ports, open, open_one, serves};
+use crate::shards::listen::{cannot_listen, datagram_ports, listener_of, open, open_one};
 use crate::socket::UdpSocket;
 use crate::start_error::StartError;
 use crate::takeover::claim::Claim;
@@ -126,11 +126,10 @@ fn streams(
     config: &Config,
     ports: &Ports,
     threads: usize,
-    taken: Vec<(Peer, std::net::TcpListener)>,
+    mut taken: Vec<(Peer, std::net::TcpListener)>,
 ) -> Result<Vec<Vec<StreamListener>>, StartError> {
     let mut of_threads: Vec<Vec<StreamListener>> = (0..threads).map(|_| Vec::new()).collect();
     let ports = (0..).zip(ports.iter()).filter(|(_, port)| port.transport.is_reliable());
-    let mut taken = taken;
     for (index, port) in ports {
         let proxies = proxies(config, port);
         let is_it = |(at, _): &mut (Peer, _)| *at == Peer::new(port.transport, port.local);
@@ -158,8 +157,9 @@ fn open_stream(port: &Port, reuse_port: bool) -> io::Result<std::net::TcpListene
 
 /// The load balancers before a port.
 fn proxies(config: &Config, port: &Port) -> Vec<Network> {
-    let of_it = config.listen.listeners.iter().find(|listener| serves(listener, port));
-    of_it.map(|listener| listener.proxy_protocol.clone()).unwrap_or_default()
+    let listeners = &config.listen.listeners;
+    let index = listener_of(listeners, port);
+    index.map(|index| listeners[index].proxy_protocol.clone()).unwrap_or_default()
 }
 
 /// The sets of another process, which had more or fewer threads. None may be left unread: the kernel goes on to

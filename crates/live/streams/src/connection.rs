@@ -157,7 +157,7 @@ impl Connection {
             Ok(proxy_header::Read::More) => return Ok(false),
             Ok(proxy_header::Read::Whole { length, ends }) => (length, ends.map(|ends| ends.source)),
             Err(fault) => {
-                tracing::debug!(from = %self.flow.peer, %fault, "wrong PROXY header");
+                tracing::debug!(from = %self.flow.peer, reason = fault.reason(), "{fault}");
                 return Err(CloseReason::ProxyHeader);
             }
         };
@@ -225,7 +225,7 @@ impl Connection {
         let (mut read, mut messages) = (0, 0);
         loop {
             while let Some(framed) = framer.next().map_err(|fault| {
-                tracing::debug!(from = %self.flow.peer, "{fault}");
+                tracing::debug!(from = %self.flow.peer, reason = fault.reason(), "{fault}");
                 CloseReason::Framing
             })? {
                 // What follows is another message, with a time of its own.

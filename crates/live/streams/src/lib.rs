@@ -21,7 +21,7 @@ mod websocket;
 
 pub use batch::StreamBatch;
 pub use counts::{CloseReason, StreamCounts};
-pub use limits::{ConnectionLimits, ConnectionPlace, LimitReached};
+pub use limits::ConnectionLimits;
 pub use listener::{StreamListener, listen};
 pub use settings::StreamSettings;
 pub use table::{ConnectionView, StreamSetup, Streams, Undelivered};

@@ -16,7 +16,7 @@ pub struct ConnectionLimits {
 
 /// Why a connection is not accepted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum LimitReached {
+pub(crate) enum LimitReached {
     /// There are as many as there may be.
     All,
     /// Its source has as many as it may have.
@@ -25,7 +25,7 @@ pub enum LimitReached {
 
 /// A place among the connections; given back when it is dropped.
 #[derive(Debug)]
-pub struct ConnectionPlace {
+pub(crate) struct ConnectionPlace {
     limits: Arc<ConnectionLimits>,
     source: Option<IpAddr>,
 }
@@ -45,7 +45,7 @@ impl ConnectionLimits {
     }
 
     /// A place for a connection whose source is not known, or does not count.
-    pub fn place(self: &Arc<Self>) -> Result<ConnectionPlace, LimitReached> {
+    pub(crate) fn place(self: &Arc<Self>) -> Result<ConnectionPlace, LimitReached> {
         if self.open.fetch_add(1, Ordering::Relaxed) >= self.most {
             self.open.fetch_sub(1, Ordering::Relaxed);
             return Err(LimitReached::All);
@@ -64,7 +64,7 @@ impl ConnectionLimits {
 
 impl ConnectionPlace {
     /// Counts the connection with those of its source.
-    pub fn count(&mut self, source: IpAddr) -> Result<(), LimitReached> {
+    pub(crate) fn count(&mut self, source: IpAddr) -> Result<(), LimitReached> {
         let source = source_of(source);
         let mut by_source = self.limits.by_source.lock().unwrap_or_else(PoisonError::into_inner);
         let open = by_source.entry(source).or_default();

@@ -35,13 +35,12 @@ pub struct StreamListener {
     pub socket: TcpListener,
     /// Networks of load balancers that begin each connection with a PROXY header.
     pub proxies: Vec<Network>,
-    pub(super) is_watched: bool,
 }
 
 impl StreamListener {
     /// A socket that [`listen`] made, or another process.
     pub fn new(port: u16, transport: Transport, socket: TcpListener, proxies: Vec<Network>) -> Self {
-        Self { port, transport, socket, proxies, is_watched: false }
+        Self { port, transport, socket, proxies }
     }
 
     /// Whether connections from there begin with a PROXY header.

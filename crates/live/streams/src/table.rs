@@ -52,7 +52,7 @@ pub struct Streams {
     threads: u32,
     last_number: u32,
     locals: Vec<SocketAddr>,
-    pub(super) listeners: Vec<StreamListener>,
+    listeners: Vec<StreamListener>,
     /// When listeners are asked again after the kernel had no descriptor left.
     paused_until: Option<Instant>,
     /// Another process has taken over.
@@ -108,6 +108,15 @@ fn is_shortage(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|raw| shortages.iter().any(|shortage| shortage.raw_os_error() == raw))
 }
 
+/// What the kernel gives back of the listener in this place.
+fn data_of(place: usize) -> EventData {
+    EventData::new_u64(LISTENER | place as u64)
+}
+
+fn is_response(bytes: &[u8]) -> bool {
+    bytes.starts_with(b"SIP/2.0 ")
+}
+
 /// What a flow without a connection finds one by: from which port, and whereto.
 fn way_of(flow: Flow) -> (u16, Peer) {
     (flow.listener, flow.remote())
@@ -122,8 +131,12 @@ impl Streams {
     /// A thread without connections, which listens.
     pub fn new(setup: StreamSetup) -> io::Result<Self> {
         let StreamSetup { index, threads, locals, listeners, limits, settings } = setup;
-        let mut streams = Self {
-            epoll: epoll::create(CreateFlags::CLOEXEC)?,
+        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+        for (place, listener) in listeners.iter().enumerate() {
+            epoll::add(&epoll, &listener.socket, data_of(place), EventFlags::IN)?;
+        }
+        Ok(Self {
+            epoll,
             index: index as u32,
             threads: threads as u32,
             last_number: first_number(index as u32, threads as u32),
@@ -142,9 +155,7 @@ impl Streams {
             counts: StreamCounts::default(),
             undelivered: Vec::new(),
             scratch: vec![0; SCRATCH].into(),
-        };
-        streams.watch_listeners(EventFlags::IN)?;
-        Ok(streams)
+        })
     }
 
     /// The thread whose connection this is.
@@ -167,17 +178,13 @@ impl Streams {
         Instant::earliest(self.dues.first().map(|(due, _)| *due), self.paused_until)
     }
 
-    fn watch_listeners(&mut self, flags: EventFlags) -> io::Result<()> {
-        for (place, listener) in self.listeners.iter_mut().enumerate() {
-            let data = EventData::new_u64(LISTENER | place as u64);
-            if listener.is_watched {
-                epoll::modify(&self.epoll, &listener.socket, data, flags)?;
-            } else {
-                epoll::add(&self.epoll, &listener.socket, data, flags)?;
-            }
-            listener.is_watched = true;
+    /// Accepts connections from now on, or none.
+    fn set_accepting(&self, accepts: bool) {
+        let flags = if accepts { EventFlags::IN } else { EventFlags::empty() };
+        for (place, listener) in self.listeners.iter().enumerate() {
+            // It has been added, and does not go away.
+            let _ = epoll::modify(&self.epoll, &listener.socket, data_of(place), flags);
         }
-        Ok(())
     }
 
     /// Accepts and reads what is there, into the batch. Those that wait for their turn get the first half of it, so that
@@ -229,7 +236,7 @@ impl Streams {
                          lower [connections] most"
                     );
                     self.paused_until = Some(now + PAUSE);
-                    let _ = self.watch_listeners(EventFlags::empty());
+                    self.set_accepting(false);
                     return;
                 }
             };
@@ -379,19 +386,11 @@ impl Streams {
     /// Sends by the connection that the flow names, or by one to its peer, which is opened if there is none. What cannot be
     /// sent is told by [`take_undelivered`](Self::take_undelivered).
     pub fn send(&mut self, now: Instant, flow: Flow, bytes: &[u8]) {
-        let is_response = bytes.starts_with(b"SIP/2.0 ");
-        let named = flow.connection.map(|Number(number)| number.get());
-        // Another process may have given the same number: the address tells. That of a response has the port of a Via.
-        let is_it = |number: &u32| {
-            self.connections.get(number).is_some_and(|there| {
-                let (is, wanted) = (there.flow.peer, flow.peer);
-                is.ip() == wanted.ip() && (is_response || is.port() == wanted.port())
-            })
-        };
-        let number = match named.filter(is_it) {
+        let is_response = is_response(bytes);
+        let number = match self.named(flow, is_response) {
             Some(number) => Ok(number),
             // RFC 3261 §18.2.2: a response finds another way; a request is for this very connection.
-            None if named.is_some() && !is_response => Err(NotOpened::Here),
+            None if flow.connection.is_some() && !is_response => Err(NotOpened::Here),
             None => match self.by_peer.get(&way_of(flow)) {
                 Some(number) => Ok(*number),
                 None => self.open(now, flow, is_response),
@@ -403,6 +402,8 @@ impl Streams {
         };
         let Some(connection) = self.connections.get_mut(&number) else { return };
         match connection.send(now, bytes) {
+            // Most that is sent in a row goes by the same connection.
+            Ok(()) if self.written.last() == Some(&number) => {}
             Ok(()) => self.written.push(number),
             Err(reason) => {
                 self.not_delivered(flow, bytes, NotOpened::Here);
@@ -459,10 +460,18 @@ impl Streams {
         Ok(number)
     }
 
-    /// Whether it has the connection that this flow names.
-    pub fn has(&self, flow: Flow) -> bool {
-        let there = flow.connection.and_then(|Number(number)| self.connections.get(&number.get()));
-        there.is_some_and(|there| there.flow.peer.ip() == flow.peer.ip())
+    /// Whether it has the connection that this flow names, for this message.
+    pub fn has(&self, flow: Flow, bytes: &[u8]) -> bool {
+        self.named(flow, is_response(bytes)).is_some()
+    }
+
+    /// The connection that a flow names. Another process may have given the same number: the address tells. That of a
+    /// response has the port of a Via.
+    fn named(&self, flow: Flow, is_response: bool) -> Option<u32> {
+        let Number(number) = flow.connection?;
+        let (is, wanted) = (self.connections.get(&number.get())?.flow.peer, flow.peer);
+        let is_it = is.ip() == wanted.ip() && (is_response || is.port() == wanted.port());
+        is_it.then_some(number.get())
     }
 
     /// Gives the sockets what was queued for them since the last time.
@@ -512,9 +521,7 @@ impl Streams {
     pub fn on_time(&mut self, now: Instant) {
         if self.paused_until.is_some_and(|until| until <= now) {
             self.paused_until = None;
-            if !self.is_leaving {
-                let _ = self.watch_listeners(EventFlags::IN);
-            }
+            self.set_accepting(!self.is_leaving);
         }
         while let Some(&(due, number)) = self.dues.first().filter(|(due, _)| *due <= now) {
             self.dues.remove(&(due, number));
@@ -533,7 +540,7 @@ impl Streams {
     /// closed when nothing happens on them: their clients come back to the other process.
     pub fn leave(&mut self, now: Instant, leaves: bool) {
         self.is_leaving = leaves;
-        let _ = self.watch_listeners(if leaves { EventFlags::empty() } else { EventFlags::IN });
+        self.set_accepting(!leaves);
         for number in self.connections.keys().copied().collect::<Vec<_>>() {
             self.settle(now, number);
         }

@@ -44,7 +44,7 @@ pub enum FramingFault {
 }
 
 impl FramingFault {
-    /// A label for metrics.
+    /// A label for the log.
     pub fn reason(self) -> &'static str {
         match self {
             Self::NotSip => "not_sip",

@@ -57,7 +57,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// A label for metrics.
+    /// A label for the log.
     pub fn reason(self) -> &'static str {
         match self {
             Self::Missing => "proxy_header_missing",

@@ -24,9 +24,9 @@ const SEND_BUFFER: usize = 4 << 20;
 const MOST: usize = 1 << 20;
 
 /// What carries the messages of an agent.
-pub struct Link(Carrier);
+pub struct Link(Medium);
 
-enum Carrier {
+enum Medium {
     Udp(Box<UdpLink>),
     Streams(Box<StreamLink>),
 }
@@ -54,7 +54,7 @@ pub fn bind(address: SocketAddr) -> io::Result<UdpSocket> {
 
 impl From<UdpSocket> for Link {
     fn from(socket: UdpSocket) -> Self {
-        Self(Carrier::Udp(Box::new(UdpLink { socket, receive: ReceiveBatch::new(), send: SendBatch::new() })))
+        Self(Medium::Udp(Box::new(UdpLink { socket, receive: ReceiveBatch::new(), send: SendBatch::new() })))
     }
 }
 
@@ -83,7 +83,7 @@ impl Link {
             limits: ConnectionLimits::new(MOST, MOST),
             settings: StreamSettings { idle, handshake, send_buffer: SEND_BUFFER, tls },
         })?;
-        Ok(Self(Carrier::Streams(Box::new(StreamLink { streams, batch: StreamBatch::default(), address }))))
+        Ok(Self(Medium::Streams(Box::new(StreamLink { streams, batch: StreamBatch::default(), address }))))
     }
 
     /// Its local address.
@@ -92,22 +92,22 @@ impl Link {
     /// As `getsockname(2)`.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         match &self.0 {
-            Carrier::Udp(udp) => udp.socket.local_addr(),
-            Carrier::Streams(streams) => Ok(streams.address),
+            Medium::Udp(udp) => udp.socket.local_addr(),
+            Medium::Streams(streams) => Ok(streams.address),
         }
     }
 
     /// To be watched until there is something to read.
     pub(super) fn watched(&self) -> PollFd<'_> {
         match &self.0 {
-            Carrier::Udp(udp) => PollFd::new(&udp.socket, PollFlags::IN),
-            Carrier::Streams(streams) => streams.streams.watched(),
+            Medium::Udp(udp) => PollFd::new(&udp.socket, PollFlags::IN),
+            Medium::Streams(streams) => streams.streams.watched(),
         }
     }
 
     /// Whether there is something to read that [`watched`](Self::watched) does not tell of.
     pub(super) fn has_unread(&self) -> bool {
-        matches!(&self.0, Carrier::Streams(streams) if streams.streams.has_unread())
+        matches!(&self.0, Medium::Streams(streams) if streams.streams.has_unread())
     }
 
     /// Reads one batch: what is due by the clock gets its turn before the next.
@@ -119,8 +119,8 @@ impl Link {
         message: impl FnMut(Flow, &[u8]),
     ) -> io::Result<()> {
         match &mut self.0 {
-            Carrier::Udp(udp) => udp.receive(ready, figures, message),
-            Carrier::Streams(streams) => {
+            Medium::Udp(udp) => udp.receive(ready, figures, message),
+            Medium::Streams(streams) => {
                 streams.receive(now, figures, message);
                 Ok(())
             }
@@ -130,14 +130,14 @@ impl Link {
     /// Sends the messages of a step.
     pub(super) fn send(&mut self, now: Instant, out: &Outbox<AgentEvent>, figures: &mut Snapshot<()>) {
         match &mut self.0 {
-            Carrier::Udp(udp) => udp.send(out, figures),
-            Carrier::Streams(streams) => streams.send(now, out, figures),
+            Medium::Udp(udp) => udp.send(out, figures),
+            Medium::Streams(streams) => streams.send(now, out, figures),
         }
     }
 
     /// Ends connections as their protocols have it.
     pub(super) fn close(&mut self, now: Instant) {
-        if let Carrier::Streams(streams) = &mut self.0 {
+        if let Medium::Streams(streams) = &mut self.0 {
             streams.streams.stop(now);
         }
     }
@@ -145,10 +145,10 @@ impl Link {
     /// Brings the figures that nobody counts message by message up to date.
     pub(super) fn count(&self, figures: &mut Snapshot<()>) {
         match &self.0 {
-            Carrier::Udp(udp) => {
+            Medium::Udp(udp) => {
                 figures.receive_lost = udp.socket.lost_datagrams().unwrap_or_default().into();
             }
-            Carrier::Streams(streams) => figures.connections = streams.streams.counts,
+            Medium::Streams(streams) => figures.connections = streams.streams.counts,
         }
     }
 }

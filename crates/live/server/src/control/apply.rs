@@ -4,6 +4,7 @@ use super::Control;
 use crate::records::Records;
 use crate::shards;
 use crate::shards::Command;
+use crate::shards::listen::listener_of;
 use crate::stores::Stores;
 use crate::token_time::TokenTime;
 use ::control::{ControlInput, ControlSettings, MemberSettings, PoolSettings};
@@ -13,7 +14,6 @@ use config::{Config, Listen, Listener, PoolConfig, RegistrarConfig};
 use core::time::Duration;
 use node::{HomeSettings, Orphans, Port, Ports, Routes, ShardSettings, TokenKey, Tokens};
 use route::{Access, Fork, Service, Table};
-use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::net::TcpListener;
 
@@ -92,19 +92,10 @@ fn sessions(config: &Config) -> balance::SessionSettings {
     }
 }
 
-/// Who may use this port: the listener of the file with its address decides, and otherwise the wildcard that stands for
-/// it.
+/// Who may use this port.
 fn access(config: &Config, port: &Port) -> Access {
-    let at = port.local;
-    let of = |is_it: &dyn Fn(SocketAddr) -> bool| {
-        let is_its = |listener: &Listener| listener.transport == port.transport && is_it(listener.bind);
-        let index = config.listen.listeners.iter().position(is_its)?;
-        config.access.get(index).cloned()
-    };
-    let is_wildcard = |bind: SocketAddr| {
-        bind.ip().is_unspecified() && bind.port() == at.port() && bind.is_ipv4() == at.is_ipv4()
-    };
-    of(&|bind| bind == at).or_else(|| of(&is_wildcard)).unwrap_or_default()
+    let index = listener_of(&config.listen.listeners, port);
+    index.and_then(|index| config.access.get(index).cloned()).unwrap_or_default()
 }
 
 /// The tokens of this configuration; `key` stands in where it names none.

@@ -6,8 +6,6 @@ use crate::shards::Command;
 use ::control::ListedMember;
 use base::{Peer, Transport};
 use config::{Config, Tls};
-use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -22,8 +20,6 @@ const DAY: i64 = 86_400;
 pub(crate) struct Certificates {
     /// `None`: there is no TLS.
     setup: Option<Arc<TlsSetup>>,
-    /// The domains that the certificates of members have to be for, where the configuration names members by one.
-    names: BTreeMap<SocketAddr, String>,
     /// The files, with when each was last changed.
     files: Vec<(PathBuf, Option<SystemTime>)>,
     /// What was told, so that it is told once.
@@ -140,11 +136,10 @@ impl Control {
         };
         let listed = self.core.listed().into_iter();
         let over_tls = listed.filter(|member| member.peer.transport == Transport::Tls);
-        let names: BTreeMap<_, _> = over_tls.filter_map(named).collect();
-        let Certificates { setup: Some(setup), names: known, .. } = &mut self.certificates else { return };
-        if names != *known {
-            *setup = Arc::new(setup.with_names(names.clone().into_iter()));
-            *known = names;
+        let Some(setup) = &mut self.certificates.setup else { return };
+        let renamed = setup.with_names(over_tls.filter_map(named));
+        if renamed.names() != setup.names() {
+            *setup = Arc::new(renamed);
             self.spread_certificates();
         }
     }

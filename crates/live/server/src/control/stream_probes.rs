@@ -1,7 +1,7 @@
 //! Probes over TCP and TLS. Each node that is asked so has a connection of its own, so that answers never pass through
 //! the shards; it is kept while probes come.
 
-use base::Peer;
+use base::{Peer, Transport};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -20,8 +20,8 @@ use wire::{Framed, Framer};
 const CONNECT: Duration = Duration::from_secs(4);
 /// A connection is closed after this time without a probe.
 const IDLE: Duration = Duration::from_mins(1);
-/// Longest answer.
-const LONGEST: usize = 64 << 10;
+/// Longest answer, in bytes.
+const LONGEST: usize = Transport::Tcp.longest();
 /// Probes of a node that wait for its connection: one that is late counts as lost, and the next is under way.
 const WAITING: usize = 4;
 /// Messages that wait for the control task: whoever sends more waits.
@@ -219,7 +219,7 @@ impl Failure {
 
 async fn connect(node: Peer, local: IpAddr, tls: Option<TlsPeer>) -> Result<Box<dyn ByteStream>, Failure> {
     let stream = connect_tcp(node.address, local).await.map_err(|error| Failure::of(&error))?;
-    if node.transport != base::Transport::Tls {
+    if node.transport != Transport::Tls {
         return Ok(Box::new(stream));
     }
     let Some(TlsPeer { settings, name }) = tls else {

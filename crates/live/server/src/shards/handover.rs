@@ -56,7 +56,7 @@ pub(crate) struct Receiver {
 pub(crate) enum Handed<'a> {
     /// A message that came in by this flow.
     Message { flow: Flow, bytes: &'a [u8] },
-    /// What was sent this way, and began with these bytes, did not arrive, as ICMP says.
+    /// What was sent this way, and began with these bytes, did not arrive: ICMP says so, or a connection is gone.
     Unreachable { to: Flow, quoted: &'a [u8] },
     /// To be sent by this flow, whose connection the other thread has.
     Send { flow: Flow, bytes: &'a [u8] },

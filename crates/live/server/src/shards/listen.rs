@@ -54,13 +54,16 @@ pub(crate) fn unserved(configured: &[Listener], ports: &Ports) -> io::Result<Vec
     Ok(all.filter(|port| !is_served(port)).map(|port| port.local).collect())
 }
 
-/// Whether a port is one of those that a listener of the configuration stands for.
-pub(crate) fn serves(listener: &Listener, port: &Port) -> bool {
-    let bind = listener.bind;
-    let is_wildcard = bind.ip().is_unspecified()
-        && bind.port() == port.local.port()
-        && bind.is_ipv4() == port.local.is_ipv4();
-    listener.transport == port.transport && (bind == port.local || is_wildcard)
+/// The listener of the file that stands for this port, by its place there: one with its address, and otherwise the wildcard.
+pub(crate) fn listener_of(listeners: &[Listener], port: &Port) -> Option<usize> {
+    let at = port.local;
+    let is_wildcard = |bind: SocketAddr| {
+        bind.ip().is_unspecified() && bind.port() == at.port() && bind.is_ipv4() == at.is_ipv4()
+    };
+    let of = |is_it: &dyn Fn(SocketAddr) -> bool| {
+        listeners.iter().position(|listener| listener.transport == port.transport && is_it(listener.bind))
+    };
+    of(&|bind| bind == at).or_else(|| of(&is_wildcard))
 }
 
 /// The ports of datagrams; they come first.

@@ -5,6 +5,10 @@
 //! through a ring between the two threads ([`handover`]). What the shards must know of each other for balancing, the
 //! load of each node, they read from a board of atomics before each batch ([`board`]). A thread that has more messages
 //! than time puts them in the order in which it serves them ([`triage`]).
+//!
+//! Connections are spread in the same way, and belong to the thread that has accepted or opened them. Their messages
+//! take the same rings, and what leaves by another thread's connection takes them in the other direction
+//! ([`stream_turn`]).
 
 pub(crate) mod alarm;
 pub(crate) mod board;

@@ -19,7 +19,7 @@ fn send(
     flow: Flow,
     bytes: &[u8],
 ) {
-    let is_elsewhere = flow.connection.is_some() && !streams.has(flow);
+    let is_elsewhere = flow.connection.is_some() && !streams.has(flow, bytes);
     if !(is_elsewhere && inlet.is_some_and(|inlet| inlet.give_back(flow, bytes))) {
         streams.send(now, flow, bytes);
     }
@@ -108,7 +108,7 @@ impl Worker {
         let is_for = |other: usize| owner.is_none_or(|owner| owner == other);
         let handed = Handed::Unreachable { to, quoted };
         for (_, ring) in (0..).zip(&mut peers.senders).filter(|(other, _)| is_for(*other)) {
-            // Lost where the ring is full, as the datagram was: it is sent again.
+            // Lost where the ring is full. A datagram is sent again; what a connection has lost waits for its time-out.
             let _ = ring.as_mut().is_some_and(|ring| ring.push(&handed));
         }
         if is_for(*index) {

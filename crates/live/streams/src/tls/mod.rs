@@ -8,10 +8,10 @@ mod key_log;
 mod resolver;
 
 pub use certificate::{CertificateFacts, CertificateProblem};
-pub use files::TlsError;
+pub use files::{TlsError, roots_of};
 
 use certificate::subjects;
-use files::{chain_of, key_of, known, roots_of, system_roots};
+use files::{chain_of, key_of, known, system_roots};
 use key_log::KeyLogFile;
 use resolver::{ByName, OwnCertificate};
 use rustls::client::WebPkiServerVerifier;
@@ -65,7 +65,8 @@ pub struct TlsSetup {
     names: BTreeMap<SocketAddr, ServerName<'static>>,
 }
 
-fn provider() -> Arc<CryptoProvider> {
+/// The cryptography of every connection.
+pub fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
 }
 
@@ -110,11 +111,16 @@ impl TlsSetup {
     /// The same, where members have these names.
     #[must_use]
     pub fn with_names(&self, names: impl Iterator<Item = (SocketAddr, String)>) -> Self {
+        let names = names.filter_map(|(at, name)| Some((at, ServerName::try_from(name).ok()?))).collect();
         let (server, client) = (self.server.clone(), Arc::clone(&self.client));
-        let parsed = names.filter_map(|(at, name)| Some((at, ServerName::try_from(name).ok()?)));
         let (tickets, certificates) = (Arc::clone(&self.tickets), self.certificates.clone());
         let asks_clients = self.asks_clients.clone();
-        Self { server, client, tickets, asks_clients, certificates, names: parsed.collect() }
+        Self { server, client, tickets, asks_clients, certificates, names }
+    }
+
+    /// The names of members.
+    pub fn names(&self) -> &BTreeMap<SocketAddr, ServerName<'static>> {
+        &self.names
     }
 
     /// The settings of connections that we open.

@@ -1,7 +1,6 @@
 //! Probes over TCP to a server of the test's.
 
 use super::*;
-use base::Transport;
 use tokio::net::TcpListener;
 
 const PROBE: &[u8] = b"OPTIONS sip:a SIP/2.0\r\nContent-Length: 0\r\n\r\n";

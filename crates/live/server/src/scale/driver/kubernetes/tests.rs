@@ -680,7 +680,10 @@ async fn a_server_with_another_certificate_is_told_nothing() {
     let error = asked("localhost", "ca.pem").await;
     assert!(error.starts_with("the API server: the certificate is not one for localhost:"), "{error}");
     let error = asked("127.0.0.1", "make.sh").await;
-    assert!(error.ends_with("make.sh: no certificate in it; expected PEM"), "{error}");
+    assert!(
+        error.ends_with("make.sh: no certificate in it; expected certificates of authorities, in PEM"),
+        "{error}"
+    );
     let error = asked("127.0.0.1", "absent.pem").await;
     assert!(error.contains("`ca_file` ") && error.contains("absent.pem: "), "{error}");
     assert_eq!(server_side.asked(""), [""; 0]);

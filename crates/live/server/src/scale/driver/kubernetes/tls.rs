@@ -3,13 +3,12 @@
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use streams::tls::{provider, roots_of};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
-use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
-use tokio_rustls::rustls::{CertificateError, ClientConfig, Error, RootCertStore};
+use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::{CertificateError, ClientConfig, Error};
 
 /// Speaks TLS with HOST:PORT, whose certificate has to be signed by one in `ca_file`. That is read again for each
 /// connection: it is replaced while this process runs.
@@ -28,16 +27,8 @@ pub(super) async fn connect(
 
 fn settings(ca_file: &Path) -> Result<ClientConfig, String> {
     let told = |what: &dyn std::fmt::Display| format!("`ca_file` {}: {what}", ca_file.display());
-    let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_file_iter(ca_file).map_err(|error| told(&error))? {
-        let certificate = certificate.map_err(|error| told(&error))?;
-        roots.add(certificate).map_err(|error| told(&error))?;
-    }
-    if roots.is_empty() {
-        return Err(told(&"no certificate in it; expected PEM"));
-    }
-    let provider = Arc::new(ring::default_provider());
-    let settings = ClientConfig::builder_with_provider(provider)
+    let roots = roots_of(ca_file).map_err(|error| format!("`ca_file` {error}"))?;
+    let settings = ClientConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
         .map_err(|error| told(&error))?;
     let mut settings = settings.with_root_certificates(roots).with_no_client_auth();
