@@ -17,8 +17,15 @@ const ASKED_MOST: u32 = 3;
 /// So long may what was sent stay unacknowledged: a request is answered, or given up, in 32 s.
 const UNACKNOWLEDGED: Duration = Duration::from_secs(30);
 
-/// Has the kernel give up a connection whose other side is gone without a word. What is accepted has it of its listener.
-fn give_up_the_dead(socket: &Socket) -> io::Result<()> {
+/// Bytes that the kernel may hold of each direction (it doubles this for its own needs). Left alone it takes megabytes of
+/// what a peer does not read, which nobody bounds.
+const KERNEL_BUFFER: usize = 128 << 10;
+
+/// Bounds what the kernel holds, and has it give up a connection whose other side is gone without a word. What is accepted
+/// has it of its listener.
+fn prepare(socket: &Socket) -> io::Result<()> {
+    socket.set_send_buffer_size(KERNEL_BUFFER)?;
+    socket.set_recv_buffer_size(KERNEL_BUFFER)?;
     let keepalive = TcpKeepalive::new().with_time(KEEPALIVE);
     socket.set_tcp_keepalive(&keepalive.with_interval(ASKED_EVERY).with_retries(ASKED_MOST))?;
     socket.set_tcp_user_timeout(Some(UNACKNOWLEDGED))
@@ -61,7 +68,7 @@ pub fn listen(at: SocketAddr, reuse_port: bool) -> io::Result<TcpListener> {
     if reuse_port {
         socket.set_reuse_port(true)?;
     }
-    give_up_the_dead(&socket)?;
+    prepare(&socket)?;
     socket.bind(&SockAddr::from(at))?;
     socket.listen(BACKLOG)?;
     Ok(socket.into())
@@ -72,7 +79,7 @@ pub(super) fn connect(from: IpAddr, to: SocketAddr) -> io::Result<TcpStream> {
     let socket =
         Socket::new(Domain::for_address(to), Type::STREAM.nonblocking().cloexec(), Some(Protocol::TCP))?;
     socket.set_tcp_nodelay(true)?;
-    give_up_the_dead(&socket)?;
+    prepare(&socket)?;
     socket.bind(&SockAddr::from(SocketAddr::new(from, 0)))?;
     match socket.connect(&SockAddr::from(to)) {
         Err(error) if error.raw_os_error() != Some(rustix::io::Errno::INPROGRESS.raw_os_error()) => {
