@@ -8,7 +8,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 
 # One program of each Debian package tells whether it is there.
 declare -A PROGRAMS=([sip-tester]=sipp [kamailio]=kamailio [sipsak]=sipsak [valgrind]=valgrind [iproute2]=ip [g++]=g++
-    [baresip-core]=baresip [twinkle-console]=twinkle-console [faketime]=faketime [redis-server]=redis-server [postgresql]=postgres)
+    [baresip-core]=baresip [twinkle-console]=twinkle-console [faketime]=faketime [redis-server]=redis-server [postgresql]=postgres
+    [openssl]=openssl [chromium-headless-shell]=chromium-headless-shell [npm]=npm)
 
 # How many live tests run at once: they wait more than they compute.
 LIVE_TESTS=${LIVE_TESTS:-4}
@@ -24,6 +25,8 @@ packages() {
     for package in "${!PROGRAMS[@]}"; do
         have "${PROGRAMS[$package]}" || missing+=("$package")
     done
+    # A module is no program.
+    compgen -G '/usr/lib/*/kamailio/modules/tls.so' >/dev/null || missing+=(kamailio-tls-modules)
     [ ${#missing[@]} -eq 0 ] && return
     if [ "$(id -u)" -ne 0 ] || ! have apt-get; then
         echo "Please install: ${missing[*]} (Debian: sudo apt-get install ${missing[*]})" >&2
@@ -82,7 +85,7 @@ deny() {
 fuzz() {
     have cargo-fuzz || cargo install --locked --debug cargo-fuzz
     export RUSTC_BOOTSTRAP=1
-    local host targets=(scan element proxy digest register capture updates stream proxy_header) target seeds
+    local host targets=(scan element proxy digest register capture updates stream proxy_header websocket) target seeds
     host=$(rustc -vV | sed -n 's/^host: //p')
     for target in "${targets[@]}"; do
         mkdir -p "fuzz/corpus/$target"

@@ -314,6 +314,18 @@ impl RunningBalancer {
         self.members().into_iter().find(|member| member.address == address)
     }
 
+    /// What it shows of connections.
+    pub fn connections(&self) -> Value {
+        let body = self.get("/api/connections");
+        serde_json::from_str(&body).unwrap_or_else(|error| panic!("{error}: {body}"))
+    }
+
+    /// Connections that were ended for this reason.
+    pub fn closed(&self, reason: &str) -> u64 {
+        let view = self.connections();
+        view["closed_total"][reason].as_u64().unwrap_or_else(|| panic!("no {reason} in {view}"))
+    }
+
     /// Live calls of all members.
     pub fn calls(&self) -> u64 {
         self.members().iter().map(|member| member.calls).sum()
@@ -439,7 +451,7 @@ pub struct RunningTool {
 }
 
 /// The library that sets a process's wall clock, of the Debian package `faketime`.
-fn faketime() -> PathBuf {
+pub(crate) fn faketime() -> PathBuf {
     let library = |folder: fs::DirEntry| folder.path().join("faketime/libfaketime.so.1");
     let folders = fs::read_dir("/usr/lib").expect("every Linux has it").flatten();
     let found = folders.map(library).find(|library| library.exists());

@@ -120,6 +120,16 @@ impl Child {
         &self.folder
     }
 
+    /// What it has written to standard error so far.
+    pub(crate) fn errors(&self) -> String {
+        fs::read_to_string(&self.logs[1]).expect("the log is text")
+    }
+
+    /// What it has written to standard output so far.
+    pub(crate) fn output(&self) -> String {
+        String::from_utf8_lossy(&fs::read(&self.logs[0]).expect("it was opened")).into_owned()
+    }
+
     /// Prints the ends of its logs, and of any `*errors.log` beside them.
     pub(crate) fn print_logs(&self) {
         let beside = fs::read_dir(&self.folder).into_iter().flatten().flatten().map(|entry| entry.path());

@@ -6,9 +6,14 @@ use std::process::Command;
 
 use rustix::process::Signal;
 
+use crate::certificates::Authority;
 use crate::child::Child;
 use crate::field::TestSite;
+use crate::tls_client::path_text;
 use crate::wait::until;
+
+/// Port of SIP over TLS (RFC 3261 §19.1.2).
+const TLS_PORT: u16 = 5061;
 
 /// Kamailio as a transaction-stateful, record-routing proxy in front of one hop; ended when dropped.
 #[derive(Debug)]
@@ -20,7 +25,7 @@ pub struct KamailioProxy {
 impl KamailioProxy {
     /// Starts one at `host` that sends to `next`, with the configuration that the benchmarks measure.
     pub fn start(site: &TestSite, host: u8, next: SocketAddr) -> Self {
-        Self::with(site, host, "udp", &format!("sip:{next}"), &config())
+        Self::with(site, host, &["udp"], &format!("sip:{next}"), &config())
     }
 
     /// The same over TCP, on both sides. Requests of callers within dialogs go to `next` as well: SIPp's Contacts do
@@ -33,12 +38,32 @@ impl KamailioProxy {
         let file = site.folder().join(format!("kamailio-{host}.cfg"));
         std::fs::write(&file, format!("{before}\t\t$du = HOP;\n\t\tt_relay();{after}"))
             .expect("the scratch folder can be written");
-        Self::with(site, host, "tcp", &format!("sip:{next};transport=tcp"), &file)
+        Self::with(site, host, &["tcp"], &format!("sip:{next};transport=tcp"), &file)
+    }
+
+    /// The same between UDP and TLS: it sends to the URI `next`, shows its certificate on both sides, and insists on one
+    /// of whoever connects and of whom it connects to, for which `authority` vouches.
+    pub fn over_tls(site: &TestSite, host: u8, next: &str, authority: &Authority) -> Self {
+        let own = authority.issue(&format!("kamailio-{host}"), &format!("IP:{}", site.ip(host)));
+        let settings = [
+            ("certificate", format!("{:?}", path_text(&own.chain))),
+            ("private_key", format!("{:?}", path_text(&own.key))),
+            ("ca_list", format!("{:?}", path_text(&authority.file()))),
+            ("tls_method", "\"TLSv1.2+\"".to_owned()),
+            ("verify_certificate", "1".to_owned()),
+            ("require_certificate", "1".to_owned()),
+        ];
+        let file = with_module(site, host, "tls", &settings, |text| {
+            text.replace(
+                "disable_tcp=yes",
+                &format!("enable_tls=yes\ntcp_children=1\ntcp_source_ipv4={}", site.ip(host)),
+            )
+        });
+        Self::with(site, host, &["udp", "tls"], next, &file)
     }
 
     /// The same over UDP, which hands copies of all its messages to `collector` by HEP.
     pub fn with_hep(site: &TestSite, host: u8, next: SocketAddr, collector: SocketAddr) -> Self {
-        let text = std::fs::read_to_string(config()).expect("the configuration is there");
         let settings = [
             ("duplicate_uri", format!("\"sip:{collector}\"")),
             ("trace_mode", "1".to_owned()),
@@ -47,29 +72,35 @@ impl KamailioProxy {
             ("hep_mode_on", "1".to_owned()),
             ("hep_version", "3".to_owned()),
         ];
-        let settings = settings.map(|(name, value)| format!("modparam(\"siptrace\", \"{name}\", {value})\n"));
-        let more = format!("loadmodule \"siptrace.so\"\n{}\nrequest_route {{", settings.concat());
-        let file = site.folder().join(format!("kamailio-{host}.cfg"));
-        std::fs::write(&file, text.replacen("request_route {", &more, 1))
-            .expect("the scratch folder can be written");
-        Self::with(site, host, "udp", &format!("sip:{next}"), &file)
+        let file = with_module(site, host, "siptrace", &settings, |text| text);
+        Self::with(site, host, &["udp"], &format!("sip:{next}"), &file)
     }
 
-    fn with(site: &TestSite, host: u8, transport: &str, next: &str, config: &Path) -> Self {
+    fn with(site: &TestSite, host: u8, transports: &[&str], next: &str, config: &Path) -> Self {
         let address = site.sip(host);
         let folder = site.folder().join(format!("kamailio-{host}"));
         std::fs::create_dir_all(&folder).expect("the scratch folder can be written");
         let mut command = Command::new("kamailio");
         command.env("PATH", format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default()));
-        command.args(["-DD", "-E", "-m", "64", "-M", "8", "-n", "1", "-f"]).arg(config);
-        command.arg("-Y").arg(&folder).arg("-l").arg(format!("{transport}:{address}"));
+        command
+            .args(["-DD", "-E", "-m", "64", "-M", "8", "-n", "1", "-f"])
+            .arg(config)
+            .arg("-Y")
+            .arg(&folder);
+        let at = |transport: &str| match transport {
+            "tls" => SocketAddr::new(address.ip(), TLS_PORT),
+            _ => address,
+        };
+        for transport in transports {
+            command.arg("-l").arg(format!("{transport}:{}", at(transport)));
+        }
         command.arg("-A").arg(format!("HOP=\"{next}\""));
         let child = Child::start("kamailio", &folder, &mut command);
-        let is_taken = || match transport {
+        let is_taken = |transport: &&str| match *transport {
             "udp" => UdpSocket::bind(address).is_err(),
-            _ => TcpStream::connect(address).is_ok(),
+            stream => TcpStream::connect(at(stream)).is_ok(),
         };
-        until("Kamailio has its address", || is_taken().then_some(()));
+        until("Kamailio has its addresses", || transports.iter().all(is_taken).then_some(()));
         Self { address, child }
     }
 
@@ -77,6 +108,23 @@ impl KamailioProxy {
     pub fn address(&self) -> SocketAddr {
         self.address
     }
+}
+
+/// The configuration of the benchmarks with one more module and its parameters, and with another change; where it is.
+fn with_module(
+    site: &TestSite,
+    host: u8,
+    module: &str,
+    settings: &[(&str, String)],
+    change: impl FnOnce(String) -> String,
+) -> PathBuf {
+    let text = change(std::fs::read_to_string(config()).expect("the configuration is there"));
+    let lines = settings.iter().map(|(name, value)| format!("modparam(\"{module}\", \"{name}\", {value})\n"));
+    let more = format!("loadmodule \"{module}.so\"\n{}\nrequest_route {{", lines.collect::<String>());
+    let file = site.folder().join(format!("kamailio-{host}.cfg"));
+    std::fs::write(&file, text.replacen("request_route {", &more, 1))
+        .expect("the scratch folder can be written");
+    file
 }
 
 /// The configuration of the benchmarks.

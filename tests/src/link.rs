@@ -1,12 +1,17 @@
-//! A link that loses datagrams, between two ends that take it for each other.
+//! Links between two ends that take them for each other: one that loses datagrams, one that resets connections.
 //!
 //! SIPp has `-lost`, but its 3.6.1 then forgets retransmissions and fails calls with
 //! nothing in between; a link that really drops datagrams shows the balancer's part alone.
 
-use std::net::{SocketAddr, UdpSocket};
+use std::io::{Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+
+use crate::stream::{connect_from, reset};
 use crate::worker::{GLANCE, Worker};
 
 /// Relays datagrams between two addresses through one socket of its own and loses some of them.
@@ -45,9 +50,119 @@ impl LossyLink {
     }
 }
 
+/// Spreads small numbers over 64 bits: 2^64 divided by the golden ratio.
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+
 /// xorshift64 (Marsaglia 2003): good enough to choose victims.
 fn next_random(mut state: u64) -> u64 {
     state ^= state << 13;
     state ^= state >> 7;
     state ^ (state << 17)
+}
+
+/// Relays connections, and resets some of them at both ends.
+#[derive(Debug)]
+pub struct ResettingLink {
+    shared: Arc<Resets>,
+    _worker: Worker,
+}
+
+/// What the connections of a link share.
+#[derive(Debug)]
+struct Resets {
+    /// Of a thousand pieces of bytes so many reset their connection instead of being passed on.
+    share: u64,
+    random: AtomicU64,
+    done: AtomicU64,
+    /// Raised by one to reset all connections that are there.
+    round: AtomicU64,
+}
+
+impl Resets {
+    fn is_due(&self) -> bool {
+        let next = |state| Some(next_random(state));
+        let random = self.random.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+        (random.unwrap_or_else(|state| state) >> 32) % 1000 < self.share
+    }
+}
+
+impl ResettingLink {
+    /// Relays connections to `address` on to `far`, from the address `from`. Of every thousand pieces of bytes `share`
+    /// are lost with their connection; which ones follows from `seed`.
+    pub fn start(address: SocketAddr, (from, far): (IpAddr, SocketAddr), share: u64, seed: u64) -> Self {
+        let listener =
+            TcpListener::bind(address).unwrap_or_else(|error| panic!("link at {address}: {error}"));
+        // On Linux this holds for accept(2), too.
+        set_socket_timeout(&listener, Timeout::Recv, Some(GLANCE)).expect("a socket takes the option");
+        let shared = Arc::new(Resets {
+            share,
+            random: AtomicU64::new(seed.wrapping_mul(SPREAD) | 1),
+            done: AtomicU64::new(0),
+            round: AtomicU64::new(0),
+        });
+        let resets = Arc::clone(&shared);
+        let step = move || {
+            let Ok((near, _)) = listener.accept() else { return };
+            // Who is not there takes no connection; the near end sees its own closed.
+            let Ok(far) = connect_from(from, far, None) else { return };
+            relay(&resets, near, far);
+        };
+        Self { shared, _worker: Worker::start(step) }
+    }
+
+    /// Connections reset so far.
+    pub fn resets(&self) -> u64 {
+        self.shared.done.load(Ordering::Relaxed)
+    }
+
+    /// Resets all connections that are there.
+    pub fn reset_all(&self) {
+        self.shared.round.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Passes bytes on each way, in threads of their own that end with the connection.
+fn relay(resets: &Arc<Resets>, near: TcpStream, far: TcpStream) {
+    let ends = Arc::new((near, far));
+    for is_near in [true, false] {
+        let (ends, resets) = (Arc::clone(&ends), Arc::clone(resets));
+        let round = resets.round.load(Ordering::Relaxed);
+        thread::spawn(move || {
+            let (from, to) = if is_near { (&ends.0, &ends.1) } else { (&ends.1, &ends.0) };
+            let is_reset = pass_on(&resets, round, from, to);
+            if is_reset {
+                // The kernel sends the resets when both threads have let go of the sockets.
+                [from, to].into_iter().for_each(reset);
+                resets.done.fetch_add(1, Ordering::Relaxed);
+            }
+            // The other thread waits in a read.
+            for end in [from, to] {
+                let _ = end.shutdown(std::net::Shutdown::Read);
+            }
+        });
+    }
+}
+
+/// Passes bytes on until one side ends, or the connection is to be reset.
+fn pass_on(resets: &Resets, round: u64, mut from: &TcpStream, mut to: &TcpStream) -> bool {
+    let set = from.set_read_timeout(Some(GLANCE)).and_then(|()| to.set_nodelay(true));
+    set.expect("a socket takes options");
+    let mut buffer = [0; 16 << 10];
+    loop {
+        if resets.round.load(Ordering::Relaxed) != round {
+            return true;
+        }
+        match from.read(&mut buffer) {
+            Ok(0) => return false,
+            Ok(_) if resets.is_due() => return true,
+            Ok(count) => {
+                if to.write_all(&buffer[..count]).is_err() {
+                    return false;
+                }
+            }
+            Err(error)
+                if matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut) => {}
+            Err(_) => return false,
+        }
+    }
 }

@@ -37,17 +37,8 @@ impl StreamClient {
     }
 
     fn open(from: IpAddr, to: SocketAddr, receive_buffer: Option<usize>) -> Self {
-        let family = if from.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-        let connected = || -> io::Result<TcpStream> {
-            let socket = socket(family, SocketType::STREAM, None)?;
-            if let Some(size) = receive_buffer {
-                set_socket_recv_buffer_size(&socket, size)?;
-            }
-            bind(&socket, &SocketAddr::new(from, 0))?;
-            connect(&socket, &to)?;
-            Ok(socket.into())
-        };
-        let stream = connected().unwrap_or_else(|error| panic!("from {from} to {to}: {error}"));
+        let stream = connect_from(from, to, receive_buffer);
+        let stream = stream.unwrap_or_else(|error| panic!("from {from} to {to}: {error}"));
         let set = stream
             .set_nodelay(true)
             .and_then(|()| stream.set_read_timeout(Some(PATIENCE)))
@@ -113,11 +104,17 @@ impl StreamClient {
 
     /// The status of the final response with this Call-ID; what comes before is passed over.
     pub fn final_status(&mut self, call_id: &str) -> u16 {
+        let response = self.final_response(call_id);
+        status(&response).expect("it is a response")
+    }
+
+    /// The final response with this Call-ID; what comes before is passed over.
+    pub fn final_response(&mut self, call_id: &str) -> Vec<u8> {
         loop {
             let message = self.receive().unwrap_or_else(|| panic!("closed before the answer to {call_id}"));
-            let code = status(&message).filter(|code| *code >= 200);
-            if let Some(code) = code.filter(|_| value(&message, "Call-ID").as_deref() == Some(call_id)) {
-                return code;
+            let is_final = status(&message).is_some_and(|code| code >= 200);
+            if is_final && value(&message, "Call-ID").as_deref() == Some(call_id) {
+                return message;
             }
         }
     }
@@ -137,6 +134,27 @@ impl StreamClient {
 
     /// Ends the connection by a reset, not in order.
     pub fn reset(self) {
-        set_socket_linger(&self.stream, Some(Duration::ZERO)).expect("a socket takes the option");
+        reset(&self.stream);
     }
+}
+
+/// Has the end of this connection be a reset, which is sent once nobody has it any more.
+pub(crate) fn reset(stream: &TcpStream) {
+    set_socket_linger(stream, Some(Duration::ZERO)).expect("a socket takes the option");
+}
+
+/// Connects from this address with any port; with a receive buffer of this size, if that is said.
+pub(crate) fn connect_from(
+    from: IpAddr,
+    to: SocketAddr,
+    receive_buffer: Option<usize>,
+) -> io::Result<TcpStream> {
+    let family = if from.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let socket = socket(family, SocketType::STREAM, None)?;
+    if let Some(size) = receive_buffer {
+        set_socket_recv_buffer_size(&socket, size)?;
+    }
+    bind(&socket, &SocketAddr::new(from, 0))?;
+    connect(&socket, &to)?;
+    Ok(socket.into())
 }

@@ -3,8 +3,6 @@
 
 use std::net::SocketAddr;
 
-use serde_json::Value;
-
 use sarabande_tests::{
     AgentRequest, AnsweringAgent, RunningBalancer, StreamClient, TestSettings, TestSite, quoted, show,
     tls_table, until, value,
@@ -20,11 +18,12 @@ const MOST_PER_ADDRESS: usize = 20;
 
 /// A balancer with listeners of TCP and TLS, a server that answers everything, and a client beside the attack.
 struct Scene {
-    field: TestSite,
     balancer: RunningBalancer,
     neighbour: StreamClient,
     asked: u32,
     _server: AnsweringAgent,
+    // The last to be dropped: then another test may have its addresses.
+    field: TestSite,
 }
 
 impl Scene {
@@ -41,7 +40,7 @@ impl Scene {
         };
         let balancer = RunningBalancer::start(&field, settings);
         let neighbour = StreamClient::connect(field.ip(NEIGHBOUR), tcp(&field));
-        let mut scene = Self { field, balancer, neighbour, asked: 0, _server: server };
+        let mut scene = Self { balancer, neighbour, asked: 0, _server: server, field };
         scene.neighbour_is_served();
         scene
     }
@@ -57,17 +56,12 @@ impl Scene {
         assert_eq!(self.neighbour.ask(&request), 200);
     }
 
-    /// Connections that were ended for this reason.
-    fn closed(&self, reason: &str) -> u64 {
-        let body = self.balancer.get("/api/connections");
-        let view: Value = serde_json::from_str(&body).unwrap_or_else(|error| panic!("{error}: {body}"));
-        view["closed_total"][reason].as_u64().unwrap_or_else(|| panic!("no {reason} in {body}"))
-    }
-
     /// Waits until so many have been ended for this reason, and then serves the neighbour still.
     fn closes(&mut self, reason: &str, count: u64) {
-        until(&format!("{count} ended for {reason}"), || (self.closed(reason) >= count).then_some(()));
-        assert_eq!(self.closed(reason), count, "{reason}");
+        until(&format!("{count} ended for {reason}"), || {
+            (self.balancer.closed(reason) >= count).then_some(())
+        });
+        assert_eq!(self.balancer.closed(reason), count, "{reason}");
         self.neighbour_is_served();
     }
 }
@@ -221,7 +215,7 @@ fn connections_that_are_reset_are_forgotten() {
         client.send(&text[..cut]).expect("it is open");
         client.reset();
         // Before there are as many as one address may have.
-        until("it is forgotten", || (scene.closed("error") > round).then_some(()));
+        until("it is forgotten", || (scene.balancer.closed("error") > round).then_some(()));
     }
     scene.closes("error", ROUNDS);
 }

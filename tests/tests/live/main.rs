@@ -7,6 +7,7 @@
 
 mod admin;
 mod balancing;
+mod browser;
 mod calls;
 mod change;
 mod clock;
@@ -33,8 +34,10 @@ mod scale;
 mod sharing;
 mod simulated;
 mod strangers;
+mod stream_faults;
 mod takeover;
 mod third_parties;
+mod tls;
 mod torture;
 mod transports;
 

@@ -1,0 +1,155 @@
+//! `sarabande load` as callers and as servers, over TCP and TLS.
+
+use std::fs;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::balancer::binary;
+use crate::carrier::Carrier;
+use crate::child::Child;
+use crate::field::TestSite;
+use crate::wait::{until, within};
+
+/// How long the last calls may take. It bounds a hang: a request without an answer is given up after 32 s.
+const LAST_CALLS: Duration = Duration::from_mins(2);
+
+/// What one side has counted; see `load::results` for what each count means.
+#[derive(Debug, Clone)]
+pub struct LoadResults(Value);
+
+impl LoadResults {
+    fn read(file: &Path, of: impl Fn(&Value) -> &Value) -> Self {
+        let text = fs::read_to_string(file).expect("the results are written at the end");
+        let value: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+        Self(of(&value).clone())
+    }
+
+    /// A count.
+    pub fn count(&self, key: &str) -> u64 {
+        let Self(value) = self;
+        value["results"][key].as_u64().unwrap_or_else(|| panic!("number {key:?} in {value}"))
+    }
+
+    /// The sum of a count by status.
+    pub fn sum(&self, key: &str) -> u64 {
+        let Self(value) = self;
+        let counts = value["results"][key].as_object().unwrap_or_else(|| panic!("counts {key:?} in {value}"));
+        counts.values().filter_map(Value::as_u64).sum()
+    }
+}
+
+/// A server that answers every call.
+#[derive(Debug)]
+pub struct LoadServer {
+    address: SocketAddr,
+    child: Child,
+    file: PathBuf,
+}
+
+impl LoadServer {
+    /// Starts one at `host`, and waits until it listens.
+    pub fn start(site: &TestSite, carrier: &Carrier, host: u8) -> Self {
+        let (address, certificate) = (carrier.at(site, host), carrier.certificate(site, host));
+        let (folder, file) = fresh(site, &format!("server-{host}"));
+        let mut command = Command::new(binary());
+        command.args(["load", "answer", "--listen", &address.to_string(), "--json"]).arg(&file);
+        let child = Child::start("load", &folder, command.args(carrier.options(certificate.as_ref())));
+        until("the server takes calls", || child.errors().contains("takes calls on").then_some(()));
+        Self { address, child, file }
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// `kill -9`: its port is closed, its connections are reset, its calls are forgotten.
+    pub fn kill(mut self) {
+        self.child.kill();
+    }
+
+    /// Stops it as a hang does: its connections stay open, nothing answers.
+    pub fn freeze(&mut self) {
+        self.child.signal(Signal::STOP);
+    }
+
+    /// Lets it go on, ends it, and returns what it has counted.
+    pub fn finish(mut self) -> LoadResults {
+        self.child.signal(Signal::CONT);
+        self.child.signal(Signal::INT);
+        self.child.wait();
+        LoadResults::read(&self.file, |value| &value["servers"][0])
+    }
+
+    /// As [`LoadServer::finish`], and insists that it got no request of another server's call.
+    pub fn finish_clean(self) -> LoadResults {
+        let address = self.address;
+        let results = self.finish();
+        assert_eq!(results.count("wrong_server"), 0, "at {address}: {results:?}");
+        results
+    }
+}
+
+/// Callers that make a bounded number of calls.
+#[derive(Debug)]
+pub struct LoadCaller {
+    child: Child,
+    file: PathBuf,
+    calls: u64,
+}
+
+impl LoadCaller {
+    /// Starts `calls` calls, `rate` a second, evenly, each `hold` long, over some connections.
+    pub fn start(
+        site: &TestSite,
+        carrier: &Carrier,
+        (from, to): (IpAddr, SocketAddr),
+        (calls, rate): (u64, u32),
+        hold: &str,
+    ) -> Self {
+        let (folder, file) = fresh(site, &format!("caller-{from}"));
+        let mut command = Command::new(binary());
+        command.args([
+            "load",
+            "call",
+            "--to",
+            &to.to_string(),
+            "--listen",
+            &format!("{from}:0"),
+            "--hold",
+            hold,
+        ]);
+        command.args(["--calls", &calls.to_string(), "--rate", &rate.to_string(), "--arrivals", "constant"]);
+        command.args(["--connections", "4", "--json"]).arg(&file).args(carrier.options(None));
+        Self { child: Child::start("load", &folder, &mut command), file, calls }
+    }
+
+    /// Waits until all calls are over; what was counted.
+    pub fn finish(mut self) -> LoadResults {
+        within(LAST_CALLS, "all calls are over", || self.child.ended());
+        LoadResults::read(&self.file, |value| value)
+    }
+
+    /// As [`LoadCaller::finish`], and insists that every call succeeded, at one server each.
+    pub fn finish_clean(self) -> LoadResults {
+        let calls = self.calls;
+        let results = self.finish();
+        let counts = ["calls_completed", "wrong_server"].map(|key| results.count(key));
+        assert_eq!(counts, [calls, 0], "{results:?}");
+        results
+    }
+}
+
+/// A new folder, and the file of the results in it.
+fn fresh(site: &TestSite, name: &str) -> (PathBuf, PathBuf) {
+    let path = |n: u32| site.folder().join(format!("load-{name}-{n}"));
+    let folder =
+        (0..100).map(path).find(|path| !path.exists()).expect("a test starts less than 100 at one address");
+    let file = folder.join("results.json");
+    (folder, file)
+}

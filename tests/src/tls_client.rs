@@ -1,0 +1,50 @@
+//! A client of TLS that others wrote: `openssl s_client`.
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Command;
+
+use crate::child::Child;
+use crate::field::TestSite;
+use crate::wait::until;
+
+/// What came of a connection.
+#[derive(Debug)]
+pub struct TlsExchange {
+    /// Everything that `openssl` printed: the server's certificate, what TLS has agreed on, and what the server sent.
+    pub text: String,
+}
+
+impl TlsExchange {
+    /// Connects with these further options, sends a request, and waits for an answer or for the end of the connection.
+    pub fn with(site: &TestSite, to: SocketAddr, options: &[&str], request: &[u8]) -> Self {
+        let path = |number: u32| site.folder().join(format!("s_client-{number}"));
+        let folder = (0..1000).map(path).find(|path| !path.exists()).expect("a test makes less than 1000");
+        let mut command = Command::new("openssl");
+        command.args(["s_client", "-connect", &to.to_string(), "-ign_eof"]).args(options);
+        let (mut child, mut input) = Child::start_with_input("openssl", &folder, &mut command);
+        // It may have ended by then.
+        let _ = input.write_all(request);
+        until("the server answers or closes the connection", || {
+            let is_answered = child.output().contains("SIP/2.0 ");
+            (is_answered || child.ended().is_some()).then_some(())
+        });
+        Self { text: child.output() + &child.errors() }
+    }
+
+    /// Whether the server has answered with 200.
+    pub fn is_answered(&self) -> bool {
+        self.text.contains("SIP/2.0 200 ")
+    }
+
+    /// Insists that this is in what was printed.
+    pub fn says(&self, wanted: &str) {
+        assert!(self.text.contains(wanted), "{wanted:?} in {}", self.text);
+    }
+}
+
+/// A path as an argument.
+pub fn path_text(path: &Path) -> &str {
+    path.to_str().expect("paths of tests are text")
+}
