@@ -1,8 +1,8 @@
 //! A PostgreSQL server of a test, which can be killed and started again on its data.
 
-use std::fs;
+use std::fs::{self, Permissions};
 use std::net::{IpAddr, SocketAddr, TcpStream};
-use std::os::unix::fs::chown;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,8 +11,10 @@ use std::time::Duration;
 
 use rustix::process::{Signal, geteuid};
 
+use crate::certificates::Certificate;
 use crate::child::Child;
 use crate::field::TestSite;
+use crate::tls_client::path_text;
 use crate::wait::until;
 
 /// Where it listens on its address.
@@ -30,12 +32,22 @@ const PASSWORD: &str = "top secret";
 pub struct PostgresServer {
     address: SocketAddr,
     folder: PathBuf,
+    certificate: Option<Certificate>,
     process: Child,
 }
 
 impl PostgresServer {
     /// Makes an empty cluster, starts it at an address of this test, and waits until it answers.
     pub fn start(site: &TestSite, host: u8) -> Self {
+        Self::new(site, host, None)
+    }
+
+    /// The same that speaks TLS to those who ask for it.
+    pub fn start_with_tls(site: &TestSite, host: u8, certificate: &Certificate) -> Self {
+        Self::new(site, host, Some(certificate))
+    }
+
+    fn new(site: &TestSite, host: u8, certificate: Option<&Certificate>) -> Self {
         let address = SocketAddr::new(site.ip(host), PORT);
         let folder = site.folder().join(format!("postgres-{host}"));
         fs::create_dir_all(&folder).expect("the server's folder can be made");
@@ -51,8 +63,9 @@ impl PostgresServer {
         command.args(["-U", OWNER, "-A", "scram-sha-256", "-E", "UTF8", "--locale", "C", "--no-sync"]);
         let status = Child::start("initdb", &folder, &mut command).wait();
         assert!(status.success(), "initdb: {status}, its log is in {}", folder.display());
-        let process = spawn(address, &folder);
-        let server = Self { address, folder, process };
+        let certificate = certificate.map(|given| owned(given, &folder));
+        let process = spawn(address, &folder, certificate.as_ref());
+        let server = Self { address, folder, certificate, process };
         server.wait();
         server
     }
@@ -88,7 +101,7 @@ impl PostgresServer {
     pub fn restart(&mut self) {
         // The processes of its connections see that it is gone, and hold its memory until then.
         until("the server is started again", || {
-            self.process = spawn(self.address, &self.folder);
+            self.process = spawn(self.address, &self.folder, self.certificate.as_ref());
             until("it listens, or has ended", || {
                 (self.process.ended().is_some() || TcpStream::connect(self.address).is_ok()).then_some(())
             });
@@ -126,12 +139,29 @@ impl Drop for PostgresServer {
     }
 }
 
-fn spawn(address: SocketAddr, folder: &Path) -> Child {
+/// A copy that belongs to the server, as it wants its key.
+fn owned(given: &Certificate, folder: &Path) -> Certificate {
+    let (chain, key) = (folder.join("server.pem"), folder.join("server.key"));
+    for (from, to) in [(&given.chain, &chain), (&given.key, &key)] {
+        fs::copy(from, to).expect("a file");
+        fs::set_permissions(to, Permissions::from_mode(0o600)).expect("it is ours");
+        if geteuid().is_root() {
+            chown(to, Some(NOBODY), Some(NOBODY)).expect("root may give a file away");
+        }
+    }
+    Certificate { chain, key }
+}
+
+fn spawn(address: SocketAddr, folder: &Path, certificate: Option<&Certificate>) -> Child {
     let IpAddr::V4(ip) = address.ip() else { panic!("addresses of tests are IPv4") };
     let mut command = program("postgres");
     command.arg("-D").arg(folder.join("data")).args(["-c", &format!("listen_addresses={ip}")]);
     command.args(["-c", &format!("port={}", address.port()), "-c", "unix_socket_directories="]);
     command.args(["-c", "fsync=off", "-c", "log_connections=off"]);
+    if let Some(Certificate { chain, key }) = certificate {
+        command.args(["-c", "ssl=on", "-c", &format!("ssl_cert_file={}", path_text(chain))]);
+        command.args(["-c", &format!("ssl_key_file={}", path_text(key))]);
+    }
     Child::start("postgres", folder, &mut command)
 }
 

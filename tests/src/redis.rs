@@ -8,28 +8,40 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
+use crate::certificates::Certificate;
 use crate::child::Child;
 use crate::field::TestSite;
 use crate::wait::until;
 
 /// Where it listens on its address.
 const PORT: u16 = 6379;
+const TLS_PORT: u16 = 6380;
 
 /// `redis-server` with a log of commands that is written to the disk before each answer; killed when dropped.
 #[derive(Debug)]
 pub struct RedisServer {
     address: SocketAddr,
     folder: PathBuf,
+    certificate: Option<Certificate>,
     process: Child,
 }
 
 impl RedisServer {
     /// Starts an empty one at an address of this test, and waits until it answers.
     pub fn start(site: &TestSite, host: u8) -> Self {
+        Self::new(site, host, None)
+    }
+
+    /// The same that speaks TLS as well, at another port.
+    pub fn start_with_tls(site: &TestSite, host: u8, certificate: Certificate) -> Self {
+        Self::new(site, host, Some(certificate))
+    }
+
+    fn new(site: &TestSite, host: u8, certificate: Option<Certificate>) -> Self {
         let address = SocketAddr::new(site.ip(host), PORT);
         let folder = site.folder().join(format!("redis-{host}"));
-        let process = spawn(address, &folder);
-        let server = Self { address, folder, process };
+        let process = spawn(address, &folder, certificate.as_ref());
+        let server = Self { address, folder, certificate, process };
         server.wait();
         server
     }
@@ -39,6 +51,11 @@ impl RedisServer {
         format!("redis://{}", self.address)
     }
 
+    /// Its URL with TLS.
+    pub fn secure_url(&self) -> String {
+        format!("rediss://{}:{TLS_PORT}", self.address.ip())
+    }
+
     /// `kill -9`.
     pub fn kill(&mut self) {
         self.process.kill();
@@ -46,7 +63,7 @@ impl RedisServer {
 
     /// Starts it again after [`RedisServer::kill`], with the data that it had, and waits until it answers.
     pub fn restart(&mut self) {
-        self.process = spawn(self.address, &self.folder);
+        self.process = spawn(self.address, &self.folder, self.certificate.as_ref());
         self.wait();
     }
 
@@ -87,11 +104,15 @@ impl RedisServer {
     }
 }
 
-fn spawn(address: SocketAddr, folder: &PathBuf) -> Child {
+fn spawn(address: SocketAddr, folder: &PathBuf, certificate: Option<&Certificate>) -> Child {
     std::fs::create_dir_all(folder).expect("the server's folder can be made");
     let (ip, port) = (address.ip().to_string(), address.port().to_string());
     let mut command = Command::new("redis-server");
     command.args(["--bind", &ip, "--port", &port, "--save", "", "--appendonly", "yes"]);
     command.args(["--appendfsync", "always"]);
+    if let Some(Certificate { chain, key }) = certificate {
+        command.args(["--tls-port", &TLS_PORT.to_string(), "--tls-auth-clients", "no", "--tls-cert-file"]);
+        command.arg(chain).arg("--tls-key-file").arg(key);
+    }
     Child::start("redis-server", folder, &mut command)
 }

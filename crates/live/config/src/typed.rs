@@ -34,23 +34,29 @@ pub struct CallsConfig {
     pub keep: u32,
 }
 
+/// A server that keeps something for this process.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ServerUrl {
+    /// Where it is, and as whom we log in.
+    pub url: String,
+    /// File of those who are trusted to vouch for it, where it speaks TLS; `None`: those that the system trusts.
+    pub authorities: Option<PathBuf>,
+}
+
+/// Without the URL, which may have a password in it: configurations end up in logs.
+impl fmt::Debug for ServerUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerUrl").field("authorities", &self.authorities).finish_non_exhaustive()
+    }
+}
+
 /// Where records of calls go.
-#[derive(Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum RecordsPlace {
     /// Lines of JSON in this file.
     File(PathBuf),
-    /// The PostgreSQL database at this URL.
-    Database(String),
-}
-
-impl fmt::Debug for RecordsPlace {
-    /// Without the URL, which may have a password in it.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::File(path) => f.debug_tuple("File").field(path).finish(),
-            Self::Database(_) => f.write_str("Database"),
-        }
-    }
+    /// A PostgreSQL database.
+    Database(ServerUrl),
 }
 
 /// Port of SIP over UDP where an address names none (RFC 3261 §19.1.2).
@@ -201,44 +207,23 @@ pub struct RegistrarConfig {
 }
 
 /// Who knows the secrets of users.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UsersPlace {
     /// A file.
     File(PathBuf),
-    /// A `PostgreSQL` database, by its URL.
-    Database(String),
+    /// A `PostgreSQL` database.
+    Database(ServerUrl),
 }
 
 /// Where bindings are kept.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StorePlace {
     /// In this process alone.
     Memory,
     /// A file.
     File(PathBuf),
-    /// A Redis or Valkey server, by its URL.
-    Redis(String),
-}
-
-/// Without the URL, which may have a password in it: configurations end up in logs.
-impl fmt::Debug for UsersPlace {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::File(path) => f.debug_tuple("File").field(path).finish(),
-            Self::Database(_) => f.write_str("Database(..)"),
-        }
-    }
-}
-
-/// Without the URL, which may have a password in it.
-impl fmt::Debug for StorePlace {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Memory => f.write_str("Memory"),
-            Self::File(path) => f.debug_tuple("File").field(path).finish(),
-            Self::Redis(_) => f.write_str("Redis(..)"),
-        }
-    }
+    /// A Redis or Valkey server.
+    Redis(ServerUrl),
 }
 
 /// What made a pool.

@@ -3,6 +3,7 @@
 
 use crate::admin::token;
 use crate::key;
+use crate::stores::{redis, subscribers};
 use config::{
     CallsConfig, Config, DriverConfig, PoolConfig, RecordsPlace, RegistrarConfig, StorePlace, Tls, UsersPlace,
 };
@@ -12,7 +13,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::time::SystemTime;
-use storage::{RecordDatabase, RedisSettings, SubscriberSettings, UserFile};
+use storage::{RecordDatabase, UserFile};
 use streams::tls::{CertificateFacts, TlsSetup};
 
 /// What a start with the configuration at `path` would say of what it names, and of the secrets that are kept beside
@@ -105,9 +106,7 @@ fn of_registrar(registrar: &RegistrarConfig) -> [Option<String>; 2] {
                 Ok(users) => nobody(&users, file, registrar),
                 Err(error) => Some(error.to_string()),
             },
-            UsersPlace::Database(url) => {
-                SubscriberSettings::new(url).check().err().map(|error| error.to_string())
-            }
+            UsersPlace::Database(server) => subscribers(server).check().err().map(|error| error.to_string()),
         };
         problem.map(|problem| format!("[registrar] users: {problem}"))
     });
@@ -115,7 +114,7 @@ fn of_registrar(registrar: &RegistrarConfig) -> [Option<String>; 2] {
         let problem = match store {
             StorePlace::Memory => None,
             StorePlace::File(file) => of_file(file),
-            StorePlace::Redis(url) => RedisSettings::new(url).check().err().map(|error| error.to_string()),
+            StorePlace::Redis(server) => redis(server).check().err().map(|error| error.to_string()),
         };
         problem.map(|problem| format!("[registrar] store: {problem}"))
     });
@@ -145,7 +144,9 @@ fn nobody(users: &UserFile, file: &Path, registrar: &RegistrarConfig) -> Option<
 fn of_calls(calls: &CallsConfig) -> Option<String> {
     let problem = match calls.records.as_ref()? {
         RecordsPlace::File(file) => of_file(file),
-        RecordsPlace::Database(url) => RecordDatabase::check(url).err().map(|error| error.to_string()),
+        RecordsPlace::Database(server) => RecordDatabase::check(&server.url, server.authorities.as_deref())
+            .err()
+            .map(|error| error.to_string()),
     };
     problem.map(|problem| format!("[calls] records: {problem}"))
 }
@@ -248,8 +249,8 @@ mod tests {
         );
         one(
             "",
-            "postgres://bob:sesame@db.example/calls?sslmode=require",
-            "[calls] records: the URL of the database of call records wants TLS",
+            "postgres://bob:sesame@%2frun%2fpostgresql/calls?sslmode=verify-full",
+            "[calls] records: the URL of the database of call records wants TLS on a Unix socket",
         );
         one(
             "users = \"postgres://:sesame@\"",

@@ -88,12 +88,15 @@ impl Records {
                 let told = |error| format!("[calls] records: {}: {error}", file.display());
                 Sink::File(RecordFile::open(file, (config.rotate, config.keep)).map_err(told)?)
             }
-            Some(RecordsPlace::Database(url)) => {
+            Some(RecordsPlace::Database(server)) => {
                 let path =
                     path.ok_or("[calls] records: only a process with a file has a place for them to wait")?;
                 let directory = state::place(path, "records");
                 let told = |error| format!("[calls] records: {error}");
-                Sink::Database(RecordDatabase::start(url, &directory).map_err(told)?)
+                Sink::Database(
+                    RecordDatabase::start(&server.url, server.authorities.as_deref(), &directory)
+                        .map_err(told)?,
+                )
             }
         };
         let revision = before.map_or(0, |before| before.revision.load(Ordering::Relaxed));

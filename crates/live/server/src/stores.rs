@@ -4,7 +4,7 @@ mod report;
 
 use crate::clock::Clock;
 use crate::state;
-use config::{RegistrarConfig, StorePlace, UsersPlace};
+use config::{RegistrarConfig, ServerUrl, StorePlace, UsersPlace};
 use digest_auth::{Algorithm, Needs, Offer};
 use location::{Ask, MemoryLimits, MemoryStore, Reply, StoreError};
 use node::{StoreAnswer, StoreQuery, UsersUnavailable};
@@ -48,6 +48,16 @@ enum Users {
     Database(Subscribers),
 }
 
+/// How a Redis server is used.
+pub(crate) fn redis(server: &ServerUrl) -> RedisSettings {
+    RedisSettings { authorities: server.authorities.clone(), ..RedisSettings::new(&server.url) }
+}
+
+/// How a database of users is used.
+pub(crate) fn subscribers(server: &ServerUrl) -> SubscriberSettings {
+    SubscriberSettings { authorities: server.authorities.clone(), ..SubscriberSettings::new(&server.url) }
+}
+
 impl Bindings {
     fn start(config: &RegistrarConfig, path: Option<&Path>) -> Result<Self, String> {
         let usual =
@@ -55,8 +65,8 @@ impl Bindings {
         Ok(match config.store.clone().unwrap_or_else(usual) {
             StorePlace::Memory => Self::Memory(Mutex::new(MemoryStore::new(MemoryLimits::default()))),
             StorePlace::File(path) => Self::File(FileStore::start(path)?),
-            StorePlace::Redis(url) => {
-                Self::Redis(Redis::start(&RedisSettings::new(&url)).map_err(|error| error.to_string())?)
+            StorePlace::Redis(server) => {
+                Self::Redis(Redis::start(&redis(&server)).map_err(|error| error.to_string())?)
             }
         })
     }
@@ -69,9 +79,8 @@ impl Users {
             Some(UsersPlace::File(path)) => {
                 Self::File(RwLock::new(UserFile::read(path).map_err(|error| error.to_string())?))
             }
-            Some(UsersPlace::Database(url)) => {
-                let settings = SubscriberSettings::new(url);
-                Self::Database(Subscribers::start(&settings).map_err(|error| error.to_string())?)
+            Some(UsersPlace::Database(server)) => {
+                Self::Database(Subscribers::start(&subscribers(server)).map_err(|error| error.to_string())?)
             }
         })
     }

@@ -34,7 +34,7 @@ fn a_later_revision_takes_the_place_of_an_earlier_one() {
     let server = PostgresServer::start(&site, 1);
     server.execute(OLD);
     let spool = site.folder().join("records");
-    let mut records = RecordDatabase::start(&server.url(), &spool).expect("it starts");
+    let mut records = RecordDatabase::start(&server.url(), None, &spool).expect("it starts");
     let mut add = |lines: &[Vec<u8>]| records.add(&mut lines.concat()).expect("there is room");
     let shown = |id: &str| {
         let columns = "seconds, uri, cause, bye_status, ended_by, reason, final";
@@ -67,9 +67,12 @@ fn who_may_not_change_the_table_is_told_what_its_owner_has_to_do() {
     );
     let url = server.url();
     let (_, place) = url.split_once('@').expect("user and host");
-    let mut records =
-        RecordDatabase::start(&format!("postgres://writer:secret@{place}"), &site.folder().join("records"))
-            .expect("it starts");
+    let mut records = RecordDatabase::start(
+        &format!("postgres://writer:secret@{place}"),
+        None,
+        &site.folder().join("records"),
+    )
+    .expect("it starts");
     records.add(&mut line("a", 5, ANSWERED)).expect("there is room");
     let mut told = String::new();
     until("it is told", || {

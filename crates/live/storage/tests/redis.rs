@@ -3,7 +3,7 @@
 
 use base::UnixTime;
 use location::{Aor, Ask, Record, Replaced, Reply, Store, StoreError, contract};
-use sarabande_tests::{RedisServer, TestSite, until, within};
+use sarabande_tests::{Authority, RedisServer, TestSite, until, within};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -442,4 +442,34 @@ fn settings_that_can_never_work_are_refused() {
         assert!(error.to_string().contains(why), "{error}");
         assert!(!error.to_string().contains("s3cret"), "{error}");
     }
+}
+
+/// Records are kept over TLS with whom the authority vouches for, and with nobody else.
+#[test]
+fn a_server_with_tls_has_to_show_a_certificate_for_its_host() {
+    let site = TestSite::new("redis-tls");
+    let ours = Authority::new(&site, "ours");
+    let others = Authority::new(&site, "others");
+    let right = ours.issue("right", &format!("IP:{}", site.ip(1)));
+    let server = RedisServer::start_with_tls(&site, 1, right);
+    let trusting = |server: &RedisServer, authority: &Authority| RedisSettings {
+        authorities: Some(authority.file()),
+        ..settings(&server.secure_url())
+    };
+    let mut store = start(&trusting(&server, &ours));
+    let new = record(1);
+    assert_eq!(store.replace(now(), &key(1), None, Some(&new)), Ok(Replaced::Done));
+    assert_eq!(store.read(&key(1)), Ok(Some(new)));
+
+    let elsewhere = RedisServer::start_with_tls(&site, 2, ours.issue("wrong", "DNS:redis.example"));
+    for (settings, why) in
+        [(trusting(&server, &others), "UnknownIssuer"), (trusting(&elsewhere, &ours), "not valid for name")]
+    {
+        let mut store = Redis::start(&settings).expect("a store");
+        let told = unavailable(store.read(&key(1)));
+        assert!(told.contains(why), "{told}");
+    }
+    let missing = RedisSettings { authorities: Some("/not/there.pem".into()), ..trusting(&server, &ours) };
+    let told = missing.check().expect_err("there is no such file").to_string();
+    assert!(told.contains("authorities") && told.contains("/not/there.pem"), "{told}");
 }

@@ -2,7 +2,7 @@
 //! one.
 
 use digest_auth::{Algorithm, Needs, Secret};
-use sarabande_tests::{PostgresServer, TestSite, until};
+use sarabande_tests::{Authority, PostgresServer, TestSite, until};
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::sync::mpsc::channel;
@@ -262,6 +262,40 @@ fn what_is_wrong_is_said_without_the_password() {
         let shown = format!("{error} {settings:?} {:?}", users.status());
         assert!(!shown.contains("s3cret") && !shown.contains("top"), "{shown}");
     }
+}
+
+/// Users are looked up over TLS at whom the authority vouches for, and at nobody else.
+#[test]
+fn a_database_with_tls_has_to_show_a_certificate_for_its_host() {
+    let site = TestSite::new("users-tls");
+    let ours = Authority::new(&site, "ours");
+    let others = Authority::new(&site, "others");
+    let server =
+        PostgresServer::start_with_tls(&site, 1, &ours.issue("right", &format!("IP:{}", site.ip(1))));
+    server.execute(TABLE);
+    let settings = |parameter: &str, authority: &Authority| SubscriberSettings {
+        url: format!("{}{parameter}", server.url()),
+        authorities: Some(authority.file()),
+        connections: 1,
+        ..without_cache(&server)
+    };
+    for parameter in ["?sslmode=verify-full", "?sslmode=require"] {
+        let users = connect(&settings(parameter, &ours));
+        assert_eq!(shown(&users, "nobody"), "none");
+        let secure = "SELECT count(*) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) \
+                      WHERE ssl AND application_name <> 'psql'";
+        assert_eq!(server.execute(secure), "1", "{parameter}");
+    }
+    let users = Subscribers::start(&settings("?sslmode=verify-full", &others)).expect("users");
+    let error = secret(&users, "alice").expect_err("nothing is known").to_string();
+    assert!(error.contains("UnknownIssuer"), "{error}");
+    let by_name =
+        settings("", &ours).url.replace(&site.ip(1).to_string(), "localhost") + "?sslmode=verify-full";
+    let by_name = by_name + &format!("&hostaddr={}", site.ip(1));
+    let users =
+        Subscribers::start(&SubscriberSettings { url: by_name, ..settings("", &ours) }).expect("users");
+    let error = secret(&users, "alice").expect_err("nothing is known").to_string();
+    assert!(error.contains("not valid for name"), "{error}");
 }
 
 /// Whoever passes for the server, or reads along, asks for the password in clear text.

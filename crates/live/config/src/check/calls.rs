@@ -1,7 +1,6 @@
 //! `[calls]`
 
-use std::path::Path;
-
+use super::site::Site;
 use crate::kind::PlaceText;
 use crate::raw::{RawCalls, RawConfig};
 use crate::report::Report;
@@ -16,7 +15,7 @@ use route::Forward;
 pub(super) fn check(
     raw: &RawConfig,
     (pools, registrar): (&[PoolConfig], Option<&RegistrarConfig>),
-    directory: &Path,
+    site: &Site<'_>,
     report: &mut Report<'_>,
 ) -> Option<CallsConfig> {
     let is_kept = pools.iter().any(|pool| pool.forward == Forward::Dialog)
@@ -27,20 +26,20 @@ pub(super) fn check(
         report.key_problem("calls", remedy);
     }
     let defaults = RawCalls::default();
-    let calls = read(raw.calls.as_ref().unwrap_or(&defaults), pools, directory, report);
+    let calls = read(raw.calls.as_ref().unwrap_or(&defaults), pools, site, report);
     calls.filter(|_| is_kept)
 }
 
 fn read(
     raw: &RawCalls,
     pools: &[PoolConfig],
-    directory: &Path,
+    site: &Site<'_>,
     report: &mut Report<'_>,
 ) -> Option<CallsConfig> {
     let records = raw.records.as_ref().map(|setting| match setting.value()? {
-        PlaceText::Path(path) => Some(RecordsPlace::File(directory.join(path))),
+        PlaceText::Path(path) => Some(RecordsPlace::File(site.directory.join(path))),
         PlaceText::Url { scheme, url } if ["postgres", "postgresql"].contains(&&*scheme) => {
-            Some(RecordsPlace::Database(url))
+            Some(RecordsPlace::Database(site.server(url)))
         }
         PlaceText::Url { .. } => {
             report.secret_conflict(

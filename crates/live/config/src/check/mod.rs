@@ -18,6 +18,7 @@ mod queue;
 mod registrar;
 mod routes;
 mod scale;
+mod site;
 pub(crate) mod timers;
 mod token;
 
@@ -31,6 +32,7 @@ use crate::typed::{Config, Dns, Listen, Log, PoolConfig, PoolOrigin, ProxyConfig
 use ::route::Rule;
 use node::ProxySettings;
 use routes::Around;
+use site::Site;
 use timers::Timers;
 
 /// The typed configuration; `None` when something was reported.
@@ -38,15 +40,17 @@ pub(crate) fn check(raw: &RawConfig, directory: &Path, report: &mut Report<'_>) 
     let listen = listen::check(&raw.listen, report);
     let connections = listen::connections(&raw.connections);
     let tls = listen::tls(raw.tls.as_ref(), &listen.listeners, directory, report);
+    let authorities = tls.iter().flatten().find_map(|tls| tls.authorities.clone());
+    let site = Site { directory, authorities };
     let timers = timers::check(&raw.timers, report);
-    let registrar = raw.registrar.as_ref().and_then(|raw| registrar::check(raw, &listen, directory, report));
+    let registrar = raw.registrar.as_ref().and_then(|raw| registrar::check(raw, &listen, &site, report));
     let targets = targets(raw, (&listen, directory), timers, registrar.as_ref(), report);
     let pools = targets.as_ref().map_or(&[][..], |targets| &targets.pools);
     if let (Some(targets), Some(registrar)) = (&targets, &registrar) {
         registrar::tell_unkept(&targets.routes, registrar, report);
     }
     let distribution = distribution::check(raw, pools, report);
-    let calls = calls::check(raw, (pools, registrar.as_ref()), directory, report);
+    let calls = calls::check(raw, (pools, registrar.as_ref()), &site, report);
     let access = access::check(raw, report);
     let overload = overload::check(&raw.overload, report);
     let token = token::check(&raw.token, directory, report);

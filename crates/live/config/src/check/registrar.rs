@@ -1,9 +1,9 @@
 //! `[registrar]`, and the route that stands where the file has none.
 
 use std::net::IpAddr;
-use std::path::Path;
 use std::time::Duration;
 
+use super::site::Site;
 use crate::kind::{Place, PlaceText};
 use crate::raw::RawRegistrar;
 use crate::report::Report;
@@ -14,18 +14,18 @@ use node::{AuthenticationSettings, HomeSettings};
 use route::{Conditions, Field, Forward, Origin, Part, Pattern, Place as Uri, Rule, Target};
 
 /// What the client of the store knows.
-const REDIS: [&str; 5] = ["redis", "valkey", "redis+unix", "valkey+unix", "unix"];
+const REDIS: [&str; 7] = ["redis", "valkey", "rediss", "valkeys", "redis+unix", "valkey+unix", "unix"];
 
 /// What the file says of the home domain.
 pub(super) fn check(
     raw: &RawRegistrar,
     listen: &Listen,
-    directory: &Path,
+    site: &Site<'_>,
     report: &mut Report<'_>,
 ) -> Option<RegistrarConfig> {
     let domains = domains(raw, report);
-    let users = raw.users.as_ref().map(|setting| users(setting, directory, report));
-    let store = raw.store.as_ref().map(|setting| store(setting, directory, report));
+    let users = raw.users.as_ref().map(|setting| users(setting, site, report));
+    let store = raw.store.as_ref().map(|setting| store(setting, site, report));
     let realm = raw.realm.as_ref().map(Setting::value);
     let bindings = bindings(raw, report);
     let offer = offer(raw, report);
@@ -128,11 +128,11 @@ fn offer(raw: &RawRegistrar, report: &mut Report<'_>) -> Option<Option<Offer>> {
     }
 }
 
-fn users(setting: &Setting<Place>, directory: &Path, report: &mut Report<'_>) -> Option<UsersPlace> {
+fn users(setting: &Setting<Place>, site: &Site<'_>, report: &mut Report<'_>) -> Option<UsersPlace> {
     match setting.value()? {
-        PlaceText::Path(path) => Some(UsersPlace::File(directory.join(path))),
+        PlaceText::Path(path) => Some(UsersPlace::File(site.directory.join(path))),
         PlaceText::Url { scheme, url } if ["postgres", "postgresql"].contains(&&*scheme) => {
-            Some(UsersPlace::Database(url))
+            Some(UsersPlace::Database(site.server(url)))
         }
         PlaceText::Url { .. } => {
             report.secret_conflict(
@@ -144,11 +144,13 @@ fn users(setting: &Setting<Place>, directory: &Path, report: &mut Report<'_>) ->
     }
 }
 
-fn store(setting: &Setting<Place>, directory: &Path, report: &mut Report<'_>) -> Option<StorePlace> {
+fn store(setting: &Setting<Place>, site: &Site<'_>, report: &mut Report<'_>) -> Option<StorePlace> {
     match setting.value()? {
         PlaceText::Path(path) if path == "memory" => Some(StorePlace::Memory),
-        PlaceText::Path(path) => Some(StorePlace::File(directory.join(path))),
-        PlaceText::Url { scheme, url } if REDIS.contains(&&*scheme) => Some(StorePlace::Redis(url)),
+        PlaceText::Path(path) => Some(StorePlace::File(site.directory.join(path))),
+        PlaceText::Url { scheme, url } if REDIS.contains(&&*scheme) => {
+            Some(StorePlace::Redis(site.server(url)))
+        }
         PlaceText::Url { .. } => {
             report
                 .secret_conflict(setting, "expected \"memory\", a file, or a server: \"redis://host:6379\"");

@@ -65,6 +65,6 @@ impl Kind for FilePath {
 /// Whether it begins as a URL does, and is none.
 fn is_half_url(text: &str) -> bool {
     let scheme = text.split(':').next().unwrap_or_default();
-    let known = ["redis", "valkey", "postgres", "postgresql"].contains(&scheme);
+    let known = ["redis", "rediss", "valkey", "valkeys", "postgres", "postgresql"].contains(&scheme);
     known && text.contains(':') && !text.contains("://")
 }

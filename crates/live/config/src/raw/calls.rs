@@ -17,7 +17,7 @@ table! {
     /// What is kept and written of calls whose pool, or `[registrar]`, has `forward = "dialog"`.
     struct RawCalls {
         /// Where a record of each call goes: a file, with a line of JSON a call; or `"postgres://..."`, a database,
-        /// in which the table `call_records` is made. A record is on its way before the end of its call is
+        /// with `?sslmode=verify-full` over TLS, in which the table `call_records` is made. A record is on its way before the end of its call is
         /// acknowledged, so that no end of this process loses it; for the database it waits in the directory that is
         /// called as this file, with `.records`.
         records: Option<Setting<Place>> => "none: calls are counted",

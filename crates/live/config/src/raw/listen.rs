@@ -92,7 +92,8 @@ table! {
         /// that names a host gets the certificate that is for it, and otherwise the first one. The first one is also
         /// shown to servers that ask for one.
         certificates: Vec<RawCertificate>,
-        /// Certificates, in PEM, of those who are trusted to vouch for members and next hops.
+        /// Certificates, in PEM, of those who are trusted to vouch for members, next hops, Redis
+        /// and PostgreSQL.
         authorities: Option<Setting<FilePath>> => "those that the system trusts",
         /// Certificates, in PEM, of those who are trusted to vouch for clients: clients are asked for a certificate.
         client_authorities: Option<Setting<FilePath>> => "clients are not asked",

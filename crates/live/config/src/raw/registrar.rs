@@ -26,14 +26,14 @@ table! {
         domains: Vec<Setting<DomainName>> where { "minItems": 1 } => REQUIRED,
         /// Who your users are: a file, of which a line is `name:realm:algorithm:hash`, with the hash of
         /// `name:realm:password` by `MD5`, `SHA-256` or `SHA-512-256`; or `"postgres://..."`, a database with the
-        /// table `subscriber` as Kamailio has it. Without it nobody is asked for a password: whoever reaches a
+        /// table `subscriber` as Kamailio has it, with `?sslmode=verify-full` over TLS. Without it nobody is asked for a password: whoever reaches a
         /// listener may register as anybody. A reload reads the file again, and forgets what is kept of the database.
         users: Option<Setting<Place>> => "none: nobody is asked for a password",
         /// What clients are told that their password is for (RFC 3261 §22.1). Hashes of passwords hold for one realm.
         /// A user has the address of that name in each of `domains`.
         realm: Option<Setting<Text>> => "the first of `domains`",
         /// Where registrations are kept: `"memory"`, where a restart forgets them; a file, which is made; or
-        /// `"redis://..."`, a Redis or Valkey server that several proxies may share. What was answered with 200 is on
+        /// `"redis://..."`, with TLS `"rediss://..."`, a Redis or Valkey server that several proxies may share. What was answered with 200 is on
         /// the disk, with Redis as it is set up there.
         store: Option<Setting<Place>> => "this file's name with `.bindings`",
         /// Where requests for a contact go: to the `"source"` of its REGISTER, wherever the contact leads, so that

@@ -2,7 +2,7 @@
 //! passes for the server, would have it. The client library would answer.
 //!
 //! The library lets nobody look at what it reads, but for an implementation of TLS. This one sends everything as it
-//! is.
+//! is, to the socket or to TLS.
 
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
@@ -29,7 +29,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> TlsConnect<S> for Guard {
     type Future = core::future::Ready<io::Result<Guarded<S>>>;
 
     fn connect(self, stream: S) -> Self::Future {
-        core::future::ready(Ok(Guarded { stream, start: Start::default() }))
+        core::future::ready(Ok(Guarded::new(stream, false)))
     }
 }
 
@@ -37,6 +37,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> TlsConnect<S> for Guard {
 pub(super) struct Guarded<S> {
     stream: S,
     start: Start,
+}
+
+impl<S> Guarded<S> {
+    /// With `clear_text` nothing is looked at.
+    pub(super) fn new(stream: S, clear_text: bool) -> Self {
+        Self { stream, start: Start { is_over: clear_text, ..Start::default() } }
+    }
 }
 
 /// What the server sends until the client is logged in: messages of a type, a length that counts itself, and a body,

@@ -1,72 +1,123 @@
 //! Connections to PostgreSQL, whatever is kept there.
 
 mod guard;
+mod secure;
 
 use crate::remote::SettingsError;
 use core::time::Duration;
 use guard::Guard;
+use secure::Secure;
+use std::path::{Path, PathBuf};
 use tokio_postgres::config::{Host, SslMode, SslNegotiation};
-use tokio_postgres::{Client, Config, Error, NoTls};
+use tokio_postgres::{Client, Config, Connection, Error, NoTls};
 
-/// Reads the URL of the database of what `what` says.
-pub(crate) fn config(url: &str, what: &str) -> Result<Config, SettingsError> {
-    let (url, clear_text) = without_require_auth(url);
-    let mut config: Config = url.parse().map_err(|error| {
-        // The parser names the part that it cannot read, and not its value.
-        let why = text(&error);
-        SettingsError(format!(
-            "the URL of the database of {what}: {why}; it has to be like postgres://user:password@host:5432/name"
-        ))
-    })?;
-    if config.get_hosts().is_empty() {
-        return Err(SettingsError(format!("the URL of the database of {what} names no host")));
-    }
-    if config.get_ssl_mode() == SslMode::Require {
-        return Err(SettingsError(format!(
-            "the URL of the database of {what} wants TLS, which this program does not speak to databases: use a Unix \
-             socket, a private network or a tunnel, and leave sslmode out"
-        )));
-    }
-    let is_unix = |host: &Host| matches!(host, Host::Unix(_));
-    let sockets = config.get_hosts().iter().filter(|host| is_unix(host)).count();
-    if sockets != 0 && sockets != config.get_hosts().len() {
-        return Err(SettingsError(format!(
-            "the URL of the database of {what} names both hosts and Unix sockets: name the ones or the others"
-        )));
-    }
-    // Nobody is in between who could read along on a Unix socket.
-    if sockets == 0 && !clear_text {
-        config.ssl_mode(SslMode::Require).ssl_negotiation(SslNegotiation::Direct);
-    }
-    Ok(config)
+/// How to reach a database.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    config: Config,
+    way: Way,
 }
 
-/// The URL without `require_auth=password`, and whether it was there: libpq's parameter, which the parser does not
-/// know.
-fn without_require_auth(url: &str) -> (String, bool) {
-    const ALLOWED: &str = "require_auth=password";
-    let Some((head, query)) = url.split_once('?') else { return (url.to_owned(), false) };
-    let others: Vec<_> = query.split('&').filter(|parameter| *parameter != ALLOWED).collect();
+/// What is between this process and the server.
+#[derive(Clone, Debug)]
+enum Way {
+    /// Nobody who could read along, as on a Unix socket, or nobody whom the user minds.
+    Plain,
+    /// Anybody: the password is not said in clear text.
+    Guarded,
+    /// TLS, with those who are trusted to vouch for the server. Then the user may allow clear text.
+    Tls { authorities: Option<PathBuf>, clear_text: bool },
+}
+
+impl Place {
+    /// Reads the URL of the database of what `what` says. With TLS, those in the file vouch for the server, or those that
+    /// the system trusts.
+    pub(crate) fn read(url: &str, authorities: Option<&Path>, what: &str) -> Result<Self, SettingsError> {
+        let (url, allowed) = without_own(url);
+        let mut config: Config = url.parse().map_err(|error| {
+            // The parser names the part that it cannot read, and not its value.
+            let why = text(&error);
+            SettingsError(format!(
+                "the URL of the database of {what}: {why}; it has to be like postgres://user:password@host:5432/name"
+            ))
+        })?;
+        if config.get_hosts().is_empty() {
+            return Err(SettingsError(format!("the URL of the database of {what} names no host")));
+        }
+        let is_unix = |host: &Host| matches!(host, Host::Unix(_));
+        let sockets = config.get_hosts().iter().filter(|host| is_unix(host)).count();
+        if sockets != 0 && sockets != config.get_hosts().len() {
+            return Err(SettingsError(format!(
+                "the URL of the database of {what} names both hosts and Unix sockets: name the ones or the others"
+            )));
+        }
+        let is_secure = allowed.verify_full || config.get_ssl_mode() == SslMode::Require;
+        if is_secure && sockets != 0 {
+            return Err(SettingsError(format!(
+                "the URL of the database of {what} wants TLS on a Unix socket, which has none; leave sslmode out"
+            )));
+        }
+        let way = if is_secure {
+            config.ssl_mode(SslMode::Require);
+            secure::settings(authorities).map_err(SettingsError)?;
+            Way::Tls { authorities: authorities.map(Path::to_owned), clear_text: allowed.clear_text }
+        } else if sockets == 0 && !allowed.clear_text {
+            // The library takes the guard for TLS that was agreed upon before.
+            config.ssl_mode(SslMode::Require).ssl_negotiation(SslNegotiation::Direct);
+            Way::Guarded
+        } else {
+            config.ssl_mode(SslMode::Disable);
+            Way::Plain
+        };
+        Ok(Self { config, way })
+    }
+
+    /// Connects, with statements that take so long at most.
+    pub(crate) async fn connect(&self, timeout: Duration) -> Result<Client, Error> {
+        let client = match &self.way {
+            Way::Plain => connected(self.config.connect(NoTls).await?),
+            Way::Guarded => connected(self.config.connect(Guard).await?),
+            Way::Tls { authorities, clear_text } => {
+                let tls = Secure { authorities: authorities.clone(), clear_text: *clear_text };
+                connected(self.config.connect(tls).await?)
+            }
+        };
+        // Else what is given up here, as behind a locked table, would go on there and keep its connection.
+        let milliseconds = timeout.as_millis().max(1);
+        client.batch_execute(&format!("SET statement_timeout = {milliseconds}")).await?;
+        Ok(client)
+    }
+}
+
+/// A connection runs until it ends; what went wrong is told to who asks.
+fn connected<S, T>((client, connection): (Client, Connection<S, T>)) -> Client
+where
+    Connection<S, T>: Future<Output = Result<(), Error>> + Send + 'static,
+{
+    tokio::spawn(async { drop(connection.await) });
+    client
+}
+
+/// What the URL has of libpq's parameters that the client library does not know.
+struct Own {
+    clear_text: bool,
+    verify_full: bool,
+}
+
+/// The URL without `require_auth=password` and `sslmode=verify-full`, and whether they were there.
+fn without_own(url: &str) -> (String, Own) {
+    let mut own = Own { clear_text: false, verify_full: false };
+    let Some((head, query)) = url.split_once('?') else { return (url.to_owned(), own) };
+    let mut others = Vec::new();
+    for parameter in query.split('&') {
+        match parameter {
+            "require_auth=password" => own.clear_text = true,
+            "sslmode=verify-full" => own.verify_full = true,
+            other => others.push(other),
+        }
+    }
     let url = if others.is_empty() { head.to_owned() } else { format!("{head}?{}", others.join("&")) };
-    (url, query.split('&').any(|parameter| parameter == ALLOWED))
-}
-
-/// Connects, with statements that take so long at most.
-pub(crate) async fn connect(config: &Config, timeout: Duration) -> Result<Client, Error> {
-    // A connection runs until it ends; what went wrong is told to who asks.
-    let client = if config.get_ssl_mode() == SslMode::Require {
-        let (client, connection) = config.connect(Guard).await?;
-        tokio::spawn(async { drop(connection.await) });
-        client
-    } else {
-        let (client, connection) = config.connect(NoTls).await?;
-        tokio::spawn(async { drop(connection.await) });
-        client
-    };
-    // Else what is given up here, as behind a locked table, would go on there and keep its connection.
-    let milliseconds = timeout.as_millis().max(1);
-    client.batch_execute(&format!("SET statement_timeout = {milliseconds}")).await?;
-    Ok(client)
+    (url, own)
 }
 
 /// A text with its cause, which the client's errors keep apart.

@@ -1,7 +1,7 @@
 //! Records in a PostgreSQL database, by way of a spool.
 
 use super::spool::{SpoolFile, SpoolReader, oldest_left, own};
-use crate::postgres;
+use crate::postgres::{self, Place};
 use crate::remote::SettingsError;
 use core::time::Duration;
 use std::fs::OpenOptions;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::runtime::{Builder, Runtime};
-use tokio_postgres::{Client, Config, Error};
+use tokio_postgres::{Client, Error};
 
 /// How long a statement may take: a batch of some hundred rows.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -80,23 +80,24 @@ impl RecordDatabase {
     ///
     /// # Errors
     /// What is wrong.
-    pub fn check(url: &str) -> Result<(), SettingsError> {
-        config(url).map(drop)
+    pub fn check(url: &str, authorities: Option<&Path>) -> Result<(), SettingsError> {
+        place(url, authorities).map(drop)
     }
 
-    /// The database at this URL, with a spool in this directory, which is made.
+    /// The database at this URL, with a spool in this directory, which is made. With TLS, those in the file `authorities`
+    /// vouch for the server, or those that the system trusts.
     ///
     /// # Errors
     /// What is wrong with the URL, or what the system says of the directory.
-    pub fn start(url: &str, directory: &Path) -> Result<Self, SettingsError> {
-        let config = config(url)?;
+    pub fn start(url: &str, authorities: Option<&Path>, directory: &Path) -> Result<Self, SettingsError> {
+        let place = place(url, authorities)?;
         let told = |error: io::Error| SettingsError(format!("the spool {}: {error}", directory.display()));
         let spool = SpoolFile::create(directory).map_err(told)?;
         let own = Arc::new(Mutex::new(spool.path().to_owned()));
         let status: Arc<Mutex<RecordDatabaseStatus>> = Arc::default();
         let (alive, ended) = channel();
         let feeder = Feeder {
-            config,
+            place,
             directory: directory.to_owned(),
             own: Arc::clone(&own),
             status: Arc::clone(&status),
@@ -129,13 +130,13 @@ impl RecordDatabase {
     }
 }
 
-fn config(url: &str) -> Result<Config, SettingsError> {
-    postgres::config(url, "call records")
+fn place(url: &str, authorities: Option<&Path>) -> Result<Place, SettingsError> {
+    Place::read(url, authorities, "call records")
 }
 
 /// The thread that takes records from the spool to the database.
 struct Feeder {
-    config: Config,
+    place: Place,
     directory: PathBuf,
     own: Arc<Mutex<PathBuf>>,
     status: Arc<Mutex<RecordDatabaseStatus>>,
@@ -173,7 +174,7 @@ impl Feeder {
         if client.as_ref().is_none_or(Client::is_closed) {
             *client = None;
             let connected = within(runtime, async {
-                let client = postgres::connect(&self.config, TIMEOUT).await?;
+                let client = self.place.connect(TIMEOUT).await?;
                 // Who may only write to a table that is there could not make it, even if it need not be made.
                 let state = client.query_one(STATE, &[]).await?;
                 let outcome = match (state.get(0), state.get(1)) {

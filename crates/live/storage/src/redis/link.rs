@@ -6,7 +6,11 @@ use crate::remote::{Served, Server, SettingsError};
 use ::redis::{ConnectionInfo, IntoConnectionInfo, Pipeline, RedisError, RedisResult, Value, cmd, pipe};
 use core::time::Duration;
 use location::{Aor, Ask, Record, Replaced, Reply, StoreError};
+use rustls::ClientConfig;
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Instant;
+use streams::tls::client_of;
 
 /// Asks that are sent at once. They share the round trip; more would make those that came first wait for the last.
 const BATCH_MAX: usize = 128;
@@ -55,6 +59,10 @@ impl Drop for Job {
 /// How to reach the server.
 pub(crate) struct Link {
     info: ConnectionInfo,
+    /// Whether TLS is spoken.
+    is_secure: bool,
+    /// Who is trusted to vouch for the server.
+    authorities: Option<PathBuf>,
     prefix: Vec<u8>,
     timeout: Duration,
 }
@@ -62,7 +70,8 @@ pub(crate) struct Link {
 impl Link {
     pub(super) fn new(settings: &RedisSettings) -> Result<Self, SettingsError> {
         // The reason does not have the URL in it, nor must it: there may be a password.
-        let info = settings.url.as_str().into_connection_info().map_err(|error| {
+        let (url, is_secure) = without_tls(&settings.url);
+        let info = url.as_str().into_connection_info().map_err(|error| {
             SettingsError(format!(
                 "the URL of the Redis server: {error}; it has to be like redis://user:password@host:6379/0"
             ))
@@ -72,7 +81,20 @@ impl Link {
                 "the timeout of the Redis server is 0; give it some hundred ms".into(),
             ));
         }
-        Ok(Self { info, prefix: settings.prefix.clone().into_bytes(), timeout: settings.timeout })
+        let (prefix, timeout) = (settings.prefix.clone().into_bytes(), settings.timeout);
+        let link = Self { info, is_secure, authorities: settings.authorities.clone(), prefix, timeout };
+        link.tls().map_err(SettingsError)?;
+        Ok(link)
+    }
+
+    /// The settings of TLS. The file is read again for each connection: it may have been replaced.
+    fn tls(&self) -> Result<Option<Arc<ClientConfig>>, String> {
+        if !self.is_secure {
+            return Ok(None);
+        }
+        let tls =
+            client_of(self.authorities.as_deref()).map_err(|error| format!("[tls] authorities: {error}"))?;
+        Ok(Some(Arc::new(tls)))
     }
 
     fn key(&self, aor: &Aor) -> Vec<u8> {
@@ -153,6 +175,18 @@ impl Link {
     }
 }
 
+/// The URL as the client library reads it without TLS, and whether it asks for TLS.
+fn without_tls(url: &str) -> (String, bool) {
+    match url.split_once("://") {
+        Some((scheme, rest))
+            if scheme.eq_ignore_ascii_case("rediss") || scheme.eq_ignore_ascii_case("valkeys") =>
+        {
+            (format!("redis://{rest}"), true)
+        }
+        _ => (url.to_owned(), false),
+    }
+}
+
 /// Whether a server that answers this is not the one that can serve now: it has become a replica, or loads its data.
 /// After a new connection it may be another one, behind the same name.
 fn is_elsewhere(error: &RedisError) -> bool {
@@ -176,7 +210,8 @@ impl Server for Link {
     }
 
     fn connect(&self) -> Result<Connection, String> {
-        let mut connection = Connection::open(&self.info, self.timeout).map_err(|error| self.text(&error))?;
+        let opened = Connection::open(&self.info, self.tls()?, self.timeout);
+        let mut connection = opened.map_err(|error| self.text(&error))?;
         self.check(&mut connection)?;
         Ok(connection)
     }

@@ -8,6 +8,7 @@ use base::UnixTime;
 use core::time::Duration;
 use link::{Job, Link};
 use location::{Aor, Ask, Record, Replaced, Reply, Store, StoreError};
+use std::path::PathBuf;
 use std::sync::mpsc::channel;
 
 /// Asks that may wait: what a server answers in some tenths of a second.
@@ -16,8 +17,10 @@ const QUEUE_MAX: usize = 8 * 1024;
 /// Where the server is, and how it is used.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RedisSettings {
-    /// `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`, or `redis+unix:///PATH[?db=DATABASE&user=..&pass=..]`.
+    /// `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`, `rediss://...` with TLS, or `redis+unix:///PATH[?db=DATABASE&user=..&pass=..]`.
     pub url: String,
+    /// File of those who are trusted to vouch for a server with TLS; `None`: those that the system trusts.
+    pub authorities: Option<PathBuf>,
     /// What stands before the address-of-record in each key. Proxies with the same prefix share their bindings.
     pub prefix: String,
     /// How long to wait for a connection, in the queue, and for an answer: twice as long in all, at worst.
@@ -28,7 +31,12 @@ impl RedisSettings {
     /// The server at this URL: prefix `sarabande:aor:`, half a second, after which SIP clients repeat a request over
     /// UDP.
     pub fn new(url: &str) -> Self {
-        Self { url: url.to_owned(), prefix: "sarabande:aor:".to_owned(), timeout: Duration::from_millis(500) }
+        Self {
+            url: url.to_owned(),
+            authorities: None,
+            prefix: "sarabande:aor:".to_owned(),
+            timeout: Duration::from_millis(500),
+        }
     }
 
     /// Whether they can ever work; asks no server.
@@ -74,7 +82,7 @@ pub struct Redis {
 }
 
 impl Redis {
-    /// Starts the store's thread; does not wait for its connection. Fails when the URL is none, or needs TLS.
+    /// Starts the store's thread; does not wait for its connection. Fails when the URL is none.
     pub fn start(settings: &RedisSettings) -> Result<Self, SettingsError> {
         let link = Link::new(settings)?;
         Ok(Self { remote: Remote::start(link, 1, QUEUE_MAX)? })

@@ -4,9 +4,12 @@
 
 use ::redis::{Cmd, ConnectionAddr, ConnectionInfo, Parser, RedisError, RedisResult, Value, cmd};
 use core::time::Duration;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, StreamOwned};
 use std::io::{Error, ErrorKind, Read, Result, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// Most bytes of an answer. A record is some of 64 KiB, as the REGISTER that it came from; what is much longer is no
@@ -15,28 +18,79 @@ const ANSWER_MAX: usize = 1 << 20;
 
 #[derive(Debug)]
 enum Stream {
-    Tcp(TcpStream),
+    Tcp(Timed),
+    Tls(Box<StreamOwned<ClientConnection, Timed>>),
     Unix(UnixStream),
 }
 
+/// A socket that is read and written until a time: each byte of TLS as well, of which one read may take many.
+#[derive(Debug)]
+struct Timed {
+    socket: TcpStream,
+    until: Instant,
+}
+
+impl Read for Timed {
+    fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
+        self.socket.set_read_timeout(Some(left(self.until)?))?;
+        self.socket.read(buffer)
+    }
+}
+
+impl Write for Timed {
+    fn write(&mut self, buffer: &[u8]) -> Result<usize> {
+        self.socket.set_write_timeout(Some(left(self.until)?))?;
+        self.socket.write(buffer)
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
 impl Stream {
-    fn connect(address: &ConnectionAddr, timeout: Duration) -> Result<Self> {
+    fn connect(address: &ConnectionAddr, tls: Option<Arc<ClientConfig>>, until: Instant) -> Result<Self> {
         match address {
             ConnectionAddr::Unix(path) => UnixStream::connect(path).map(Self::Unix),
             ConnectionAddr::Tcp(host, port) => {
-                let end = Instant::now() + timeout;
-                let mut last = Error::new(ErrorKind::NotFound, "its name has no address");
-                for address in (host.as_str(), *port).to_socket_addrs()? {
-                    match TcpStream::connect_timeout(&address, left(end)?) {
-                        Ok(stream) => return stream.set_nodelay(true).map(|()| Self::Tcp(stream)),
-                        Err(error) => last = error,
-                    }
+                let socket = connect(host, *port, until)?;
+                socket.set_nodelay(true)?;
+                let timed = Timed { socket, until };
+                match tls {
+                    None => Ok(Self::Tcp(timed)),
+                    Some(tls) => secure(host, tls, timed).map(Self::Tls),
                 }
-                Err(last)
             }
-            _ => Err(Error::new(ErrorKind::Unsupported, "no TLS is spoken")),
+            _ => Err(Error::new(ErrorKind::Unsupported, "expected redis://, rediss:// or redis+unix://")),
         }
     }
+}
+
+/// Tries each address of the name.
+fn connect(host: &str, port: u16, until: Instant) -> Result<TcpStream> {
+    let mut last = Error::new(ErrorKind::NotFound, "its name has no address");
+    for address in (host, port).to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, left(until)?) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+/// Begins TLS, with a certificate for this host.
+fn secure(
+    host: &str,
+    tls: Arc<ClientConfig>,
+    timed: Timed,
+) -> Result<Box<StreamOwned<ClientConnection, Timed>>> {
+    let name = ServerName::try_from(host.to_owned()).map_err(Error::other)?;
+    let connection = ClientConnection::new(tls, name).map_err(Error::other)?;
+    let mut stream = StreamOwned::new(connection, timed);
+    while stream.conn.is_handshaking() {
+        stream.conn.complete_io(&mut stream.sock)?;
+    }
+    Ok(Box::new(stream))
 }
 
 /// What is left until then; at least something, which a socket's timeout has to be.
@@ -59,10 +113,20 @@ impl Read for Bounded<'_> {
             let text = format!("an answer of more than {ANSWER_MAX} bytes");
             return Err(Error::new(ErrorKind::InvalidData, text));
         }
-        let (time, buffer) = (Some(left(self.until)?), &mut buffer[..room]);
+        let buffer = &mut buffer[..room];
         let read = match self.stream {
-            Stream::Tcp(stream) => stream.set_read_timeout(time).and_then(|()| stream.read(buffer)),
-            Stream::Unix(stream) => stream.set_read_timeout(time).and_then(|()| stream.read(buffer)),
+            Stream::Tcp(stream) => {
+                stream.until = self.until;
+                stream.read(buffer)
+            }
+            Stream::Tls(stream) => {
+                stream.sock.until = self.until;
+                stream.read(buffer)
+            }
+            Stream::Unix(stream) => {
+                stream.set_read_timeout(Some(left(self.until)?))?;
+                stream.read(buffer)
+            }
         }?;
         self.bytes -= read;
         Ok(read)
@@ -71,15 +135,28 @@ impl Read for Bounded<'_> {
 
 impl Write for Bounded<'_> {
     fn write(&mut self, buffer: &[u8]) -> Result<usize> {
-        let time = Some(left(self.until)?);
         match self.stream {
-            Stream::Tcp(stream) => stream.set_write_timeout(time).and_then(|()| stream.write(buffer)),
-            Stream::Unix(stream) => stream.set_write_timeout(time).and_then(|()| stream.write(buffer)),
+            Stream::Tcp(stream) => {
+                stream.until = self.until;
+                stream.write(buffer)
+            }
+            Stream::Tls(stream) => {
+                stream.sock.until = self.until;
+                stream.write(buffer)
+            }
+            Stream::Unix(stream) => {
+                stream.set_write_timeout(Some(left(self.until)?))?;
+                stream.write(buffer)
+            }
         }
     }
 
+    /// TLS keeps what the socket did not take at once.
     fn flush(&mut self) -> Result<()> {
-        Ok(())
+        match self.stream {
+            Stream::Tls(stream) => stream.flush(),
+            Stream::Tcp(_) | Stream::Unix(_) => Ok(()),
+        }
     }
 }
 
@@ -90,11 +167,15 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Connects, logs in and chooses the database, all of it within `timeout`; only a name server is waited for
-    /// longer.
-    pub(super) fn open(info: &ConnectionInfo, timeout: Duration) -> RedisResult<Self> {
+    /// Connects, with TLS where there are settings for it, logs in and chooses the database, all of it within `timeout`;
+    /// only a name server is waited for longer.
+    pub(super) fn open(
+        info: &ConnectionInfo,
+        tls: Option<Arc<ClientConfig>>,
+        timeout: Duration,
+    ) -> RedisResult<Self> {
         let until = Instant::now() + timeout;
-        let stream = Stream::connect(info.addr(), timeout)?;
+        let stream = Stream::connect(info.addr(), tls, until)?;
         let mut connection = Self { stream, parser: Parser::new() };
         let settings = info.redis_settings();
         if let Some(password) = settings.password() {
@@ -124,7 +205,8 @@ impl Connection {
 
     /// Sends commands.
     pub(super) fn send(&mut self, commands: &[u8], until: Instant) -> RedisResult<()> {
-        Ok(Bounded { stream: &mut self.stream, until, bytes: 0 }.write_all(commands)?)
+        let mut stream = Bounded { stream: &mut self.stream, until, bytes: 0 };
+        Ok(stream.write_all(commands).and_then(|()| stream.flush())?)
     }
 
     /// Reads the answer to the next command.

@@ -3,15 +3,15 @@
 use super::SubscriberSettings;
 use super::row::{Key, Row};
 use super::subscribers::Job;
-use crate::postgres;
+use crate::postgres::{self, Place};
 use crate::remote::{Served, Server, SettingsError};
 use core::time::Duration;
 use tokio::runtime::{Builder, Runtime};
-use tokio_postgres::{Client, Config, Error, Statement};
+use tokio_postgres::{Client, Error, Statement};
 
 /// How to reach the database.
 pub(crate) struct Database {
-    config: Config,
+    place: Place,
     query: String,
     has_domain: bool,
     timeout: Duration,
@@ -19,13 +19,13 @@ pub(crate) struct Database {
 
 impl Database {
     pub(crate) fn new(settings: &SubscriberSettings) -> Result<Self, SettingsError> {
-        let config = postgres::config(&settings.url, "users")?;
+        let place = Place::read(&settings.url, settings.authorities.as_deref(), "users")?;
         if settings.timeout.is_zero() {
             return Err(SettingsError("the timeout of the database of users is 0; give it a second".into()));
         }
         let columns = &settings.columns;
         let has_domain = columns.domain.is_some();
-        Ok(Self { config, query: columns.query(), has_domain, timeout: settings.timeout })
+        Ok(Self { place, query: columns.query(), has_domain, timeout: settings.timeout })
     }
 
     /// Runs something that may take [`Database::timeout`] at most.
@@ -46,7 +46,7 @@ impl Database {
     }
 
     async fn connect(&self) -> Result<(Client, Statement), Error> {
-        let client = postgres::connect(&self.config, self.timeout).await?;
+        let client = self.place.connect(self.timeout).await?;
         let statement = client.prepare(&self.query).await?;
         Ok((client, statement))
     }

@@ -9,6 +9,7 @@ use base::Instant;
 use core::fmt;
 use core::time::Duration;
 use digest_auth::{Algorithm, Needs, Secret};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Look-ups that may wait: what a database answers in about a second.
@@ -17,8 +18,10 @@ const QUEUE_MAX: usize = 4 * 1024;
 /// Where the database is, and how it is used.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SubscriberSettings {
-    /// `postgres://USER:PASSWORD@HOST[:PORT]/DATABASE`, or `host=.. user=.. password=.. dbname=..`.
+    /// `postgres://USER:PASSWORD@HOST[:PORT]/DATABASE`, with `?sslmode=verify-full` for TLS, or `host=.. user=.. password=.. dbname=..`.
     pub url: String,
+    /// File of those who are trusted to vouch for a server with TLS; `None`: those that the system trusts.
+    pub authorities: Option<PathBuf>,
     /// Names of the table and of its columns.
     pub columns: SubscriberColumns,
     /// What hashes of 64 digits were made with: SHA-256 or SHA-512-256. Those of 32 digits are of MD5.
@@ -44,6 +47,7 @@ impl SubscriberSettings {
     pub fn new(url: &str) -> Self {
         Self {
             url: url.to_owned(),
+            authorities: None,
             columns: SubscriberColumns::default(),
             long_algorithm: Algorithm::Sha256,
             connections: 4,

@@ -74,7 +74,7 @@ pub(super) fn key_of(
 }
 
 /// The authorities of a file.
-pub fn roots_of(path: &Path) -> Result<RootCertStore, TlsError> {
+pub(super) fn roots_of(path: &Path) -> Result<RootCertStore, TlsError> {
     let expected = "certificates of authorities, in PEM";
     let mut roots = RootCertStore::empty();
     for certificate in certificates_of(path, expected)? {

@@ -8,21 +8,21 @@ mod key_log;
 mod resolver;
 
 pub use certificate::{CertificateFacts, CertificateProblem};
-pub use files::{TlsError, roots_of};
+pub use files::TlsError;
 
 use certificate::subjects;
-use files::{chain_of, key_of, known, system_roots};
+use files::{chain_of, key_of, known, roots_of, system_roots};
 use key_log::KeyLogFile;
 use resolver::{ByName, OwnCertificate};
-use rustls::client::WebPkiServerVerifier;
+use rustls::client::{WantsClientCert, WebPkiServerVerifier};
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::ServerName;
 use rustls::server::{ProducesTickets, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
-use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
+use rustls::{ClientConfig, ClientConnection, ConfigBuilder, Connection, ServerConfig, ServerConnection};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// `[tls]`
@@ -165,24 +165,36 @@ fn server(
     Ok(builder.with_cert_resolver(Arc::new(ByName::new(keys.to_vec()))))
 }
 
+/// Settings of a client that shows no certificate, and trusts who is vouched for by those in a file, or by those that the
+/// system trusts.
+///
+/// # Errors
+/// What is wrong with the file.
+pub fn client_of(authorities: Option<&Path>) -> Result<ClientConfig, TlsError> {
+    Ok(trusting(authorities, &provider())?.with_no_client_auth())
+}
+
+fn trusting(
+    authorities: Option<&Path>,
+    provider: &Arc<CryptoProvider>,
+) -> Result<ConfigBuilder<ClientConfig, WantsClientCert>, TlsError> {
+    let builder = ClientConfig::builder_with_provider(Arc::clone(provider))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| TlsError::general(&error))?;
+    let roots = authorities.map_or_else(|| Ok(system_roots()), roots_of)?;
+    if roots.is_empty() {
+        return Ok(builder.with_root_certificates(roots));
+    }
+    let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider));
+    Ok(builder.with_webpki_verifier(verifier.build().map_err(|error| TlsError::general(&error))?))
+}
+
 fn client(
     tls: &Tls,
     key: Option<&Arc<CertifiedKey>>,
     provider: &Arc<CryptoProvider>,
 ) -> Result<ClientConfig, TlsError> {
-    let builder = ClientConfig::builder_with_provider(Arc::clone(provider))
-        .with_safe_default_protocol_versions()
-        .map_err(|error| TlsError::general(&error))?;
-    let roots = match &tls.authorities {
-        Some(file) => roots_of(file)?,
-        None => system_roots(),
-    };
-    let builder = if roots.is_empty() {
-        builder.with_root_certificates(roots)
-    } else {
-        let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider));
-        builder.with_webpki_verifier(verifier.build().map_err(|error| TlsError::general(&error))?)
-    };
+    let builder = trusting(tls.authorities.as_deref(), provider)?;
     Ok(match key {
         Some(key) => builder.with_client_cert_resolver(Arc::new(OwnCertificate(Arc::clone(key)))),
         None => builder.with_no_client_auth(),

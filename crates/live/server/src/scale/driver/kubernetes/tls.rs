@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use streams::tls::{provider, roots_of};
+use streams::tls::client_of;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -26,12 +26,7 @@ pub(super) async fn connect(
 }
 
 fn settings(ca_file: &Path) -> Result<ClientConfig, String> {
-    let told = |what: &dyn std::fmt::Display| format!("`ca_file` {}: {what}", ca_file.display());
-    let roots = roots_of(ca_file).map_err(|error| format!("`ca_file` {error}"))?;
-    let settings = ClientConfig::builder_with_provider(provider())
-        .with_safe_default_protocol_versions()
-        .map_err(|error| told(&error))?;
-    let mut settings = settings.with_root_certificates(roots).with_no_client_auth();
+    let mut settings = client_of(Some(ca_file)).map_err(|error| format!("`ca_file` {error}"))?;
     settings.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(settings)
 }

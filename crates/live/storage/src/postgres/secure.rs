@@ -1,0 +1,65 @@
+//! TLS with PostgreSQL, in which the server proves that it is the host of the URL.
+
+use super::guard::Guarded;
+use core::pin::Pin;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use streams::tls::client_of;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+/// Makes streams with TLS.
+pub(super) struct Secure {
+    pub(super) authorities: Option<PathBuf>,
+    /// Whether the server may ask for the password in clear text.
+    pub(super) clear_text: bool,
+}
+
+/// The settings, from a file that is read again for each connection: it may have been replaced.
+pub(super) fn settings(authorities: Option<&Path>) -> Result<ClientConfig, String> {
+    let mut settings = client_of(authorities).map_err(|error| format!("[tls] authorities: {error}"))?;
+    // Asked for by servers of version 17 and later.
+    settings.alpn_protocols = vec![b"postgresql".to_vec()];
+    Ok(settings)
+}
+
+/// TLS with one host.
+pub(super) struct SecureConnect {
+    connector: TlsConnector,
+    name: ServerName<'static>,
+    clear_text: bool,
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> MakeTlsConnect<S> for Secure {
+    type Stream = Guarded<TlsStream<S>>;
+    type TlsConnect = SecureConnect;
+    type Error = io::Error;
+
+    fn make_tls_connect(&mut self, host: &str) -> io::Result<SecureConnect> {
+        let settings = settings(self.authorities.as_deref()).map_err(io::Error::other)?;
+        let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
+        Ok(SecureConnect {
+            connector: TlsConnector::from(Arc::new(settings)),
+            name,
+            clear_text: self.clear_text,
+        })
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> TlsConnect<S> for SecureConnect {
+    type Stream = Guarded<TlsStream<S>>;
+    type Error = io::Error;
+    type Future = Pin<Box<dyn Future<Output = io::Result<Self::Stream>> + Send>>;
+
+    fn connect(self, stream: S) -> Self::Future {
+        Box::pin(async move {
+            let stream = self.connector.connect(self.name, stream).await?;
+            Ok(Guarded::new(stream, self.clear_text))
+        })
+    }
+}
