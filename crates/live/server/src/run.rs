@@ -182,7 +182,7 @@ fn listen_for_streams(
     tls: Option<Arc<TlsSetup>>,
 ) -> io::Result<()> {
     let limits = ConnectionLimits::new(most, most_per_address);
-    let settings = StreamSettings { idle, handshake, send_buffer, tls };
+    let settings = StreamSettings { idle, handshake, send_buffer, opens_websocket: false, tls };
     let threads = workers.len();
     for (worker, listeners) in workers.iter_mut().zip(listeners).filter(|(_, own)| !own.is_empty()) {
         let locals = ports.iter().map(|port| port.local).collect();

@@ -17,7 +17,7 @@ use wire::{Framed, Framer, proxy_header};
 /// Bytes of one connection that are read before others get their turn.
 const TURN: usize = 64 << 10;
 /// Messages of one connection before others get their turn.
-const TURN_MESSAGES: usize = 32;
+const TURN_MESSAGES: usize = 4;
 /// Where another process has taken over, a connection is left when nothing was heard for so long.
 const LEFT_AFTER: Duration = Duration::from_secs(5);
 /// The longest message, in bytes.
@@ -114,7 +114,7 @@ impl Connection {
     pub(super) fn carrier(&mut self) -> Option<&mut Carrier> {
         match &mut self.speech {
             Speech::Proxied(carrier, _) | Speech::Stream(carrier, _) => Some(carrier),
-            Speech::Upgrading(upgrading) => Some(upgrading.get_mut().get_mut()),
+            Speech::Upgrading(upgrading) => Some(upgrading.carrier()),
             Speech::WebSocket(socket) => Some(socket.get_mut()),
             Speech::Over => None,
         }
@@ -178,6 +178,9 @@ impl Connection {
     /// The opening handshake of `WebSocket` begins, on what is there.
     fn upgrade(&mut self) -> Result<(), CloseReason> {
         match std::mem::replace(&mut self.speech, Speech::Over) {
+            Speech::Stream(carrier, _) if self.is_ours => {
+                self.after(websocket::connect(carrier, self.flow.peer, LONGEST))
+            }
             Speech::Stream(carrier, _) => self.after(websocket::accept(carrier, LONGEST)),
             other => {
                 self.speech = other;
@@ -205,7 +208,7 @@ impl Connection {
         if let Speech::Upgrading(_) = self.speech
             && let Speech::Upgrading(upgrading) = std::mem::replace(&mut self.speech, Speech::Over)
         {
-            self.after(websocket::go_on(*upgrading))?;
+            self.after(upgrading.go_on())?;
         }
         match self.speech {
             Speech::Stream(..) => self.read_stream(now, scratch, batch),
@@ -302,6 +305,8 @@ impl Connection {
         match &mut self.speech {
             Speech::Stream(carrier, _) => carrier.write_all(bytes).map_err(|error| reason_of(&error))?,
             Speech::WebSocket(socket) => websocket::write(socket, bytes)?,
+            // It leaves with `unsent`.
+            Speech::Upgrading(_) if self.is_ours && is_request => {}
             Speech::Proxied(..) | Speech::Upgrading(_) | Speech::Over => return Err(CloseReason::Error),
         }
         self.heard = now;
@@ -338,8 +343,8 @@ impl Connection {
         if writes { read | EventFlags::OUT } else { read }
     }
 
-    /// Whether it has just become ready for messages.
-    pub(super) fn opens(&mut self, now: Instant) -> bool {
+    /// Whether it has just become ready for messages. Those that wait for `WebSocket` are queued then.
+    pub(super) fn opens(&mut self, now: Instant) -> Result<bool, CloseReason> {
         let is_ready = match &self.speech {
             Speech::Stream(carrier, _) => !carrier.is_handshaking(),
             Speech::WebSocket(_) => true,
@@ -347,9 +352,12 @@ impl Connection {
         };
         let opens = self.stage == Stage::Opening && is_ready;
         if opens {
+            if let Speech::WebSocket(socket) = &mut self.speech {
+                self.unsent.iter().try_for_each(|bytes| websocket::write(socket, bytes))?;
+            }
             (self.stage, self.heard, self.unsent) = (Stage::Open, now, Vec::new());
         }
-        opens
+        Ok(opens)
     }
 
     /// When it ends if nothing happens, and why.

@@ -14,6 +14,8 @@ pub struct StreamSettings {
     pub handshake: Duration,
     /// So many bytes may wait for the other side of a connection.
     pub send_buffer: usize,
+    /// Whether connections of `WebSocket` are opened as well: a client does that, while a server is called by its clients.
+    pub opens_websocket: bool,
     /// Certificates, and whom we trust.
     pub tls: Option<Arc<TlsSetup>>,
 }

@@ -356,7 +356,11 @@ impl Streams {
     /// Notes whether it is open now, what its socket is to tell, and when to look at it again.
     fn settle(&mut self, now: Instant, number: u32) {
         let Some(connection) = self.connections.get_mut(&number) else { return };
-        if connection.opens(now) {
+        let opens = match connection.opens(now) {
+            Ok(opens) => opens,
+            Err(reason) => return self.close(now, number, reason),
+        };
+        if opens {
             if let Some(kind) = connection.carrier().and_then(|carrier| carrier.tls()?.handshake_kind()) {
                 let is_resumed = kind == rustls::HandshakeKind::Resumed;
                 self.counts.resumed += u64::from(is_resumed);
@@ -420,7 +424,7 @@ impl Streams {
     /// Begins to open a connection. To servers there may be as many as there are servers; of those to where a Via says, which
     /// anybody may have written, as many as may come from there.
     fn open(&mut self, now: Instant, flow: Flow, is_response: bool) -> Result<u32, NotOpened> {
-        if matches!(flow.transport, Transport::Ws | Transport::Wss) {
+        if matches!(flow.transport, Transport::Ws | Transport::Wss) && !self.settings.opens_websocket {
             return Err(NotOpened::Here);
         }
         if !self.backoff.may_try(now, flow.remote()) {

@@ -68,6 +68,7 @@ impl Bed {
             idle: IDLE,
             handshake: HANDSHAKE,
             send_buffer: 64 << 10,
+            opens_websocket: false,
             tls: Some(Arc::new(setup)),
         };
         let limits = ConnectionLimits::new(1_000, most_per_source);
@@ -421,6 +422,25 @@ fn a_browser_asks_for_sip_over_secure_websocket() {
         socket.send(Message::Ping(b"are you there".to_vec().into())).unwrap();
         assert_eq!(socket.read().unwrap(), Message::Pong(b"are you there".to_vec().into()));
     });
+}
+
+#[test]
+fn a_client_opens_websockets_and_a_server_does_not() {
+    for transport in [Transport::Ws, Transport::Wss] {
+        let mut bed = Bed::new(&[transport]);
+        let to = Flow { transport, listener: 0, peer: bed.locals[0], connection: None };
+        bed.send(to, BYE);
+        assert_eq!(bed.streams.take_undelivered().len(), 1, "{transport:?}: nobody listens there");
+        bed.streams.settings.opens_websocket = true;
+        for _ in 0..2 {
+            bed.send(to, BYE);
+            let (flow, request) = bed.message();
+            assert_eq!(request, BYE, "{transport:?}");
+            bed.send(flow, OK);
+            assert_eq!(bed.message().1, OK, "{transport:?}");
+        }
+        assert_eq!((bed.streams.counts.opened, bed.streams.counts.accepted), (1, 1));
+    }
 }
 
 #[test]

@@ -1,11 +1,14 @@
-//! SIP over `WebSocket` (RFC 7118): the server's side of the opening handshake, and messages as frames.
+//! SIP over `WebSocket` (RFC 7118): the opening handshake, and messages as frames.
 
 use super::carrier::Carrier;
 use super::counts::CloseReason;
 use http::{HeaderValue, StatusCode, header};
 use std::io;
+use std::net::SocketAddr;
+use tungstenite::client::{ClientRequestBuilder, client_with_config};
+use tungstenite::handshake::client::ClientHandshake;
 use tungstenite::handshake::server::{Callback, ErrorResponse, Request, Response, ServerHandshake};
-use tungstenite::handshake::{HandshakeError, MidHandshake};
+use tungstenite::handshake::{HandshakeError, HandshakeRole, MidHandshake};
 use tungstenite::protocol::WebSocketConfig;
 use tungstenite::{Error, Message, WebSocket, accept_hdr_with_config};
 
@@ -35,7 +38,27 @@ impl Callback for AskedForSip {
 }
 
 /// An opening handshake that is not over.
-pub(super) type Upgrading = MidHandshake<ServerHandshake<Carrier, AskedForSip>>;
+pub(super) enum Upgrading {
+    Server(MidHandshake<ServerHandshake<Carrier, AskedForSip>>),
+    Client(MidHandshake<ClientHandshake<Carrier>>),
+}
+
+impl Upgrading {
+    pub(super) fn carrier(&mut self) -> &mut Carrier {
+        match self {
+            Self::Server(handshake) => handshake.get_mut().get_mut(),
+            Self::Client(handshake) => handshake.get_mut().get_mut(),
+        }
+    }
+
+    /// Goes on, after more has come.
+    pub(super) fn go_on(self) -> Upgrade {
+        match self {
+            Self::Server(handshake) => outcome(handshake.handshake(), Self::Server),
+            Self::Client(handshake) => outcome(handshake.handshake().map(|(socket, _)| socket), Self::Client),
+        }
+    }
+}
 
 /// How far an opening handshake has come.
 pub(super) enum Upgrade {
@@ -45,27 +68,34 @@ pub(super) enum Upgrade {
     Failed,
 }
 
-/// Begins the handshake.
-pub(super) fn accept(carrier: Carrier, longest: usize) -> Upgrade {
-    let config = WebSocketConfig::default()
+fn config(longest: usize) -> WebSocketConfig {
+    WebSocketConfig::default()
         .read_buffer_size(READ)
         .write_buffer_size(0)
         .max_message_size(Some(longest))
-        .max_frame_size(Some(longest));
-    outcome(accept_hdr_with_config(carrier, AskedForSip, Some(config)))
+        .max_frame_size(Some(longest))
 }
 
-/// Goes on with it, after more has come.
-pub(super) fn go_on(upgrading: Upgrading) -> Upgrade {
-    outcome(upgrading.handshake())
+/// Begins the handshake as a server.
+pub(super) fn accept(carrier: Carrier, longest: usize) -> Upgrade {
+    outcome(accept_hdr_with_config(carrier, AskedForSip, Some(config(longest))), Upgrading::Server)
 }
 
-fn outcome(
-    result: Result<WebSocket<Carrier>, HandshakeError<ServerHandshake<Carrier, AskedForSip>>>,
+/// Begins the handshake as a client of this server.
+pub(super) fn connect(carrier: Carrier, server: SocketAddr, longest: usize) -> Upgrade {
+    let Ok(uri) = format!("ws://{server}/").parse() else { return Upgrade::Failed };
+    let request = ClientRequestBuilder::new(uri).with_sub_protocol("sip");
+    let begun = client_with_config(request, carrier, Some(config(longest)));
+    outcome(begun.map(|(socket, _)| socket), Upgrading::Client)
+}
+
+fn outcome<R: HandshakeRole>(
+    result: Result<WebSocket<Carrier>, HandshakeError<R>>,
+    more: impl FnOnce(MidHandshake<R>) -> Upgrading,
 ) -> Upgrade {
     match result {
         Ok(socket) => Upgrade::Done(Box::new(socket)),
-        Err(HandshakeError::Interrupted(upgrading)) => Upgrade::More(Box::new(upgrading)),
+        Err(HandshakeError::Interrupted(handshake)) => Upgrade::More(Box::new(more(handshake))),
         Err(HandshakeError::Failure(_)) => Upgrade::Failed,
     }
 }

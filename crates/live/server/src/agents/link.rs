@@ -59,7 +59,7 @@ impl From<UdpSocket> for Link {
 }
 
 impl Link {
-    /// Listens for connections over `transport`, TCP or TLS, and opens up to `connections` of them to one address: one
+    /// Listens for connections over `transport` and opens up to `connections` of them to one address: one
     /// for each port that is sent from.
     ///
     /// # Errors
@@ -81,7 +81,13 @@ impl Link {
             locals: vec![address; connections.into()],
             listeners: vec![StreamListener::new(0, transport, socket, Vec::new())],
             limits: ConnectionLimits::new(MOST, MOST),
-            settings: StreamSettings { idle, handshake, send_buffer: SEND_BUFFER, tls },
+            settings: StreamSettings {
+                idle,
+                handshake,
+                send_buffer: SEND_BUFFER,
+                opens_websocket: true,
+                tls,
+            },
         })?;
         Ok(Self(Medium::Streams(Box::new(StreamLink { streams, batch: StreamBatch::default(), address }))))
     }

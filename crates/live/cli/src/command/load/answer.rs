@@ -92,10 +92,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
 
 fn start(arguments: &Arguments, seed: u64) -> Result<Vec<Named>> {
     let (carrier, transport) = (&arguments.carrier, arguments.carrier.transport());
-    ensure!(
-        transport != Transport::Tls || carrier.has_certificate(),
-        "a server of TLS needs --certificate and --key"
-    );
+    ensure!(!carrier.has_tls() || carrier.has_certificate(), "a server of TLS needs --certificate and --key");
     let tls = carrier.tls(None)?;
     let bind = |&address: &SocketAddr| carrier.bind(address, 1, tls.as_ref());
     let sockets: Vec<_> = arguments.listen.iter().map(bind).collect::<Result<_, _>>()?;

@@ -122,7 +122,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
 fn start(arguments: &Arguments, seed: u64) -> Result<Vec<Running<CallResults>>> {
     let (local, transport) = (local(arguments)?, arguments.carrier.transport());
     let is_one = transport == Transport::Udp;
-    ensure!(!is_one || arguments.connections == 1, "--connections is for --transport tcp and tls");
+    ensure!(!is_one || arguments.connections == 1, "--connections is not for --transport udp");
     let name = arguments.tls_name.clone().map(|name| (arguments.to, name));
     let tls = arguments.carrier.tls(name)?;
     let sockets = (0..arguments.threads).map(|index| {

@@ -13,6 +13,8 @@ enum Name {
     Udp,
     Tcp,
     Tls,
+    Ws,
+    Wss,
 }
 
 #[derive(clap::Args)]
@@ -37,7 +39,14 @@ impl Carrier {
             Name::Udp => Transport::Udp,
             Name::Tcp => Transport::Tcp,
             Name::Tls => Transport::Tls,
+            Name::Ws => Transport::Ws,
+            Name::Wss => Transport::Wss,
         }
+    }
+
+    /// Whether it is TLS, or `WebSocket` in it.
+    pub(super) fn has_tls(&self) -> bool {
+        matches!(self.transport, Name::Tls | Name::Wss)
     }
 
     /// Whether there is a certificate to be shown.
@@ -47,9 +56,9 @@ impl Carrier {
 
     /// Reads the files of TLS, if it is used; the certificate of `server` is checked by its name.
     pub(super) fn tls(&self, server: Option<(SocketAddr, String)>) -> Result<Option<Arc<TlsSetup>>> {
-        if self.transport != Name::Tls {
+        if !self.has_tls() {
             let unused = self.certificate.is_some() || self.authorities.is_some();
-            ensure!(!unused, "certificates are for --transport tls");
+            ensure!(!unused, "certificates are for --transport tls and wss");
             return Ok(None);
         }
         let files = self.certificate.clone().zip(self.key.clone());
