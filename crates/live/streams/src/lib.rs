@@ -10,6 +10,7 @@ mod batch;
 mod carrier;
 mod connection;
 mod counts;
+pub mod fuzz;
 mod limits;
 mod listener;
 mod settings;
