@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use crate::balancer::binary;
 use crate::carrier::Carrier;
+use crate::certificates::Certificate;
 use crate::child::Child;
 use crate::field::TestSite;
 use crate::wait::{until, within};
@@ -54,11 +55,16 @@ pub struct LoadServer {
 impl LoadServer {
     /// Starts one at `host`, and waits until it listens.
     pub fn start(site: &TestSite, carrier: &Carrier, host: u8) -> Self {
-        let (address, certificate) = (carrier.at(site, host), carrier.certificate(site, host));
+        Self::showing(site, carrier, host, carrier.certificate(site, host).as_ref())
+    }
+
+    /// The same with this certificate in place of its own.
+    pub fn showing(site: &TestSite, carrier: &Carrier, host: u8, certificate: Option<&Certificate>) -> Self {
+        let address = carrier.at(site, host);
         let (folder, file) = fresh(site, &format!("server-{host}"));
         let mut command = Command::new(binary());
         command.args(["load", "answer", "--listen", &address.to_string(), "--json"]).arg(&file);
-        let child = Child::start("load", &folder, command.args(carrier.options(certificate.as_ref())));
+        let child = Child::start("load", &folder, command.args(carrier.options(certificate)));
         until("the server takes calls", || child.errors().contains("takes calls on").then_some(()));
         Self { address, child, file }
     }

@@ -5,7 +5,8 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use sarabande_tests::{
-    Agent, AgentRequest, AnsweringAgent, RunningBalancer, TestSettings, TestSite, header, respond, until,
+    Agent, AgentRequest, AnsweringAgent, Authority, Carrier, LoadServer, RunningBalancer, TestSettings,
+    TestSite, Tool, header, respond, until,
 };
 
 /// Where a probe came from.
@@ -77,6 +78,46 @@ fn nobody_answers_for_a_member() {
         silent.send(source(&probe), &respond(&probe, "200 OK", silent.address()));
         (state() == "up").then_some(())
     });
+}
+
+/// A member over TLS is asked over TLS: it is down while nobody is there, or somebody who does not show a good
+/// certificate for it, and `status` says why.
+#[test]
+fn a_member_over_tls_is_probed_over_tls() {
+    let field = TestSite::new("probe-tls");
+    let carrier = Carrier::new(&field, "tls");
+    let balancer = RunningBalancer::launch(&field, carrier.settings(&field, &[11]));
+    let is = |wanted: &str| {
+        let state = || balancer.member(carrier.at(&field, 11)).map(|member| member.state);
+        until(wanted, || (state().as_deref() == Some(wanted)).then_some(()));
+    };
+    is("down");
+    let server = LoadServer::start(&field, &carrier, 11);
+    is("up");
+    server.kill();
+    is("down");
+    let authority = carrier.authority().expect("there is one with TLS");
+    let own = format!("IP:{}", field.ip(11));
+    let stranger = Authority::new(&field, "stranger").issue("stranger", &own);
+    let bad = [
+        (stranger, "its certificate is signed by nobody whom [tls] authorities has".to_owned()),
+        (authority.issue_expired("expired", &own), "its certificate has expired".to_owned()),
+        (
+            authority.issue("else", "DNS:else.example.com"),
+            format!("its certificate is not for {}, but for", field.ip(11)),
+        ),
+    ];
+    let admin = format!("http://{}", balancer.admin());
+    for (certificate, why) in bad {
+        let server = LoadServer::showing(&field, &carrier, 11, Some(&certificate));
+        let why = format!("last probe: no connection: {why}");
+        let status = || Tool::run(&field, &["status", "--admin", &admin]).1;
+        until(&why, || status().contains(&why).then_some(()));
+        is("down");
+        server.kill();
+    }
+    let _server = LoadServer::start(&field, &carrier, 11);
+    is("up");
 }
 
 /// All were dead, and one is back: the others are asked at once. With their next probes an hour away, it would have

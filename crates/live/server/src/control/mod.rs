@@ -39,6 +39,7 @@ use location::Registrar;
 use node::{Port, Ports, Setup, ShardEvent};
 use probes::ProbeSockets;
 use resolver::Resolver;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -82,6 +83,8 @@ pub(crate) struct Control {
     /// The processes that this one has taken over from, as long as they have calls.
     processes: Vec<(Bond, Arc<OtherProcess>)>,
     board: Arc<Board>,
+    /// Why there is no connection for probes, of each member where that is so.
+    probe_troubles: BTreeMap<Peer, String>,
     /// Of TLS.
     pub(crate) certificates: Certificates,
     /// Of the home domain, if there is one.
@@ -143,6 +146,7 @@ impl Control {
             answers: mpsc::unbounded_channel(),
             processes: Vec::new(),
             board,
+            probe_troubles: BTreeMap::new(),
             certificates: Certificates::default(),
             stores,
             records,
@@ -257,15 +261,22 @@ impl Control {
     }
 
     fn read_probes(&mut self, news: Option<ProbeNews>) {
-        let Self { sockets, core, out, clock, .. } = self;
+        let Self { sockets, core, out, clock, probe_troubles, .. } = self;
         let now = clock.now();
         match news {
             None => {}
             Some(ProbeNews::Message { from, bytes }) => {
+                probe_troubles.remove(&from);
                 core.handle(now, ControlInput::ProbeMessage { from, bytes: &bytes }, out);
             }
-            Some(ProbeNews::Refused { by, probe }) => {
-                core.handle(now, ControlInput::ProbeRefused { by, quoted: &probe }, out);
+            Some(ProbeNews::NoConnection { to, why, refused }) => {
+                if probe_troubles.insert(to, why).is_none() {
+                    let members = core.listed();
+                    probe_troubles.retain(|peer, _| members.iter().any(|member| member.peer == *peer));
+                }
+                if let Some(quoted) = &refused {
+                    core.handle(now, ControlInput::ProbeRefused { by: to, quoted }, out);
+                }
             }
         }
         // Whoever sends much over one transport keeps nobody waiting over another.
@@ -378,6 +389,7 @@ impl Control {
             names: self.core.names(),
             records: self.records.as_ref().map(|records| records.counts()),
             stores: self.stores.as_ref().map(|stores| stores.reports()).unwrap_or_default(),
+            probe_troubles: self.probe_troubles.clone(),
             certificates: self.certificates.facts(),
             capacity: self.capacity_report(),
             scales: self.scaling.as_ref().map(|(scaling, _)| scaling.views()).unwrap_or_default(),

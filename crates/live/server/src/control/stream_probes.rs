@@ -7,6 +7,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
+use streams::tls::in_plain_words;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::mpsc;
@@ -40,8 +41,13 @@ pub(super) struct TlsPeer {
 pub(super) enum ProbeNews {
     /// A message came by the connection.
     Message { from: Peer, bytes: Vec<u8> },
-    /// Nobody takes connections there, or not the one that is wanted: the probe cannot be sent.
-    Refused { by: Peer, probe: Vec<u8> },
+    /// There is no connection, and why.
+    NoConnection {
+        to: Peer,
+        why: String,
+        /// The probe, where nobody takes connections, or not the one that is wanted.
+        refused: Option<Vec<u8>>,
+    },
 }
 
 /// The connections.
@@ -127,6 +133,9 @@ impl Asked {
                     idle = Box::pin(tokio::time::sleep(IDLE));
                 }
                 read = read(connection.as_mut(), &mut buffer) => {
+                    if let Err(error) = &read {
+                        self.tell(in_plain_words(error), None).await;
+                    }
                     let bytes = read.ok().filter(|length| *length > 0).map(|length| &buffer[..length]);
                     connection = self.take(connection, bytes.unwrap_or_default()).await;
                 }
@@ -152,34 +161,34 @@ impl Asked {
         Some(connection)
     }
 
-    /// Tells of a connection that was refused.
+    /// Takes a connection, or tells why there is none.
     async fn opened(
         &mut self,
         opened: Result<Box<dyn ByteStream>, Failure>,
         probe: &[u8],
     ) -> Option<Connection> {
-        let error = match opened {
+        match opened {
             Ok(stream) => {
-                self.trouble = None;
                 return Some(Connection { stream, framer: Framer::new(LONGEST), sent: Vec::new() });
             }
-            Err(Failure::Refused(error)) => {
-                let (by, probe) = (self.node, probe.to_vec());
-                // The control task ends before those that it has begun.
-                let _ = self.news.send(ProbeNews::Refused { by, probe }).await;
-                error
-            }
-            Err(Failure::Other(error)) => error,
-        };
-        if self.trouble.as_ref() != Some(&error) {
-            tracing::warn!(member = %self.node, %error, "no connection for a probe");
-            self.trouble = Some(error);
+            Err(Failure::Refused(why)) => self.tell(why, Some(probe.to_vec())).await,
+            Err(Failure::Other(why)) => self.tell(why, None).await,
         }
         None
     }
 
+    /// Tells why there is no connection.
+    async fn tell(&mut self, why: String, refused: Option<Vec<u8>>) {
+        if self.trouble.as_ref() != Some(&why) {
+            tracing::warn!(member = %self.node, reason = %why, "no connection for a probe");
+            self.trouble = Some(why.clone());
+        }
+        // The control task ends before those that it has begun.
+        let _ = self.news.send(ProbeNews::NoConnection { to: self.node, why, refused }).await;
+    }
+
     /// Takes bytes that came; none: the connection is closed.
-    async fn take(&self, connection: Option<Connection>, bytes: &[u8]) -> Option<Connection> {
+    async fn take(&mut self, connection: Option<Connection>, bytes: &[u8]) -> Option<Connection> {
         let mut connection = connection?;
         if bytes.is_empty() {
             return None;
@@ -188,6 +197,7 @@ impl Asked {
         loop {
             match connection.framer.next().ok()? {
                 Some(Framed::Message(message)) => {
+                    self.trouble = None;
                     let news = ProbeNews::Message { from: self.node, bytes: message.to_vec() };
                     self.news.send(news).await.ok()?;
                 }
@@ -226,7 +236,7 @@ async fn connect(node: Peer, local: IpAddr, tls: Option<TlsPeer>) -> Result<Box<
         return Err(Failure::Refused("there are no settings of TLS".to_owned()));
     };
     let stream = TlsConnector::from(settings).connect(name, stream).await;
-    stream.map(|stream| Box::new(stream) as _).map_err(|error| Failure::Refused(format!("TLS: {error}")))
+    stream.map(|stream| Box::new(stream) as _).map_err(|error| Failure::Refused(in_plain_words(&error)))
 }
 
 async fn connect_tcp(to: SocketAddr, local: IpAddr) -> io::Result<TcpStream> {

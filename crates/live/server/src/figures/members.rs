@@ -143,8 +143,8 @@ figures! {
         /// Age of its oldest call; `null` without calls, and unless asked for.
         oldest_call_seconds: Option<f64> =
             oldest.map(|began| view.now.saturating_since(began).as_secs_f64()),
-        /// What decided the last probe; `null` before the first.
-        last_probe: Option<String> = member.last_probe.map(|result| result.to_string()),
+        /// What decided the last probe, or why there is no connection for it; `null` before the first.
+        last_probe: Option<String> = view.last_probe(member),
         /// Since it was last found dead or back, or joined.
         since_change_seconds: f64 = view.now.saturating_since(member.last_change).as_secs_f64(),
         /// What it did, in full; `None` where it was read from JSON.

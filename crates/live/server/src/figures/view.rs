@@ -8,6 +8,7 @@ use ::control::{ListedMember, MemberName};
 use balance::{PoolId, Slot};
 use base::{Flow, Instant, Peer, Transport};
 use node::{Port, Ports};
+use std::collections::BTreeMap;
 use streams::tls::CertificateFacts;
 
 /// What the control task knows, at one moment.
@@ -35,6 +36,8 @@ pub(crate) struct View {
     pub(crate) records: Option<RecordCounts>,
     /// How the stores of the home domain do.
     pub(crate) stores: Vec<StoreReport>,
+    /// Why there is no connection for probes, of each member where that is so.
+    pub(crate) probe_troubles: BTreeMap<Peer, String>,
     /// Our certificates.
     pub(crate) certificates: Vec<CertificateFacts>,
     /// What has come of updates of capacity, where they are listened for.
@@ -48,6 +51,12 @@ impl View {
     pub(crate) fn named(&self, pools: &[PoolId]) -> Vec<String> {
         let pools = pools.iter().filter_map(|pool| self.pools.iter().find(|known| known.id == *pool));
         pools.map(|pool| pool.name.clone()).collect()
+    }
+
+    /// What decided the last probe of a member; `None` before the first.
+    pub(crate) fn last_probe(&self, member: &ListedMember) -> Option<String> {
+        let trouble = self.probe_troubles.get(&member.peer).map(|why| format!("no connection: {why}"));
+        trouble.or_else(|| member.last_probe.map(|result| result.to_string()))
     }
 
     /// What a message from there comes by: the port that is named, or else the first that somebody there can send to.

@@ -6,9 +6,11 @@ mod certificate;
 mod files;
 mod key_log;
 mod resolver;
+mod words;
 
 pub use certificate::{CertificateFacts, CertificateProblem};
 pub use files::TlsError;
+pub use words::in_plain_words;
 
 use certificate::subjects;
 use files::{chain_of, key_of, known, roots_of, system_roots};

@@ -26,7 +26,7 @@ async fn reads(stream: &mut TcpStream, wanted: &[u8]) {
 async fn hears(probes: &mut StreamProbes, wanted: &[u8]) {
     match probes.heard().await {
         ProbeNews::Message { bytes, .. } => assert_eq!(bytes, wanted),
-        ProbeNews::Refused { by, .. } => panic!("{by} refuses"),
+        ProbeNews::NoConnection { to, why, .. } => panic!("{to}: {why}"),
     }
 }
 
@@ -77,7 +77,10 @@ async fn a_refused_connection_is_told_at_once_with_its_probe() {
     let mut probes = StreamProbes::new();
     probes.send(peer, local(), PROBE, None);
     match probes.heard().await {
-        ProbeNews::Refused { by, probe } => assert_eq!((by, &probe[..]), (peer, PROBE)),
+        ProbeNews::NoConnection { to, why, refused } => {
+            assert_eq!((to, refused.as_deref()), (peer, Some(PROBE)));
+            assert!(why.contains("refused"), "{why}");
+        }
         ProbeNews::Message { .. } => panic!("nobody is there"),
     }
 }
