@@ -220,6 +220,84 @@ fn a_browser_comes_back_after_a_restart_and_ends_its_call() {
     drop(before);
 }
 
+/// Users in a file can be asked by one process only: what a browser sends on the connection that it has to the old one is
+/// answered by the new one, which also reaches the browser there.
+#[test]
+fn a_connection_to_the_old_process_serves_the_new_one() {
+    let field = TestSite::new("browser-relayed");
+    let listener = SocketAddr::new(field.ip(1), 8080);
+    let mut proxy = RunningProxy::listening(
+        &field,
+        1,
+        2,
+        &format!("ws = [\"{listener}\"]"),
+        "[registrar]\ndomains = [\"example.com\"]\nforward = \"transaction\"\n",
+    );
+    let phone = Agent::bind(field.sip(2));
+    let (mut browser, nowhere) = (Browser::connect(listener, "alice"), field.sip(99));
+    let of_domain = |user: &str, method: &str, call_id: &str, uri: &str| TestRequest {
+        uri: uri.to_owned(),
+        from: format!("<sip:{user}@example.com>"),
+        to: if method == "REGISTER" { format!("<sip:{user}@example.com>") } else { format!("<{uri}>") },
+        ..TestRequest::new(method, call_id, nowhere)
+    };
+    browser.send(of_domain("alice", "REGISTER", "alice", "sip:example.com"));
+    assert_eq!(status(&browser.final_response()), Some(200));
+    // A call that rings keeps the old process.
+    let mut invite = AgentRequest::new("INVITE", "rings");
+    invite.uri = "sip:alice@example.com".to_owned();
+    phone.send(proxy.address(), &invite.bytes(phone.address()));
+    let ringing = browser.request("INVITE");
+    browser.answer(&ringing, 180);
+    let before = proxy.take_over();
+
+    let register = TestRequest {
+        contact: format!("sip:bob@{}", phone.address()),
+        ..of_domain("bob", "REGISTER", "bob", "sip:example.com")
+    };
+    let via = format!("SIP/2.0/UDP {};branch=z9hG4bKbob", phone.address());
+    phone.send(proxy.address(), &register.via(&via).bytes());
+    assert_eq!(status(&phone.final_response("bob")), Some(200));
+    for call in ["relayed-1", "relayed-2", "relayed-3", "relayed-4"] {
+        browser.send(of_domain("alice", "INVITE", call, "sip:bob@example.com"));
+        // Repeated answers and ACKs to others come as well.
+        let invite =
+            std::iter::repeat_with(|| phone.receive()).find(|message| message.starts_with(b"INVITE "));
+        let invite = invite.expect("it comes");
+        phone.send(proxy.address(), &respond(&invite, "486 Busy Here", phone.address()));
+        assert_eq!(status(&browser.final_response()), Some(486), "{call}");
+        let mut invite = AgentRequest::new("INVITE", &format!("{call}-back"));
+        invite.uri = "sip:alice@example.com".to_owned();
+        phone.send(proxy.address(), &invite.bytes(phone.address()));
+        let invite = browser.request("INVITE");
+        browser.answer(&invite, 480);
+        assert_eq!(status(&phone.final_response(&format!("{call}-back"))), Some(480), "{call}");
+    }
+    browser.answer(&ringing, 486);
+    assert_eq!(status(&phone.final_response("rings")), Some(486));
+    drop(before);
+}
+
+/// A listener that is no longer in the file keeps nobody waiting, though the old process is still there.
+#[test]
+fn a_listener_that_is_gone_refuses_clients() {
+    let field = TestSite::new("listener-gone");
+    let servers = servers(&field, "uas_call", &SERVERS);
+    let mut balancer = RunningBalancer::start(&field, settings(&field, 2));
+    let load = CallLoad { calls: 10, rate: 100, hold_ms: 6000 };
+    let caller = SippCaller::plain(&field, (field.sip(2), balancer.address()), load);
+    until("calls run", || (balancer.calls() == load.calls).then_some(()));
+    balancer.set(|settings| {
+        settings.listen_more = vec![format!("ws = [\"{}\"]", SocketAddr::new(field.ip(1), 8080))]
+    });
+    let before = balancer.take_over();
+    let refused = std::net::TcpStream::connect(balancer.address()).map_err(|error| error.kind());
+    assert_eq!(refused.map(drop), Err(std::io::ErrorKind::ConnectionRefused));
+    assert_eq!(caller.end_clean(), load.calls);
+    Process::wait(before);
+    finish_clean(servers, load.calls);
+}
+
 /// The BYE of the callee at this address, to the INVITE that it has answered with this tag (RFC 3261 §12.1.1).
 fn bye_of_callee(invite: &[u8], own_tag: &str, at: SocketAddr) -> TestRequest {
     let value = |name| value(invite, name).unwrap_or_default();

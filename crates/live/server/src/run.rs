@@ -13,7 +13,9 @@ use crate::shards::board::Board;
 use crate::shards::handover::{Receiver, Sender, ring};
 use crate::shards::listen::expand;
 use crate::shards::wake::Waker;
-use crate::shards::{Command, LateSends, Peers, Report, Signals, Traffic, TriageQueue, Worker, WorkerHandle};
+use crate::shards::{
+    Command, LateHandovers, Peers, Report, Signals, Traffic, TriageQueue, Worker, WorkerHandle,
+};
 use crate::socket::{ReceiveBatch, SendBatch, UdpSocket};
 use crate::start_error::StartError;
 use crate::stores::Stores;
@@ -24,7 +26,7 @@ use crate::utilisation::ModelProcessor;
 use balance::{CallLimits, SentCalls};
 use base::{Instant, Outbox};
 use config::{Config, Connections};
-use node::{Ports, Shard, ShardIdentity};
+use node::{Ports, Setup, Shard, ShardIdentity};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -111,7 +113,13 @@ impl Server {
             workers.push(worker(index, clock, sockets, shard, peers, commands, reports_in.clone())?);
             handles.push(handle);
         }
-        listen_for_streams(&mut workers, opened.streams, &config.connections, &ports, tls)?;
+        listen_for_streams(
+            &mut workers,
+            opened.streams,
+            &config.connections,
+            &ports,
+            (tls, control.setup()),
+        )?;
         let (asks_in, asks) = mpsc::unbounded_channel();
         let bound =
             opened.claim.take().map(|claim| claim.confirm(clock, asks_in.clone())).transpose()?.flatten();
@@ -177,18 +185,25 @@ fn threads_of(config: &Config) -> usize {
 fn listen_for_streams(
     workers: &mut [Worker],
     listeners: Vec<Vec<StreamListener>>,
-    &Connections { most, most_per_address, idle, handshake, send_buffer }: &Connections,
+    connections: &Connections,
     ports: &Ports,
-    tls: Option<Arc<TlsSetup>>,
+    (tls, first): (Option<Arc<TlsSetup>>, &Setup),
 ) -> io::Result<()> {
-    let limits = ConnectionLimits::new(most, most_per_address);
-    let settings = StreamSettings { idle, handshake, send_buffer, opens_websocket: false, tls };
+    let &Connections { most, most_per_address, new_per_second, idle, handshake, send_buffer, memory } =
+        connections;
     let threads = workers.len();
+    let limits = ConnectionLimits::new(most, most_per_address, new_per_second);
+    // Room for what two connections may leave unread, however many threads there are.
+    let memory = (memory / threads).max(2 * send_buffer);
+    let admission = Arc::default();
+    let opens_websocket = false;
+    let settings = StreamSettings { idle, handshake, send_buffer, opens_websocket, memory, admission, tls };
     for (worker, listeners) in workers.iter_mut().zip(listeners).filter(|(_, own)| !own.is_empty()) {
         let locals = ports.iter().map(|port| port.local).collect();
         let (limits, settings) = (Arc::clone(&limits), settings.clone());
         let setup = StreamSetup { index: worker.index, threads, locals, listeners, limits, settings };
         worker.streams = Some(Box::new(Streams::new(setup)?));
+        worker.admit(first);
     }
     Ok(())
 }
@@ -326,6 +341,7 @@ fn worker(
         ready: Vec::new(),
         quiet: Vec::new(),
         inlet: None,
+        awaits_inlet: false,
         processes: Vec::new(),
         shard,
         peers,
@@ -345,7 +361,7 @@ fn worker(
         queue: TriageQueue::new(),
         streams: None,
         stream_batch: StreamBatch::default(),
-        late_sends: LateSends::default(),
+        late: LateHandovers::default(),
         worked: Duration::ZERO,
         meter: None,
         model: None,

@@ -106,7 +106,7 @@ fn tls(answerer: Option<SocketAddr>) -> Arc<TlsSetup> {
         require_client: false,
         key_log: None,
     };
-    let names = answerer.map(|answerer| (answerer, "first.example".to_owned()));
+    let names = answerer.map(|answerer| (answerer, Some("first.example".to_owned())));
     Arc::new(TlsSetup::read(&tls, None).unwrap().with_names(names.into_iter()))
 }
 

@@ -1,6 +1,7 @@
 //! The bytes of a connection, with TLS or without: what is read comes from the socket at once, what is written waits in
 //! a queue of bounded length until the socket takes it.
 
+use rustix::io::ioctl_fionread;
 use rustls::Connection as TlsConnection;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -8,11 +9,16 @@ use std::net::TcpStream;
 /// Plain bytes that TLS gets at a time: one record (RFC 8446 §5.1).
 const RECORD: usize = 16 << 10;
 
+/// What TLS may hold at most of a handshake that has not come whole (RFC 8446 §4), in bytes.
+const TLS_MOST: usize = 64 << 10;
+
 /// A socket, TLS if it is spoken there, and what is to be sent.
 #[derive(Debug)]
 pub(super) struct Carrier {
     socket: TcpStream,
     tls: Option<Box<TlsConnection>>,
+    /// Bytes that TLS has taken since it last gave any: of a record or handshake that has not come whole.
+    undeciphered: usize,
     /// What was read from the socket before TLS began, behind a PROXY header.
     early: Vec<u8>,
     queue: Vec<u8>,
@@ -49,6 +55,7 @@ impl Carrier {
         Self {
             socket,
             tls: None,
+            undeciphered: 0,
             early: Vec::new(),
             queue: Vec::new(),
             written: 0,
@@ -66,8 +73,15 @@ impl Carrier {
         self.tls.as_deref()
     }
 
+    /// Whether the socket has bytes that nobody has read yet.
+    pub(super) fn has_more(&self) -> bool {
+        ioctl_fionread(&self.socket).is_ok_and(|bytes| bytes > 0)
+    }
+
     /// What follows is TLS.
-    pub(super) fn secure(&mut self, tls: TlsConnection) {
+    pub(super) fn secure(&mut self, mut tls: TlsConnection) {
+        // What waits, waits in the queue, where it is counted: TLS gets the next record when the socket has taken the last one.
+        tls.set_buffer_limit(Some(RECORD));
         self.tls = Some(Box::new(tls));
     }
 
@@ -94,6 +108,17 @@ impl Carrier {
     /// How many bytes have been read since the last time.
     pub(super) fn take_read(&mut self) -> usize {
         std::mem::take(&mut self.read)
+    }
+
+    /// How many these are.
+    pub(super) fn read_so_far(&self) -> usize {
+        self.read
+    }
+
+    /// Bytes of memory that are held: what waits to be sent or deciphered.
+    pub(super) fn held(&self) -> usize {
+        let ciphered = if self.tls.as_ref().is_some_and(|tls| tls.wants_write()) { RECORD } else { 0 };
+        self.queue.capacity() + self.early.capacity() + self.undeciphered.min(TLS_MOST) + ciphered
     }
 
     /// Bytes that wait to be sent.
@@ -183,15 +208,24 @@ impl Carrier {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 // A message says itself where it ends: an end without the goodbye of TLS cuts nothing off unseen.
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(0),
-                read => return read,
+                read => {
+                    self.undeciphered = 0;
+                    return read;
+                }
             }
-            if tls.read_tls(&mut raw)? == 0 {
+            let was_handshaking = tls.is_handshaking();
+            let taken = tls.read_tls(&mut raw)?;
+            if taken == 0 {
                 return Ok(0);
             }
+            self.undeciphered += taken;
             if let Err(error) = tls.process_new_packets() {
                 // The alert that says why, as far as the socket takes it now.
                 let _ = tls.write_tls(&mut &self.socket);
                 return Err(io::Error::new(io::ErrorKind::InvalidData, error));
+            }
+            if was_handshaking && !tls.is_handshaking() {
+                self.undeciphered = 0;
             }
         }
     }

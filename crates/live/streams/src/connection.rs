@@ -1,10 +1,13 @@
 //! One connection: what it speaks, how far it has come, and when it has to end.
 
+use super::admission::admit;
 use super::batch::StreamBatch;
 use super::carrier::Carrier;
 use super::counts::CloseReason;
 use super::limits::ConnectionPlace;
 use super::settings::StreamSettings;
+use super::unanswered::Unanswered;
+use super::way::Way;
 use super::websocket::{self, Upgrade, Upgrading};
 use base::{Flow, Instant, Transport};
 use rustix::event::epoll::EventFlags;
@@ -20,6 +23,8 @@ const TURN: usize = 64 << 10;
 const TURN_MESSAGES: usize = 4;
 /// Where another process has taken over, a connection is left when nothing was heard for so long.
 const LEFT_AFTER: Duration = Duration::from_secs(5);
+/// What comes before the payload of a ping or pong of a client (RFC 6455 §5.2), in bytes.
+const CONTROL_HEAD: usize = 6;
 /// The longest message, in bytes.
 const LONGEST: usize = Transport::Tcp.longest();
 
@@ -61,8 +66,8 @@ pub(super) struct Connection {
     /// As its messages have it; with the peer's address behind a proxy once that is known.
     pub(super) flow: Flow,
     pub(super) speech: Speech,
-    /// Whether this process has opened it.
-    pub(super) is_ours: bool,
+    /// What messages find it by; `None`: somebody else has opened it.
+    pub(super) way: Option<Way>,
     /// What the socket is asked to tell.
     pub(super) interest: EventFlags,
     /// When it was accepted, or begun to be opened.
@@ -75,8 +80,17 @@ pub(super) struct Connection {
     pub(super) due: Instant,
     /// The requests that wait until it is open.
     pub(super) unsent: Vec<Box<[u8]>>,
+    /// Their bytes.
+    unsent_bytes: usize,
+    /// What it held when that was counted last, in bytes.
+    pub(super) counted: usize,
+    /// Bytes of `WebSocket` that have been read since the last whole message.
+    fragments: usize,
     /// When this process last sent a request on it.
     pub(super) asked: Option<Instant>,
+    pub(super) unanswered: Unanswered,
+    /// Another process has taken over.
+    pub(super) is_leaving: bool,
     /// When the last message, or keep-alive, came or went.
     heard: Instant,
     /// When a message was begun that has not ended.
@@ -90,21 +104,26 @@ impl Connection {
         flow: Flow,
         now: Instant,
         (socket, place): (TcpStream, ConnectionPlace),
-        (is_ours, send_buffer): (bool, usize),
+        (way, send_buffer): (Option<Way>, usize),
     ) -> Self {
         let carrier = Carrier::new(socket, send_buffer);
         Self {
             flow,
             speech: Speech::Stream(carrier, Framer::new(LONGEST)),
-            is_ours,
             interest: EventFlags::empty(),
             since: now,
             place,
-            stage: if is_ours { Stage::Connecting } else { Stage::Opening },
+            stage: if way.is_some() { Stage::Connecting } else { Stage::Opening },
+            way,
             is_unread: false,
             due: now,
             unsent: Vec::new(),
+            unsent_bytes: 0,
+            counted: 0,
+            fragments: 0,
             asked: None,
+            unanswered: Unanswered::default(),
+            is_leaving: false,
             heard: now,
             message_since: None,
             stalled: None,
@@ -114,7 +133,7 @@ impl Connection {
     pub(super) fn carrier(&mut self) -> Option<&mut Carrier> {
         match &mut self.speech {
             Speech::Proxied(carrier, _) | Speech::Stream(carrier, _) => Some(carrier),
-            Speech::Upgrading(upgrading) => Some(upgrading.carrier()),
+            Speech::Upgrading(upgrading) => Some(upgrading.carrier_mut()),
             Speech::WebSocket(socket) => Some(socket.get_mut()),
             Speech::Over => None,
         }
@@ -122,10 +141,13 @@ impl Connection {
 
     /// Begins what its transport asks for: TLS, then `WebSocket`.
     pub(super) fn begin(&mut self, settings: &StreamSettings) -> Result<(), CloseReason> {
-        let (transport, peer, is_ours) = (self.flow.transport, self.flow.peer, self.is_ours);
+        let (transport, peer) = (self.flow.transport, self.flow.peer);
         if matches!(transport, Transport::Tls | Transport::Wss) {
             let tls = settings.tls.as_ref().ok_or(CloseReason::Tls)?;
-            let tls = if is_ours { tls.connect(peer) } else { tls.accept() };
+            let tls = match &self.way {
+                Some(way) => tls.connect(peer, way.host()),
+                None => tls.accept(),
+            };
             let carrier = self.carrier().ok_or(CloseReason::Error)?;
             carrier.secure(tls.ok_or(CloseReason::Tls)?);
         }
@@ -142,6 +164,7 @@ impl Connection {
     /// Reads the PROXY header; whether it is there whole, and what follows has begun.
     pub(super) fn read_proxy_header(
         &mut self,
+        now: Instant,
         scratch: &mut [u8],
         settings: &StreamSettings,
     ) -> Result<bool, CloseReason> {
@@ -166,11 +189,14 @@ impl Connection {
             carrier.put_back(early);
             self.speech = Speech::Stream(carrier, Framer::new(LONGEST));
         }
-        // Of a connection of its own, such as a health check, a load balancer names no client.
-        if let Some(source) = source {
-            self.flow.peer = source;
+        match source {
+            Some(source) => {
+                self.flow.peer = source;
+                admit(settings, now, self.flow, &mut self.place)?;
+            }
+            // Of a connection of its own, such as a health check, a load balancer names no client.
+            None => self.place.count(self.flow.peer.ip())?,
         }
-        self.place.count(self.flow.peer.ip())?;
         self.begin(settings)?;
         Ok(true)
     }
@@ -178,7 +204,7 @@ impl Connection {
     /// The opening handshake of `WebSocket` begins, on what is there.
     fn upgrade(&mut self) -> Result<(), CloseReason> {
         match std::mem::replace(&mut self.speech, Speech::Over) {
-            Speech::Stream(carrier, _) if self.is_ours => {
+            Speech::Stream(carrier, _) if self.way.is_some() => {
                 self.after(websocket::connect(carrier, self.flow.peer, LONGEST))
             }
             Speech::Stream(carrier, _) => self.after(websocket::accept(carrier, LONGEST)),
@@ -192,7 +218,11 @@ impl Connection {
     fn after(&mut self, upgrade: Upgrade) -> Result<(), CloseReason> {
         self.speech = match upgrade {
             Upgrade::More(upgrading) => Speech::Upgrading(upgrading),
-            Upgrade::Done(socket) => Speech::WebSocket(socket),
+            Upgrade::Done(mut socket) => {
+                // What was read so far is no part of a message.
+                socket.get_mut().take_read();
+                Speech::WebSocket(socket)
+            }
             Upgrade::Failed => return Err(CloseReason::WebSocket),
         };
         Ok(())
@@ -227,14 +257,16 @@ impl Connection {
         let Speech::Stream(carrier, framer) = &mut self.speech else { return Ok(ReadOn::Dry) };
         let (mut read, mut messages) = (0, 0);
         loop {
-            while let Some(framed) = framer.next().map_err(|fault| {
+            while let Some(framed) = framer.next().inspect_err(|fault| {
                 tracing::debug!(from = %self.flow.peer, reason = fault.reason(), "{fault}");
-                CloseReason::Framing
             })? {
                 // What follows is another message, with a time of its own.
                 (self.heard, self.message_since) = (now, None);
                 match framed {
-                    Framed::Message(message) => batch.push(self.flow, message),
+                    Framed::Message(message) => {
+                        self.unanswered.note(message, self.is_leaving);
+                        batch.push(self.flow, message);
+                    }
                     // RFC 5626 §4.4.1.
                     Framed::Ping => carrier.write_all(b"\r\n").map_err(|_| CloseReason::NotReading)?,
                     Framed::Pong => {}
@@ -270,24 +302,34 @@ impl Connection {
                 return Ok(ReadOn::More);
             }
             let frame = websocket::read(socket)?;
-            let has_begun = socket.get_mut().take_read() > 0;
+            let read = socket.get_mut().take_read();
+            self.fragments += read;
             match frame {
                 None => {
-                    let since = has_begun.then(|| self.message_since.unwrap_or(now));
+                    let since = (read > 0).then(|| self.message_since.unwrap_or(now));
                     self.message_since = since.or(self.message_since);
                     let is_spent = socket.get_ref().is_spent();
                     return Ok(if is_spent { ReadOn::More } else { ReadOn::Dry });
                 }
                 // RFC 7118 §4.2: one message in each. A keep-alive of TCP is taken for what it is.
-                Some(Message::Text(text)) => take_frame(batch, self.flow, text.as_bytes()),
-                Some(Message::Binary(bytes)) => take_frame(batch, self.flow, &bytes),
+                Some(Message::Text(text)) => {
+                    self.unanswered.note(text.as_bytes(), self.is_leaving);
+                    take_frame(batch, self.flow, text.as_bytes());
+                }
+                Some(Message::Binary(bytes)) => {
+                    self.unanswered.note(&bytes, self.is_leaving);
+                    take_frame(batch, self.flow, &bytes);
+                }
                 // A ping between the fragments of a message does not give it more time.
-                Some(_) => {
+                Some(other) => {
+                    if let Message::Ping(payload) | Message::Pong(payload) = &other {
+                        self.fragments = self.fragments.saturating_sub(CONTROL_HEAD + payload.len());
+                    }
                     self.heard = now;
                     continue;
                 }
             }
-            (self.heard, self.message_since) = (now, None);
+            (self.heard, self.message_since, self.fragments) = (now, None, 0);
         }
         Ok(ReadOn::More)
     }
@@ -306,14 +348,16 @@ impl Connection {
             Speech::Stream(carrier, _) => carrier.write_all(bytes).map_err(|error| reason_of(&error))?,
             Speech::WebSocket(socket) => websocket::write(socket, bytes)?,
             // It leaves with `unsent`.
-            Speech::Upgrading(_) if self.is_ours && is_request => {}
+            Speech::Upgrading(_) if self.way.is_some() && is_request => {}
             Speech::Proxied(..) | Speech::Upgrading(_) | Speech::Over => return Err(CloseReason::Error),
         }
         self.heard = now;
+        self.unanswered.note(bytes, self.is_leaving);
         if is_request {
             self.asked = Some(now);
             if self.stage != Stage::Open {
                 self.unsent.push(bytes.into());
+                self.unsent_bytes += bytes.len();
             }
         }
         Ok(())
@@ -333,6 +377,21 @@ impl Connection {
         }
         self.stalled = (after > 0).then(|| self.stalled.filter(|_| after >= before).unwrap_or(now));
         Ok(())
+    }
+
+    /// Bytes of memory that it holds: of unfinished messages, and of what waits for the other side.
+    pub(super) fn held(&self) -> usize {
+        let spoken = match &self.speech {
+            Speech::Proxied(carrier, header) => carrier.held() + header.capacity(),
+            Speech::Stream(carrier, framer) => carrier.held() + framer.held(),
+            Speech::Upgrading(upgrading) => {
+                let carrier = upgrading.carrier();
+                carrier.held() + carrier.read_so_far()
+            }
+            Speech::WebSocket(socket) => socket.get_ref().held() + self.fragments,
+            Speech::Over => 0,
+        };
+        spoken + self.unsent_bytes + self.unanswered.held()
     }
 
     /// What the socket has to tell from now on.
@@ -355,18 +414,33 @@ impl Connection {
             if let Speech::WebSocket(socket) = &mut self.speech {
                 self.unsent.iter().try_for_each(|bytes| websocket::write(socket, bytes))?;
             }
-            (self.stage, self.heard, self.unsent) = (Stage::Open, now, Vec::new());
+            (self.stage, self.heard) = (Stage::Open, now);
+            (self.unsent, self.unsent_bytes) = (Vec::new(), 0);
         }
         Ok(opens)
     }
 
-    /// When it ends if nothing happens, and why.
-    pub(super) fn end(&self, settings: &StreamSettings, is_leaving: bool) -> (Instant, CloseReason) {
+    /// Whether nobody waits for anything on it.
+    fn is_at_rest(&mut self) -> bool {
+        self.unanswered.len() == 0
+            && self.message_since.is_none()
+            && self.carrier().is_none_or(|carrier| carrier.waiting() == 0 && !carrier.has_more())
+    }
+
+    /// When it ends if nothing happens, and why. `moves_at`: from when on it is closed as soon as it is at rest.
+    pub(super) fn end(
+        &mut self,
+        now: Instant,
+        settings: &StreamSettings,
+        moves_at: Option<Instant>,
+    ) -> (Instant, CloseReason) {
         if self.stage != Stage::Open {
             return (self.since + settings.handshake, CloseReason::Handshake);
         }
-        let idle = if is_leaving { settings.idle.min(LEFT_AFTER) } else { settings.idle };
-        let idle = (self.heard + idle, CloseReason::Idle);
+        let is_left = self.is_leaving && self.unanswered.len() == 0;
+        let idle = self.heard + if is_left { settings.idle.min(LEFT_AFTER) } else { settings.idle };
+        let moves_at = moves_at.filter(|at| *at > now || self.is_at_rest());
+        let idle = (moves_at.map_or(idle, |at| at.min(idle)), CloseReason::Idle);
         let message = self.message_since.map(|since| (since + settings.handshake, CloseReason::SlowMessage));
         let stalled = self.stalled.map(|since| (since + settings.handshake, CloseReason::NotReading));
         [message, stalled].into_iter().flatten().fold(idle, Ord::min)

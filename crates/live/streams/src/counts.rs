@@ -2,6 +2,7 @@
 
 use super::limits::LimitReached;
 use base::Transport;
+use wire::FramingFault;
 
 /// Why a connection ended, or was not accepted.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -18,14 +19,32 @@ pub enum CloseReason {
     SlowMessage,
     /// More waited for the other side than `send_buffer` allows, or it took nothing for too long.
     NotReading,
-    /// What came is no SIP, or too long.
-    Framing,
+    /// What came does not begin like a message of SIP.
+    NotSip,
+    /// Its first line ends with LF alone.
+    LineEnd,
+    /// The header of a message did not end.
+    HeaderTooLong,
+    /// A message was longer than any may be.
+    MessageTooLong,
+    /// A message had no Content-Length.
+    MissingContentLength,
+    /// A message had a Content-Length that is no number.
+    MalformedContentLength,
+    /// A message had two Content-Lengths.
+    DifferentContentLengths,
     /// TLS found something wrong.
     Tls,
     /// The WebSocket protocol was broken, or `sip` not asked for.
     WebSocket,
     /// The PROXY header is missing or wrong.
     ProxyHeader,
+    /// The access list of the listener does not let its source in.
+    Denied,
+    /// Its source began more than `new_per_second` allows.
+    NewPerSecond,
+    /// All connections together held more than `memory` allows, and this one more than others.
+    Memory,
     /// There were as many connections as `most` allows.
     Most,
     /// There were as many from its source as `most_per_address` allows.
@@ -36,17 +55,26 @@ pub enum CloseReason {
 
 impl CloseReason {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 22] = [
         Self::Peer,
         Self::Error,
         Self::Idle,
         Self::Handshake,
         Self::SlowMessage,
         Self::NotReading,
-        Self::Framing,
+        Self::NotSip,
+        Self::LineEnd,
+        Self::HeaderTooLong,
+        Self::MessageTooLong,
+        Self::MissingContentLength,
+        Self::MalformedContentLength,
+        Self::DifferentContentLengths,
         Self::Tls,
         Self::WebSocket,
         Self::ProxyHeader,
+        Self::Denied,
+        Self::NewPerSecond,
+        Self::Memory,
         Self::Most,
         Self::MostPerAddress,
         Self::Stop,
@@ -61,10 +89,19 @@ impl CloseReason {
             Self::Handshake => "handshake",
             Self::SlowMessage => "slow_message",
             Self::NotReading => "not_reading",
-            Self::Framing => "framing",
+            Self::NotSip => "not_sip",
+            Self::LineEnd => "line_end",
+            Self::HeaderTooLong => "header_too_long",
+            Self::MessageTooLong => "message_too_long",
+            Self::MissingContentLength => "missing_content_length",
+            Self::MalformedContentLength => "malformed_content_length",
+            Self::DifferentContentLengths => "different_content_lengths",
             Self::Tls => "tls",
             Self::WebSocket => "websocket",
             Self::ProxyHeader => "proxy_header",
+            Self::Denied => "denied",
+            Self::NewPerSecond => "new_per_second",
+            Self::Memory => "memory",
             Self::Most => "most",
             Self::MostPerAddress => "most_per_address",
             Self::Stop => "stop",
@@ -77,6 +114,21 @@ impl From<LimitReached> for CloseReason {
         match limit {
             LimitReached::All => Self::Most,
             LimitReached::Source => Self::MostPerAddress,
+            LimitReached::Rate => Self::NewPerSecond,
+        }
+    }
+}
+
+impl From<FramingFault> for CloseReason {
+    fn from(fault: FramingFault) -> Self {
+        match fault {
+            FramingFault::NotSip => Self::NotSip,
+            FramingFault::LineEnd => Self::LineEnd,
+            FramingFault::HeaderTooLong => Self::HeaderTooLong,
+            FramingFault::MessageTooLong { .. } => Self::MessageTooLong,
+            FramingFault::MissingContentLength => Self::MissingContentLength,
+            FramingFault::MalformedContentLength => Self::MalformedContentLength,
+            FramingFault::DifferentContentLengths => Self::DifferentContentLengths,
         }
     }
 }
@@ -86,6 +138,8 @@ impl From<LimitReached> for CloseReason {
 pub struct StreamCounts {
     /// Open now, by the place of their transport in [`Transport::ALL`].
     pub open: [u64; Transport::ALL.len()],
+    /// Bytes that they hold now: of unfinished messages, and of what waits for the other side.
+    pub held: u64,
     /// Accepted since the start.
     pub accepted: u64,
     /// Opened by this process.
@@ -114,6 +168,7 @@ impl StreamCounts {
         };
         sum(&mut self.open, &other.open);
         sum(&mut self.closed, &other.closed);
+        self.held += other.held;
         self.accepted += other.accepted;
         self.opened += other.opened;
         self.connect_failed += other.connect_failed;

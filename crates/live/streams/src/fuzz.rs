@@ -10,6 +10,7 @@ use core::time::Duration;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use std::io::Write;
 use std::net::TcpStream;
+use std::sync::Arc;
 
 /// What opens a connection (RFC 7118 §5).
 const HANDSHAKE: &[u8] = b"GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
@@ -51,10 +52,17 @@ fn outcome(bytes: &[u8], length: usize) -> Outcome {
     let peer = ([192, 0, 2, 1], 40_000).into();
     let flow = Flow { transport: Transport::Ws, listener: 0, peer, connection: None };
     let (idle, handshake) = (Duration::from_mins(10), Duration::from_secs(10));
-    let settings =
-        StreamSettings { idle, handshake, send_buffer: 64 << 10, tls: None, opens_websocket: false };
-    let place = ConnectionLimits::new(1, 1).own_place();
-    let mut connection = Connection::new(flow, Instant::ZERO, (ours, place), (false, settings.send_buffer));
+    let settings = StreamSettings {
+        idle,
+        handshake,
+        send_buffer: 64 << 10,
+        opens_websocket: false,
+        memory: usize::MAX,
+        admission: Arc::default(),
+        tls: None,
+    };
+    let place = ConnectionLimits::new(1, 1, 0).own_place();
+    let mut connection = Connection::new(flow, Instant::ZERO, (ours, place), (None, settings.send_buffer));
     connection.begin(&settings).expect("the handshake is whole");
     assert_eq!(connection.opens(Instant::ZERO), Ok(true), "messages can come");
     let mut outcome = Outcome { messages: Vec::new(), closed: None };

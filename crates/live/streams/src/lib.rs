@@ -5,6 +5,7 @@
 //! (`carrier`). Each state of a connection ends after a while if nothing happens (`connection`). Nothing here decides
 //! about SIP, and nothing reads a clock: the time is told.
 
+mod admission;
 mod backoff;
 mod batch;
 mod carrier;
@@ -18,11 +19,14 @@ mod table;
 #[cfg(test)]
 mod tests;
 pub mod tls;
+mod unanswered;
+mod way;
 mod websocket;
 
+pub use admission::Admission;
 pub use batch::StreamBatch;
 pub use counts::{CloseReason, StreamCounts};
 pub use limits::ConnectionLimits;
-pub use listener::{StreamListener, listen};
+pub use listener::{StreamListener, close_listener, listen, listen_again};
 pub use settings::StreamSettings;
 pub use table::{ConnectionView, StreamSetup, Streams, Undelivered};

@@ -1,5 +1,8 @@
-//! How many connections there may be: in all, and from one source. All threads count together.
+//! How many connections there may be: in all, from one source, and new ones from one source in a second. All threads
+//! count together.
 
+use base::{Instant, Rate};
+use route::{RateLimits, RateSettings, SourceLimit};
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,6 +15,8 @@ pub struct ConnectionLimits {
     most_per_source: usize,
     open: AtomicUsize,
     by_source: Mutex<HashMap<IpAddr, usize>>,
+    /// What each source may begin, in fixed memory.
+    new: Mutex<RateLimits>,
 }
 
 /// Why a connection is not accepted.
@@ -21,6 +26,8 @@ pub(crate) enum LimitReached {
     All,
     /// Its source has as many as it may have.
     Source,
+    /// Its source has begun as many lately as it may begin.
+    Rate,
 }
 
 /// A place among the connections; given back when it is dropped.
@@ -38,10 +45,19 @@ fn source_of(ip: IpAddr) -> IpAddr {
     }
 }
 
+/// The bits of an address that make a source.
+const SOURCE_BITS: (u8, u8) = (32, 64);
+
 impl ConnectionLimits {
-    /// At most so many in all, and from each source.
-    pub fn new(most: usize, most_per_source: usize) -> Arc<Self> {
-        Arc::new(Self { most, most_per_source, open: AtomicUsize::new(0), by_source: Mutex::default() })
+    /// At most so many in all, and from each source; of a source so many new ones a second, and twice as many at once.
+    /// 0 a second: any number.
+    pub fn new(most: usize, most_per_source: usize, new_per_second: u32) -> Arc<Self> {
+        let rate = Rate { per_second: new_per_second, burst: new_per_second.saturating_mul(2) };
+        let (v4, v6) = SOURCE_BITS;
+        let address = (new_per_second > 0).then_some(SourceLimit { v4, v6, rate });
+        let new = RateLimits::new(RateSettings { address, ..RateSettings::default() }, rand::random());
+        let (open, by_source) = (AtomicUsize::new(0), Mutex::default());
+        Arc::new(Self { most, most_per_source, open, by_source, new: Mutex::new(new) })
     }
 
     /// A place for a connection whose source is not known, or does not count.
@@ -63,6 +79,12 @@ impl ConnectionLimits {
 }
 
 impl ConnectionPlace {
+    /// Asks whether the source may begin a connection now.
+    pub(crate) fn begin(&self, now: Instant, source: IpAddr) -> Result<(), LimitReached> {
+        let mut new = self.limits.new.lock().unwrap_or_else(PoisonError::into_inner);
+        new.pass(now, source).map_err(|_| LimitReached::Rate)
+    }
+
     /// Counts the connection with those of its source.
     pub(crate) fn count(&mut self, source: IpAddr) -> Result<(), LimitReached> {
         let source = source_of(source);
@@ -103,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_source_has_its_share_and_gets_it_back() {
-        let limits = ConnectionLimits::new(4, 2);
+        let limits = ConnectionLimits::new(4, 2, 0);
         let first = counted(&limits, "192.0.2.1").unwrap();
         let _second = counted(&limits, "192.0.2.1").unwrap();
         assert_eq!(counted(&limits, "192.0.2.1").unwrap_err(), LimitReached::Source);
@@ -114,5 +136,19 @@ mod tests {
         assert_eq!(limits.by_source.lock().unwrap().len(), 2, "one network of 64 bits is one source");
         assert_eq!(counted(&limits, "192.0.2.9").unwrap_err(), LimitReached::All);
         assert_eq!(limits.open.load(Ordering::Relaxed), 4);
+    }
+
+    #[test]
+    fn a_source_may_begin_so_many_in_a_second() {
+        let limits = ConnectionLimits::new(1_000, 1_000, 5);
+        let begun = |at: u64, ip: &str| {
+            let ip = ip.parse().unwrap();
+            let begin = || limits.place().unwrap().begin(Instant::from_millis(at), ip).is_ok();
+            (0..50).filter(|_| begin()).count()
+        };
+        assert_eq!(begun(1_000, "192.0.2.1"), 10);
+        assert_eq!((begun(2_000, "192.0.2.1"), begun(2_000, "192.0.2.2")), (5, 10));
+        assert_eq!((begun(2_000, "2001:db8::1"), begun(2_000, "2001:db8::2:1")), (10, 0), "one source");
+        assert_eq!(limits.open.load(Ordering::Relaxed), 0);
     }
 }

@@ -2,9 +2,11 @@
 
 use base::Transport;
 use route::Network;
+use rustix::net::{Shutdown, shutdown};
 use socket2::{Domain, Protocol, SockAddr, Socket, TcpKeepalive, Type};
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 /// Connections that the kernel keeps until they are accepted.
@@ -72,6 +74,22 @@ pub fn listen(at: SocketAddr, reuse_port: bool) -> io::Result<TcpListener> {
     socket.bind(&SockAddr::from(at))?;
     socket.listen(BACKLOG)?;
     Ok(socket.into())
+}
+
+/// Has a listening socket, and all copies of it, refuse whoever connects.
+///
+/// # Errors
+/// As `shutdown(2)`.
+pub fn close_listener(socket: impl AsFd) -> io::Result<()> {
+    Ok(shutdown(socket, Shutdown::Read)?)
+}
+
+/// Has a listening socket accept connections again.
+///
+/// # Errors
+/// As `listen(2)`.
+pub fn listen_again(socket: impl AsFd) -> io::Result<()> {
+    Ok(rustix::net::listen(socket, BACKLOG)?)
 }
 
 /// Begins to connect from this address, with any port.

@@ -1,5 +1,6 @@
 //! What holds for the connections of all threads.
 
+use crate::admission::Admission;
 use crate::tls::TlsSetup;
 use core::time::Duration;
 use std::sync::Arc;
@@ -16,6 +17,10 @@ pub struct StreamSettings {
     pub send_buffer: usize,
     /// Whether connections of `WebSocket` are opened as well: a client does that, while a server is called by its clients.
     pub opens_websocket: bool,
+    /// So many bytes may all connections of a thread hold together: unfinished messages, and what waits for the other side.
+    pub memory: usize,
+    /// Who may connect.
+    pub admission: Arc<Admission>,
     /// Certificates, and whom we trust.
     pub tls: Option<Arc<TlsSetup>>,
 }

@@ -1,5 +1,9 @@
 //! The connections of a thread: accepted, opened, read, written, ended.
 
+mod accept;
+mod memory;
+mod send;
+
 use super::backoff::Backoff;
 use super::batch::StreamBatch;
 use super::connection::{Connection, ReadOn, Speech, Stage};
@@ -7,8 +11,8 @@ use super::counts::{CloseReason, StreamCounts};
 use super::limits::ConnectionLimits;
 use super::listener::StreamListener;
 use super::settings::StreamSettings;
-use base::{Connection as Number, Flow, Instant, Peer, Transport};
-use core::num::NonZeroU32;
+use super::way::Way;
+use base::{Connection as Number, Flow, Instant};
 use core::time::Duration;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -16,20 +20,16 @@ use rustix::io::Errno;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io;
 use std::mem::MaybeUninit;
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 /// In what the kernel gives back of a listener, beside its place: no connection has such a number.
 const LISTENER: u64 = 1 << 32;
-/// Connections accepted in one go: the others get their turn.
-const ACCEPTED: usize = 64;
 /// Events taken from the kernel in one go.
 const EVENTS: usize = 128;
 /// Bytes read from a socket at a time.
 const SCRATCH: usize = 32 << 10;
-/// How long no connection is accepted after the kernel had nothing to make one of.
-const PAUSE: Duration = Duration::from_millis(200);
 /// So long after a request its answer may come (Timer B and F, RFC 3261 §17.1).
 const ANSWERED_WITHIN: Duration = Duration::from_secs(32);
 
@@ -52,15 +52,19 @@ pub struct Streams {
     threads: u32,
     last_number: u32,
     locals: Vec<SocketAddr>,
-    listeners: Vec<StreamListener>,
+    pub(super) listeners: Vec<StreamListener>,
+    /// Whether the listeners are watched.
+    is_accepting: bool,
     /// When listeners are asked again after the kernel had no descriptor left.
     paused_until: Option<Instant>,
     /// Another process has taken over.
     is_leaving: bool,
+    /// From when on connections are closed for that as soon as they are at rest.
+    moves_at: Option<Instant>,
     connections: HashMap<u32, Connection>,
     /// Those that this thread has opened. What somebody else has opened is no way to a server: nobody has shown a certificate
-    /// there. By our port and peer.
-    by_peer: HashMap<(u16, Peer), u32>,
+    /// there.
+    by_way: HashMap<Way, u32>,
     /// When each connection is looked at next.
     dues: BTreeSet<(Instant, u32)>,
     /// Connections that something was queued for in this batch.
@@ -108,20 +112,6 @@ fn is_shortage(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|raw| shortages.iter().any(|shortage| shortage.raw_os_error() == raw))
 }
 
-/// What the kernel gives back of the listener in this place.
-fn data_of(place: usize) -> EventData {
-    EventData::new_u64(LISTENER | place as u64)
-}
-
-fn is_response(bytes: &[u8]) -> bool {
-    bytes.starts_with(b"SIP/2.0 ")
-}
-
-/// What a flow without a connection finds one by: from which port, and whereto.
-fn way_of(flow: Flow) -> (u16, Peer) {
-    (flow.listener, flow.remote())
-}
-
 /// Where the numbers of a thread begin: elsewhere in each process, so that a number of one means nothing to another.
 fn first_number(index: u32, threads: u32) -> u32 {
     (rand::random::<u32>() >> 1) / threads * threads + index
@@ -131,21 +121,19 @@ impl Streams {
     /// A thread without connections, which listens.
     pub fn new(setup: StreamSetup) -> io::Result<Self> {
         let StreamSetup { index, threads, locals, listeners, limits, settings } = setup;
-        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
-        for (place, listener) in listeners.iter().enumerate() {
-            epoll::add(&epoll, &listener.socket, data_of(place), EventFlags::IN)?;
-        }
-        Ok(Self {
-            epoll,
+        let mut streams = Self {
+            epoll: epoll::create(CreateFlags::CLOEXEC)?,
             index: index as u32,
             threads: threads as u32,
             last_number: first_number(index as u32, threads as u32),
             locals,
             listeners,
+            is_accepting: false,
             paused_until: None,
             is_leaving: false,
+            moves_at: None,
             connections: HashMap::new(),
-            by_peer: HashMap::new(),
+            by_way: HashMap::new(),
             dues: BTreeSet::new(),
             written: Vec::new(),
             unread: VecDeque::new(),
@@ -155,7 +143,9 @@ impl Streams {
             counts: StreamCounts::default(),
             undelivered: Vec::new(),
             scratch: vec![0; SCRATCH].into(),
-        })
+        };
+        streams.set_accepting(true);
+        Ok(streams)
     }
 
     /// The thread whose connection this is.
@@ -176,15 +166,6 @@ impl Streams {
     /// When [`on_time`](Self::on_time) has something to do.
     pub fn deadline(&self) -> Option<Instant> {
         Instant::earliest(self.dues.first().map(|(due, _)| *due), self.paused_until)
-    }
-
-    /// Accepts connections from now on, or none.
-    fn set_accepting(&self, accepts: bool) {
-        let flags = if accepts { EventFlags::IN } else { EventFlags::empty() };
-        for (place, listener) in self.listeners.iter().enumerate() {
-            // It has been added, and does not go away.
-            let _ = epoll::modify(&self.epoll, &listener.socket, data_of(place), flags);
-        }
     }
 
     /// Accepts and reads what is there, into the batch. Those that wait for their turn get the first half of it, so that
@@ -219,60 +200,7 @@ impl Streams {
                 self.read(now, number, batch);
             }
         }
-    }
-
-    fn accept(&mut self, now: Instant, place: usize) {
-        for _ in 0..ACCEPTED {
-            let listener = &self.listeners[place];
-            let (socket, from) = match listener.socket.accept() {
-                Ok(accepted) => accepted,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                // The peer has gone meanwhile (accept(2)).
-                Err(error) if !is_shortage(&error) => continue,
-                Err(error) => {
-                    tracing::warn!(
-                        %error,
-                        "no connection can be accepted; those that are there go on. Raise `LimitNOFILE` of the service, or \
-                         lower [connections] most"
-                    );
-                    self.paused_until = Some(now + PAUSE);
-                    self.set_accepting(false);
-                    return;
-                }
-            };
-            let (port, transport) = (listener.port, listener.transport);
-            let is_proxied = listener.expects_proxy_header(from.ip());
-            let flow = Flow { transport, listener: port, peer: from, connection: None };
-            if let Err(reason) = self.take_in(now, flow, socket, is_proxied) {
-                self.counts.close(reason);
-            }
-        }
-    }
-
-    /// Makes a connection of what was accepted.
-    fn take_in(
-        &mut self,
-        now: Instant,
-        flow: Flow,
-        socket: TcpStream,
-        is_proxied: bool,
-    ) -> Result<(), CloseReason> {
-        let mut place = self.limits.place()?;
-        if !is_proxied {
-            place.count(flow.peer.ip())?;
-        }
-        let prepared = socket.set_nonblocking(true).and_then(|()| socket.set_nodelay(true));
-        prepared.map_err(|_| CloseReason::Error)?;
-        let number = self.number();
-        let flow = Flow { connection: NonZeroU32::new(number).map(Number), ..flow };
-        let mut connection = Connection::new(flow, now, (socket, place), (false, self.settings.send_buffer));
-        self.counts.accepted += 1;
-        if is_proxied {
-            connection.expect_proxy_header();
-        } else {
-            connection.begin(&self.settings)?;
-        }
-        self.enter(now, number, connection)
+        self.free_memory(now);
     }
 
     /// A number for a connection of this thread, not in use.
@@ -289,6 +217,7 @@ impl Streams {
         let flags = connection.wanted();
         connection.interest = flags;
         connection.due = now + self.settings.handshake;
+        connection.is_leaving = self.is_leaving;
         if let Some(carrier) = connection.carrier() {
             let data = EventData::new_u64(number.into());
             epoll::add(&self.epoll, carrier.socket(), data, flags).map_err(|_| CloseReason::Error)?;
@@ -308,7 +237,7 @@ impl Streams {
         let mut read = Ok(ReadOn::Dry);
         if let Speech::Proxied(..) = connection.speech {
             read = connection
-                .read_proxy_header(&mut self.scratch, &self.settings)
+                .read_proxy_header(now, &mut self.scratch, &self.settings)
                 .map(|known| if known { ReadOn::More } else { ReadOn::Dry });
         } else if connection.stage != Stage::Connecting {
             read = connection.read(now, &mut self.scratch, batch);
@@ -366,9 +295,9 @@ impl Streams {
                 self.counts.resumed += u64::from(is_resumed);
                 self.counts.handshakes += u64::from(!is_resumed);
             }
-            if connection.is_ours {
+            if let Some(way) = &connection.way {
                 self.counts.opened += 1;
-                self.backoff.succeeded(connection.flow.remote());
+                self.backoff.succeeded(way);
             }
         }
         let wanted = connection.wanted();
@@ -379,103 +308,13 @@ impl Streams {
                 let _ = epoll::modify(&self.epoll, carrier.socket(), data, wanted);
             }
         }
-        let (end, _) = connection.end(&self.settings, self.is_leaving);
+        let (end, _) = connection.end(now, &self.settings, self.moves_at);
         if end < connection.due {
             self.dues.remove(&(connection.due, number));
             connection.due = end;
             self.dues.insert((end, number));
         }
-    }
-
-    /// Sends by the connection that the flow names, or by one to its peer, which is opened if there is none. What cannot be
-    /// sent is told by [`take_undelivered`](Self::take_undelivered).
-    pub fn send(&mut self, now: Instant, flow: Flow, bytes: &[u8]) {
-        let is_response = is_response(bytes);
-        let number = match self.named(flow, is_response) {
-            Some(number) => Ok(number),
-            // RFC 3261 §18.2.2: a response finds another way; a request is for this very connection.
-            None if flow.connection.is_some() && !is_response => Err(NotOpened::Here),
-            None => match self.by_peer.get(&way_of(flow)) {
-                Some(number) => Ok(*number),
-                None => self.open(now, flow, is_response),
-            },
-        };
-        let number = match number {
-            Ok(number) => number,
-            Err(why) => return self.not_delivered(flow, bytes, why),
-        };
-        let Some(connection) = self.connections.get_mut(&number) else { return };
-        match connection.send(now, bytes) {
-            // Most that is sent in a row goes by the same connection.
-            Ok(()) if self.written.last() == Some(&number) => {}
-            Ok(()) => self.written.push(number),
-            Err(reason) => {
-                self.not_delivered(flow, bytes, NotOpened::Here);
-                self.close(now, number, reason);
-            }
-        }
-    }
-
-    fn not_delivered(&mut self, to: Flow, bytes: &[u8], why: NotOpened) {
-        let is_unreachable = why == NotOpened::There;
-        self.undelivered.push(Undelivered { to, quoted: bytes.into(), is_unreachable });
-    }
-
-    /// Begins to open a connection. To servers there may be as many as there are servers; of those to where a Via says, which
-    /// anybody may have written, as many as may come from there.
-    fn open(&mut self, now: Instant, flow: Flow, is_response: bool) -> Result<u32, NotOpened> {
-        if matches!(flow.transport, Transport::Ws | Transport::Wss) && !self.settings.opens_websocket {
-            return Err(NotOpened::Here);
-        }
-        if !self.backoff.may_try(now, flow.remote()) {
-            return Err(NotOpened::There);
-        }
-        let place = if is_response {
-            let place = self.limits.place();
-            place
-                .and_then(|mut place| place.count(flow.peer.ip()).map(|()| place))
-                .map_err(|_| NotOpened::Here)?
-        } else {
-            self.limits.own_place()
-        };
-        let local = self.locals.get(usize::from(flow.listener)).ok_or(NotOpened::Here)?;
-        let socket = match super::listener::connect(local.ip(), flow.peer) {
-            Ok(socket) => socket,
-            Err(error) => {
-                tracing::debug!(peer = %flow.peer, %error, "no connection");
-                self.counts.connect_failed += 1;
-                if is_shortage(&error) || error.kind() == io::ErrorKind::AddrNotAvailable {
-                    return Err(NotOpened::Here);
-                }
-                self.backoff.failed(now, flow.remote());
-                return Err(NotOpened::There);
-            }
-        };
-        let number = self.number();
-        let named = Flow { connection: NonZeroU32::new(number).map(Number), ..flow };
-        let mut connection = Connection::new(named, now, (socket, place), (true, self.settings.send_buffer));
-        connection.begin(&self.settings).map_err(|_| NotOpened::Here)?;
-        self.by_peer.insert(way_of(flow), number);
-        if let Err(reason) = self.enter(now, number, connection) {
-            self.by_peer.remove(&way_of(flow));
-            self.counts.close(reason);
-            return Err(NotOpened::Here);
-        }
-        Ok(number)
-    }
-
-    /// Whether it has the connection that this flow names, for this message.
-    pub fn has(&self, flow: Flow, bytes: &[u8]) -> bool {
-        self.named(flow, is_response(bytes)).is_some()
-    }
-
-    /// The connection that a flow names. Another process may have given the same number: the address tells. That of a
-    /// response has the port of a Via.
-    fn named(&self, flow: Flow, is_response: bool) -> Option<u32> {
-        let Number(number) = flow.connection?;
-        let (is, wanted) = (self.connections.get(&number.get())?.flow.peer, flow.peer);
-        let is_it = is.ip() == wanted.ip() && (is_response || is.port() == wanted.port());
-        is_it.then_some(number.get())
+        self.count_held(number);
     }
 
     /// Gives the sockets what was queued for them since the last time.
@@ -485,6 +324,7 @@ impl Streams {
             self.after_turn(now, number);
         }
         self.written = written;
+        self.free_memory(now);
     }
 
     fn close(&mut self, now: Instant, number: u32, reason: CloseReason) {
@@ -494,18 +334,21 @@ impl Streams {
             connection.say_goodbye();
         }
         self.dues.remove(&(connection.due, number));
-        if self.by_peer.get(&way_of(flow)) == Some(&number) {
-            self.by_peer.remove(&way_of(flow));
-        }
         self.counts.open[flow.transport as usize] -= 1;
-        let is_unreachable = connection.is_ours && connection.stage != Stage::Open;
-        if is_unreachable {
-            self.counts.connect_failed += 1;
-            self.backoff.failed(now, flow.remote());
-        } else {
+        self.counts.held -= connection.counted as u64;
+        let is_ours = connection.way.is_some();
+        let is_unreachable = is_ours && connection.stage != Stage::Open;
+        if let Some(way) = connection.way.take() {
+            self.by_way.remove(&way);
+            if is_unreachable {
+                self.counts.connect_failed += 1;
+                self.backoff.failed(now, way);
+            }
+        }
+        if !is_unreachable {
             self.counts.close(reason);
         }
-        let sent_by = if connection.is_ours { Flow { connection: None, ..flow } } else { flow };
+        let sent_by = if is_ours { Flow { connection: None, ..flow } } else { flow };
         for quoted in connection.unsent {
             self.undelivered.push(Undelivered { to: sent_by, quoted, is_unreachable });
         }
@@ -530,7 +373,7 @@ impl Streams {
         while let Some(&(due, number)) = self.dues.first().filter(|(due, _)| *due <= now) {
             self.dues.remove(&(due, number));
             let Some(connection) = self.connections.get_mut(&number) else { continue };
-            let (end, reason) = connection.end(&self.settings, self.is_leaving);
+            let (end, reason) = connection.end(now, &self.settings, self.moves_at);
             if end <= now {
                 self.close(now, number, if self.is_leaving { CloseReason::Stop } else { reason });
             } else {
@@ -543,11 +386,28 @@ impl Streams {
     /// No more connections are accepted, or they are again. While another process accepts them, those that are there are
     /// closed when nothing happens on them: their clients come back to the other process.
     pub fn leave(&mut self, now: Instant, leaves: bool) {
-        self.is_leaving = leaves;
+        (self.is_leaving, self.moves_at) = (leaves, None);
         self.set_accepting(!leaves);
+        self.connections.values_mut().for_each(|connection| connection.is_leaving = leaves);
+        self.settle_all(now);
+    }
+
+    /// From then on connections that are left are closed as soon as they are at rest, whatever is said on them later.
+    pub fn move_at(&mut self, now: Instant, at: Instant) {
+        self.moves_at = Some(at);
+        self.settle_all(now);
+    }
+
+    fn settle_all(&mut self, now: Instant) {
         for number in self.connections.keys().copied().collect::<Vec<_>>() {
             self.settle(now, number);
         }
+    }
+
+    /// Requests without a final response on the connections that another process does not have, where one has taken over.
+    pub fn unanswered(&self) -> usize {
+        let all = self.connections.values().filter(|_| self.is_leaving);
+        all.map(|connection| connection.unanswered.len()).sum()
     }
 
     /// Ends all connections.
@@ -561,7 +421,7 @@ impl Streams {
     pub fn list(&self) -> Vec<ConnectionView> {
         let view = |connection: &Connection| ConnectionView {
             flow: connection.flow,
-            is_ours: connection.is_ours,
+            is_ours: connection.way.is_some(),
             is_open: connection.stage == Stage::Open,
             since: connection.since,
         };

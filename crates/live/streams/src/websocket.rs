@@ -44,7 +44,14 @@ pub(super) enum Upgrading {
 }
 
 impl Upgrading {
-    pub(super) fn carrier(&mut self) -> &mut Carrier {
+    pub(super) fn carrier(&self) -> &Carrier {
+        match self {
+            Self::Server(handshake) => handshake.get_ref().get_ref(),
+            Self::Client(handshake) => handshake.get_ref().get_ref(),
+        }
+    }
+
+    pub(super) fn carrier_mut(&mut self) -> &mut Carrier {
         match self {
             Self::Server(handshake) => handshake.get_mut().get_mut(),
             Self::Client(handshake) => handshake.get_mut().get_mut(),

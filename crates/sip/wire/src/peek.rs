@@ -41,6 +41,25 @@ impl<'a> Peek<'a> {
         Self::Request { method, uri, has_to_tag }
     }
 
+    /// The values of Call-ID and CSeq, which a request and its responses have in common (RFC 3261 §8.2.6.2).
+    pub fn call_id_and_cseq(datagram: &[u8]) -> Option<(&[u8], &[u8])> {
+        let bytes = message::without_leading_crlf(datagram);
+        let mut pos = line::physical_end(bytes, 0)?.next;
+        let (mut call_id, mut cseq) = (None, None);
+        while let Next::Field(line) = line::next(bytes, pos) {
+            match line.field {
+                Name::CallId => call_id = call_id.or(Some(line.trimmed(bytes).of(bytes))),
+                Name::CSeq => cseq = cseq.or(Some(line.trimmed(bytes).of(bytes))),
+                _ => {}
+            }
+            if let Some(both) = call_id.zip(cseq) {
+                return Some(both);
+            }
+            pos = line.next as usize;
+        }
+        None
+    }
+
     /// The value of the first Resource-Priority header field (RFC 4412 §3.1).
     pub fn resource_priority(datagram: &[u8]) -> Option<&[u8]> {
         let bytes = message::without_leading_crlf(datagram);
@@ -96,6 +115,22 @@ mod tests {
             assert_eq!(Peek::resource_priority(text.as_bytes()), None);
         }
         assert!(!request("INVITE a SIP/2.0\r\nTo:\r\n\r\n").2);
+    }
+
+    #[test]
+    fn a_request_and_its_responses_have_the_same_call_id_and_cseq() {
+        let of = |text: &'static str| Peek::call_id_and_cseq(text.as_bytes());
+        let both = Some((&b"a@b"[..], &b"1 INVITE"[..]));
+        assert_eq!(of("INVITE a SIP/2.0\r\nCSeq: 1 INVITE\r\ni : a@b\r\n\r\n"), both);
+        assert_eq!(
+            of("SIP/2.0 200 OK\r\nCall-ID: a@b\r\nVia: x\r\nCSeq:1 INVITE\r\nCSeq: 2 BYE\r\n\r\n"),
+            both
+        );
+        assert_eq!(
+            of("SIP/2.0 200 OK\r\nCall-ID: a@b\r\n\r\nCSeq: 1 INVITE\r\n"),
+            None,
+            "the body is not read"
+        );
     }
 
     #[test]

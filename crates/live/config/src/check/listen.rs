@@ -186,9 +186,11 @@ pub(super) fn connections(raw: &RawConnections) -> Option<Connections> {
     Some(Connections {
         most: raw.most.value()? as usize,
         most_per_address: raw.most_per_address.value()? as usize,
+        new_per_second: raw.new_per_second.value()?,
         idle: raw.idle.value()?,
         handshake: raw.handshake.value()?,
         send_buffer: raw.send_buffer.value()?,
+        memory: raw.memory.value()?,
     })
 }
 

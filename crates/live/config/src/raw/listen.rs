@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::SocketBuffer;
 use crate::kind::{
-    Advertised, Bound, Count, DAY, FilePath, Flag, GIB, HOUR, KIB, Kind, NetworkText, SECOND, ServedName,
-    Size, Time,
+    Advertised, Bound, Count, DAY, FilePath, Flag, GIB, HOUR, KIB, Kind, MIB, NetworkText, SECOND,
+    ServedName, Size, Time,
 };
 use crate::setting::{Entry, Setting};
 use crate::table::REQUIRED;
@@ -74,6 +74,11 @@ table! {
         /// new ones are refused, before TLS begins.
         /// A reload does not change it.
         most_per_address: Setting<Count<1, 10_000_000>> = 100,
+        /// New connections a second that one IPv4 address, or one IPv6 network of 64 bits, may begin; twice as many may
+        /// come at once. Beyond it new ones are refused, before TLS begins. 0 = any number. Hosts of members and next
+        /// hops may begin any number.
+        /// A reload does not change it.
+        new_per_second: Setting<Count<0, 1_000_000>> = 50,
         /// Time without a message after which a connection is closed.
         /// A reload does not change it.
         idle: Setting<Time<SECOND, DAY>> = Duration::from_mins(10),
@@ -84,6 +89,11 @@ table! {
         /// Most bytes that wait for a peer to read them. A peer that leaves more unread is cut off.
         /// A reload does not change it.
         send_buffer: Setting<Size<{ 64 * KIB }, GIB>> = 256 << 10,
+        /// Most bytes that all connections hold together: of messages that have not come whole, and of what waits for
+        /// peers. Each thread has an equal part of it, but never less than two `send_buffer`s. Beyond it those that
+        /// hold the most are cut off.
+        /// A reload does not change it.
+        memory: Setting<Size<{ 16 * MIB }, { 64 * GIB }>> = 256 << 20,
     }
 
     /// Certificates, and whose certificates are believed. TLS 1.2 and 1.3 are spoken. A reload reads the files again.

@@ -48,10 +48,14 @@ pub struct Connections {
     pub most: usize,
     /// Most of them that come from one IPv4 address or one IPv6 network of 64 bits.
     pub most_per_address: usize,
+    /// New connections a second from one of these; twice as many may come at once. 0 = any number.
+    pub new_per_second: u32,
     /// Time without a message after which a connection is closed.
     pub idle: Duration,
     /// Longest time for a handshake, and for the rest of a message that has begun.
     pub handshake: Duration,
     /// Most bytes that wait for the peer of one connection to read them.
     pub send_buffer: usize,
+    /// Most bytes that all connections hold together.
+    pub memory: usize,
 }

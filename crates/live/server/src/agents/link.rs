@@ -80,12 +80,14 @@ impl Link {
             threads: 1,
             locals: vec![address; connections.into()],
             listeners: vec![StreamListener::new(0, transport, socket, Vec::new())],
-            limits: ConnectionLimits::new(MOST, MOST),
+            limits: ConnectionLimits::new(MOST, MOST, 0),
             settings: StreamSettings {
                 idle,
                 handshake,
                 send_buffer: SEND_BUFFER,
                 opens_websocket: true,
+                memory: usize::MAX,
+                admission: Arc::default(),
                 tls,
             },
         })?;

@@ -135,7 +135,9 @@ fn work_left(counts: &[ShardCounts]) -> WorkLeft {
         // A proxy knows no calls, only requests that wait for their answer. And calls wait for a member with room.
         waiting: counts
             .iter()
-            .map(|counts| counts.proxy.as_ref().map_or(0, |proxy| proxy.unanswered) + counts.queued())
+            .map(|counts| {
+                counts.proxy.as_ref().map_or(0, |proxy| proxy.unanswered) + counts.queued() + counts.relayed
+            })
             .sum(),
         is_any_kept: counts.iter().any(|counts| counts.kept() > 0),
     }

@@ -42,7 +42,7 @@ impl Certificates {
     /// How a server shows who it is to whom we connect over TLS.
     pub(super) fn of(&self, server: Peer) -> Option<TlsPeer> {
         let setup = self.setup()?;
-        Some(TlsPeer { settings: setup.client(), name: setup.name_of(server.address) })
+        Some(TlsPeer { settings: setup.client(), name: setup.name_of(server.address, None) })
     }
 
     /// What our certificates say of themselves.
@@ -131,13 +131,13 @@ impl Control {
     /// (RFC 5922 §4.3).
     pub(crate) fn name_members(&mut self) {
         let named = |member: ListedMember| {
-            let address = config::member_address(&member.name).ok()?;
-            Some((member.peer.address, address.domain()?.to_owned()))
+            let address = config::member_address(&member.name).ok();
+            (member.peer.address, address.and_then(|address| address.domain().map(str::to_owned)))
         };
         let listed = self.core.listed().into_iter();
         let over_tls = listed.filter(|member| member.peer.transport == Transport::Tls);
         let Some(setup) = &mut self.certificates.setup else { return };
-        let renamed = setup.with_names(over_tls.filter_map(named));
+        let renamed = setup.with_names(over_tls.map(named));
         if renamed.names() != setup.names() {
             *setup = Arc::new(renamed);
             self.spread_certificates();

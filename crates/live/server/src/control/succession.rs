@@ -57,6 +57,9 @@ impl Control {
         match succession {
             Succession::Begun => {
                 self.succeeded = true;
+                // Then it is time for connections to go over that have always something to say.
+                let half = self.config.stop.wait / 2;
+                self.tell_all(|| Command::Move(half));
                 if let Some(stores) = &self.stores {
                     stores.release();
                 }

@@ -14,6 +14,10 @@ figures! {
         /// Open ones, by transport.
         open: BTreeMap<String, u64> = by_transport(counts)
             => [gauge "sarabande_connections" (transport) "Connections that are open."],
+        /// Bytes that they hold: messages that have not come whole, and what waits for the other side.
+        held_bytes: u64 = counts.held => [
+            gauge "sarabande_connections_held_bytes" "Bytes that connections hold."
+        ],
         /// Accepted since the start.
         accepted_total: u64 = counts.accepted => [
             counter "sarabande_connections_accepted_total" "Connections accepted."

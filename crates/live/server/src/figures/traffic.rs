@@ -73,6 +73,9 @@ figures! {
         handed_over
             => [counter "sarabande_datagrams_handed_over_total" "Datagrams given to the call's thread."],
         handover_lost => [counter "sarabande_datagrams_handover_lost_total" "Datagrams lost on the way there."],
+        undelivered => [
+            counter "sarabande_messages_undelivered_total" "Messages that no connection took."
+        ],
     }
 }
 

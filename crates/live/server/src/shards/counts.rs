@@ -33,6 +33,8 @@ pub(crate) struct ShardCounts {
     pub(crate) neighbours: Vec<NeighbourReport>,
     /// Messages that wait for the thread.
     pub(crate) unread: usize,
+    /// Requests of another process that has taken over, which wait for their answers on connections that are here.
+    pub(crate) relayed: usize,
     /// Of the queues, by the number of their pool.
     pub(crate) queues: Vec<Option<QueueReport>>,
 }
@@ -91,6 +93,8 @@ pub(crate) struct Traffic {
     pub(crate) handed_over: u64,
     /// The ring to the owner was full.
     pub(crate) handover_lost: u64,
+    /// No connection took them.
+    pub(crate) undelivered: u64,
 }
 
 /// All shards of a process.

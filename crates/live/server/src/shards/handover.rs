@@ -52,7 +52,7 @@ pub(crate) struct Receiver {
 }
 
 /// What was handed over.
-#[derive(PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Handed<'a> {
     /// A message that came in by this flow.
     Message { flow: Flow, bytes: &'a [u8] },
@@ -110,6 +110,13 @@ impl Receiver {
 }
 
 impl<'a> Handed<'a> {
+    /// The way that it came by, or was or is to go.
+    pub(crate) fn flow(&self) -> Flow {
+        match *self {
+            Self::Message { flow, .. } | Self::Unreachable { to: flow, .. } | Self::Send { flow, .. } => flow,
+        }
+    }
+
     /// The message, or its beginning.
     pub(crate) fn bytes(&self) -> &'a [u8] {
         match *self {

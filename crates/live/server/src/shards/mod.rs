@@ -15,7 +15,7 @@ pub(crate) mod board;
 mod counts;
 pub(crate) mod handover;
 mod intake;
-mod late_sends;
+mod late;
 pub(crate) mod listen;
 mod signals;
 mod stream_turn;
@@ -24,7 +24,7 @@ pub(crate) mod wake;
 mod worker;
 
 pub(crate) use counts::{AllShards, ShardCounts, ShardSnapshot, Traffic};
-pub(crate) use late_sends::LateSends;
+pub(crate) use late::LateHandovers;
 pub(crate) use signals::{SignalFigures, Signals};
 pub(crate) use triage::{TriageCounts, TriageQueue};
 pub(crate) use worker::{

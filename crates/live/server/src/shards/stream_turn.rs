@@ -3,35 +3,57 @@
 use super::counts::Traffic;
 use super::handover::Handed;
 use super::intake::{owner, take};
-use super::worker::{Report, Worker};
-use crate::takeover::owned::Inlet;
+use super::worker::{Command, Report, Worker};
+use crate::takeover::owned::{Fate, Inlet, OtherProcess};
 use base::{Flow, Instant, Peer};
-use node::ShardInput;
+use node::{Setup, ShardInput};
 use overload::MessageClass;
-use streams::{Streams, Undelivered};
+use std::sync::Arc;
+use streams::{Admission, Streams, Undelivered};
 
-/// Sends by a connection of this thread. One of the process that has taken over is that one's to use.
+/// Sends by a connection of this thread. One of another process, which has taken over or from which this one has, is that
+/// process's to use.
 fn send(
     now: Instant,
     streams: &mut Streams,
-    inlet: Option<&Inlet>,
+    (inlet, processes): (Option<&Inlet>, &[Arc<OtherProcess>]),
     traffic: &mut Traffic,
     flow: Flow,
     bytes: &[u8],
 ) {
     let is_elsewhere = flow.connection.is_some() && !streams.has(flow, bytes);
-    if !(is_elsewhere && inlet.is_some_and(|inlet| inlet.give_back(flow, bytes))) {
+    let give = || {
+        inlet.is_some_and(|inlet| inlet.give_back(flow, bytes))
+            || processes.iter().any(|process| process.send(flow, bytes))
+    };
+    if !(is_elsewhere && give()) {
         streams.send(now, flow, bytes);
     }
     traffic.sent += 1;
 }
 
 impl Worker {
+    /// Who may connect from now on.
+    pub(crate) fn admit(&mut self, setup: &Setup) {
+        let Some(streams) = &mut self.streams else { return };
+        let access = setup.settings.routes.access.clone();
+        let topology = &setup.topology;
+        let nodes = topology.nodes().iter().filter(|node| topology.slot_at(node.remote()).is_some());
+        let nodes = nodes.map(|node| node.peer.ip().to_canonical()).collect();
+        let admission = Admission { access, nodes };
+        if *streams.settings.admission != admission {
+            streams.settings.admission = Arc::new(admission);
+        }
+    }
+
     /// Reads connections and handles what came. What belongs to another thread whose ring is full waits: on a connection nobody
     /// sends it again. Until then nothing more is read.
     pub(super) fn read_streams(&mut self, now: Instant) {
         let Self { streams: Some(streams), stream_batch, .. } = self else { return };
         streams.on_time(now);
+        if self.awaits_inlet {
+            return;
+        }
         if stream_batch.is_empty() {
             streams.turn(now, stream_batch);
             self.traffic.received += self.stream_batch.len() as u64;
@@ -46,10 +68,16 @@ impl Worker {
         let (shards, is_alone) = (self.peers.senders.len(), self.peers.receivers.is_empty());
         // Not by the queue of the thread, which drops what it has no room for.
         loop {
-            let Self { shard, out, traffic, processes, stream_batch, peers, .. } = self;
+            let Self { shard, out, traffic, processes, stream_batch, peers, inlet, .. } = self;
             let Some((flow, bytes)) = stream_batch.first() else { break };
+            let fate = inlet.as_ref().map_or(Fate::Ours, |inlet| inlet.hand_on(flow, bytes));
+            if fate == Fate::Lost {
+                break;
+            }
             let handed = Handed::Message { flow, bytes };
-            if let Some(owner) = owner(shard, bytes, self.index, shards).filter(|_| !is_alone) {
+            if fate == Fate::HandedOver {
+                traffic.handed_over += 1;
+            } else if let Some(owner) = owner(shard, bytes, self.index, shards).filter(|_| !is_alone) {
                 if !peers.senders[owner].as_mut().is_some_and(|ring| ring.push(&handed)) {
                     break;
                 }
@@ -62,33 +90,69 @@ impl Worker {
         }
     }
 
-    /// Sends what goes by connections, those of other threads included; returns what could not be sent.
+    /// Sends what goes by connections, those of other threads included; returns what could not be sent. What finds no room on
+    /// the way to another thread is among it: whoever sent a request hears of it at once.
     pub(super) fn send_by_streams(&mut self) -> Vec<Undelivered> {
-        let Self { streams: Some(streams), out, peers, index, traffic, clock, inlet, late_sends, .. } = self
+        let Self {
+            streams: Some(streams), out, peers, index, traffic, clock, inlet, processes, late, ..
+        } = self
         else {
             return Vec::new();
         };
         let now = clock.now();
-        late_sends.retry(&mut peers.senders);
+        late.retry(&mut peers.senders);
+        let mut undelivered = Vec::new();
         for transmit in out.transmits().iter().filter(|transmit| transmit.flow.transport.is_reliable()) {
             let (flow, bytes) = (transmit.flow, out.message(transmit));
             let thread = flow.connection.map(|number| Streams::thread_of(number, peers.senders.len()));
             match thread.filter(|thread| thread != index) {
                 Some(thread) => {
-                    let is_kept = late_sends.push(&mut peers.senders, thread, flow, bytes);
-                    traffic.send_failed += u64::from(!is_kept);
+                    if !late.push(&mut peers.senders, thread, &Handed::Send { flow, bytes }) {
+                        let quoted = bytes.into();
+                        undelivered.push(Undelivered { to: flow, quoted, is_unreachable: false });
+                    }
                 }
-                None => send(now, streams, inlet.as_ref(), traffic, flow, bytes),
+                None => send(now, streams, (inlet.as_ref(), processes), traffic, flow, bytes),
             }
         }
         streams.flush(now);
-        streams.take_undelivered()
+        undelivered.extend(streams.take_undelivered());
+        traffic.undelivered += undelivered.iter().filter(|lost| !lost.quoted.is_empty()).count() as u64;
+        undelivered
     }
 
     /// Sends by a connection of this thread, at the end of the batch.
     pub(super) fn send_by_stream(&mut self, flow: Flow, bytes: &[u8]) {
-        let Self { streams: Some(streams), traffic, clock, inlet, .. } = self else { return };
-        send(clock.now(), streams, inlet.as_ref(), traffic, flow, bytes);
+        let Self { streams: Some(streams), traffic, clock, inlet, processes, .. } = self else { return };
+        send(clock.now(), streams, (inlet.as_ref(), processes), traffic, flow, bytes);
+    }
+
+    /// Sends by a connection of this thread what the process that has taken over gives back. It hears at once of a request whose
+    /// connection is gone.
+    pub(super) fn send_for_successor(&mut self, now: Instant, flow: Flow, bytes: &[u8]) {
+        let Self { streams: Some(streams), inlet: Some(inlet), traffic, .. } = self else { return };
+        if bytes.starts_with(b"SIP/2.0 ") || streams.has(flow, bytes) {
+            streams.send(now, flow, bytes);
+            traffic.sent += 1;
+        } else {
+            inlet.tell_undelivered(flow, bytes);
+        }
+    }
+
+    /// Takes a message that came by a connection of the process before, and belongs to no call there.
+    pub(super) fn take_relayed(&mut self, flow: Flow, bytes: Box<[u8]>) {
+        let given = self.inlet.as_ref().map_or(Fate::Ours, |inlet| inlet.hand_on(flow, &bytes));
+        if given == Fate::HandedOver {
+            return self.traffic.handed_over += 1;
+        }
+        if let Some(owner) = owner(&self.shard, &bytes, self.index, self.peers.senders.len()) {
+            // These are all but this one, in their order.
+            let place = owner - usize::from(owner > self.index);
+            return self.others[place].send(Command::Message(flow, bytes));
+        }
+        let Self { shard, out, traffic, processes, clock, .. } = self;
+        take(shard, processes, traffic, clock.now(), &Handed::Message { flow, bytes: &bytes }, out);
+        self.flush();
     }
 
     /// A node cannot be reached.
@@ -101,15 +165,20 @@ impl Worker {
     /// What began with these bytes did not arrive. A proxy's request belongs to the thread that owns its call, which its beginning
     /// tells, or else each has to look.
     pub(super) fn tell_undelivered(&mut self, now: Instant, to: Flow, quoted: &[u8]) {
-        let Self { shard, out, peers, index, traffic, processes, .. } = self;
+        let Self { shard, out, peers, index, traffic, processes, late, .. } = self;
         let owner = shard.tokens().shard_of(quoted, peers.senders.len());
         // By a connection without a number no other thread has sent anything.
         let owner = owner.or_else(|| (quoted.is_empty() && to.connection.is_none()).then_some(*index));
         let is_for = |other: usize| owner.is_none_or(|owner| owner == other);
         let handed = Handed::Unreachable { to, quoted };
-        for (_, ring) in (0..).zip(&mut peers.senders).filter(|(other, _)| is_for(*other)) {
-            // Lost where the ring is full. A datagram is sent again; what a connection has lost waits for its time-out.
-            let _ = ring.as_mut().is_some_and(|ring| ring.push(&handed));
+        for other in (0..peers.senders.len()).filter(|other| other != index && is_for(*other)) {
+            let is_told = if to.transport.is_reliable() {
+                late.push(&mut peers.senders, other, &handed)
+            } else {
+                // A datagram is sent again.
+                peers.senders[other].as_mut().is_some_and(|ring| ring.push(&handed))
+            };
+            traffic.handover_lost += u64::from(!is_told);
         }
         if is_for(*index) {
             take(shard, processes, traffic, now, &handed, out);

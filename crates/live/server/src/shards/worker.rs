@@ -5,7 +5,7 @@ use super::board::Board;
 use super::counts::{ShardCounts, ShardSnapshot, Traffic};
 use super::handover::{Handed, Receiver, Sender};
 use super::intake::{owner, take};
-use super::late_sends::LateSends;
+use super::late::LateHandovers;
 use super::listen::MOST;
 use super::signals::Signals;
 use super::triage::{TriageQueue, Turn};
@@ -55,8 +55,14 @@ pub(crate) enum Command {
     Explain(Flow, Vec<u8>, oneshot::Sender<Explained>),
     /// The connections of the thread.
     Connections(oneshot::Sender<Vec<ConnectionView>>),
-    /// To be sent by a connection of the thread.
+    /// Another process has this to be sent by a connection of the thread.
     Send(Flow, Box<[u8]>),
+    /// This came by a connection of another process.
+    Message(Flow, Box<[u8]>),
+    /// What was sent by a connection of another process, and began so, did not arrive.
+    Unreachable(Flow, Box<[u8]>),
+    /// After so long connections that are left are closed at any moment of rest.
+    Move(Duration),
     /// Certificates, and whom we trust, for connections from now on.
     Tls(Arc<TlsSetup>),
     /// What is left to the process that has taken over; answered when it is so.
@@ -162,6 +168,8 @@ pub(crate) struct Worker {
     /// Of each listener, whether another process reads its sockets; empty: none.
     pub(crate) quiet: Vec<bool>,
     pub(crate) inlet: Option<Inlet>,
+    /// Another process is about to take over. Connections are not read meanwhile, so that each call belongs to one of the two.
+    pub(crate) awaits_inlet: bool,
     /// Other processes whose calls' datagrams come here.
     pub(crate) processes: Vec<Arc<OtherProcess>>,
     pub(crate) shard: Shard,
@@ -191,7 +199,7 @@ pub(crate) struct Worker {
     /// What was read from them and not handled yet.
     pub(crate) stream_batch: StreamBatch,
     /// What waits for room in the rings to the threads whose connections it leaves by.
-    pub(crate) late_sends: LateSends,
+    pub(crate) late: LateHandovers,
     /// How long the thread has worked since it last looked at its connections: longer no message of theirs has waited.
     pub(crate) worked: Duration,
     /// Where the state of calls is shared out with neighbours, they want to know how busy we are.
@@ -319,7 +327,7 @@ impl Worker {
         let unread = self.streams.as_ref().is_some_and(|streams| streams.has_unread());
         let no_time = Timespec { tv_sec: 0, tv_nsec: 0 };
         let short = Timespec { tv_sec: 0, tv_nsec: RING_PAUSE_NS };
-        let is_held_up = !self.stream_batch.is_empty() || !self.late_sends.is_empty();
+        let is_held_up = self.awaits_inlet || !self.stream_batch.is_empty() || !self.late.is_empty();
         let most = match (work || (unread && !is_held_up), is_held_up) {
             (true, _) => Some(&no_time),
             (false, true) => Some(&short),
@@ -510,6 +518,10 @@ impl Worker {
         for _ in 0..BATCH {
             let Self { shard, out, traffic, processes, inlet: Some(inlet), .. } = self else { return };
             match inlet.take() {
+                Ok(Some(Handed::Send { flow, bytes })) => {
+                    let bytes = Box::from(bytes);
+                    self.send_for_successor(now, flow, &bytes);
+                }
                 Ok(Some(handed)) => take(shard, processes, traffic, now, &handed, out),
                 Ok(None) => return,
                 // The other process has ended; the control task hears of it, too.
@@ -608,6 +620,9 @@ impl Worker {
                 if is_unreachable {
                     self.tell_unreachable(to.remote());
                 }
+                if let Some(inlet) = &self.inlet {
+                    inlet.tell_undelivered(to, &quoted);
+                }
                 self.tell_undelivered(now, to, &quoted);
             }
             self.flush();
@@ -669,6 +684,7 @@ impl Worker {
         match command {
             Command::SetUp(setup) => {
                 self.tell(ShardInput::SetUp(&setup));
+                self.admit(&setup);
                 self.renew_meter();
                 self.flush();
             }
@@ -698,8 +714,21 @@ impl Worker {
                 let _ = reply.send(list);
             }
             Command::Send(flow, bytes) => {
-                self.send_by_stream(flow, &bytes);
+                if let Some(streams) = &mut self.streams {
+                    streams.send(self.clock.now(), flow, &bytes);
+                }
                 self.flush();
+            }
+            Command::Message(flow, bytes) => self.take_relayed(flow, bytes),
+            Command::Unreachable(to, quoted) => {
+                self.tell_undelivered(self.clock.now(), to, &quoted);
+                self.flush();
+            }
+            Command::Move(wait) => {
+                let now = self.clock.now();
+                if let Some(streams) = &mut self.streams {
+                    streams.move_at(now, now + wait);
+                }
             }
             Command::Tls(tls) => {
                 if let Some(streams) = &mut self.streams {
@@ -719,7 +748,7 @@ impl Worker {
                 self.shard.calls(|key| calls.push(key.call_id()));
                 let _ = reply.send(calls);
             }
-            Command::Inlet(inlet) => self.inlet = inlet,
+            Command::Inlet(inlet) => (self.inlet, self.awaits_inlet) = (inlet, false),
             Command::Answered(number, answer) => {
                 self.tell(ShardInput::Answer { number, answer: Box::new(answer) });
                 self.flush();
@@ -745,6 +774,7 @@ impl Worker {
     fn leave(&mut self, Left { datagrams, streams: leaves }: Left) {
         if let Some(streams) = &mut self.streams {
             streams.leave(self.clock.now(), leaves);
+            self.awaits_inlet = leaves;
         }
         self.quiet = if datagrams.contains(&true) { datagrams } else { Vec::new() };
     }
@@ -771,6 +801,7 @@ impl Worker {
             overload,
             neighbours,
             unread: self.queue.len(),
+            relayed: self.streams.as_ref().map_or(0, |streams| streams.unanswered()),
             queues: self.shard.queue_reports(),
         }
     }

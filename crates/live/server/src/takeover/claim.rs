@@ -9,6 +9,7 @@ use super::owned::OtherProcess;
 use super::passing;
 use crate::ask::Ask;
 use crate::clock::Clock;
+use crate::shards::handover::Handed;
 use crate::shards::listen::datagram_ports;
 use crate::shards::{Command, WorkerHandle};
 use crate::socket::UdpSocket;
@@ -40,8 +41,10 @@ pub(crate) struct Claim {
     /// Listening sockets of connections.
     pub(crate) streams: Vec<(Peer, TcpListener)>,
     taken: Taken,
-    /// Its number of each listener of ours.
-    listeners: Vec<u16>,
+    /// Its number of each listener of ours; `None`: it does not have that.
+    listeners: Vec<Option<u16>>,
+    /// Whether it sends by its connections what it is given.
+    relays: bool,
 }
 
 /// Asks the process with the configuration at `path` for its sockets; `None`: there is none.
@@ -108,14 +111,20 @@ impl Claim {
         let at = |(transport, address): &(String, SocketAddr)| {
             Some(Peer::new(Transport::parse(transport.as_bytes())?, *address))
         };
+        let is_served = |stream: &(String, SocketAddr)| {
+            let is_it = |at: Peer| ports.iter().any(|port| Peer::new(port.transport, port.local) == at);
+            at(stream).is_some_and(is_it)
+        };
+        let served = offer.streams.iter().map(is_served).collect();
         let streams = offer.streams.iter().zip(descriptors);
         let streams = streams.filter_map(|(stream, socket)| Some((at(stream)?, TcpListener::from(socket))));
         let streams = streams.collect();
         // Of connections by their place among those behind the sets.
         let number = |port: &Port| offer.number_of(Peer::new(port.transport, port.local));
-        let listeners = ports.iter().map(|port| number(port).unwrap_or_default() as u16).collect();
-        let taken = Taken { listeners: places.iter().map(Option::is_some).collect() };
-        Self { stream, path, pid: offer.pid, sets, admin, streams, taken, listeners }
+        let listeners = ports.iter().map(|port| number(port).map(|number| number as u16)).collect();
+        let listeners_taken = places.iter().map(Option::is_some).collect();
+        let taken = Taken { listeners: listeners_taken, streams: Some(served), relays: true };
+        Self { stream, path, pid: offer.pid, sets, admin, streams, taken, listeners, relays: offer.relays }
     }
 
     /// Has the predecessor keep its calls only: whoever calls this is the one who reads the sockets from then on.
@@ -157,21 +166,26 @@ impl Claim {
         let hash = CallHash::from_words(kept.call_hash);
         let (id, listeners) = (ProcessId(self.pid), std::mem::take(&mut self.listeners));
         let predecessor = OtherProcess::new(id, hash, calls, ways, listeners, clock);
-        Ok(predecessor.with_findings(kept.findings))
+        Ok(predecessor.with_findings(kept.findings, self.relays))
     }
 }
 
-/// Sends what the predecessor answers by connections of this process: requests of its calls came by them. On a thread of its
-/// own, since there are few of them.
+/// Takes what the predecessor gives back, on a thread of its own: what it answers by connections of this process, since
+/// requests of its calls came by them, and what came by connections that it still has and is about no call of its own.
 ///
 /// # Errors
 /// No thread can be started.
 pub(crate) fn bring_back(process: &Arc<OtherProcess>, workers: Vec<WorkerHandle>) -> io::Result<()> {
     let process = Arc::clone(process);
     let run = move || {
-        process.bring_back(|flow, bytes| {
+        process.bring_back(|flow, handed| {
             let Some(number) = flow.connection else { return };
-            workers[Streams::thread_of(number, workers.len())].send(Command::Send(flow, bytes.into()));
+            let bytes = handed.bytes().into();
+            workers[Streams::thread_of(number, workers.len())].send(match handed {
+                Handed::Send { .. } => Command::Send(flow, bytes),
+                Handed::Message { .. } => Command::Message(flow, bytes),
+                Handed::Unreachable { .. } => Command::Unreachable(flow, bytes),
+            });
         });
     };
     std::thread::Builder::new().name("given-back".to_owned()).spawn(run).map(drop)
@@ -246,8 +260,9 @@ mod tests {
         let mut greeting = [0; GREETING.len()];
         stream.read_exact(&mut greeting).unwrap();
         assert_eq!(greeting, *GREETING);
-        send(stream, &Offer { pid: 1, listeners: Vec::new(), sets: 0, admin: false, streams: Vec::new() })
-            .unwrap();
+        let nothing =
+            Offer { pid: 1, listeners: Vec::new(), sets: 0, admin: false, streams: Vec::new(), relays: true };
+        send(stream, &nothing).unwrap();
         let _: Taken = receive(stream).unwrap();
     }
 

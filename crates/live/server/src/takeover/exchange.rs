@@ -45,6 +45,9 @@ pub(super) struct Offer {
     /// Listening sockets of connections: transport and address. Their descriptors come last.
     #[serde(default)]
     pub(super) streams: Vec<(String, SocketAddr)>,
+    /// Whether it sends by its connections what the successor gives it.
+    #[serde(default)]
+    pub(super) relays: bool,
 }
 
 impl Offer {
@@ -70,6 +73,20 @@ impl Offer {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Taken {
     pub(super) listeners: Vec<bool>,
+    /// Of [`Offer::streams`], whether the successor accepts connections there. A version that does not say so is taken at
+    /// its word that it does.
+    #[serde(default)]
+    pub(super) streams: Option<Vec<bool>>,
+    /// Whether it takes what comes by connections of the predecessor and is about no call there.
+    #[serde(default)]
+    pub(super) relays: bool,
+}
+
+impl Taken {
+    /// Whether the successor accepts connections at the listening socket in this place of the offer.
+    pub(super) fn serves(&self, place: usize) -> bool {
+        self.streams.as_ref().is_none_or(|streams| streams.get(place) == Some(&true))
+    }
 }
 
 /// The calls that the predecessor keeps, once it has stopped reading. A descriptor for each thread follows, and the

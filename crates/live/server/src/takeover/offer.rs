@@ -5,7 +5,7 @@ use super::exchange::{
     Findings, GREETING, Kept, Near, Offer, PATIENCE, RELEASE, Remainder, Succession, Taken, receive, send,
     socket_paths,
 };
-use super::owned::{Inlet, OtherProcess};
+use super::owned::{Inlet, KeptCalls, OtherProcess};
 use super::passing;
 use crate::ask::Ask;
 use crate::figures::PoolName;
@@ -23,6 +23,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use streams::{close_listener, listen_again};
 use tokio::sync::{mpsc, oneshot};
 
 /// Bytes on their way to a thread of the predecessor: a burst that it has no time for now.
@@ -173,6 +174,7 @@ impl Holdings {
                 .iter()
                 .map(|(at, _)| (at.transport.name().to_owned(), at.address))
                 .collect(),
+            relays: true,
         };
         send(stream, &offer)?;
         let streams = self.streams.iter().map(|(_, socket)| socket);
@@ -196,11 +198,20 @@ impl Holdings {
         taken.listeners.resize(self.listeners.len(), false);
         let left = Left { datagrams: taken.listeners.clone(), streams: true };
         ask_each(&self.workers, |_, reply| Command::Quiet(left.clone(), reply)).ok_or_else(ended)?;
+        // Nobody accepts at a listener that the successor does not have: clients are refused, and do not wait.
+        for (_, (_, socket)) in (0..).zip(&self.streams).filter(|(index, _)| !taken.serves(*index)) {
+            close_listener(socket)?;
+        }
         // What one thread has read and handed to another is in its ring by now.
         let calls = ask_each(&self.workers, |_, reply| Command::Calls(reply)).ok_or_else(ended)?;
         let mut calls: Vec<u64> = calls.into_iter().flatten().collect();
         calls.extend(self.processes.iter().flat_map(|process| process.calls_by(self.hash)));
-        let ways = self.inlets()?;
+        let kept = KeptCalls {
+            hash: self.hash,
+            calls: calls.iter().copied().collect(),
+            handed_on: self.ports_of(&taken),
+        };
+        let ways = self.inlets(taken.relays.then(|| Arc::new(kept)).as_ref())?;
         let (threads, call_hash) = (ways.len(), self.hash.words());
         let kept = Kept { threads, call_hash, calls: calls.len() as u64, findings };
         send(stream, &kept)?;
@@ -244,17 +255,32 @@ impl Holdings {
         Some(remainder)
     }
 
+    /// Of each port, whether the successor has it: those of datagrams come first, and of connections there may be several
+    /// sockets each.
+    fn ports_of(&self, taken: &Taken) -> Vec<bool> {
+        let mut ports: Vec<(Peer, bool)> = Vec::new();
+        for (index, (at, _)) in self.streams.iter().enumerate() {
+            match ports.iter_mut().find(|(known, _)| known == at) {
+                Some((_, is_taken)) => *is_taken &= taken.serves(index),
+                None => ports.push((*at, taken.serves(index))),
+            }
+        }
+        taken.listeners.iter().copied().chain(ports.into_iter().map(|(_, is_taken)| is_taken)).collect()
+    }
+
     /// Gives each thread a new inlet; returns the other ends.
-    fn inlets(&self) -> io::Result<Vec<OwnedFd>> {
+    fn inlets(&self, kept: Option<&Arc<KeptCalls>>) -> io::Result<Vec<OwnedFd>> {
         let mut ways = Vec::new();
         for worker in &self.workers {
             // Datagrams in order, each whole, and an end when the other side is gone.
             let (way, inlet) =
                 socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
-            if set_socket_send_buffer_size_force(&way, BACKLOG).is_err() {
-                set_socket_send_buffer_size(&way, BACKLOG)?;
+            for end in [&way, &inlet] {
+                if set_socket_send_buffer_size_force(end, BACKLOG).is_err() {
+                    set_socket_send_buffer_size(end, BACKLOG)?;
+                }
             }
-            worker.send(Command::Inlet(Some(Inlet::new(inlet))));
+            worker.send(Command::Inlet(Some(Inlet::new(inlet, kept.cloned()))));
             ways.push(way);
         }
         Ok(ways)
@@ -263,6 +289,11 @@ impl Holdings {
     fn resume(&self) {
         for worker in &self.workers {
             worker.send(Command::Inlet(None));
+        }
+        for (at, socket) in &self.streams {
+            if let Err(error) = listen_again(socket) {
+                tracing::error!(%error, address = %at.address, "this address is not served any more: restart");
+            }
         }
         let none = Left { datagrams: vec![false; self.listeners.len()], streams: false };
         // A thread that has ended is told of elsewhere.

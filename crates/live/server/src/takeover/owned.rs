@@ -13,8 +13,9 @@ use std::collections::HashSet;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use streams::Streams;
 
 /// A process that takes nothing for so long does not run any more, whether it is there or not.
 const STANDSTILL: Duration = Duration::from_secs(2);
@@ -31,8 +32,10 @@ pub(crate) struct OtherProcess {
     calls: HashSet<u64>,
     /// To each of its threads.
     ways: Vec<OwnedFd>,
-    /// Its number of each listener of ours.
-    listeners: Vec<u16>,
+    /// Its number of each listener of ours; `None`: it does not have that.
+    listeners: Vec<Option<u16>>,
+    /// Whether it sends by its connections what it is given.
+    relays: bool,
     /// It has ended.
     gone: AtomicBool,
     /// Since when it takes nothing, in nanoseconds of our clock; 0: it does.
@@ -60,7 +63,7 @@ impl OtherProcess {
         hash: CallHash,
         calls: HashSet<u64>,
         ways: Vec<OwnedFd>,
-        listeners: Vec<u16>,
+        listeners: Vec<Option<u16>>,
         clock: Clock,
     ) -> Self {
         let (gone, stuck) = (AtomicBool::new(false), AtomicU64::new(0));
@@ -70,6 +73,7 @@ impl OtherProcess {
             calls,
             ways,
             listeners,
+            relays: false,
             gone,
             stuck,
             clock,
@@ -78,12 +82,24 @@ impl OtherProcess {
         }
     }
 
-    pub(super) fn with_findings(self, findings: Findings) -> Self {
-        Self { findings, ..self }
+    pub(super) fn with_findings(self, findings: Findings, relays: bool) -> Self {
+        Self { findings, relays, ..self }
     }
 
-    /// Waits for what its threads give back, and tells each message with the flow that it leaves by, until it has ended.
-    pub(super) fn bring_back(&self, mut tell: impl FnMut(Flow, &[u8])) {
+    /// A flow as this process numbers its listeners.
+    fn ours(&self, flow: Flow) -> Flow {
+        let place = self.listeners.iter().position(|its| *its == Some(flow.listener));
+        Flow { listener: place.map_or(flow.listener, |place| place as u16), ..flow }
+    }
+
+    /// A flow as it numbers them.
+    fn its(&self, flow: Flow) -> Flow {
+        let listener = self.listeners.get(usize::from(flow.listener)).copied().flatten();
+        Flow { listener: listener.unwrap_or_default(), ..flow }
+    }
+
+    /// Waits for what its threads give back, and tells each with its flow, until it has ended.
+    pub(super) fn bring_back(&self, mut tell: impl FnMut(Flow, Handed<'_>)) {
         let mut buffer = vec![0; HEAD_MAX + LARGEST];
         while !self.gone.load(Ordering::Relaxed) {
             let mut watched: Vec<_> = self.ways.iter().map(|way| PollFd::new(way, PollFlags::IN)).collect();
@@ -93,10 +109,9 @@ impl OtherProcess {
             for way in self.ways.iter().zip(ready).filter_map(|(way, ready)| ready.then_some(way)) {
                 match recv(way, &mut buffer[..], RecvFlags::DONTWAIT) {
                     Ok((_, length)) => match handover::parse(&buffer[..length]) {
-                        Some(Handed::Send { flow, bytes }) => tell(flow, bytes),
+                        Some(handed) => tell(self.ours(handed.flow()), handed),
                         // Nobody sends less than a head: the other end is closed.
                         None => return,
-                        Some(_) => {}
                     },
                     Err(Errno::AGAIN | Errno::INTR) => {}
                     Err(_) => return,
@@ -159,18 +174,13 @@ impl OtherProcess {
         if !whatever && !self.calls.contains(&key.call_id()) {
             return Fate::Ours;
         }
-        let head = match *handed {
-            Handed::Message { flow, .. } => {
-                let listener = self.listeners.get(usize::from(flow.listener)).copied().unwrap_or_default();
-                handover::head(&Handed::Message { flow: Flow { listener, ..flow }, bytes })
-            }
-            Handed::Unreachable { .. } | Handed::Send { .. } => handover::head(handed),
-        };
         let way = &self.ways[node::shard_of(key, self.ways.len())];
-        let parts = [IoSlice::new(&head), IoSlice::new(bytes)];
-        let mut none = SendAncillaryBuffer::default();
-        match sendmsg(way, &parts, &mut none, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
-            Ok(_) => {
+        let sent = match *handed {
+            Handed::Message { flow, .. } => push(way, &Handed::Message { flow: self.its(flow), bytes }),
+            Handed::Unreachable { .. } | Handed::Send { .. } => push(way, handed),
+        };
+        match sent {
+            Ok(()) => {
                 self.stuck.store(0, Ordering::Relaxed);
                 Fate::HandedOver
             }
@@ -180,6 +190,16 @@ impl OtherProcess {
                 Fate::Ours
             }
         }
+    }
+
+    /// Has it send a message by a connection of its own, if that names one; whether it has taken it.
+    pub(crate) fn send(&self, flow: Flow, bytes: &[u8]) -> bool {
+        let Some(number) = flow.connection.filter(|_| self.relays && !self.gone.load(Ordering::Relaxed))
+        else {
+            return false;
+        };
+        let way = &self.ways[Streams::thread_of(number, self.ways.len())];
+        push(way, &Handed::Send { flow: self.its(flow), bytes }).is_ok()
     }
 
     fn stuck(&self) -> Fate {
@@ -196,16 +216,61 @@ impl OtherProcess {
     }
 }
 
+/// Gives the other end of a pair of sockets something, whole.
+fn push(way: &OwnedFd, handed: &Handed<'_>) -> Result<(), Errno> {
+    let head = handover::head(handed);
+    let parts = [IoSlice::new(&head), IoSlice::new(handed.bytes())];
+    let mut none = SendAncillaryBuffer::default();
+    sendmsg(way, &parts, &mut none, SendFlags::DONTWAIT | SendFlags::NOSIGNAL).map(drop)
+}
+
+/// What a process keeps when another one has taken over.
+#[derive(Debug)]
+pub(crate) struct KeptCalls {
+    pub(super) hash: CallHash,
+    /// By [`balance::CallKey::call_id`].
+    pub(super) calls: HashSet<u64>,
+    /// Of each of its ports, whether the other process has it.
+    pub(super) handed_on: Vec<bool>,
+}
+
 /// Where a thread gets what the process that has taken over hands it.
 #[derive(Debug)]
 pub(crate) struct Inlet {
     socket: OwnedFd,
     buffer: Vec<u8>,
+    /// `None`: the other process takes nothing that comes by connections of this one.
+    kept: Option<Arc<KeptCalls>>,
 }
 
 impl Inlet {
-    pub(super) fn new(socket: OwnedFd) -> Self {
-        Self { socket, buffer: vec![0; HEAD_MAX + LARGEST] }
+    pub(super) fn new(socket: OwnedFd, kept: Option<Arc<KeptCalls>>) -> Self {
+        Self { socket, buffer: vec![0; HEAD_MAX + LARGEST], kept }
+    }
+
+    /// Gives the successor a message that came by a connection of this process, unless it is about a call of this one.
+    /// [`Fate::Lost`]: the successor takes nothing now.
+    pub(crate) fn hand_on(&self, flow: Flow, bytes: &[u8]) -> Fate {
+        let Some(kept) = &self.kept else { return Fate::Ours };
+        let Some(call_id) = wire::peek_call_id(bytes) else { return Fate::Ours };
+        let is_handed_on = kept.handed_on.get(usize::from(flow.listener)) == Some(&true);
+        if !is_handed_on || kept.calls.contains(&kept.hash.call_key(call_id).call_id()) {
+            return Fate::Ours;
+        }
+        match push(&self.socket, &Handed::Message { flow, bytes }) {
+            Ok(()) => Fate::HandedOver,
+            Err(Errno::AGAIN | Errno::NOBUFS | Errno::INTR) => Fate::Lost,
+            // The successor is gone.
+            Err(_) => Fate::Ours,
+        }
+    }
+
+    /// Tells the successor that what it had sent by a connection of this process, and began so, did not arrive.
+    pub(crate) fn tell_undelivered(&self, to: Flow, quoted: &[u8]) {
+        if self.kept.is_some() && to.connection.is_some() {
+            // Where it takes nothing now, its transactions end in time by themselves.
+            let _ = push(&self.socket, &Handed::Unreachable { to, quoted });
+        }
     }
 
     /// The next one, if there is one; an error when the successor is gone.
@@ -225,10 +290,7 @@ impl Inlet {
 impl Inlet {
     /// Has the successor send a message by a connection of its own; whether it has taken it.
     pub(crate) fn give_back(&self, flow: Flow, bytes: &[u8]) -> bool {
-        let head = handover::head(&Handed::Send { flow, bytes });
-        let parts = [IoSlice::new(&head), IoSlice::new(bytes)];
-        let mut none = SendAncillaryBuffer::default();
-        sendmsg(&self.socket, &parts, &mut none, SendFlags::DONTWAIT | SendFlags::NOSIGNAL).is_ok()
+        push(&self.socket, &Handed::Send { flow, bytes }).is_ok()
     }
 }
 
@@ -241,15 +303,17 @@ impl AsFd for Inlet {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base::{Connection, Transport};
     use node::{TokenKey, Tokens};
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
     use std::net::SocketAddr;
+    use std::num::NonZeroU32;
 
     fn pair() -> (OwnedFd, Inlet) {
         let (way, inlet) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
-        (way, Inlet::new(inlet))
+        (way, Inlet::new(inlet, None))
     }
 
     /// One with two threads and the call "its", whose listener 7 is our listener 0.
@@ -258,7 +322,7 @@ mod tests {
         let ((first, one), (second, two)) = (pair(), pair());
         let calls = HashSet::from([hash.call_key(b"its").call_id()]);
         let other =
-            OtherProcess::new(ProcessId(1), hash, calls, vec![first, second], vec![7], Clock::start());
+            OtherProcess::new(ProcessId(1), hash, calls, vec![first, second], vec![Some(7)], Clock::start());
         (other, [one, two])
     }
 
@@ -302,6 +366,46 @@ mod tests {
         drop(inlets);
         assert_eq!(hand(&other, "its", false), Fate::Ours);
         assert_eq!(hand(&other, "ours", true), Fate::Ours);
+    }
+
+    /// One of its connections; its listener 7 is our listener 0.
+    fn connected(number: u32, listener: u16) -> Flow {
+        let connection = NonZeroU32::new(number).map(Connection);
+        Flow { transport: Transport::Tcp, connection, ..Flow::udp(listener, from()) }
+    }
+
+    #[test]
+    fn what_comes_by_its_connections_and_is_not_its_own_is_handed_on() {
+        let (other, [first, _second]) = other();
+        let calls = HashSet::from([other.hash.call_key(b"its").call_id()]);
+        let handed_on = (0..=7).map(|port| port == 7).collect();
+        let kept = Arc::new(KeptCalls { hash: other.hash, calls, handed_on });
+        let inlet = Inlet { kept: Some(kept), ..first };
+        assert_eq!(inlet.hand_on(connected(4, 7), &bytes("its")), Fate::Ours);
+        assert_eq!(
+            inlet.hand_on(connected(4, 6), &bytes("ours")),
+            Fate::Ours,
+            "nobody else has that listener"
+        );
+        assert_eq!(inlet.hand_on(connected(4, 7), &bytes("ours")), Fate::HandedOver);
+        inlet.tell_undelivered(connected(4, 7), b"BYE");
+        let mut told = Vec::new();
+        drop(inlet);
+        other.bring_back(|flow, handed| {
+            told.push((flow, matches!(handed, Handed::Message { .. }), handed.bytes().to_vec()))
+        });
+        let flow = connected(4, 0);
+        assert_eq!(told, [(flow, true, bytes("ours")), (flow, false, b"BYE".to_vec())]);
+    }
+
+    #[test]
+    fn it_sends_by_its_connections_what_it_is_given() {
+        let (other, mut inlets) = other();
+        assert!(!other.send(connected(3, 0), b"x"), "one of another version does not");
+        let other = other.with_findings(Findings::default(), true);
+        assert!(other.send(connected(3, 0), b"x"));
+        assert_eq!(inlets[1].take().unwrap(), Some(Handed::Send { flow: connected(3, 7), bytes: b"x" }));
+        assert!(!other.send(Flow::udp(0, from()), b"x"), "it names none");
     }
 
     #[test]

@@ -62,8 +62,8 @@ pub struct TlsSetup {
     asks_clients: (Option<Vec<u8>>, bool),
     /// Of each certificate, in the order of the configuration.
     pub certificates: Vec<CertificateFacts>,
-    /// The names by which members and next hops are configured, by address: their certificates must be for them (RFC 5922
-    /// §4.3). One that is configured by its address has to have that in its certificate.
+    /// For whom the certificates of members and next hops have to be, by address: for the name that the configuration has
+    /// (RFC 5922 §4.3), and for its address where one is configured by that.
     names: BTreeMap<SocketAddr, ServerName<'static>>,
 }
 
@@ -110,10 +110,11 @@ impl TlsSetup {
         Ok(Self { server, client: Arc::new(client), tickets, asks_clients, certificates, names })
     }
 
-    /// The same, where members have these names.
+    /// The same, where members have these names; `None`: they are configured by their addresses.
     #[must_use]
-    pub fn with_names(&self, names: impl Iterator<Item = (SocketAddr, String)>) -> Self {
-        let names = names.filter_map(|(at, name)| Some((at, ServerName::try_from(name).ok()?))).collect();
+    pub fn with_names(&self, names: impl Iterator<Item = (SocketAddr, Option<String>)>) -> Self {
+        let named = |name: Option<String>| ServerName::try_from(name?).ok();
+        let names = names.map(|(at, name)| (at, named(name).unwrap_or_else(|| by_address(at)))).collect();
         let (server, client) = (self.server.clone(), Arc::clone(&self.client));
         let (tickets, certificates) = (Arc::clone(&self.tickets), self.certificates.clone());
         let asks_clients = self.asks_clients.clone();
@@ -130,9 +131,11 @@ impl TlsSetup {
         Arc::clone(&self.client)
     }
 
-    /// By which name the certificate of this peer is checked.
-    pub fn name_of(&self, peer: SocketAddr) -> ServerName<'static> {
-        self.names.get(&peer).cloned().unwrap_or_else(|| ServerName::IpAddress(peer.ip().into()))
+    /// By which name the certificate of this peer is checked: by that of the configuration, or else by the host that messages
+    /// name, whose address the DNS says this is, or else by the address.
+    pub fn name_of(&self, peer: SocketAddr, host: Option<&str>) -> ServerName<'static> {
+        let named = || ServerName::try_from(host?.to_owned()).ok();
+        self.names.get(&peer).cloned().or_else(named).unwrap_or_else(|| by_address(peer))
     }
 
     /// The server's side of a new connection; `None`: there is no certificate.
@@ -141,10 +144,14 @@ impl TlsSetup {
         ServerConnection::new(server).ok().map(Connection::Server)
     }
 
-    /// The client's side of a new connection to this peer.
-    pub fn connect(&self, peer: SocketAddr) -> Option<Connection> {
-        ClientConnection::new(self.client(), self.name_of(peer)).ok().map(Connection::Client)
+    /// The client's side of a new connection to this peer, which has to be this host if one is named.
+    pub fn connect(&self, peer: SocketAddr, host: Option<&str>) -> Option<Connection> {
+        ClientConnection::new(self.client(), self.name_of(peer, host)).ok().map(Connection::Client)
     }
+}
+
+fn by_address(peer: SocketAddr) -> ServerName<'static> {
+    ServerName::IpAddress(peer.ip().into())
 }
 
 fn server(
@@ -164,7 +171,7 @@ fn server(
             builder.with_client_cert_verifier(verifier.build().map_err(|error| TlsError::general(&error))?)
         }
     };
-    Ok(builder.with_cert_resolver(Arc::new(ByName::new(keys.to_vec()))))
+    Ok(builder.with_cert_resolver(Arc::new(ByName::new(keys))))
 }
 
 /// Settings of a client that shows no certificate, and trusts who is vouched for by those in a file, or by those that the

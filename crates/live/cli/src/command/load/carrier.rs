@@ -70,7 +70,7 @@ impl Carrier {
             key_log: None,
         };
         let setup = TlsSetup::read(&tls, None).context("TLS")?;
-        Ok(Some(Arc::new(setup.with_names(server.into_iter()))))
+        Ok(Some(Arc::new(setup.with_names(server.map(|(at, name)| (at, Some(name))).into_iter()))))
     }
 
     /// Binds an address.

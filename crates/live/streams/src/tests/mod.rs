@@ -1,5 +1,9 @@
 //! Connections of a thread with sockets on loopback; time is told, not waited for.
 
+mod bounds;
+mod leaving;
+mod names;
+
 use super::batch::StreamBatch;
 use super::counts::CloseReason;
 use super::limits::ConnectionLimits;
@@ -11,7 +15,7 @@ use base::{Connection, Flow, Instant, Transport};
 use core::time::Duration;
 use rustix::event::{Timespec, poll};
 use rustls::{ClientConnection, StreamOwned};
-use std::io::{self, Read, Write};
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
@@ -20,6 +24,8 @@ use tungstenite::{Message, client};
 
 const IDLE: Duration = Duration::from_mins(10);
 const HANDSHAKE: Duration = Duration::from_secs(10);
+/// More than any test begins, but for one.
+const NEW_PER_SECOND: u32 = 20;
 const BYE: &[u8] = b"BYE sip:b@x SIP/2.0\r\nCall-ID: c\r\nContent-Length: 0\r\n\r\n";
 const OK: &[u8] = b"SIP/2.0 200 OK\r\nCall-ID: c\r\nContent-Length: 0\r\n\r\n";
 
@@ -55,10 +61,14 @@ impl Bed {
     }
 
     fn with(transports: &[Transport], most_per_source: usize, proxies: &[&str]) -> Self {
+        Self::at("127.0.0.1:0", transports, (most_per_source, proxies))
+    }
+
+    fn at(address: &str, transports: &[Transport], (most_per_source, proxies): (usize, &[&str])) -> Self {
         let setup = TlsSetup::read(&tls(), None).expect("certificates for tests");
         let (mut locals, mut listeners) = (Vec::new(), Vec::new());
         for (index, transport) in (0..).zip(transports) {
-            let socket = listen("127.0.0.1:0".parse().unwrap(), true).unwrap();
+            let socket = listen(address.parse().unwrap(), true).unwrap();
             let at = socket.local_addr().unwrap();
             locals.push(at);
             let proxies = proxies.iter().map(|network| network.parse().unwrap()).collect();
@@ -69,9 +79,11 @@ impl Bed {
             handshake: HANDSHAKE,
             send_buffer: 64 << 10,
             opens_websocket: false,
+            memory: 1 << 30,
+            admission: Arc::default(),
             tls: Some(Arc::new(setup)),
         };
-        let limits = ConnectionLimits::new(1_000, most_per_source);
+        let limits = ConnectionLimits::new(1_000, most_per_source, NEW_PER_SECOND);
         let setup = StreamSetup { index: 0, threads: 1, locals: locals.clone(), listeners, limits, settings };
         let streams = Streams::new(setup).unwrap();
         Self { streams, locals, batch: StreamBatch::default(), now: Instant::from_millis(1) }
@@ -83,12 +95,31 @@ impl Bed {
         socket
     }
 
+    /// A WebSocket after its opening handshake.
+    fn upgraded(&mut self) -> TcpStream {
+        let mut socket = self.connect(0);
+        let request = b"GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+              Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\
+              Sec-WebSocket-Protocol: sip\r\n\r\n";
+        socket.write_all(request).unwrap();
+        while self.streams.list().iter().all(|connection| !connection.is_open) {
+            self.turn();
+        }
+        socket
+    }
+
     /// Waits until something has happened, and does what a thread does then.
     fn turn(&mut self) {
         let most = Timespec { tv_sec: 20, tv_nsec: 0 };
         if !self.streams.has_unread() {
             poll(&mut [self.streams.watched()], Some(&most)).unwrap();
         }
+        self.streams.turn(self.now, &mut self.batch);
+        self.streams.flush(self.now);
+    }
+
+    /// The same where nothing may have happened.
+    fn turn_briefly(&mut self) {
         self.streams.turn(self.now, &mut self.batch);
         self.streams.flush(self.now);
     }
@@ -288,17 +319,20 @@ fn a_busy_client_is_not_a_slow_one() {
 
 #[test]
 fn what_is_no_sip_ends_the_connection() {
-    let faults: [&[u8]; 4] = [
-        b"GET / HTTP/1.1\r\n\r\n",
-        b"BYE sip:b@x SIP/2.0\r\nCall-ID: c\r\n\r\n",
-        b"BYE sip:b@x SIP/2.0\r\nContent-Length: 99999999\r\n\r\n",
-        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n",
+    let faults: [(&[u8], _); 7] = [
+        (b"GET / HTTP/1.1\r\n\r\n", CloseReason::NotSip),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n", CloseReason::NotSip),
+        (b"BYE sip:b@x SIP/2.0\n", CloseReason::LineEnd),
+        (b"BYE sip:b@x SIP/2.0\r\nCall-ID: c\r\n\r\n", CloseReason::MissingContentLength),
+        (b"BYE sip:b@x SIP/2.0\r\nContent-Length: -5\r\n\r\n", CloseReason::MalformedContentLength),
+        (b"BYE sip:b@x SIP/2.0\r\nl: 1\r\nl: 2\r\n\r\n", CloseReason::DifferentContentLengths),
+        (b"BYE sip:b@x SIP/2.0\r\nContent-Length: 99999999\r\n\r\n", CloseReason::MessageTooLong),
     ];
-    for fault in faults {
+    for (fault, reason) in faults {
         let mut bed = Bed::new(&[Transport::Tcp]);
         let mut client = bed.connect(0);
         client.write_all(fault).unwrap();
-        bed.until_closed(CloseReason::Framing);
+        bed.until_closed(reason);
     }
 }
 
@@ -345,17 +379,7 @@ fn one_that_sends_without_end_holds_up_nobody() {
 #[test]
 fn fragments_without_end_are_cut_off() {
     let mut bed = Bed::new(&[Transport::Ws]);
-    let mut socket = bed.connect(0);
-    socket
-        .write_all(
-            b"GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
-              Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\
-              Sec-WebSocket-Protocol: sip\r\n\r\n",
-        )
-        .unwrap();
-    while bed.streams.list().iter().all(|connection| !connection.is_open) {
-        bed.turn();
-    }
+    let mut socket = bed.upgraded();
     // The first fragment of a text, then empty ones (RFC 6455 §5.4), all masked with zeros.
     socket.write_all(&[0x01, 0x81, 0, 0, 0, 0, b'A']).unwrap();
     socket.write_all(&[0x00, 0x80, 0, 0, 0, 0].repeat(5_000)).unwrap();
@@ -473,24 +497,4 @@ fn a_load_balancer_says_whose_connection_it_is() {
     let mut liar = bed.connect(0);
     liar.write_all(BYE).unwrap();
     bed.until_closed(CloseReason::ProxyHeader);
-}
-
-#[test]
-fn a_process_that_leaves_accepts_nobody_and_lets_calls_end() {
-    let mut bed = Bed::new(&[Transport::Tcp]);
-    let mut client = bed.connect(0);
-    client.write_all(BYE).unwrap();
-    let (flow, _) = bed.message();
-    bed.streams.leave(bed.now, true);
-    bed.send(flow, OK);
-    assert_eq!(read(&mut client, OK.len()), OK);
-    bed.pass(Duration::from_secs(6));
-    assert_eq!(bed.closed(CloseReason::Stop), 1);
-    assert_eq!(
-        client
-            .read(&mut [0])
-            .map_err(|error| error.kind())
-            .or_else(|kind| { if kind == io::ErrorKind::ConnectionReset { Ok(0) } else { Err(kind) } }),
-        Ok(0)
-    );
 }

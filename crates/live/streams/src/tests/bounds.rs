@@ -1,0 +1,166 @@
+//! Who may connect, and what all connections may hold.
+
+use super::{BYE, Bed, HANDSHAKE, NEW_PER_SECOND, OK, read};
+use crate::admission::Admission;
+use crate::counts::CloseReason;
+use base::Transport;
+use core::time::Duration;
+use route::{Access, Refusal};
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::net::{IpAddr, Ipv4Addr, TcpStream};
+use std::sync::Arc;
+
+/// A message of which `length` bytes have come, and the last one has not.
+fn begun(length: usize) -> Vec<u8> {
+    let head = format!("BYE sip:b@x SIP/2.0\r\nCall-ID: c\r\nContent-Length: {length}\r\n\r\n");
+    [head.as_bytes(), &vec![b'x'; length - head.len()]].concat()
+}
+
+fn deny(bed: &mut Bed, network: &str, nodes: &[IpAddr]) {
+    let access = Access::new(&[], &[network.parse().unwrap()], Refusal::Forbidden).unwrap();
+    let nodes = nodes.iter().copied().collect::<BTreeSet<_>>();
+    bed.streams.settings.admission = Arc::new(Admission { access: vec![access], nodes });
+}
+
+#[test]
+fn the_access_list_is_asked_before_tls_begins() {
+    for transport in [Transport::Tcp, Transport::Tls, Transport::Wss] {
+        let mut bed = Bed::new(&[transport]);
+        deny(&mut bed, "127.0.0.0/8", &[]);
+        let _client = bed.connect(0);
+        bed.until_closed(CloseReason::Denied);
+        assert_eq!((bed.streams.counts.accepted, bed.streams.list().len()), (0, 0));
+        deny(&mut bed, "127.0.0.0/8", &[Ipv4Addr::LOCALHOST.into()]);
+        let _member = bed.connect(0);
+        bed.turn();
+        assert_eq!((bed.streams.list().len(), bed.closed(CloseReason::Denied)), (1, 1), "a node may connect");
+    }
+}
+
+#[test]
+fn behind_a_load_balancer_the_list_is_asked_for_the_client() {
+    for (header, is_denied) in [
+        ("PROXY TCP4 192.0.2.7 192.0.2.1 40000 5060\r\n", true),
+        ("PROXY TCP4 198.51.100.7 192.0.2.1 40000 5060\r\n", false),
+        ("PROXY UNKNOWN\r\n", false),
+    ] {
+        let mut bed = Bed::with(&[Transport::Tcp], 100, &["127.0.0.0/8"]);
+        deny(&mut bed, "192.0.2.0/24", &[]);
+        let mut client = bed.connect(0);
+        client.write_all(header.as_bytes()).unwrap();
+        client.write_all(BYE).unwrap();
+        if is_denied {
+            bed.until_closed(CloseReason::Denied);
+        } else {
+            bed.message();
+        }
+    }
+}
+
+#[test]
+fn a_source_begins_so_many_a_second() {
+    let mut bed = Bed::new(&[Transport::Tls]);
+    let most = 2 * NEW_PER_SECOND as usize;
+    let mut clients: Vec<_> = (0..=most).map(|_| bed.connect(0)).collect();
+    bed.until_closed(CloseReason::NewPerSecond);
+    assert_eq!((bed.streams.list().len(), bed.closed(CloseReason::NewPerSecond)), (most, 1));
+    bed.now += Duration::from_secs(1);
+    clients.extend((0..NEW_PER_SECOND).map(|_| bed.connect(0)));
+    while bed.streams.list().len() < most + NEW_PER_SECOND as usize {
+        bed.turn();
+    }
+    assert_eq!(bed.closed(CloseReason::NewPerSecond), 1);
+}
+
+/// Whoever fills the memory loses his connections, and those who hold little keep theirs.
+#[test]
+fn at_the_bound_those_go_that_hold_the_most() {
+    let mut bed = Bed::new(&[Transport::Tcp]);
+    bed.streams.settings.memory = 400_000;
+    let mut small = bed.connect(0);
+    small.write_all(&BYE[..20]).unwrap();
+    let mut large: Vec<TcpStream> = Vec::new();
+    while bed.closed(CloseReason::Memory) == 0 {
+        assert!(large.len() < 8, "{:?}", bed.streams.counts);
+        let mut client = bed.connect(0);
+        client.write_all(&begun(60_000)).unwrap();
+        large.push(client);
+        for _ in 0..20 {
+            if bed.streams.counts.held >= large.len() as u64 * 60_000 || bed.closed(CloseReason::Memory) > 0 {
+                break;
+            }
+            bed.turn();
+        }
+    }
+    let counts = bed.streams.counts;
+    assert!(counts.held <= 400_000 - 50_000, "{counts:?}");
+    assert!(counts.closed[CloseReason::Memory as usize] < 4, "no more than needed: {counts:?}");
+    small.write_all(&BYE[20..]).unwrap();
+    let (flow, _) = bed.message();
+    bed.send(flow, OK);
+    assert_eq!(read(&mut small, OK.len()), OK);
+    drop((small, large));
+    while !bed.streams.list().is_empty() {
+        bed.turn();
+    }
+    assert_eq!(bed.streams.counts.held, 0);
+}
+
+#[test]
+fn what_waits_to_be_sent_counts() {
+    let mut bed = Bed::new(&[Transport::Tcp]);
+    bed.streams.settings.memory = 40_000;
+    let mut client = bed.connect(0);
+    client.write_all(BYE).unwrap();
+    let (flow, _) = bed.message();
+    let long = [OK, &[b'x'; 16 << 10]].concat();
+    for _ in 0..2_000 {
+        bed.send(flow, &long);
+        if bed.closed(CloseReason::Memory) > 0 {
+            return;
+        }
+    }
+    panic!("{:?}", bed.streams.counts);
+}
+
+/// TLS and WebSocket keep what has not come whole as well.
+#[test]
+fn what_tls_and_websocket_hold_counts() {
+    let mut bed = Bed::new(&[Transport::Tls]);
+    let mut client = bed.connect(0);
+    // The beginning of a ClientHello of 16 KiB.
+    client.write_all(&[0x16, 3, 1, 0x40, 0, 1, 0, 0x3f, 0xfc]).unwrap();
+    client.write_all(&[0; 10_000]).unwrap();
+    for _ in 0..20 {
+        if bed.streams.counts.held >= 10_000 {
+            break;
+        }
+        bed.turn();
+    }
+    assert!(bed.streams.counts.held >= 10_000, "{:?}", bed.streams.counts);
+
+    let mut bed = Bed::new(&[Transport::Ws]);
+    let mut socket = bed.upgraded();
+    let before = bed.streams.counts.held;
+    // The first fragment of a text, 30,000 bytes long, then pings; all masked with zeros (RFC 6455 §5.2).
+    socket.write_all(&[&[0x01, 0xfe, 0x75, 0x30, 0, 0, 0, 0][..], &[b'A'; 30_000]].concat()).unwrap();
+    socket.write_all(&[0x89, 0x82, 0, 0, 0, 0, 1, 2].repeat(500)).unwrap();
+    for _ in 0..50 {
+        bed.streams.turn(bed.now, &mut bed.batch);
+    }
+    assert!(bed.streams.counts.held >= before + 30_000, "{:?}", bed.streams.counts);
+    socket.write_all(&[0x80, 0x81, 0, 0, 0, 0, b'B']).unwrap();
+    assert_eq!(bed.message().1.len(), 30_001);
+    bed.turn_briefly();
+    assert!(bed.streams.counts.held < before + 10_000, "{:?}", bed.streams.counts);
+}
+
+/// A browser that has nothing to say yet has begun no message.
+#[test]
+fn a_websocket_without_a_message_is_idle() {
+    let mut bed = Bed::new(&[Transport::Ws]);
+    let _socket = bed.upgraded();
+    bed.pass(HANDSHAKE);
+    assert_eq!(bed.streams.list().len(), 1, "{:?}", bed.streams.counts);
+}

@@ -1,0 +1,81 @@
+//! What a message that names no connection finds one by, and whose certificate the other side has to show there.
+
+use crate::tls::TlsSetup;
+use base::{Flow, Peer, Transport};
+use wire::{Host, Message, SipUri};
+
+/// The way of messages to a peer. Two hosts at one address have two ways: what one of them has shown for itself says nothing
+/// of the other (RFC 5922 §4).
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(super) struct Way {
+    /// Index of the local port.
+    port: u16,
+    peer: Peer,
+    /// The host that a message names as its next hop, in lower case. `None`: it names an address, or the configuration says
+    /// for whom the certificate has to be, or there is none.
+    host: Option<Box<str>>,
+}
+
+impl Way {
+    /// That of this message.
+    pub(super) fn of(flow: Flow, message: &[u8], tls: Option<&TlsSetup>) -> Self {
+        let peer = flow.remote();
+        let is_configured = tls.is_none_or(|tls| tls.names().contains_key(&peer.address));
+        let asks = peer.transport == Transport::Tls && !is_configured;
+        Self { port: flow.listener, peer, host: asks.then(|| next_host(message)).flatten() }
+    }
+
+    pub(super) fn host(&self) -> Option<&str> {
+        self.host.as_deref()
+    }
+}
+
+/// The host to which a message says that it goes: a request by its first Route or else its Request-URI (RFC 3261 §16.6), a
+/// response by its Via (§18.2.2). The address of the peer was found by that name (RFC 3263 §4).
+fn next_host(bytes: &[u8]) -> Option<Box<str>> {
+    let message = wire::scan(bytes).ok()?;
+    let host = match message.uri() {
+        Some(uri) => requested(&message, uri)?,
+        None => message.top_via().host,
+    };
+    let Host::Name(name) = host else { return None };
+    let name = str::from_utf8(name.strip_suffix(b".").unwrap_or(name)).ok()?;
+    Some(name.to_ascii_lowercase().into())
+}
+
+fn requested<'a>(message: &Message<'a>, uri: &'a [u8]) -> Option<Host<'a>> {
+    let uri = SipUri::parse(message.routes().next().map_or(uri, |route| route.uri)).ok()?;
+    match uri.param("maddr").flatten() {
+        Some(maddr) => Host::parse(maddr),
+        None => Some(uri.host),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host(start: &str, more: &str) -> Option<String> {
+        let text = format!(
+            "{start}\r\nVia: SIP/2.0/TLS Phone.example:5061;branch=z9hG4bK1\r\n{more}From: <sip:a@x>;tag=1\r\n\
+             To: <sip:b@x>\r\nCall-ID: c\r\nCSeq: 1 BYE\r\nContent-Length: 0\r\n\r\n"
+        );
+        next_host(text.as_bytes()).map(String::from)
+    }
+
+    #[test]
+    fn a_message_says_to_which_host_it_goes() {
+        let bye = |uri: &str, more: &str| host(&format!("BYE {uri} SIP/2.0"), more);
+        let is = |name: &str| Some(name.to_owned());
+        assert_eq!(bye("sips:b@Other.EXAMPLE.", ""), is("other.example"));
+        let route = "Route: <sip:edge.example;transport=tls;lr>, <sip:second.example;lr>\r\n";
+        assert_eq!(bye("sips:b@other.example", route), is("edge.example"));
+        assert_eq!(bye("sips:b@other.example;maddr=relay.example", ""), is("relay.example"));
+        for address in
+            ["sips:b@192.0.2.1", "sips:b@[2001:db8::1]", "sips:b@x.example;maddr=192.0.2.1", "tel:1"]
+        {
+            assert_eq!(bye(address, ""), None, "{address}");
+        }
+        assert_eq!(host("SIP/2.0 200 OK", ""), is("phone.example"));
+    }
+}
