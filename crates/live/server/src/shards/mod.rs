@@ -12,24 +12,29 @@
 
 pub(crate) mod alarm;
 pub(crate) mod board;
+mod command;
 mod counts;
 pub(crate) mod handover;
+mod inspect;
 mod intake;
 mod late;
 pub(crate) mod listen;
+mod obey;
+mod receive;
+mod send;
 mod signals;
 mod stream_turn;
 mod triage;
 pub(crate) mod wake;
 mod worker;
 
+pub(crate) use command::{Command, Explained, Left, Report, WorkerHandle};
 pub(crate) use counts::{AllShards, ShardCounts, ShardSnapshot, Traffic};
 pub(crate) use late::LateHandovers;
+pub(crate) use send::tells_failures;
 pub(crate) use signals::{SignalFigures, Signals};
 pub(crate) use triage::{TriageCounts, TriageQueue};
-pub(crate) use worker::{
-    Command, Explained, Left, MOST_SOCKETS, Peers, Report, Worker, WorkerHandle, tells_failures,
-};
+pub(crate) use worker::{MOST_SOCKETS, Peers, Worker};
 
 use tokio::sync::oneshot;
 

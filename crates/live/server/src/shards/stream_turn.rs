@@ -1,9 +1,10 @@
 //! What a thread does with its connections: reads them, sends by them, and tells what did not arrive.
 
+use super::command::{Command, Report};
 use super::counts::Traffic;
 use super::handover::Handed;
 use super::intake::{owner, take};
-use super::worker::{Command, Report, Worker};
+use super::worker::Worker;
 use crate::takeover::owned::{Fate, Inlet, OtherProcess};
 use base::{Flow, Instant, Peer};
 use node::{Setup, ShardInput};

@@ -1,0 +1,110 @@
+//! What a thread says of itself.
+
+use super::counts::{ShardCounts, ShardSnapshot, Traffic};
+use super::worker::Worker;
+use balance::{Load, SessionView, Slot};
+use base::Instant;
+
+/// Entries looked at in one go when the oldest calls are asked for.
+const WALK: usize = 4_096;
+
+impl Worker {
+    pub(super) fn counts(&mut self) -> ShardCounts {
+        let now = self.clock.now();
+        let overload = self.shard.overload_report(now);
+        let neighbours = self.shard.neighbour_reports(now);
+        let (balancer, proxy) = (self.shard.balancer(), self.shard.proxy_report());
+        let slots = (0..).map(Slot).zip(balancer.nodes());
+        ShardCounts {
+            table: balancer.counts(),
+            transactions: self.shard.open_transactions(),
+            loads: slots.clone().map(|(slot, node)| (node.id, balancer.load(slot).own)).collect(),
+            rooms: slots.clone().map(|(slot, _)| balancer.room(self.clock.now(), slot)).collect(),
+            assigned: slots
+                .map(|(slot, _)| balancer.stats(slot))
+                .map(|stats| stats.assigned - stats.moved)
+                .collect(),
+            without_takers: self.shard.counters().without_takers,
+            at_limit: self.shard.counters().at_limit,
+            proxy,
+            home: self.shard.home_report(),
+            overload,
+            neighbours,
+            unread: self.queue.len(),
+            relayed: self.streams.as_ref().map_or(0, |streams| streams.unanswered()),
+            queues: self.shard.queue_reports(),
+        }
+    }
+
+    pub(super) fn snapshot(&mut self) -> ShardSnapshot {
+        let counts = self.counts();
+        let balancer = self.shard.balancer();
+        let stats = (0..self.slots()).map(|slot| balancer.stats(Slot(slot as u16)).clone()).collect();
+        let lost = self.sockets.iter().filter_map(|socket| socket.lost_datagrams().ok()).map(u64::from).sum();
+        ShardSnapshot {
+            counters: self.shard.counters(),
+            ledger: self.shard.ledger(),
+            counts,
+            stats,
+            traffic: Traffic { receive_lost: lost, ..self.traffic },
+            signals: self.signals.figures(self.clock.now()),
+            triage: self.queue.counts,
+            streams: self.streams.as_ref().map(|streams| streams.counts),
+        }
+    }
+
+    pub(super) fn oldest_calls(&mut self) -> Vec<Option<Instant>> {
+        let mut oldest: Vec<Option<Instant>> = vec![None; self.slots()];
+        self.walk(|session| {
+            if session.is_call {
+                let oldest = &mut oldest[session.slot.index()];
+                *oldest = Some(oldest.map_or(session.created, |then| then.min(session.created)));
+            }
+        });
+        oldest
+    }
+
+    /// The session with this Call-ID; of several the one that began first.
+    pub(super) fn session(&mut self, call_id: &[u8]) -> Option<SessionView> {
+        let key = self.shard.tokens().call_key(call_id);
+        let mut first: Option<SessionView> = None;
+        self.walk(|session| {
+            if session.key.call_id() == key.call_id()
+                && first.is_none_or(|first| session.created < first.created)
+            {
+                first = Some(session);
+            }
+        });
+        first
+    }
+
+    pub(super) fn slots_in_use(&mut self) -> Vec<bool> {
+        let mut used = vec![false; self.slots()];
+        self.walk(|session| used[session.slot.index()] = true);
+        for (used, (_, load)) in used.iter_mut().zip(self.counts().loads) {
+            *used |= load != Load::default();
+        }
+        used
+    }
+
+    pub(super) fn slots(&self) -> usize {
+        self.shard.balancer().nodes().len()
+    }
+
+    /// Walks the whole table, but stops for the traffic every few thousand entries.
+    pub(super) fn walk(&mut self, mut visit: impl FnMut(SessionView)) {
+        let mut from = Some(0);
+        while let Some(start) = from {
+            from = self.shard.balancer().sessions(start, WALK, &mut visit);
+            if from.is_some() {
+                let now = self.clock.now();
+                self.read_board(now);
+                for socket in 0..self.sockets.len() {
+                    self.read_socket(now, socket);
+                }
+                self.read_rings(now);
+                self.flush();
+            }
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! What a thread sends and tells at the end of a batch.
+
+use super::command::{Command, Report};
+use super::handover::Sender;
+use super::worker::Worker;
+use crate::stores::OnAnswer;
+use node::{Failure, Question, ShardEvent, ShardInput};
+use std::net::SocketAddr;
+use std::sync::Once;
+use streams::Undelivered;
+use tracing::Level;
+
+/// Bytes to be sent that are not left to wait for the end of the batch.
+const MUCH: usize = 1 << 20;
+
+/// Whether anybody reads what [`Worker::flush`] says of requests that failed.
+pub(crate) fn tells_failures() -> bool {
+    tracing::enabled!(Level::DEBUG)
+}
+
+impl Worker {
+    /// A CANCEL that is searched for becomes one datagram a member: a batch of them must not pile up.
+    pub(super) fn flush_if_much(&mut self) {
+        if self.out.bytes().len() > MUCH {
+            self.flush();
+        }
+    }
+
+    /// Sends what the batch brought, and tells the others. Records of calls are written first: what acknowledges their end is
+    /// among what is sent.
+    pub(super) fn flush(&mut self) {
+        // Empty where no users are served, and takes no memory then.
+        let (mut asked, mut records) = (Vec::new(), Vec::new());
+        for event in self.out.drain_events() {
+            let _ = self.reports.send(match event {
+                ShardEvent::Ask(question) => {
+                    asked.push(question);
+                    continue;
+                }
+                ShardEvent::Record(record) => {
+                    records.push(*record);
+                    continue;
+                }
+                ShardEvent::Sign(sign) => Report::Sign(sign),
+                ShardEvent::LookUp(name) => Report::LookUp(name),
+                ShardEvent::NoServer(refused) => Report::NoServer(refused),
+                ShardEvent::AtLimit { pool, by, refused } => Report::AtLimit(pool, by, refused),
+                ShardEvent::NoRoom(refused) => Report::NoRoom(refused),
+                ShardEvent::Failed(failure) => {
+                    // Not through the control task: there are as many as strangers please.
+                    let Failure { method, call_id, from, cause } = *failure;
+                    tracing::debug!(method, call_id, %from, "{cause}");
+                    continue;
+                }
+                told @ (ShardEvent::NoRecordRoute(_) | ShardEvent::NoFeedback(_) | ShardEvent::NoPath(_)) => {
+                    tell_once(&told);
+                    continue;
+                }
+                ShardEvent::WrongPassword(wrong) => {
+                    tracing::warn!(from = %wrong.from, user = &*wrong.user, "wrong password, or no such user");
+                    continue;
+                }
+                ShardEvent::Judged(judgement) => {
+                    self.others.iter().for_each(|other| other.send(Command::Judged(*judgement)));
+                    continue;
+                }
+            });
+        }
+        if let (false, Some(to)) = (records.is_empty(), &self.records) {
+            to.write(&records, self.clock.now());
+        }
+        self.send_datagrams();
+        let undelivered = self.send_by_streams();
+        self.out.clear();
+        for (sender, waker) in self.peers.senders.iter_mut().zip(&self.peers.wakers) {
+            if sender.as_mut().is_some_and(Sender::take_pushed) {
+                waker.wake();
+            }
+        }
+        self.write_board();
+        if !asked.is_empty() || !undelivered.is_empty() {
+            for question in asked {
+                self.ask(*question);
+            }
+            let now = self.clock.now();
+            for Undelivered { to, quoted, is_unreachable } in undelivered {
+                if is_unreachable {
+                    self.tell_unreachable(to.remote());
+                }
+                if let Some(inlet) = &self.inlet {
+                    inlet.tell_undelivered(to, &quoted);
+                }
+                self.tell_undelivered(now, to, &quoted);
+            }
+            self.flush();
+        }
+    }
+
+    pub(super) fn send_datagrams(&mut self) {
+        let transmits = self.out.transmits();
+        if transmits.is_empty() {
+            return;
+        }
+        for (index, socket) in self.sockets[..self.listeners].iter().enumerate() {
+            let of_socket = transmits.iter().filter(|transmit| transmit.flow.listener as usize == index);
+            let messages = of_socket.map(|transmit| (transmit.range.clone(), transmit.flow.peer));
+            let report = self.send.send(socket, self.out.bytes(), messages);
+            self.traffic.sent += report.sent as u64;
+            self.traffic.send_failed += report.dropped as u64;
+        }
+    }
+
+    /// Asks a store. What is known at once goes back to the shard at once.
+    pub(super) fn ask(&mut self, Question { number, about }: Question) {
+        let Some(stores) = &self.stores else { return };
+        let later = || -> OnAnswer {
+            let handle = self.handle.clone();
+            Box::new(move |answer| handle.send(Command::Answered(number, answer)))
+        };
+        if let Some(answer) = stores.ask(about, later) {
+            self.tell(ShardInput::Answer { number, answer: Box::new(answer) });
+        }
+    }
+
+    /// The shard is told something; what it sends for that waits for the end of the batch.
+    pub(super) fn tell(&mut self, input: ShardInput<'_>) {
+        self.shard.handle(self.clock.now(), input, &mut self.out);
+    }
+}
+
+/// Logs what a shard tells once of another element.
+fn tell_once(event: &ShardEvent) {
+    match *event {
+        ShardEvent::NoRecordRoute(member) => tell_unrecorded(member),
+        ShardEvent::NoFeedback(neighbour) => tell_deaf(neighbour),
+        ShardEvent::NoPath(proxy) => tell_pathless(proxy),
+        _ => {}
+    }
+}
+
+/// Says that a neighbour does not answer our offer of overload control.
+fn tell_deaf(neighbour: SocketAddr) {
+    tracing::warn!(
+        %neighbour,
+        "this neighbour of [overload] does not answer our offer of overload control (RFC 7339); turn it on there, or \
+         remove its network from `neighbours`"
+    );
+}
+
+/// Says once, whichever thread hears of it first, that a proxy passes REGISTERs on without Path.
+fn tell_pathless(proxy: SocketAddr) {
+    static TOLD: Once = Once::new();
+    TOLD.call_once(|| {
+        tracing::warn!(
+            %proxy,
+            "REGISTERs come through a proxy that adds no Path (RFC 3327): with [registrar] reach = \"source\" calls to their users go to \
+             the proxy, which has to know the way on. If it is a Sarabande with [proxy], it does not, and sends them back here (404, 482): \
+             reach = \"contact\" sends them to the phones. docs/registrar.md says more"
+        );
+    });
+}
+
+/// Says once, whichever thread hears of it first, that a member answers calls without Record-Route.
+fn tell_unrecorded(member: SocketAddr) {
+    static TOLD: Once = Once::new();
+    TOLD.call_once(|| {
+        tracing::warn!(
+            %member,
+            "member answers calls without the Record-Route of their INVITE (RFC 3261 section 12.1.1): what follows in them finds it as \
+             long as this process knows the call, and after a crash goes elsewhere. `sipp -sn uas` does so: docs/load.md has a remedy"
+        );
+    });
+}
