@@ -4,8 +4,8 @@
 use std::net::SocketAddr;
 
 use sarabande_tests::{
-    AgentRequest, AnsweringAgent, RunningBalancer, StreamClient, TestSettings, TestSite, quoted, show,
-    tls_table, until, value,
+    AgentRequest, AnsweringAgent, RunningBalancer, StreamClient, TestSettings, TestSite, show, tls_table,
+    until, value,
 };
 
 /// The host of the server behind the balancer, of the client that behaves, and of the one that does not.
@@ -28,13 +28,21 @@ struct Scene {
 
 impl Scene {
     fn new(name: &str) -> Self {
+        Self::with(name, 0, "")
+    }
+
+    /// One where so many connections a second may come from one address, and where the listeners have this access list.
+    fn with(name: &str, new_per_second: u32, access: &str) -> Self {
         let field = TestSite::new(name);
         let server = AnsweringAgent::start(field.sip(SERVER), |_| true);
+        let item = |at: SocketAddr| {
+            format!("[{{ bind = \"{at}\"{} }}]", access.replace("ATTACKER", &field.ip(ATTACKER).to_string()))
+        };
         let settings = TestSettings {
-            listen_more: vec![format!("tcp = [{}]\ntls = [{}]", quoted(&tcp(&field)), quoted(&tls(&field)))],
+            listen_more: vec![format!("tcp = {}\ntls = {}", item(tcp(&field)), item(tls(&field)))],
             threads: 1,
             tables: format!(
-                "[connections]\nnew_per_second = 0\nmost_per_address = {MOST_PER_ADDRESS}\nhandshake = \"1s\"\nsend_buffer = \"64KiB\"\n"
+                "[connections]\nnew_per_second = {new_per_second}\nmost_per_address = {MOST_PER_ADDRESS}\nhandshake = \"1s\"\nsend_buffer = \"64KiB\"\n"
             ) + &tls_table(),
             ..TestSettings::new(&field, &[SERVER])
         };
@@ -174,6 +182,35 @@ fn one_address_has_its_share_of_connections() {
         let request = options(&again, "again");
         again.send(&request).ok()?;
         again.receive().map(drop)
+    });
+}
+
+/// The list is asked before TLS, and counts for whoever would send nothing at all.
+#[test]
+fn those_who_may_not_send_may_not_connect() {
+    let mut scene = Scene::with("denied", 0, ", deny = [\"ATTACKER\"]");
+    scene.attacker().wait_until_closed();
+    StreamClient::connect(scene.field.ip(ATTACKER), tls(&scene.field)).wait_until_closed();
+    scene.closes("denied", 2);
+}
+
+#[test]
+fn one_address_connects_so_often_and_no_more() {
+    let mut scene = Scene::with("often", 5, "");
+    until("one is refused", || {
+        let mut attacker = scene.attacker();
+        let request = options(&attacker, "often");
+        let _ = attacker.send(&request);
+        attacker.receive().is_none().then_some(())
+    });
+    assert!(scene.balancer.closed("new_per_second") > 0);
+    scene.neighbour_is_served();
+    // It may come back later.
+    until("it is served again", || {
+        let mut attacker = scene.attacker();
+        let request = options(&attacker, "again");
+        attacker.send(&request).ok()?;
+        attacker.receive().map(drop)
     });
 }
 
