@@ -135,8 +135,8 @@ fn streams_that_cannot_be_read_are_closed() {
         ("malformed_content_length", 1),
         ("message_too_long", 1),
         ("different_content_lengths", 1),
-        ("header_too_long", 1),
-        ("not_sip", 3),
+        ("header_too_long", 2),
+        ("not_sip", 2),
         ("line_end", 1),
     ] {
         scene.closes(reason, count);
