@@ -144,7 +144,7 @@ fn what_tls_and_websocket_hold_counts() {
     let mut socket = bed.upgraded();
     let before = bed.streams.counts.held;
     // The first fragment of a text, 30,000 bytes long, then pings; all masked with zeros (RFC 6455 §5.2).
-    socket.write_all(&[&[0x01, 0xfe, 0x75, 0x30, 0, 0, 0, 0][..], &[b'A'; 30_000]].concat()).unwrap();
+    socket.write_all(&[&[0x01, 0xfe, 0x75, 0x30, 0, 0, 0, 0][..], &vec![b'A'; 30_000]].concat()).unwrap();
     socket.write_all(&[0x89, 0x82, 0, 0, 0, 0, 1, 2].repeat(500)).unwrap();
     for _ in 0..50 {
         bed.streams.turn(bed.now, &mut bed.batch);
