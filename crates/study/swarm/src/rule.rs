@@ -51,6 +51,8 @@ rules! {
         QueueLeft = "calls wait in queues long after the last one",
         CallsLeft = "calls are held long after the last one",
         ProxyLeft = "a proxy has something to do long after the last call",
+        // Connections.
+        OtherMessage = "a message came out of a connection otherwise than it went in",
         // The run as a whole.
         Nobody = "something was sent to an address that nobody has",
         Endless = "there is no end of datagrams",

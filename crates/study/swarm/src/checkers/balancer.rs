@@ -43,6 +43,9 @@ pub(super) struct BalancerChecker {
     has_transactions: bool,
     /// How long a call may wait for a node with room.
     wait: Option<Duration>,
+    /// Whether branches name the connection that a request came by, to which its response goes back: then a request that
+    /// comes by another connection than the first time goes on under another branch.
+    names_connections: bool,
     /// By process, counted from the site's first.
     lives: Vec<Life>,
     /// Branches by request and receiver, whichever process sent it.
@@ -57,7 +60,7 @@ impl BalancerChecker {
     pub(super) fn new(
         address: SocketAddr,
         processes: u16,
-        has_transactions: bool,
+        (has_transactions, names_connections): (bool, bool),
         wait: Option<Duration>,
     ) -> Self {
         Self {
@@ -66,10 +69,18 @@ impl BalancerChecker {
             hop: Hop::new(&[address], wait.is_some()),
             has_transactions,
             wait,
+            names_connections,
             lives: (0..processes).map(|_| Life::default()).collect(),
             branches: BTreeMap::new(),
             dialogs: BTreeMap::new(),
             rekeyed: false,
+        }
+    }
+
+    /// Requests did not arrive, and `sent` was sent for that.
+    pub(super) fn lost(&self, sent: &[Sent]) {
+        if !self.has_transactions {
+            self.watch.lost(sent);
         }
     }
 
@@ -217,7 +228,7 @@ impl BalancerChecker {
                     )));
                 }
             }
-            Some(first) if first.branch != way.branch => {
+            Some(first) if first.branch != way.branch && !self.names_connections => {
                 return Err(RunRule::Rebranched.broken(format_args!("{} to {to}", name())));
             }
             None if new_call
@@ -232,8 +243,9 @@ impl BalancerChecker {
         if method != Method::Ack {
             life.ways.insert(key.clone(), way.clone());
         }
+        let may_differ = self.rekeyed || self.names_connections;
         let before = self.branches.insert((key, to), way.branch.clone());
-        if let Some(before) = before.filter(|before| !self.rekeyed && *before != way.branch) {
+        if let Some(before) = before.filter(|before| !may_differ && *before != way.branch) {
             let (before, now) = (before.escape_ascii(), way.branch.escape_ascii());
             let name = name();
             return Err(

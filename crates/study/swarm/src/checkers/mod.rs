@@ -57,7 +57,7 @@ impl Checkers {
             SiteRole::Balancer(file) => SiteWatch::Balancer(Box::new(BalancerChecker::new(
                 site_address(number),
                 site.processes,
-                file.forwards(Forward::Transaction),
+                (file.forwards(Forward::Transaction), plan.transport.is_reliable()),
                 file.pools[0].queue.as_ref().map(|queue| queue.settings.bound),
             ))),
             SiteRole::Proxy(file) => {
@@ -223,6 +223,10 @@ impl Checkers {
         self.see_scaled(now, place, None, sent);
         self.overload[usize::from(place.site)].sent(sent)?;
         match self.site(place) {
+            SiteWatch::Balancer(watch) if matches!(cause, ProcessInput::Unreachable) => {
+                watch.lost(sent);
+                watch.settle((now, place.process), sent)
+            }
             SiteWatch::Balancer(watch) if sent.is_empty() || watch.has_transactions() => {
                 watch.settle((now, place.process), sent)
             }

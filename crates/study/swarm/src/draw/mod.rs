@@ -8,10 +8,11 @@ mod mixed;
 mod overload;
 mod scale;
 mod sharing;
+mod streams;
 
 use crate::plan::DATAGRAMS_MAX;
 use crate::{Care, Plan, PlannedAction};
-use base::{Instant, Rng};
+use base::{Instant, Rng, Transport};
 use core::ops::Range;
 use core::time::Duration;
 use rand::Rng as _;
@@ -115,6 +116,7 @@ impl Drawer {
             callers: self.callers(calm, liveness, &entries),
             sites,
             answerers,
+            transport: Transport::Udp,
             phones: Vec::new(),
             timers: load::Timers::default(),
             delay: Duration::from_micros(self.rng.random_range(100..30_000)),
@@ -138,6 +140,7 @@ impl Drawer {
             _ => self.harsh(&mut plan, calm),
         }
         self.heal(&mut plan, calm);
+        streams::draw(&mut plan, calm);
         plan.actions.sort_by_key(|&(at, _)| at);
         if is_scaled {
             scale::answer_probes(&mut plan);

@@ -6,7 +6,7 @@ mod role;
 mod scale;
 mod show;
 
-use base::Instant;
+use base::{Instant, Transport};
 use core::time::Duration;
 use load::{ArrivalPlan, RandomTime, ServiceModel};
 use sim::engine::{FaultRule, HostIndex};
@@ -101,6 +101,10 @@ pub enum PlannedAction {
     Return(u16),
     /// This host reads and does nothing for so long; what comes in waits.
     Stall(HostIndex, Duration),
+    /// All connections of this host are cut off, at both ends.
+    Reset(HostIndex),
+    /// This host forgets its connections and tells nobody: the other ends find out when they send something.
+    HalfOpen(HostIndex),
     /// Starts or ends the draining of a member at all balancers.
     Drain(Destination, bool),
     /// The processes of this site read this configuration.
@@ -128,6 +132,8 @@ pub struct Plan {
     pub phones: Vec<PhonePlan>,
     /// Retransmission timers of callers and answerers.
     pub timers: load::Timers,
+    /// What carries all messages: UDP or TCP.
+    pub transport: Transport,
     /// Time on the way between any two hosts.
     pub delay: Duration,
     /// What goes wrong on the way.

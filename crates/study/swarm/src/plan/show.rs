@@ -4,14 +4,16 @@ use super::{
     AnswererPlan, CallerPlan, Destination, FilePlan, OverloadPlan, Plan, PlannedAction, PlannedMember,
     PoolPlan, RoutePlan, SitePlan, SiteRole, answerer_address, caller_address,
 };
+use base::Transport;
 use core::fmt;
 use route::{Fork, Forward};
 use sim::engine::{FaultRule, HostIndex};
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { seed, care, delay, end, .. } = self;
-        writeln!(f, "seed {seed}: {care:?}, {delay:?} a hop")?;
+        let Self { seed, care, delay, end, transport, .. } = self;
+        let over = if *transport == Transport::Udp { "" } else { ", over TCP" };
+        writeln!(f, "seed {seed}: {care:?}, {delay:?} a hop{over}")?;
         self.participants(f)?;
         for FaultRule { from, to, when, what } in &self.rules {
             let name =
@@ -139,6 +141,10 @@ impl Plan {
             PlannedAction::Start(which) => writeln!(f, "Start {}", process(*which)),
             PlannedAction::TakeOver(which) => writeln!(f, "TakeOver by {}", process(*which)),
             PlannedAction::Stall(host, time) => writeln!(f, "{} stalls for {time:?}", self.host_name(*host)),
+            PlannedAction::Reset(host) => {
+                writeln!(f, "connections of {} are reset", self.host_name(*host))
+            }
+            PlannedAction::HalfOpen(host) => writeln!(f, "{} forgets its connections", self.host_name(*host)),
             PlannedAction::Drain(destination, draining) => {
                 writeln!(f, "Drain {}: {draining}", self.destination(*destination))
             }

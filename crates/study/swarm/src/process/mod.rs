@@ -6,7 +6,7 @@ mod settings;
 
 use super::plan::site_address;
 use ::node::{Port, Ports, ProxyReport, TokenKey, Tokens};
-use base::Instant;
+use base::{Instant, Transport};
 use core::time::Duration;
 
 pub use node::BalancerState;
@@ -48,6 +48,7 @@ fn tokens(key: u8, group: u16) -> Tokens {
     Tokens::new(key_of(key), &accepted, TOKEN_LIFETIME)
 }
 
-fn ports(site: u16) -> Ports {
-    vec![Port::udp(site_address(site))].into()
+fn ports(site: u16, transport: Transport) -> Ports {
+    let address = site_address(site);
+    vec![Port::new(transport, address, address)].into()
 }

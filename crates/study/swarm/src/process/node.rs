@@ -53,6 +53,8 @@ pub(crate) struct Process {
     effects: Outbox<ControlEffect>,
     /// Questions to stores that nobody has taken; of a registrar, which has one shard.
     asked: Vec<Question>,
+    /// What carries all messages.
+    transport: Transport,
     /// Records that nobody has taken.
     written: Vec<CallRecord>,
     /// When it last did anything.
@@ -70,15 +72,16 @@ impl Process {
         now: Instant,
         plan: &SitePlan,
         site: u16,
-        key: u8,
+        (key, transport): (u8, Transport),
         (process, life): (u16, u64),
     ) -> Self {
         let id = u64::from(process) << 32 | life;
         let mut effects = Outbox::default();
-        let egress: fn(Peer) -> Option<Flow> = |peer| Some(Flow::udp(0, peer.address));
+        let egress: fn(Peer) -> Option<Flow> =
+            |Peer { transport, address }| Some(Flow { transport, ..Flow::udp(0, address) });
         let probes = (u128::from(id).to_be_bytes(), [Some(probe_address(process)), None]);
-        let settings = settings(&plan.role, site, key);
-        let own = ports(site);
+        let settings = settings(&plan.role, site, key, transport);
+        let own = ports(site, transport);
         let control = Control::new(now, settings, own, egress, probes, &mut effects);
         effects.clear();
         let setup = Arc::clone(control.setup());
@@ -106,12 +109,25 @@ impl Process {
         let scaling = plan.role.file().and_then(|file| Scaling::renewed(None, now, file));
         let overload = plan.role.file().map(|file| file.overload.clone()).unwrap_or_default();
         let busy = (Duration::ZERO, now);
-        Self { shards, is_proxy, control, scaling, events, effects, asked, written, now, overload, busy }
+        Self {
+            shards,
+            is_proxy,
+            control,
+            scaling,
+            events,
+            effects,
+            asked,
+            transport,
+            written,
+            now,
+            overload,
+            busy,
+        }
     }
 
     /// Reads another configuration, as the server does on reload.
     pub(crate) fn reload(&mut self, now: Instant, role: &SiteRole, site: u16, key: u8) {
-        let settings = Box::new(settings(role, site, key));
+        let settings = Box::new(settings(role, site, key, self.transport));
         self.tell(now, ControlInput::Settings { settings, is_other_resolver: false });
         let file = role.file();
         self.scaling = file.and_then(|file| Scaling::renewed(self.scaling.take(), now, file));
@@ -206,18 +222,12 @@ impl Process {
         self.shards[number].handle(now, input, &mut self.events);
     }
 
-    /// A datagram came in at the address that callers know, and has come to this shard.
-    pub(crate) fn datagram(
-        &mut self,
-        now: Instant,
-        shard: usize,
-        from: SocketAddr,
-        bytes: &[u8],
-    ) -> Vec<Sent> {
+    /// A message came in at the address that callers know, and has come to this shard.
+    pub(crate) fn datagram(&mut self, now: Instant, shard: usize, flow: Flow, bytes: &[u8]) -> Vec<Sent> {
         let waited = self.overload.wait(now);
         let class = MessageClass::NewInvite;
         self.run(now, shard, ShardInput::Waited { waited, queue: 0, class });
-        self.run(now, shard, ShardInput::Message { flow: Flow::udp(0, from), bytes });
+        self.run(now, shard, ShardInput::Message { flow, bytes });
         let sent = Sent::all(&self.events);
         self.heed(now);
         sent
@@ -275,28 +285,31 @@ impl Process {
 
     /// A datagram came in at the address that probes leave from.
     pub(crate) fn probe_answer(&mut self, now: Instant, from: SocketAddr, bytes: &[u8]) {
-        self.tell(now, ControlInput::ProbeMessage { from: Peer::new(Transport::Udp, from), bytes });
+        self.tell(now, ControlInput::ProbeMessage { from: Peer::new(self.transport, from), bytes });
     }
 
-    /// The network said that what began with `quoted` did not arrive at this address.
+    /// The network said that what began with `quoted` did not arrive there; `says_of_peer`: because nobody is there.
     pub(crate) fn unreachable(
         &mut self,
         now: Instant,
-        address: SocketAddr,
+        (to, says_of_peer): (Flow, bool),
         was_probe: bool,
         quoted: &[u8],
     ) -> Vec<Sent> {
         if was_probe {
-            self.tell(now, ControlInput::ProbeRefused { by: Peer::new(Transport::Udp, address), quoted });
+            if says_of_peer {
+                self.tell(now, ControlInput::ProbeRefused { by: to.remote(), quoted });
+            }
             return Vec::new();
         }
-        let to = Flow::udp(0, address);
         for shard in &mut self.shards {
             shard.handle(now, ShardInput::Unreachable { to, quoted }, &mut self.events);
         }
         let sent = Sent::all(&self.events);
         self.heed(now);
-        self.tell(now, ControlInput::Unreachable(to.remote()));
+        if says_of_peer {
+            self.tell(now, ControlInput::Unreachable(to.remote()));
+        }
         sent
     }
 
@@ -393,7 +406,7 @@ impl Process {
 
     /// The slot of the node at an address.
     pub(crate) fn slot_at(&self, address: SocketAddr) -> Option<Slot> {
-        self.control.setup().topology.slot_at(Peer::new(Transport::Udp, address))
+        self.control.setup().topology.slot_at(Peer::new(self.transport, address))
     }
 
     /// Whether a node may be given a new call; a node that pauses may, if all do. One that is dead for silence alone

@@ -29,17 +29,17 @@ const GUESSES: Limit = Limit { failures: 32_000, every: Duration::from_secs(1), 
 /// Minutes, as usual.
 const NONCE_LIFETIME: Duration = Duration::from_mins(5);
 
-pub(super) fn settings(role: &SiteRole, site: u16, key: u8) -> ControlSettings {
+pub(super) fn settings(role: &SiteRole, site: u16, key: u8, transport: Transport) -> ControlSettings {
     // Proxies that share out state share no keys: who has another's would take its answers for its own. What shares
     // keys is of the first group.
     let of_its_own = site + 1;
     match role {
-        SiteRole::Balancer(file) => of_file(file, Orphans::Reject, 0, key),
+        SiteRole::Balancer(file) => of_file((file, transport), Orphans::Reject, 0, key),
         SiteRole::Proxy(file) if file.forwards(Forward::Distributed) => {
-            of_file(file, Orphans::Balance, of_its_own, key)
+            of_file((file, transport), Orphans::Balance, of_its_own, key)
         }
-        SiteRole::Proxy(file) => of_file(file, Orphans::Balance, 0, key),
-        SiteRole::Mixed(file) => of_file(file, Orphans::Reject, of_its_own, key),
+        SiteRole::Proxy(file) => of_file((file, transport), Orphans::Balance, 0, key),
+        SiteRole::Mixed(file) => of_file((file, transport), Orphans::Reject, of_its_own, key),
         SiteRole::Home(plan) => of_home(plan, key),
     }
 }
@@ -74,9 +74,14 @@ fn of_home(plan: &HomePlan, key: u8) -> ControlSettings {
 }
 
 /// `[pool.<name>]`s and next hops as pools, and `[[route]]`s.
-fn of_file(file: &FilePlan, orphans: Orphans, group: u16, key: u8) -> ControlSettings {
+fn of_file(
+    (file, transport): (&FilePlan, Transport),
+    orphans: Orphans,
+    group: u16,
+    key: u8,
+) -> ControlSettings {
     let member = |(number, pool): (PoolId, &PoolPlan), member: &crate::PlannedMember| MemberSettings {
-        address: Address::Socket(Peer::new(Transport::Udp, member.destination.address())),
+        address: Address::Socket(Peer::new(transport, member.destination.address())),
         capacity: member.capacity,
         max_calls: pool.max_calls,
         max_rate: pool.max_rate,

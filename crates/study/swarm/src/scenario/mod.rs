@@ -42,6 +42,7 @@ pub fn plan(scenario: &Scenario) -> Result<Plan, String> {
         sites: sites.plans(),
         phones: Vec::new(),
         timers: scenario.timers.transaction,
+        transport: Transport::Udp,
         delay: Duration::ZERO,
         rules: Vec::new(),
         actions: Vec::new(),

@@ -71,6 +71,21 @@ impl BalancerWatch {
         }
     }
 
+    /// Requests that were sent on did not arrive: who has sent them may be told (RFC 3261 §16.9), and nobody else anything.
+    ///
+    /// # Panics
+    /// When somebody is.
+    pub fn lost(&self, sent: &[Sent]) {
+        self.hop.families(sent);
+        for one in sent {
+            let answer = scanned(one);
+            let is_failure = answer.status().is_some_and(|status| status >= 400);
+            ProcessRule::OwnAnswer.holds(is_failure, format_args!("{:?}", answer.status()));
+            let way = (answer.call_id().to_vec(), one.to);
+            ProcessRule::ResponseUnasked.holds(self.ways_back.contains(&way), format_args!("{}", one.to));
+        }
+    }
+
     fn response(&mut self, response: &Message<'_>, sent: &[Sent]) {
         let [one] = sent else { return ProcessRule::ResponseCopies.equal(sent, []) };
         let forwarded = scanned(one);

@@ -1,6 +1,7 @@
 //! What happens to hosts and is done to them.
 
 use super::host::Role;
+use super::streams::CutOff;
 use super::{PlannedAction, World, Wrapper};
 use crate::plan::{Destination, answerer_address};
 use crate::process::Process;
@@ -18,6 +19,7 @@ impl<W: Wrapper> World<W> {
                         stores.process_ended();
                     }
                     self.checkers.ended(self.place(*process));
+                    self.close_all(host, CutOff::Told);
                 }
             }
             PlannedAction::Start(process) => self.start_process(now, *process),
@@ -26,6 +28,8 @@ impl<W: Wrapper> World<W> {
                 let before = std::mem::replace(&mut self.active[usize::from(place.site)], *process);
                 if before != *process {
                     self.checkers.taken_over(self.place(before));
+                    // The address has moved, and connections with it to where nobody knows them.
+                    self.close_all(self.plan.process_host(before), CutOff::Unnoticed);
                 }
             }
             PlannedAction::Die { answerer, refuses } => {
@@ -33,6 +37,8 @@ impl<W: Wrapper> World<W> {
                 if let Role::Answerer { agent, refuses: now, .. } = &mut self.hosts[host as usize].role {
                     (*agent, *now) = (None, *refuses);
                 }
+                // A machine that says nothing is gone with its process.
+                self.close_all(host, if *refuses { CutOff::Told } else { CutOff::Unnoticed });
                 self.checkers.died(answerer_address(*answerer));
             }
             PlannedAction::Return(answerer) => self.return_answerer(*answerer),
@@ -40,6 +46,8 @@ impl<W: Wrapper> World<W> {
                 let it = &mut self.hosts[*host as usize];
                 it.stalled_until = it.stalled_until.max(now + *time);
             }
+            PlannedAction::Reset(host) => self.close_all(*host, CutOff::Told),
+            PlannedAction::HalfOpen(host) => self.close_all(*host, CutOff::Unnoticed),
             PlannedAction::Drain(destination, draining) => self.drain(*destination, *draining),
             PlannedAction::Configure(site, plan) => {
                 if let Some(file) = self.sites[usize::from(*site)].role.file_mut() {
@@ -69,7 +77,7 @@ impl<W: Wrapper> World<W> {
             it.lives += 1;
             let id = (number, it.lives);
             let plan = &self.sites[usize::from(site)];
-            let process = Process::start(now, plan, site, self.key, id);
+            let process = Process::start(now, plan, site, (self.key, self.plan.transport), id);
             it.role = Role::Process(Some(Box::new(process)));
             self.arm(host);
         }

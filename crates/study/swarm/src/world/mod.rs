@@ -5,6 +5,7 @@ mod driver;
 mod host;
 mod judge;
 mod stores;
+mod streams;
 mod traffic;
 
 use super::checkers::Checkers;
@@ -17,7 +18,7 @@ use super::{Plan, PlannedAction, RunRule, SitePlan};
 use crate::credentials::Chaperon;
 use crate::phone::Phone;
 use crate::{ProcessInput, Sent};
-use base::{Instant, Outbox, Rng, Slab, Transport};
+use base::{Instant, Outbox, Rng, Slab};
 use control::Drainer;
 use control::scale::Order;
 use core::time::Duration;
@@ -31,6 +32,7 @@ use sim::engine::{EventQueue, HostIndex, LinkConfig, SimNetwork, Trace};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use stores::Stores;
+use streams::Connections;
 use traffic::LinkMessage;
 
 pub use judge::{Counts, Summary};
@@ -73,6 +75,9 @@ pub trait Wrapper {
     fn drains_as(&mut self) -> Drainer {
         Drainer::Scaler
     }
+
+    /// A connection carries this piece of its bytes.
+    fn carries(&mut self, _piece: &mut Vec<u8>) {}
 
     /// An answerer sends this.
     fn answers(&mut self, _sent: &mut Sent) {}
@@ -127,6 +132,7 @@ pub struct World<W> {
     hosts: Vec<Host>,
     addresses: BTreeMap<SocketAddr, HostIndex>,
     on_the_way: Slab<LinkMessage>,
+    connections: Connections,
     /// Of the sites that start and stop servers.
     drivers: BTreeMap<u16, Driver>,
     begun: Slab<Begun>,
@@ -167,6 +173,7 @@ impl<W: Wrapper> World<W> {
             hosts: Vec::new(),
             addresses: BTreeMap::new(),
             on_the_way: Slab::default(),
+            connections: Connections::new(&rng),
             drivers: BTreeMap::new(),
             begun: Slab::default(),
             active: (0..plan.sites.len() as u16).map(|site| plan.first_process(site)).collect(),
@@ -237,13 +244,13 @@ impl<W: Wrapper> World<W> {
         let plan = &self.plan.callers[number];
         let target = site_address(plan.site);
         let config = CallerConfig {
-            transport: Transport::Udp,
+            transport: self.plan.transport,
             listener: 0,
             connections: 1,
             local: caller_address(number),
             target,
             outbound: false,
-            uri: uri(plan.callee, target),
+            uri: uri(plan.callee, target) + self.plan.transport.uri_param(),
             arrivals: plan.arrivals.clone(),
             holding: plan.holding,
             answer_wait: plan.answer_wait,
@@ -255,7 +262,7 @@ impl<W: Wrapper> World<W> {
     fn new_answerer(&self, number: u16, life: u64) -> Answerer {
         let plan = &self.plan.answerers[usize::from(number)];
         let config = AnswererConfig {
-            transport: Transport::Udp,
+            transport: self.plan.transport,
             listener: 0,
             local: answerer_address(number),
             name: plan.name.clone(),

@@ -7,7 +7,7 @@ use crate::RunRule;
 use crate::credentials::Heard;
 use crate::plan::{answerer_address, caller_address, probe_address, site_address};
 use crate::{ProcessInput, Sent};
-use base::{Flow, Instant};
+use base::{Flow, Instant, Transport};
 use core::time::Duration;
 use load::AgentInput;
 use node::StoreAnswer;
@@ -29,12 +29,24 @@ pub(super) enum LinkMessage {
         to: SocketAddr,
         bytes: Vec<u8>,
     },
-    /// Nobody listens at `address`, to which `host` sent what begins with `quoted` from `from`.
+    /// What begins with `quoted`, which `host` sent to there from `from`, did not arrive.
     Refusal {
         host: HostIndex,
         from: SocketAddr,
-        address: SocketAddr,
+        to: Flow,
         quoted: Vec<u8>,
+        /// Whether that is because nobody listens there.
+        says_of_peer: bool,
+    },
+    /// Bytes come out of a connection at this end.
+    Piece {
+        connection: u32,
+        end: usize,
+    },
+    /// A connection is cut off for this end.
+    Cut {
+        connection: u32,
+        end: usize,
     },
     /// A store answers a question.
     Answered {
@@ -50,17 +62,18 @@ pub(super) enum LinkMessage {
         /// Which life of the host's.
         life: u64,
         shard: usize,
-        from: SocketAddr,
+        flow: Flow,
         bytes: Vec<u8>,
     },
 }
 
-/// A datagram at its end.
-struct Arrived<'a> {
-    from_host: HostIndex,
-    from: SocketAddr,
-    to: SocketAddr,
-    bytes: &'a [u8],
+/// A message at its end.
+pub(super) struct Arrived<'a> {
+    pub(super) from_host: HostIndex,
+    /// What it came by.
+    pub(super) flow: Flow,
+    pub(super) to: SocketAddr,
+    pub(super) bytes: &'a [u8],
 }
 
 impl<W: Wrapper> World<W> {
@@ -127,7 +140,7 @@ impl<W: Wrapper> World<W> {
                     self.checkers.said(from, &message)?;
                 }
             }
-            self.send(host, from, one.to, &one.bytes)?;
+            self.send(host, from, Flow { peer: one.to, ..one.flow }, &one.bytes)?;
         }
         told.clear();
         told.drain_events().for_each(drop);
@@ -135,7 +148,7 @@ impl<W: Wrapper> World<W> {
         Ok(())
     }
 
-    fn host_at(&self, address: SocketAddr) -> Option<HostIndex> {
+    pub(super) fn host_at(&self, address: SocketAddr) -> Option<HostIndex> {
         let site = (0..self.active.len()).find(|&site| site_address(site as u16) == address);
         match site {
             Some(site) => Some(self.plan.process_host(self.active[site])),
@@ -144,21 +157,21 @@ impl<W: Wrapper> World<W> {
     }
 
     fn send_all(&mut self, host: HostIndex, from: SocketAddr, sent: Vec<Sent>) -> Result<(), String> {
-        sent.into_iter().try_for_each(|Sent { to, bytes, .. }| self.send(host, from, to, &bytes))
+        sent.into_iter().try_for_each(|Sent { flow, to, bytes, .. }| {
+            self.send(host, from, Flow { peer: to, ..flow }, &bytes)
+        })
     }
 
-    fn send(
-        &mut self,
-        host: HostIndex,
-        from: SocketAddr,
-        to: SocketAddr,
-        bytes: &[u8],
-    ) -> Result<(), String> {
-        let now = self.queue.now();
+    fn send(&mut self, host: HostIndex, from: SocketAddr, flow: Flow, bytes: &[u8]) -> Result<(), String> {
+        let (now, to) = (self.queue.now(), flow.peer);
         self.note(|plan| format!("{} to {to}: {}", plan.host_name(host), gist(bytes)));
         let name = |host| self.plan.host_name(host);
         let nobody = || RunRule::Nobody.broken(format_args!("{} to {to}", name(host)));
         let to_host = self.host_at(to).ok_or_else(nobody)?;
+        if flow.transport != Transport::Udp {
+            self.put(now, (host, from), (to_host, flow), bytes);
+            return Ok(());
+        }
         for at in self.network.send(now, host, to_host) {
             let carried = LinkMessage::Datagram { from_host: host, from, to, bytes: bytes.to_vec() };
             let key = self.on_the_way.insert(carried);
@@ -171,6 +184,13 @@ impl<W: Wrapper> World<W> {
         let carried = self.on_the_way.get(key).expect("an event for each thing on the way");
         let host = match carried {
             LinkMessage::Datagram { to, .. } => self.host_at(*to).expect("it was found when it was sent"),
+            LinkMessage::Piece { connection, end } | LinkMessage::Cut { connection, end } => {
+                let Some(host) = self.connections.host(*connection, *end) else {
+                    self.on_the_way.remove(key);
+                    return Ok(());
+                };
+                host
+            }
             LinkMessage::Refusal { host, .. }
             | LinkMessage::Handed { host, .. }
             | LinkMessage::Answered { host, .. } => *host,
@@ -186,11 +206,20 @@ impl<W: Wrapper> World<W> {
                 self.counts.datagrams += 1;
                 self.trace.event(now, 0, host);
                 mix(&mut self.trace, &bytes);
-                self.received(now, host, &Arrived { from_host, from, to, bytes: &bytes })?;
+                let flow = Flow::udp(0, from);
+                self.received(now, host, &Arrived { from_host, flow, to, bytes: &bytes })?;
             }
-            LinkMessage::Refusal { host, from, address, quoted } => {
+            LinkMessage::Refusal { host, from, to, quoted, says_of_peer } => {
                 self.trace.event(now, 1, host);
-                self.refused(now, host, (from, address), &quoted)?;
+                self.refused(now, host, (from, to, says_of_peer), &quoted)?;
+            }
+            LinkMessage::Piece { connection, end } => {
+                self.trace.event(now, 5, host);
+                self.comes_out(now, connection, end)?;
+            }
+            LinkMessage::Cut { connection, end } => {
+                self.trace.event(now, 6, host);
+                self.is_cut(now, connection, end)?;
             }
             LinkMessage::Handed { life, .. } | LinkMessage::Answered { life, .. }
                 if self.hosts[host as usize].lives != life => {}
@@ -198,40 +227,36 @@ impl<W: Wrapper> World<W> {
                 self.trace.event(now, 4, host);
                 self.answered(now, host, number, *answer)?;
             }
-            LinkMessage::Handed { shard, from, bytes, .. } => {
+            LinkMessage::Handed { shard, flow, bytes, .. } => {
                 self.trace.event(now, 3, host);
-                self.handled(now, host, shard, (from, &bytes))?;
+                self.handled(now, host, shard, (flow, &bytes))?;
             }
         }
         self.arm(host);
         Ok(())
     }
 
-    fn received(&mut self, now: Instant, host: HostIndex, arrived: &Arrived<'_>) -> Result<(), String> {
-        let &Arrived { from_host, from, to, bytes } = arrived;
+    pub(super) fn received(
+        &mut self,
+        now: Instant,
+        host: HostIndex,
+        arrived: &Arrived<'_>,
+    ) -> Result<(), String> {
+        let &Arrived { from_host, flow, to, bytes } = arrived;
+        let from = flow.peer;
         let answerer = host.checked_sub(self.plan.answerer_host(0));
         let is_deaf = answerer.is_some_and(|number| !self.plan.answerers[number as usize].options);
         let refuses = answerer.and_then(|number| self.plan.answerers[number as usize].refuses);
         let refusal = refuses.filter(|refuses| now < refuses.until).and_then(|it| refused(it, host, bytes));
         match &mut self.hosts[host as usize].role {
             Role::Caller { agent, chaperon } => match chaperon.as_mut().map(|it| it.hears(bytes)) {
-                None => {
-                    agent.handle(
-                        now,
-                        AgentInput::Message { from: Flow::udp(0, from), bytes },
-                        &mut self.told,
-                    );
-                }
+                None => agent.handle(now, AgentInput::Message { from: flow, bytes }, &mut self.told),
                 Some(Heard::Told(bytes)) => {
-                    agent.handle(
-                        now,
-                        AgentInput::Message { from: Flow::udp(0, from), bytes: &bytes },
-                        &mut self.told,
-                    );
+                    agent.handle(now, AgentInput::Message { from: flow, bytes: &bytes }, &mut self.told);
                 }
                 Some(Heard::Answered(all)) => {
                     let own = caller_address(host as usize);
-                    return all.iter().try_for_each(|bytes| self.send(host, own, from, bytes));
+                    return all.iter().try_for_each(|bytes| self.send(host, own, flow, bytes));
                 }
             },
             Role::Answerer { agent: Some(_), .. } if is_deaf && bytes.starts_with(b"OPTIONS ") => {}
@@ -239,7 +264,7 @@ impl<W: Wrapper> World<W> {
                 let request = wire::scan(bytes).expect("it was read");
                 let mut answer = Vec::new();
                 wire::write_response(&request, from, status, "Refused", "refuses", &[], &mut answer);
-                return self.send(host, to, from, &answer);
+                return self.send(host, to, flow, &answer);
             }
             Role::Answerer { agent: Some(_), phone: Some(phone), .. } if is_of_register(bytes) => {
                 if let Some(bytes) = phone.receive(now, bytes) {
@@ -248,40 +273,41 @@ impl<W: Wrapper> World<W> {
                 }
             }
             Role::Answerer { agent: Some(agent), .. } => {
-                agent.handle(now, AgentInput::Message { from: Flow::udp(0, from), bytes }, &mut self.told);
+                agent.handle(now, AgentInput::Message { from: flow, bytes }, &mut self.told);
             }
             Role::Answerer { agent: None, refuses: true, .. } => {
                 let quoted = bytes[..bytes.len().min(QUOTED)].to_vec();
-                let refusal = LinkMessage::Refusal { host: from_host, from, address: to, quoted };
+                let to = Flow::udp(0, to);
+                let refusal = LinkMessage::Refusal { host: from_host, from, to, quoted, says_of_peer: true };
                 let key = self.on_the_way.insert(refusal);
                 self.queue.after(self.plan.delay, Event::Arrives(key));
             }
             Role::Process(Some(process)) if self.addresses.contains_key(&to) => {
                 process.probe_answer(now, from, bytes);
             }
-            Role::Process(Some(_)) => return self.asked(now, host, from, bytes),
+            Role::Process(Some(_)) => return self.asked(now, host, flow, bytes),
             Role::Answerer { agent: None, refuses: false, .. } | Role::Process(None) => {}
         }
         self.flush(host)
     }
 
-    /// A datagram came in at the address of a site.
-    fn asked(&mut self, now: Instant, host: HostIndex, from: SocketAddr, bytes: &[u8]) -> Result<(), String> {
+    /// A message came in at the address of a site.
+    fn asked(&mut self, now: Instant, host: HostIndex, flow: Flow, bytes: &[u8]) -> Result<(), String> {
         let mut bytes = bytes.to_vec();
         if !self.wrapper.hears(&mut bytes) {
             return Ok(());
         }
         let it = &self.hosts[host as usize];
         let Role::Process(Some(process)) = &it.role else { return Ok(()) };
-        let (gets, owns) = process.shards(from, &bytes);
+        let (gets, owns) = process.shards(flow.peer, &bytes);
         if gets == owns || !self.wrapper.hands_over() {
-            return self.handled(now, host, gets, (from, &bytes));
+            return self.handled(now, host, gets, (flow, &bytes));
         }
         let way = Duration::from_micros(self.ring_rng.random_range(0..HANDING_OVER_MICROS));
         // A ring keeps the order.
         let last = self.rings.entry((host, gets, owns)).or_insert(now);
         *last = (*last).max(now + way);
-        let carried = LinkMessage::Handed { host, life: it.lives, shard: owns, from, bytes };
+        let carried = LinkMessage::Handed { host, life: it.lives, shard: owns, flow, bytes };
         let key = self.on_the_way.insert(carried);
         self.queue.at(*last, Event::Arrives(key));
         Ok(())
@@ -293,12 +319,13 @@ impl<W: Wrapper> World<W> {
         now: Instant,
         host: HostIndex,
         shard: usize,
-        (from, bytes): (SocketAddr, &[u8]),
+        (flow, bytes): (Flow, &[u8]),
     ) -> Result<(), String> {
+        let from = flow.peer;
         let number = self.plan.process_at(host).expect("a process is on this host");
         let place = self.place(number);
         let Role::Process(Some(process)) = &mut self.hosts[host as usize].role else { return Ok(()) };
-        let mut sent = process.datagram(now, shard, from, bytes);
+        let mut sent = process.datagram(now, shard, flow, bytes);
         self.wrapper.says(place, ProcessInput::Datagram { from, bytes }, &mut sent);
         self.written(host, place);
         let Role::Process(Some(process)) = &self.hosts[host as usize].role else { return Ok(()) };
@@ -348,19 +375,19 @@ impl<W: Wrapper> World<W> {
         }
     }
 
-    /// Nobody listens where this host sent something.
-    fn refused(
+    /// What this host has sent did not arrive.
+    pub(super) fn refused(
         &mut self,
         now: Instant,
         host: HostIndex,
-        (from, address): (SocketAddr, SocketAddr),
+        (from, to, says_of_peer): (SocketAddr, Flow, bool),
         quoted: &[u8],
     ) -> Result<(), String> {
         let Some(number) = self.plan.process_at(host) else { return Ok(()) };
         let place = self.place(number);
         let own = site_address(place.site);
         let Role::Process(Some(process)) = &mut self.hosts[host as usize].role else { return Ok(()) };
-        let mut sent = process.unreachable(now, address, from != own, quoted);
+        let mut sent = process.unreachable(now, (to, says_of_peer), from != own, quoted);
         self.wrapper.says(place, ProcessInput::Unreachable, &mut sent);
         self.written(host, place);
         self.checkers.unasked(now, place, ProcessInput::Unreachable, &sent)?;
@@ -395,7 +422,7 @@ fn gist(bytes: &[u8]) -> String {
 }
 
 /// Every byte of a datagram into the digest.
-fn mix(trace: &mut Trace, bytes: &[u8]) {
+pub(super) fn mix(trace: &mut Trace, bytes: &[u8]) {
     for word in bytes.chunks(8) {
         let mut all = [0; 8];
         all[..word.len()].copy_from_slice(word);

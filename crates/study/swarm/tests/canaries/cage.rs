@@ -1,6 +1,6 @@
 //! What canaries are made of, and the plans that they are put into.
 
-use base::{Flow, Instant};
+use base::{Flow, Instant, Transport};
 use control::Drainer;
 use control::scale::{Order, Server};
 use dialog::CallRecord;
@@ -106,6 +106,7 @@ pub(crate) struct Canary {
     orders: Arc<Orders>,
     drains_as: Drainer,
     answers: fn(&mut Memory, &mut Sent),
+    carries: fn(&mut Memory, &mut Vec<u8>),
     hands_over: bool,
 }
 
@@ -123,6 +124,7 @@ impl Canary {
             orders: Arc::new(|_, _| {}),
             drains_as: Drainer::Scaler,
             answers: |_, _| {},
+            carries: |_, _| {},
             hands_over: true,
         }
     }
@@ -210,6 +212,11 @@ impl Canary {
         Self { answers, ..self }
     }
 
+    /// Changes the pieces of connections.
+    pub(crate) fn carries(self, carries: fn(&mut Memory, &mut Vec<u8>)) -> Self {
+        Self { carries, ..self }
+    }
+
     /// Leaves datagrams with the shard that got them.
     pub(crate) fn keeps(self) -> Self {
         Self { hands_over: false, ..self }
@@ -271,6 +278,10 @@ impl Wrapper for Caged {
         self.canary.drains_as
     }
 
+    fn carries(&mut self, piece: &mut Vec<u8>) {
+        (self.canary.carries)(&mut self.memory, piece);
+    }
+
     fn answers(&mut self, sent: &mut Sent) {
         (self.canary.answers)(&mut self.memory, sent);
     }
@@ -280,6 +291,11 @@ impl Wrapper for Caged {
 
 fn is_balancer(role: &SiteRole) -> bool {
     matches!(role, SiteRole::Balancer(_))
+}
+
+/// Over TCP.
+pub(crate) fn over_tcp(plan: &Plan) -> bool {
+    plan.transport == Transport::Tcp
 }
 
 /// Balancers alone.

@@ -51,6 +51,20 @@ pub(crate) fn all() -> Vec<Canary> {
                 line(&mut one.bytes, "Server", 0, |_| "somebody else".to_owned());
             }
         }),
+        // One piece of a hundred lacks its last byte.
+        Canary::new(RunRule::OtherMessage.text(), over_tcp).carries(|memory, piece| {
+            if memory.turn(100) {
+                piece.pop();
+            }
+        }),
+        // Over TCP the other rules see as much: one BYE of fifty goes to another server.
+        Canary::new(RunRule::WrongAnswerer.text(), over_tcp).says(|memory, _, _, sent| {
+            for bye in sent.iter_mut().filter(|one| is(&one.bytes, "BYE")) {
+                if memory.turn(50) {
+                    elsewhere(bye);
+                }
+            }
+        }),
         breaks(RunRule::Panic).says(|_, _, _, sent| assert!(sent.is_empty(), "out of the blue")),
         Canary::new(RunRule::ProxyLeft.text(), proxy).shows(|_, shown| {
             if let Shown::Proxy { deadline, .. } = shown {

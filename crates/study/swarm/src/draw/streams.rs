@@ -1,0 +1,30 @@
+//! Plans in which all messages go over TCP.
+
+use super::at;
+use crate::{Care, Plan, PlannedAction, SitePlan, SiteRole};
+use base::{Rng, Transport};
+use rand::Rng as _;
+
+/// How many of the plans for which it can be are about TCP.
+const SHARE: f64 = 0.4;
+
+/// Has the plan be about TCP, or leaves it as it is. Of a fork of the seed: so plans over UDP do not depend on it. Calls
+/// are lost with connections, so no such plan is gentle.
+pub(super) fn draw(plan: &mut Plan, calm: u64) {
+    let mut rng = Rng::from_seed(plan.seed).fork("streams");
+    let is_balancer =
+        |site: &SitePlan| matches!(site.role, SiteRole::Balancer(_)) && site.role.scale().is_none();
+    let can_be = plan.care == Care::Harsh && plan.sites.iter().all(is_balancer);
+    if !can_be || !rng.random_bool(SHARE) {
+        return;
+    }
+    plan.transport = Transport::Tcp;
+    for _ in 0..rng.random_range(1..8) {
+        let (host, when) = (rng.random_range(0..plan.hosts()), at(rng.random_range(2_000..calm - 1_000)));
+        let fault =
+            if rng.random_bool(0.5) { PlannedAction::Reset(host) } else { PlannedAction::HalfOpen(host) };
+        plan.actions.push((when, fault));
+    }
+    // The kernel finds in a minute what nobody has used; nothing is wrong from now on.
+    plan.actions.extend((0..plan.hosts()).map(|host| (at(calm), PlannedAction::Reset(host))));
+}
