@@ -310,7 +310,7 @@ impl<E: Egress> Control<E> {
                 self.update_members(now, out);
             }
             Some(Asked::NextHop(name)) => {
-                let (resolved, error) = next_hop_answer(answer, self.settings.refresh);
+                let (resolved, error) = next_hop_answer(name.transport, answer, self.settings.refresh);
                 if let Some(error) = error {
                     out.event(ControlEffect::Log(LogEntry::NextHopNameFailed { name: name.clone(), error }));
                 }

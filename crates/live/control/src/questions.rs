@@ -2,6 +2,7 @@
 //! leave the site.
 
 use crate::names::{AskedName, FoundAddresses, Question};
+use base::Transport;
 use core::time::Duration;
 use node::{HopName, Resolved};
 use std::collections::BTreeMap;
@@ -66,6 +67,7 @@ impl Questions {
         let host = format!("{}.", name.host);
         let question = match name.port {
             Some(port) => Question::Addresses { name: host, port },
+            None if name.by_dns => Question::Domain { is_secure: name.transport.is_secure(), name: host },
             None => Question::Sip { transport: name.transport, name: host },
         };
         Some((self.begin(Asked::NextHop(name)), question))
@@ -95,18 +97,20 @@ impl Questions {
     }
 }
 
-/// What the shards are to know of the answer about a next hop, which is good for `refresh`; and what went wrong, if
-/// there is no address.
+/// What the shards are to know of the answer about a next hop, which is reached over the `usual` transport if the answer
+/// names none, and is good for `refresh`; and what went wrong, if there is no address.
 pub(crate) fn next_hop_answer(
+    usual: Transport,
     answer: Result<FoundAddresses, String>,
     refresh: Duration,
 ) -> (Resolved, Option<String>) {
-    let (addresses, failure) = match answer {
-        Ok(found) => (found.shares(), found.failure().map(str::to_owned)),
-        Err(error) => (Vec::new(), Some(error)),
+    let (transport, addresses, failure) = match answer {
+        Ok(found) => (found.transport(), found.shares(), found.failure().map(str::to_owned)),
+        Err(error) => (None, Vec::new(), Some(error)),
     };
+    let transport = transport.unwrap_or(usual);
     let fresh_for = if addresses.is_empty() || failure.is_some() { AGAIN } else { refresh };
-    let resolved = Resolved { partial: failure.is_some(), fresh_for, addresses };
+    let resolved = Resolved { transport, partial: failure.is_some(), fresh_for, addresses };
     let error = resolved.addresses.is_empty().then(|| failure.unwrap_or_else(|| "no address".to_owned()));
     (resolved, error)
 }
@@ -115,10 +119,9 @@ pub(crate) fn next_hop_answer(
 mod tests {
     use super::*;
     use crate::names::Families;
-    use base::Transport;
 
     fn name(index: usize) -> HopName {
-        HopName { transport: Transport::Udp, host: format!("host{index}.test"), port: None }
+        HopName { transport: Transport::Udp, by_dns: true, host: format!("host{index}.test"), port: None }
     }
 
     #[test]
@@ -136,9 +139,21 @@ mod tests {
     }
 
     #[test]
+    fn port_and_transport_of_a_name_decide_what_is_asked() {
+        let ask = |name: HopName| Questions::default().next_hop(name).unwrap().1;
+        let host = || "host1.test.".to_owned();
+        assert_eq!(ask(name(1)), Question::Domain { is_secure: false, name: host() });
+        let transport = Transport::Tls;
+        assert_eq!(ask(HopName { transport, ..name(1) }), Question::Domain { is_secure: true, name: host() });
+        let named = HopName { transport, by_dns: false, ..name(1) };
+        assert_eq!(ask(named.clone()), Question::Sip { transport, name: host() });
+        assert_eq!(ask(HopName { port: Some(9), ..named }), Question::Addresses { name: host(), port: 9 });
+    }
+
+    #[test]
     fn what_is_asked_for_is_asked_of_the_next_resolver() {
         let mut questions = Questions::default();
-        let with_port = HopName { port: Some(5080), ..name(1) };
+        let with_port = HopName { port: Some(5080), by_dns: false, ..name(1) };
         let (former, _) = questions.next_hop(with_port.clone()).unwrap();
         let [(id, question)] = &questions.start_over()[..] else { panic!("it is waited for") };
         let host = "host1.test.".to_owned();
@@ -160,7 +175,8 @@ mod tests {
         ];
         for (families, addresses, partial, fresh_for, error) in families {
             let found = FoundAddresses::new([("host.test.".to_owned(), 5060, 1.0, families)], String::new());
-            let (resolved, told) = next_hop_answer(Ok(found), refresh);
+            let (resolved, told) = next_hop_answer(Transport::Tls, Ok(found), refresh);
+            assert_eq!(resolved.transport, Transport::Tls);
             let seen = (resolved.addresses.len(), resolved.partial, resolved.fresh_for);
             assert_eq!(seen, (addresses, partial, fresh_for));
             assert_eq!(told.as_deref(), error);

@@ -5,6 +5,7 @@ use crate::admission::Gate;
 use crate::counters::{Drop, ShardCounters};
 use crate::event::ShardEvent;
 use crate::failure::{Failure, FailureCause, Throttle};
+use crate::large::LargeRequestTable;
 use crate::names::Names;
 use crate::refusals::Refusals;
 use crate::rejection::Refused;
@@ -62,6 +63,8 @@ pub(crate) struct Edge {
     pub(crate) is_unrecorded_told: bool,
     /// It has been told that a proxy passes REGISTERs on without Path.
     pub(crate) is_pathless_told: bool,
+    /// Requests that are too long for UDP.
+    pub(crate) large: LargeRequestTable,
     pub(crate) edits: Edits,
     /// Texts of the headers being added, kept for their memory.
     pub(crate) scratch: Vec<u8>,
@@ -102,6 +105,7 @@ impl Edge {
             at_limit: BTreeMap::new(),
             is_unrecorded_told: false,
             is_pathless_told: false,
+            large: LargeRequestTable::default(),
             edits: Edits::new(),
             scratch: Vec::new(),
             rekeyed: None,

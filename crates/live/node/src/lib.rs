@@ -21,6 +21,8 @@ mod forward;
 mod home;
 mod hop_name;
 mod input;
+mod large;
+mod leave;
 mod limited;
 mod marks;
 mod names;
@@ -60,6 +62,7 @@ pub use forward::stateful::{DialogSettings, ProxyLimits, ProxyReport, ProxySetti
 pub use home::{AuthenticationSettings, HomeCounters, HomeReport, HomeSettings, LogIns, LookUps};
 pub use hop_name::{HopName, Resolved};
 pub use input::ShardInput;
+pub use large::LargeRequests;
 pub use pause::Pause;
 pub use ports::{Port, Ports};
 pub use question::{Question, StoreAnswer, StoreQuery, UsersUnavailable};

@@ -71,7 +71,7 @@ impl Edge {
 
     /// Takes what a neighbour says of its load in a response that is verified by now (RFC 7339 §5.4).
     pub(crate) fn hear_load(&mut self, response: &Message<'_>, flow: Flow, out: &mut Outbox<ShardEvent>) {
-        if self.gate.overload.heard(self.now, response, flow) {
+        if self.gate.overload.heard(self.now, response, self.topology.known_as(flow)) {
             out.event(ShardEvent::NoFeedback(flow.peer));
         }
     }

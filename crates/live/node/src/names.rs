@@ -39,7 +39,7 @@ impl From<NoHop> for Rejection {
 /// What is known of a name.
 #[derive(Clone, PartialEq, Debug)]
 enum Found {
-    Address(SocketAddr),
+    Address(Peer),
     /// There is none, or none that a listener leads to.
     Nowhere,
     /// Nobody has answered yet, or not all of it.
@@ -48,6 +48,7 @@ enum Found {
 
 #[derive(Debug)]
 struct Entry {
+    transport: Transport,
     addresses: Vec<(SocketAddr, f64)>,
     /// Whether there was an answer that lacked nothing: until then there may be other addresses.
     is_whole: bool,
@@ -93,15 +94,13 @@ impl Names {
         let peer = match target {
             Target::Address(peer) => peer,
             Target::Name(name) => {
-                let at = |address| Peer::new(name.transport, address);
-                let usable =
-                    |to: SocketAddr| is_unicast(to.ip()) && ports.toward(preferred, at(to)).is_some();
+                let usable = |to: Peer| is_unicast(to.address.ip()) && ports.toward(preferred, to).is_some();
                 let (found, question) = self.find(now, name, call, usable);
                 if let Some(name) = question {
                     out.event(ShardEvent::LookUp(name));
                 }
                 match found {
-                    Found::Address(address) => at(address),
+                    Found::Address(peer) => peer,
                     Found::Nowhere => return Err(refused(502, "Next Hop Has No Address").into()),
                     Found::NotYet => return Err(NoHop::Unresolved(hop_name(name))),
                 }
@@ -129,15 +128,16 @@ impl Names {
         now: Instant,
         name: NamedHost<'_>,
         call: CallKey,
-        usable: impl Fn(SocketAddr) -> bool,
+        usable: impl Fn(Peer) -> bool,
     ) -> (Found, Option<HopName>) {
         let host = name.host.strip_suffix(b".").unwrap_or(name.host);
         if host.len() > LONGEST || is_invalid(host) {
             return (Found::Nowhere, None);
         }
-        self.set_key(host, name.port, name.transport);
+        self.set_key(NamedHost { host, ..name });
         if self.known.get_mut(&self.key).is_none() {
-            let entry = Entry { addresses: Vec::new(), is_whole: false, stale_at: Instant::ZERO };
+            let transport = name.transport;
+            let entry = Entry { transport, addresses: Vec::new(), is_whole: false, stale_at: Instant::ZERO };
             self.known.insert(self.key.clone(), entry);
         }
         let entry = self.known.get_mut(&self.key).expect("it was there or has just been put there");
@@ -145,8 +145,9 @@ impl Names {
         if ask {
             entry.stale_at = now + ASK_AGAIN;
         }
-        let found = match choose(&entry.addresses, call, usable) {
-            Some(address) => Found::Address(address),
+        let at = |address| Peer::new(entry.transport, address);
+        let found = match choose(&entry.addresses, call, |address| usable(at(address))) {
+            Some(address) => Found::Address(at(address)),
             None if entry.is_whole => Found::Nowhere,
             None => Found::NotYet,
         };
@@ -156,7 +157,7 @@ impl Names {
     /// Takes an answer. A failure does not undo an earlier success: the last good answer stays, and where one address
     /// family of a partial answer is empty, that family's.
     pub(crate) fn learn(&mut self, now: Instant, name: &HopName, answer: &Resolved) {
-        self.set_key(name.host.as_bytes(), name.port, name.transport);
+        self.set_key(name.named());
         // Not in use: another shard asked, or it was forgotten.
         let Some(entry) = self.known.get_mut(&self.key) else { return };
         entry.stale_at = now + answer.fresh_for;
@@ -165,20 +166,20 @@ impl Names {
             return;
         }
         let mut addresses = answer.addresses.clone();
-        if answer.partial {
+        if answer.partial && answer.transport == entry.transport {
             let lacks = |family: bool| answer.addresses.iter().all(|(found, _)| found.is_ipv4() != family);
             let former = entry.addresses.iter().filter(|(known, _)| lacks(known.is_ipv4()));
             addresses.extend(former);
             // As in a whole answer, so that each call keeps its own.
             addresses.sort_by_key(|&(address, _)| address);
         }
-        entry.addresses = addresses;
+        (entry.transport, entry.addresses) = (answer.transport, addresses);
     }
 
-    fn set_key(&mut self, host: &[u8], port: Option<u16>, transport: Transport) {
+    fn set_key(&mut self, NamedHost { host, port, transport, by_dns }: NamedHost<'_>) {
         self.key.clear();
         self.key.extend(host.iter().map(u8::to_ascii_lowercase));
-        self.key.extend([b':', transport as u8]);
+        self.key.extend([b':', transport as u8, u8::from(by_dns)]);
         self.key.extend_from_slice(&port.unwrap_or(0).to_be_bytes());
     }
 }
@@ -186,6 +187,12 @@ impl Names {
 /// Whether requests can go out over the transport of a target.
 fn check_transport(target: Target<'_>, ports: &Ports) -> Result<(), Refused> {
     match target {
+        // The DNS may say that it is reached over TCP.
+        Target::Name(NamedHost { by_dns: true, transport: Transport::Udp, .. })
+            if ports.has(Transport::Tcp) =>
+        {
+            Ok(())
+        }
         Target::Address(Peer { transport, .. }) | Target::Name(NamedHost { transport, .. })
             if ports.has(transport) =>
         {
@@ -201,9 +208,9 @@ fn check_transport(target: Target<'_>, ports: &Ports) -> Result<(), Refused> {
 }
 
 /// The name as it is asked for.
-fn hop_name(NamedHost { host, port, transport }: NamedHost<'_>) -> HopName {
+pub(crate) fn hop_name(NamedHost { host, port, transport, by_dns }: NamedHost<'_>) -> HopName {
     let host = host.strip_suffix(b".").unwrap_or(host);
-    HopName { transport, host: String::from_utf8_lossy(host).to_ascii_lowercase(), port }
+    HopName { transport, by_dns, host: String::from_utf8_lossy(host).to_ascii_lowercase(), port }
 }
 
 /// Whether it is a name that never has an address (RFC 6761 §6.4): browsers name themselves so (RFC 7118 §5).
@@ -240,16 +247,21 @@ mod tests {
         SocketAddr::from(([192, 0, 2, last], 5060))
     }
 
+    fn peer(last: u8) -> Peer {
+        Peer::new(Transport::Udp, address(last))
+    }
+
     fn answer(addresses: &[(SocketAddr, f64)]) -> Resolved {
-        Resolved { addresses: addresses.to_vec(), partial: false, fresh_for: Duration::from_secs(30) }
+        let (addresses, fresh_for) = (addresses.to_vec(), Duration::from_secs(30));
+        Resolved { transport: Transport::Udp, addresses, partial: false, fresh_for }
     }
 
     fn name(host: &str) -> HopName {
-        HopName { transport: Transport::Udp, host: host.to_owned(), port: None }
+        HopName { transport: Transport::Udp, by_dns: true, host: host.to_owned(), port: None }
     }
 
     fn named(host: &str) -> NamedHost<'_> {
-        NamedHost { host: host.as_bytes(), port: None, transport: Transport::Udp }
+        NamedHost { host: host.as_bytes(), port: None, transport: Transport::Udp, by_dns: true }
     }
 
     fn find(names: &mut Names, now: u64, host: &str) -> (Found, Option<HopName>) {
@@ -267,17 +279,13 @@ mod tests {
             "no answer"
         );
         names.learn(Instant::from_millis(5_100), &name("a.example"), &answer(&[(address(1), 1.0)]));
-        assert_eq!(find(&mut names, 35_000, "a.EXAMPLE"), (Found::Address(address(1)), None));
+        assert_eq!(find(&mut names, 35_000, "a.EXAMPLE"), (Found::Address(peer(1)), None));
         let stale = find(&mut names, 35_100, "a.example");
-        assert_eq!(
-            stale,
-            (Found::Address(address(1)), Some(name("a.example"))),
-            "nobody waits for the new one"
-        );
+        assert_eq!(stale, (Found::Address(peer(1)), Some(name("a.example"))), "nobody waits for the new one");
         names.learn(Instant::from_millis(35_200), &name("a.example"), &answer(&[]));
         assert_eq!(
             find(&mut names, 35_200, "a.example"),
-            (Found::Address(address(1)), None),
+            (Found::Address(peer(1)), None),
             "the last good one"
         );
         find(&mut names, 36_000, "b.example");
@@ -299,7 +307,7 @@ mod tests {
         let partial = |of: SocketAddr| Resolved { partial: true, ..answer(&[(of, 1.0)]) };
         // As where all listeners are of IPv4.
         let find = |names: &mut Names| {
-            names.find(Instant::ZERO, named("a.example"), CALL, |address| address.is_ipv4()).0
+            names.find(Instant::ZERO, named("a.example"), CALL, |peer| peer.address.is_ipv4()).0
         };
         find(&mut names);
         let mut after = |answer: Resolved| {
@@ -307,9 +315,9 @@ mod tests {
             find(&mut names)
         };
         assert_eq!(after(partial(six)), Found::NotYet, "the other part may be of use");
-        assert_eq!(after(partial(address(1))), Found::Address(address(1)));
-        assert_eq!(after(partial(six)), Found::Address(address(1)));
-        assert_eq!(after(partial(address(2))), Found::Address(address(2)), "that part was answered");
+        assert_eq!(after(partial(address(1))), Found::Address(peer(1)));
+        assert_eq!(after(partial(six)), Found::Address(peer(1)));
+        assert_eq!(after(partial(address(2))), Found::Address(peer(2)), "that part was answered");
         assert_eq!(after(answer(&[(six, 1.0)])), Found::Nowhere, "now that is all there is");
     }
 
@@ -319,12 +327,37 @@ mod tests {
         find(&mut names, 0, "a.example");
         names.learn(Instant::ZERO, &name("a.example"), &answer(&[(address(1), 1.0)]));
         let mut find = |name| names.find(Instant::ZERO, name, CALL, |_| true);
-        let with_port = find(NamedHost { port: Some(5080), ..named("a.example") });
-        assert_eq!(with_port, (Found::NotYet, Some(HopName { port: Some(5080), ..name("a.example") })));
-        let transport = Transport::Tls;
-        let by_tls = find(NamedHost { transport, ..named("a.example") });
-        assert_eq!(by_tls, (Found::NotYet, Some(HopName { transport, ..name("a.example") })));
+        let by_dns = false;
+        let with_port = find(NamedHost { port: Some(5080), by_dns, ..named("a.example") });
+        let asked = HopName { port: Some(5080), by_dns, ..name("a.example") };
+        assert_eq!(with_port, (Found::NotYet, Some(asked)));
+        for transport in [Transport::Udp, Transport::Tls] {
+            let named = find(NamedHost { transport, by_dns, ..named("a.example") });
+            assert_eq!(named, (Found::NotYet, Some(HopName { transport, by_dns, ..name("a.example") })));
+        }
         assert_eq!(find(named("df7jal.INVALID.")), (Found::Nowhere, None), "it is never looked up");
+    }
+
+    /// RFC 3263 §4.1: the DNS says over what a name is reached for which the URI does not.
+    #[test]
+    fn the_answer_says_the_transport() {
+        let mut names = Names::default();
+        find(&mut names, 0, "a.example");
+        let by = |transport, addresses: &[(SocketAddr, f64)], partial| Resolved {
+            transport,
+            partial,
+            ..answer(addresses)
+        };
+        let mut after = |answer: Resolved| {
+            names.learn(Instant::ZERO, &name("a.example"), &answer);
+            find(&mut names, 0, "a.example").0
+        };
+        let tcp = |last| Found::Address(Peer::new(Transport::Tcp, address(last)));
+        assert_eq!(after(by(Transport::Tcp, &[(address(1), 1.0)], false)), tcp(1));
+        let six: SocketAddr = "[2001:db8::1]:5060".parse().expect("a constant");
+        // What is known of another transport says nothing of this one.
+        let partial = by(Transport::Udp, &[(six, 1.0)], true);
+        assert_eq!(after(partial), Found::Address(Peer::new(Transport::Udp, six)));
     }
 
     #[test]
@@ -337,13 +370,12 @@ mod tests {
         for call in 0..4_000_u64 {
             let call = CallKey(u128::from(call.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
             let mut find = || {
-                let usable = |at: SocketAddr| at != address(3);
+                let usable = |at: Peer| at != peer(3);
                 names.find(Instant::ZERO, named("a.example"), call, usable).0
             };
             let found = find();
             assert_eq!(find(), found);
-            let index =
-                addresses.iter().position(|(at, _)| Found::Address(*at) == found).expect("one of them");
+            let index = (1..=3).position(|at| Found::Address(peer(at)) == found).expect("one of them");
             shares[index] += 1;
         }
         assert!((900..1_100).contains(&shares[0]) && shares[2] == 0, "{shares:?}");
@@ -356,7 +388,7 @@ mod tests {
         names.learn(Instant::ZERO, &name("used.example"), &answer(&[(address(1), 1.0)]));
         for other in 0..10 * GENERATION {
             find(&mut names, 0, &format!("{other}.example"));
-            assert_eq!(find(&mut names, 0, "used.example").0, Found::Address(address(1)));
+            assert_eq!(find(&mut names, 0, "used.example").0, Found::Address(peer(1)));
         }
         assert!(names.known.len() <= 2 * GENERATION);
     }

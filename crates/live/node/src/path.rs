@@ -22,10 +22,10 @@ use crate::record::check_from_tag;
 use crate::rejection::{OwnResponse, Refused, Rejection, refused};
 use crate::reply::{acknowledges_us, is_about_us};
 use crate::step::Step;
-use crate::token::branch::is_hop_branch;
+use crate::token::branch::{is_hop_branch, peek_ingress};
 use crate::token::copies::copies_key;
 use balance::{PoolId, Request, Slot, Why};
-use base::{Flow, Operation};
+use base::{Flow, Operation, Transport};
 use route::{Fork, Forward, RING_TIME, Service};
 use std::sync::Arc;
 use wire::{Message, Method};
@@ -84,12 +84,39 @@ impl Path<'_> {
         if let Some(queues) = self.step.queues.as_deref_mut() {
             queues.gone(&self.step.edge.topology.ports, to, quoted);
         }
+        if to.transport == Transport::Tcp && self.sends_over_udp(to, quoted) {
+            return;
+        }
         if let Some(stateful) = self.stateful.as_deref_mut() {
             stateful.unreachable(&mut self.step, to, quoted);
         }
         if to.transport.is_reliable() {
             self.stateless.failed(&mut self.step, to, quoted);
         }
+    }
+
+    /// RFC 3261 §18.1.1: what a lost connection had taken for its length goes over UDP instead. Whether there is nothing
+    /// left to be told of it.
+    fn sends_over_udp(&mut self, lost: Flow, quoted: &[u8]) -> bool {
+        let step = &mut self.step;
+        let count =
+            self.stateful.as_deref_mut().map_or(0, |stateful| stateful.send_over_udp(step, lost, quoted));
+        if quoted.is_empty() || count > 0 {
+            return count > 0 && !quoted.is_empty();
+        }
+        // Its transaction has ended meanwhile, unless it is an ACK, which has none.
+        let has_ended = |message: &Message<'_>| {
+            let is_proxys = message.top_via().branch.and_then(peek_ingress).is_some();
+            is_proxys && message.method() != Some(Method::Ack)
+        };
+        if wire::scan(quoted).is_ok_and(|message| has_ended(&message)) {
+            return false;
+        }
+        let Some((bytes, way)) = step.edge.over_udp(lost, quoted) else {
+            return step.edge.has_left_by_udp(lost, quoted);
+        };
+        step.out.send(way, |buffer| buffer.extend_from_slice(&bytes));
+        true
     }
 
     /// Ends a step: queued calls go to members that have room, and the events of the step are reported.

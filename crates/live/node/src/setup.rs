@@ -3,6 +3,7 @@
 use crate::admission::OverloadControl;
 use crate::forward::stateful::{DialogSettings, ProxyLimits};
 use crate::home::HomeSettings;
+use crate::large::LargeRequests;
 use crate::queue::QueueSetup;
 use crate::routes::Routes;
 use crate::settings::{Orphans, PipelineSettings};
@@ -59,6 +60,8 @@ pub struct ShardSettings {
     pub distribution: Option<Distribution>,
     /// Settings of kept dialogs, if a pool keeps dialogs.
     pub dialogs: Option<Arc<DialogSettings>>,
+    /// What carries requests that are too long for UDP.
+    pub large_requests: LargeRequests,
 }
 
 impl ShardSettings {
@@ -78,6 +81,7 @@ impl ShardSettings {
             limits: ProxyLimits::default(),
             distribution: None,
             dialogs: None,
+            large_requests: LargeRequests::default(),
         }
     }
 }

@@ -48,6 +48,7 @@ impl Shard {
         let differs =
             |is_same: fn(&Setup, &Setup) -> bool| before.is_none_or(|before| !is_same(before, setup));
         self.edge.settings = setup.pipeline();
+        self.edge.large.by = settings.large_requests;
         if differs(|one, other| one.settings.sessions == other.settings.sessions) {
             self.balancer.set_settings(settings.sessions.clone().share(shards));
         }

@@ -12,8 +12,10 @@ pub(crate) struct NamedHost<'a> {
     pub(crate) host: &'a [u8],
     /// As the URI has it.
     pub(crate) port: Option<u16>,
-    /// What the URI asks to be reached over.
+    /// What the URI asks to be reached over, or the usual transport of its scheme.
     pub(crate) transport: Transport,
+    /// Whether it names neither transport nor port: the DNS says what it is reached over (RFC 3263 §4.1).
+    pub(crate) by_dns: bool,
 }
 
 /// Where a URI leads: its `maddr`, else its host (RFC 3263 §4).
@@ -36,7 +38,10 @@ impl<'a> Target<'a> {
             None => Some(uri.host),
         };
         match host {
-            Some(wire::Host::Name(host)) => Self::Name(NamedHost { host, port: uri.port, transport }),
+            Some(wire::Host::Name(host)) => {
+                let by_dns = uri.port.is_none() && uri.param("transport").is_none();
+                Self::Name(NamedHost { host, port: uri.port, transport, by_dns })
+            }
             Some(host) => {
                 let port = uri.port.unwrap_or(transport.default_port());
                 let address = host.ip().map(|ip| SocketAddr::new(ip, port));
@@ -67,7 +72,7 @@ impl<'a> Target<'a> {
                 text[17..].copy_from_slice(&address.port().to_be_bytes());
                 hasher.write(&text);
             }
-            Self::Name(NamedHost { host, port, transport }) => {
+            Self::Name(NamedHost { host, port, transport, .. }) => {
                 // Without a port SRV records come first (RFC 3263 §4.2), so that is another place than port 5060.
                 hasher.write_u8(1 | mark(transport));
                 hasher.write_u16(port.unwrap_or(0));
@@ -82,7 +87,7 @@ impl<'a> Target<'a> {
 
 /// What a URI asks to be reached over (RFC 3263 §4.1); `None`: a transport that this program does not know, or one that
 /// cannot be secured. The transport that a URI names SHOULD be used: one that listens for TCP need not for UDP. Without
-/// any it is UDP. SIPS is that of TLS: over TCP, or over `WebSocket` (RFC 5630 §3.1.2, RFC 7118 §5).
+/// any it is UDP, unless the DNS says another one of its name ([`NamedHost::by_dns`]). SIPS is that of TLS: over TCP, or over `WebSocket` (RFC 5630 §3.1.2, RFC 7118 §5).
 pub(crate) fn transport_of(uri: &SipUri<'_>) -> Option<Transport> {
     let named = match uri.param("transport") {
         Some(name) => Some(Transport::parse(name?)?),

@@ -77,11 +77,29 @@ impl Topology {
         self.by_peer.get(&peer).copied()
     }
 
+    /// The node that what is sent to this peer goes to: long requests to one that is reached over UDP go by TCP (RFC 3261
+    /// §18.1.1).
+    pub(crate) fn slot_toward(&self, peer: Peer) -> Option<Slot> {
+        let known = self.slot_at(peer);
+        if known.is_some() || peer.transport != Transport::Tcp {
+            return known;
+        }
+        self.slot_at(Peer::new(Transport::Udp, peer.address))
+    }
+
+    /// The flow of the node that this leads to, if it leads to one otherwise than usual.
+    pub(crate) fn known_as(&self, flow: Flow) -> Flow {
+        if flow.transport != Transport::Tcp {
+            return flow;
+        }
+        self.slot_toward(flow.remote()).map_or(flow, |slot| self.node(slot))
+    }
+
     /// The node that sent what came by this flow. One that has opened the connection itself has any port there: it is known
     /// by its address, if no other node has that and the transport.
     pub fn slot_of(&self, flow: Flow) -> Option<Slot> {
         let at = flow.remote();
-        let known = self.slot_at(at);
+        let known = self.slot_toward(at);
         if known.is_some() || flow.connection.is_none() {
             return known;
         }

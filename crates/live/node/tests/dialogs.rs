@@ -457,11 +457,12 @@ fn a_contact_with_a_name_is_asked_for_when_the_200_passes() {
     let at_hop = bed.invite(&Req::new("INVITE", "call", client()));
     let ok = Resp { contact: "sip:bob@phone.example".to_owned(), ..Resp::new(200, callee()) };
     let ok = bed.one(callee(), &ok.bytes(&at_hop.bytes));
-    let name = HopName { transport: base::Transport::Udp, host: "phone.example".to_owned(), port: None };
+    let transport = base::Transport::Udp;
+    let name = HopName { transport, by_dns: true, host: "phone.example".to_owned(), port: None };
     assert_eq!(bed.events, [ShardEvent::LookUp(name.clone())]);
     let found = addr("127.0.4.1:5060");
-    let answer =
-        Resolved { addresses: vec![(found, 1.0)], partial: false, fresh_for: Duration::from_secs(9) };
+    let (addresses, fresh_for) = (vec![(found, 1.0)], Duration::from_secs(9));
+    let answer = Resolved { transport, addresses, partial: false, fresh_for };
     bed.input(node::ShardInput::Name { name: &name, answer: &answer });
     let call = begun("call", "bob", found, &at_hop, &ok);
     let ack = Req { uri: "sip:bob@phone.example".to_owned(), ..call.by_caller("ACK", 1) };
@@ -477,12 +478,12 @@ fn a_name_that_a_party_moves_to_is_asked_for() {
     let again = bed.receive(0, client(), &call.by_caller("INVITE", 2).bytes()).pop().expect("it goes on");
     let ok = Resp { contact: "sip:bob@moved.example:5070".to_owned(), ..Resp::new(200, callee()) };
     assert_eq!(bed.one(callee(), &ok.bytes(&again.bytes)).status(), 200);
-    let name =
-        HopName { transport: base::Transport::Udp, host: "moved.example".to_owned(), port: Some(5070) };
+    let (transport, host) = (base::Transport::Udp, "moved.example".to_owned());
+    let name = HopName { transport, by_dns: false, host, port: Some(5070) };
     assert_eq!(bed.events, [ShardEvent::LookUp(name.clone())]);
     let found = addr("127.0.4.1:5070");
-    let answer =
-        Resolved { addresses: vec![(found, 1.0)], partial: false, fresh_for: Duration::from_secs(9) };
+    let (addresses, fresh_for) = (vec![(found, 1.0)], Duration::from_secs(9));
+    let answer = Resolved { transport, addresses, partial: false, fresh_for };
     bed.input(node::ShardInput::Name { name: &name, answer: &answer });
     let ack = Req { uri: "sip:bob@moved.example:5070".to_owned(), ..call.by_caller("ACK", 2) };
     assert_eq!(bed.one(client(), &ack.bytes()).to, found);

@@ -17,12 +17,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 fn name() -> HopName {
-    HopName { transport: Transport::Udp, host: "phone.example".to_owned(), port: None }
+    HopName { transport: Transport::Udp, by_dns: true, host: "phone.example".to_owned(), port: None }
+}
+
+/// The answer where the look-up failed.
+fn failed() -> Resolved {
+    let (transport, fresh_for) = (Transport::Udp, Duration::from_secs(1));
+    Resolved { transport, addresses: Vec::new(), partial: true, fresh_for }
 }
 
 fn resolved(bed: &mut Bed, name: &HopName, addresses: &[SocketAddr]) -> Vec<Sent> {
     let addresses = addresses.iter().map(|&address| (address, 1.0)).collect();
-    let answer = Resolved { addresses, partial: false, fresh_for: Duration::from_secs(30) };
+    let (transport, fresh_for) = (Transport::Udp, Duration::from_secs(30));
+    let answer = Resolved { transport, addresses, partial: false, fresh_for };
     bed.input(ShardInput::Name { name, answer: &answer })
 }
 
@@ -80,7 +87,7 @@ fn a_call_whose_contact_has_no_address_gets_480() {
     // The look-up fails.
     let mut bed = self::bed(false);
     bed.receive(addr(ALICE), &invite);
-    let failed = Resolved { addresses: Vec::new(), partial: true, fresh_for: Duration::from_secs(1) };
+    let failed = failed();
     let sent = bed.input(ShardInput::Name { name: &name(), answer: &failed });
     not_there(&mut bed, sent);
     // Nobody answers.
@@ -107,7 +114,7 @@ fn a_contact_without_an_address_does_not_stand_for_the_others() {
     let request = Req { cseq: 9, ..register("bob", addr("127.0.8.77:5060"), "sip:bob@desk.example") };
     assert_eq!(bed.one(addr("127.0.8.77:5060"), &request.bytes()).status(), 200);
     assert_eq!(bed.receive(addr(ALICE), &call("c", "bob", addr(ALICE)).bytes()), []);
-    let mut failed = Resolved { addresses: Vec::new(), partial: true, fresh_for: Duration::from_secs(1) };
+    let mut failed = failed();
     assert_eq!(
         bed.input(ShardInput::Name { name: &name(), answer: &failed }),
         [],

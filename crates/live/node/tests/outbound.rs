@@ -9,12 +9,12 @@ use node::{HopName, Resolved, ShardEvent};
 use std::time::Duration;
 
 fn name(host: &str, port: Option<u16>) -> HopName {
-    HopName { transport: Transport::Udp, host: host.to_owned(), port }
+    HopName { transport: Transport::Udp, by_dns: port.is_none(), host: host.to_owned(), port }
 }
 
 fn answer(addresses: &[(&str, f64)]) -> Resolved {
     let addresses = addresses.iter().map(|&(text, weight)| (addr(text), weight)).collect();
-    Resolved { addresses, partial: false, fresh_for: Duration::from_secs(30) }
+    Resolved { transport: Transport::Udp, addresses, partial: false, fresh_for: Duration::from_secs(30) }
 }
 
 #[test]

@@ -252,11 +252,13 @@ fn who_was_named_later_gets_few_repetitions_too() {
 fn a_host_name_is_never_taken_for_heard_of() {
     let mut bed = ProxyBed::plain();
     let at_hop = bed.invite(&Req::new("INVITE", "call", client()));
-    let name = HopName { transport: base::Transport::Udp, host: "x.example".to_owned(), port: Some(7000) };
+    let transport = base::Transport::Udp;
+    let name = HopName { transport, by_dns: false, host: "x.example".to_owned(), port: Some(7000) };
     let ok = Resp { contact: "sip:x.example:7000".to_owned(), ..Resp::new(200, callee()) };
     let ok = bed.one(at_hop.to, &ok.bytes(&at_hop.bytes));
     let call = Dialog::of("call", (client(), 0), (callee(), 0), &at_hop, &ok);
     let leads_to = |address: SocketAddr| Resolved {
+        transport,
         addresses: vec![(address, 1.0)],
         partial: false,
         fresh_for: Duration::from_secs(1),

@@ -189,7 +189,7 @@ fn listen_for_streams(
     ports: &Ports,
     (tls, first): (Option<Arc<TlsSetup>>, &Setup),
 ) -> io::Result<()> {
-    let &Connections { most, most_per_address, new_per_second, idle, handshake, send_buffer, memory } =
+    let &Connections { most, most_per_address, new_per_second, idle, handshake, send_buffer, memory, .. } =
         connections;
     let threads = workers.len();
     let limits = ConnectionLimits::new(most, most_per_address, new_per_second);

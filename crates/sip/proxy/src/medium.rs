@@ -67,8 +67,8 @@ pub trait Medium<F: Form> {
     /// ([`Proxy::calls`](crate::Proxy::calls)).
     fn call(&self, request: &F::Request) -> F::Call;
 
-    /// What carries a request to a hop.
-    fn transport(&self, request: &F::Request, hop: F::Hop) -> TransportKind;
+    /// What carries a request to a hop, in the form that [`forward`](Self::forward) has made for that.
+    fn transport(&self, request: &F::Request, hop: F::Hop, message: &F::Message) -> TransportKind;
 
     /// The Max-Breadth that a request has, or gets where it has none (RFC 5393 §5.3.3: 60, and no more than that).
     fn breadth(&self, request: &F::Request) -> u8 {
@@ -186,8 +186,8 @@ impl<F: Form, M: Medium<F>> Medium<F> for &mut M {
         (**self).call(request)
     }
 
-    fn transport(&self, request: &F::Request, hop: F::Hop) -> TransportKind {
-        (**self).transport(request, hop)
+    fn transport(&self, request: &F::Request, hop: F::Hop, message: &F::Message) -> TransportKind {
+        (**self).transport(request, hop, message)
     }
 
     fn forward(

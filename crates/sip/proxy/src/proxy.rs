@@ -421,6 +421,30 @@ impl<F: Form> Proxy<F> {
         true
     }
 
+    /// Requests that nobody has answered go another way than the one that they took in vain (RFC 3261 §18.1.1): that of
+    /// this key, else all of which `otherwise` makes another message. How many have gone.
+    pub fn send_otherwise(
+        &mut self,
+        now: Instant,
+        key: Option<TransactionKey>,
+        mut otherwise: impl FnMut(&F::Message) -> Option<(F::Message, TransportKind)>,
+        sink: &mut dyn Sink<F::Message>,
+    ) -> usize {
+        let is_unanswered = |id: &Id| self.layer.machine(*id).is_some_and(Machine::is_unanswered);
+        let ids: Vec<_> = match key {
+            Some(key) => self.layer.find_client(key).into_iter().filter(is_unanswered).collect(),
+            None => self.layer.iter().map(|(id, _)| id).filter(is_unanswered).collect(),
+        };
+        let mut count = 0;
+        for id in ids {
+            if let Some(other) = self.layer.message(id).and_then(&mut otherwise) {
+                self.layer.send_otherwise(now, id, other, &mut Collect::new(sink));
+                count += 1;
+            }
+        }
+        count
+    }
+
     /// A connection is lost. The requests that went by it, which `what` tells, and that nothing has answered yet count as not
     /// delivered (§16.9). One that rings gets its answer by another connection (§18.2.2).
     pub fn connection_lost(

@@ -18,7 +18,8 @@ pub const EXPIRE_MAX: usize = 1024;
 /// All transactions of an element.
 ///
 /// - Client: [`request`](Self::request) begins one, [`limit_repeats`](Self::limit_repeats) makes it a modest one,
-///   [`response`](Self::response) takes what comes back, [`cancel`](Self::cancel) asks whether a CANCEL may go out.
+///   [`response`](Self::response) takes what comes back, [`cancel`](Self::cancel) asks whether a CANCEL may go out,
+///   [`send_otherwise`](Self::send_otherwise) changes the transport.
 /// - Server: [`received`](Self::received) matches what comes in, [`accept`](Self::accept) begins one,
 ///   [`respond`](Self::respond) answers, [`find`](Self::find) finds what a CANCEL is about.
 /// - Both: [`transport_error`](Self::transport_error); [`expire`](Self::expire) at [`deadline`](Self::deadline), or
@@ -208,6 +209,23 @@ impl<T, M: KeptMessage> Layer<T, M> {
     /// that is about no INVITE. Keys made from numbers have none.
     pub fn find_other_method(&self, key: &ServerKey) -> Option<Id> {
         self.store.find_other_method(key)
+    }
+
+    /// The request of this transaction, which nobody has answered, goes another way than the one that it took in vain: as
+    /// this message, over this transport (RFC 3261 §18.1.1). The time that it may take goes on.
+    pub fn send_otherwise(
+        &mut self,
+        now: Instant,
+        id: Id,
+        (message, transport): (M, TransportKind),
+        out: &mut impl Effects<T, M>,
+    ) {
+        let Self { store, queues, .. } = self;
+        let Some((entry, messages)) = store.open(id) else { return };
+        out.send(id, &entry.user, &message, Sending::First);
+        entry.transport = transport;
+        messages.keep(&mut entry.kept, message);
+        set_timers(entry, queues, now, id, MachineStep::to(entry.machine).start_pace(transport));
     }
 
     /// What this transaction sent could not be delivered.

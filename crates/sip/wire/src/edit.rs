@@ -231,6 +231,18 @@ impl Edits {
         }
     }
 
+    /// The length of the edited message, in bytes.
+    pub fn length(&self, m: &Message<'_>) -> usize {
+        let deleted: usize = self.effective().map(|splice| splice.deleted as usize).sum();
+        let inserted: usize = self.effective().map(|splice| splice.inserted.of(&self.text).len()).sum();
+        m.bytes.len() - deleted + inserted
+    }
+
+    /// The most that [`length`](Self::length) could say, found at once.
+    pub fn longest(&self, m: &Message<'_>) -> usize {
+        m.bytes.len() + self.text.len()
+    }
+
     /// The edits by themselves, to be applied to the bytes of this message again and again.
     pub fn patch(&self, m: &Message<'_>) -> Patch {
         let mut patch = Patch {

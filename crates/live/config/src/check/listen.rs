@@ -191,6 +191,7 @@ pub(super) fn connections(raw: &RawConnections) -> Option<Connections> {
         handshake: raw.handshake.value()?,
         send_buffer: raw.send_buffer.value()?,
         memory: raw.memory.value()?,
+        large_requests: raw.large_requests.value()?,
     })
 }
 

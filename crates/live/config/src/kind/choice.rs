@@ -14,7 +14,7 @@ use distribute::Law;
 use elastic::estimate::Law as CapacityLaw;
 use elastic::queue::Choice as PullOrder;
 use location::{PathRule, Reach};
-use node::{CapacitySource, Orphans};
+use node::{CapacitySource, LargeRequests, Orphans};
 use overload::member::MemberLaw;
 use route::{Dialogs, Fork, Forward, Origin, Outcome, Refusal as RouteRefusal};
 
@@ -99,6 +99,10 @@ impl Names for PolicyName {
 impl Names for Orphans {
     const NAMES: &'static [(&'static str, Self)] =
         &[("481", Self::Reject), ("balance", Self::Balance), ("drop", Self::Drop)];
+}
+
+impl Names for LargeRequests {
+    const NAMES: &'static [(&'static str, Self)] = &[("tcp", Self::Tcp), ("udp", Self::Udp)];
 }
 
 impl Names for Forward {

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use super::SocketBuffer;
 use crate::kind::{
-    Advertised, Bound, Count, DAY, FilePath, Flag, GIB, HOUR, KIB, Kind, MIB, NetworkText, SECOND,
+    Advertised, Bound, Choice, Count, DAY, FilePath, Flag, GIB, HOUR, KIB, Kind, MIB, NetworkText, SECOND,
     ServedName, Size, Time,
 };
 use crate::setting::{Entry, Setting};
 use crate::table::REQUIRED;
 use base::Transport;
+use node::LargeRequests;
 
 const TLS_PORT: u16 = Transport::Tls.default_port();
 const WS_PORT: u16 = Transport::Ws.default_port();
@@ -94,6 +95,11 @@ table! {
         /// hold the most are cut off.
         /// A reload does not change it.
         memory: Setting<Size<{ 16 * MIB }, { 64 * GIB }>> = 256 << 20,
+        /// What carries a request of more than 1,300 bytes to whoever is reached over UDP: `"tcp"` = a connection to the
+        /// same address and port, from a listener of TCP, and UDP where nobody takes the connection, which is tried
+        /// again a minute later, then less and less often, once an hour at least; `"udp"` = UDP, whose fragments many
+        /// firewalls drop.
+        large_requests: Setting<Choice<LargeRequests>> = LargeRequests::default(),
     }
 
     /// Certificates, and whose certificates are believed. TLS 1.2 and 1.3 are spoken. A reload reads the files again.

@@ -1,6 +1,7 @@
 //! `[listen]`, `[connections]` and `[tls]`: where messages come in, and what connections may take.
 
 use base::Transport;
+use node::LargeRequests;
 use route::Network;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -58,4 +59,6 @@ pub struct Connections {
     pub send_buffer: usize,
     /// Most bytes that all connections hold together.
     pub memory: usize,
+    /// What carries requests that are too long for UDP.
+    pub large_requests: LargeRequests,
 }

@@ -1,5 +1,6 @@
 //! What a look-up found, and which part of it failed.
 
+use base::Transport;
 use std::net::{IpAddr, SocketAddr};
 
 /// An address that a name stands for, and what it is worth relative to the mean of the name's targets.
@@ -21,6 +22,8 @@ struct Target {
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct FoundAddresses {
     targets: Vec<Target>,
+    /// What they are reached over, if the question has left that open.
+    transport: Option<Transport>,
     /// What to say if it has no address: which records there were none of.
     absent: String,
 }
@@ -29,7 +32,18 @@ impl FoundAddresses {
     /// Hosts with their port, their share and their addresses; and what to say if there is none.
     pub fn new(targets: impl IntoIterator<Item = (String, u16, f64, Families)>, absent: String) -> Self {
         let target = |(host, port, share, addresses)| Target { host, port, share, addresses };
-        Self { targets: targets.into_iter().map(target).collect(), absent }
+        Self { targets: targets.into_iter().map(target).collect(), transport: None, absent }
+    }
+
+    /// The same over this transport.
+    #[must_use]
+    pub(super) fn over(self, transport: Option<Transport>) -> Self {
+        Self { transport, ..self }
+    }
+
+    /// What the addresses are reached over, if the question has left that open.
+    pub fn transport(&self) -> Option<Transport> {
+        self.transport
     }
 
     /// The addresses, in an order that does not change; none if the name has none.

@@ -1,5 +1,5 @@
-//! One question to the DNS from its first query to its answer: SRV records and addresses, and which of the two counts
-//! (RFC 3263 §4.2, RFC 2782).
+//! One question to the DNS from its first query to its answer: NAPTR and SRV records and addresses, and which of them
+//! count (RFC 3263 §4, RFC 2782, RFC 2915).
 
 use super::found::{Families, FoundAddresses};
 use super::search::SearchList;
@@ -22,17 +22,33 @@ pub enum Question {
     /// The SRV records of a name.
     Services(String),
     /// Where a name takes requests over this transport: SRV records come first, and A and AAAA records, with its
-    /// default port, count only where there is no SRV record (RFC 3263 §4.2). NAPTR (§4.1) would choose among
-    /// transports.
+    /// default port, count only where there is no SRV record (RFC 3263 §4.2).
     Sip {
         /// What the requests go over.
         transport: Transport,
         /// The name.
         name: String,
     },
+    /// Where a name takes requests, and over which transport: NAPTR records say where to look, without any the SRV
+    /// records of each transport, and without those A and AAAA records (RFC 3263 §4.1).
+    Domain {
+        /// Whether only TLS will do, as for a SIPS URI.
+        is_secure: bool,
+        /// The name.
+        name: String,
+    },
 }
 
-/// The type of a record (RFC 1035 §3.2.2, RFC 3596, RFC 2782).
+/// What answers are of use.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Usable {
+    /// Whether addresses of IPv4, and of IPv6.
+    pub families: [bool; 2],
+    /// The transports that requests can leave by.
+    pub transports: Vec<Transport>,
+}
+
+/// The type of a record (RFC 1035 §3.2.2, RFC 3596, RFC 2782, RFC 2915).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RecordKind {
     /// An IPv4 address.
@@ -41,6 +57,8 @@ pub enum RecordKind {
     Aaaa,
     /// A server of a service.
     Srv,
+    /// A service of a domain.
+    Naptr,
 }
 
 impl fmt::Display for RecordKind {
@@ -49,6 +67,7 @@ impl fmt::Display for RecordKind {
             Self::A => "A",
             Self::Aaaa => "AAAA",
             Self::Srv => "SRV",
+            Self::Naptr => "NAPTR",
         })
     }
 }
@@ -80,6 +99,8 @@ pub enum Record {
     Address(IpAddr),
     /// An SRV record.
     Service(ServiceRecord),
+    /// A NAPTR record.
+    Pointer(PointerRecord),
 }
 
 /// An SRV record (RFC 2782).
@@ -95,11 +116,40 @@ pub struct ServiceRecord {
     pub target: String,
 }
 
+/// A NAPTR record (RFC 2915 §2), without its regular expression: those of SIP have none (RFC 3263 §4.1).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PointerRecord {
+    /// The lowest comes first.
+    pub order: u16,
+    /// The lowest of one order comes first.
+    pub preference: u16,
+    /// What the replacement is: `s` has SRV records.
+    pub flags: String,
+    /// The service, such as `SIP+D2U`.
+    pub service: String,
+    /// A whole name.
+    pub replacement: String,
+}
+
+impl PointerRecord {
+    /// The transport whose SRV records it leads to (RFC 3263 §4.1).
+    fn transport(&self) -> Option<Transport> {
+        let known = [("SIP+D2U", Transport::Udp), ("SIP+D2T", Transport::Tcp), ("SIPS+D2T", Transport::Tls)];
+        let is_it = |(service, _): &&(&str, Transport)| self.service.eq_ignore_ascii_case(service);
+        let leads_to_srv = self.flags.eq_ignore_ascii_case("s");
+        known.iter().find(is_it).filter(|_| leads_to_srv).map(|(_, transport)| *transport)
+    }
+}
+
 /// What came of a query: no record if it was said that there is none, or how it failed.
 type Answer = Result<Vec<Record>, String>;
 
 /// A look-up that takes longer has failed, or those parts of it that do.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// NAPTR records that are not there by then count as none: there are firewalls that drop such questions.
+const NAPTR_PATIENCE: Duration = Duration::from_secs(2);
+/// NAPTR records of one name that are followed: whoever has a zone must not make us ask a thousand questions.
+const POINTERS_MOST: usize = 8;
 /// Hosts of one name that are asked for at a time: one that is silent must not hold up the others, and whoever has a
 /// zone must not make us ask a thousand questions at once.
 const HOSTS_AT_A_TIME: usize = 16;
@@ -110,6 +160,7 @@ type Target = (String, u16, f64);
 /// What a query that is under way is about.
 #[derive(Clone, Debug)]
 enum Purpose {
+    Pointers,
     Services,
     Host { host: String, family: usize },
 }
@@ -132,12 +183,15 @@ struct HostLookUp {
 #[derive(Clone, Debug)]
 pub struct LookUp {
     question: Question,
-    /// Whether addresses of IPv4, and of IPv6, are of use.
-    of_use: [bool; 2],
+    usable: Usable,
     search: SearchList,
     deadline: Instant,
-    /// Names to be tried whose SRV records may be meant.
-    services: VecDeque<String>,
+    /// Names to be tried whose NAPTR records may be meant.
+    pointers: VecDeque<String>,
+    /// Names to be tried whose SRV records may be meant, each with its transport if the question leaves that open.
+    services: VecDeque<(Option<Transport>, String)>,
+    /// What the targets are reached over, if the question leaves that open.
+    transport: Option<Transport>,
     targets: Vec<Target>,
     waiting: VecDeque<String>,
     under_way: BTreeMap<String, HostLookUp>,
@@ -149,15 +203,16 @@ pub struct LookUp {
 }
 
 impl LookUp {
-    /// Begins to look for addresses of the families that are `of_use`, IPv4 and IPv6: servers that fail for a family
-    /// which is of no use are no concern.
-    pub fn new(now: Instant, question: Question, of_use: [bool; 2], search: SearchList) -> Self {
+    /// Begins to look for what is `usable`: servers that fail for a family which is of no use are no concern.
+    pub fn new(now: Instant, question: Question, usable: Usable, search: SearchList) -> Self {
         let mut look_up = Self {
             question,
-            of_use,
+            usable,
             search,
             deadline: now + PATIENCE,
+            pointers: VecDeque::new(),
             services: VecDeque::new(),
+            transport: None,
             targets: Vec::new(),
             waiting: VecDeque::new(),
             under_way: BTreeMap::new(),
@@ -173,12 +228,15 @@ impl LookUp {
                 look_up.ask_hosts(now, vec![target]);
                 return look_up;
             }
+            Question::Domain { name, .. } => {
+                look_up.pointers = look_up.search.whole_names(name).into();
+                look_up.ask_pointer(now);
+                return look_up;
+            }
             Question::Services(name) => look_up.search.whole_names(name),
-            Question::Sip { transport, name } => transport
-                .service()
-                .map_or_else(Vec::new, |service| look_up.search.whole_names(&format!("{service}.{name}"))),
+            Question::Sip { transport, name } => look_up.services_of(*transport, name),
         };
-        look_up.services = services.into();
+        look_up.services = services.into_iter().map(|name| (None, name)).collect();
         look_up.ask_service(now);
         look_up
     }
@@ -198,6 +256,7 @@ impl LookUp {
     /// The answer to the query of this number.
     pub fn answered(&mut self, now: Instant, number: u32, answer: Result<Vec<Record>, String>) {
         match self.open.remove(&number) {
+            Some(Purpose::Pointers) => self.pointers_answered(now, answer),
             Some(Purpose::Services) => self.services_answered(now, answer),
             Some(Purpose::Host { host, family }) => self.host_answered(now, &host, family, answer),
             None => {}
@@ -210,13 +269,68 @@ impl LookUp {
         self.queries.push(DnsQuery { number: self.last_number, name, kind, until });
     }
 
+    /// The names whose SRV records may say where this name takes requests over a transport.
+    fn services_of(&self, transport: Transport, name: &str) -> Vec<String> {
+        let whole = |service: &str| self.search.whole_names(&format!("{service}.{name}"));
+        transport.service().map_or_else(Vec::new, whole)
+    }
+
+    /// The transports that a domain may be reached over, the usual one first. A SIP URI is not taken to TLS: its
+    /// server need not show a certificate that we trust.
+    fn allowed(&self, is_secure: bool) -> Vec<Transport> {
+        let may = if is_secure { &[Transport::Tls][..] } else { &[Transport::Udp, Transport::Tcp] };
+        may.iter().copied().filter(|transport| self.usable.transports.contains(transport)).collect()
+    }
+
+    /// Asks for the NAPTR records of the next name. Without any, the SRV records of each transport are asked for.
+    fn ask_pointer(&mut self, now: Instant) {
+        if let Some(name) = self.pointers.pop_front() {
+            let until = self.deadline.min(now + NAPTR_PATIENCE);
+            return self.query(name, RecordKind::Naptr, until, Purpose::Pointers);
+        }
+        if let Question::Domain { is_secure, name } = &self.question {
+            let of = |transport| {
+                self.services_of(transport, name).into_iter().map(move |name| (Some(transport), name))
+            };
+            self.services = self.allowed(*is_secure).into_iter().flat_map(of).collect();
+        }
+        self.ask_service(now);
+    }
+
+    /// RFC 2915 §2: those of the lowest order come first, and the lowest preference among them. One that leads nowhere
+    /// leaves it to the next.
+    fn pointers_answered(&mut self, now: Instant, answer: Answer) {
+        let Question::Domain { is_secure, .. } = &self.question else { return };
+        let allowed = self.allowed(*is_secure);
+        let pointer = |record| match record {
+            Record::Pointer(pointer) => Some(pointer),
+            Record::Address(_) | Record::Service(_) => None,
+        };
+        let mut pointers: Vec<_> = answer.unwrap_or_default().into_iter().filter_map(pointer).collect();
+        pointers.sort_by_key(|pointer| (pointer.order, pointer.preference));
+        let led = pointers.into_iter().filter_map(|pointer| {
+            let transport = pointer.transport().filter(|transport| allowed.contains(transport))?;
+            Some((Some(transport), pointer.replacement))
+        });
+        self.services = led.take(POINTERS_MOST).collect();
+        if self.services.is_empty() { self.ask_pointer(now) } else { self.ask_service(now) }
+    }
+
     /// Asks for the SRV records of the next name; without one there are none.
     fn ask_service(&mut self, now: Instant) {
-        if let Some(name) = self.services.pop_front() {
+        if let Some((transport, name)) = self.services.pop_front() {
+            self.transport = transport;
             return self.query(name, RecordKind::Srv, self.deadline, Purpose::Services);
         }
         let targets = match &self.question {
             Question::Sip { transport, name } => vec![(name.clone(), transport.default_port(), 1.0)],
+            Question::Domain { is_secure, name } => {
+                let usual = self.allowed(*is_secure).first().copied();
+                let port = usual.unwrap_or_default().default_port();
+                let targets = vec![(name.clone(), port, 1.0)];
+                self.transport = usual;
+                targets
+            }
             Question::Services(_) | Question::Addresses { .. } => Vec::new(),
         };
         self.ask_hosts(now, targets);
@@ -230,7 +344,7 @@ impl LookUp {
         };
         let services = records.into_iter().filter_map(|record| match record {
             Record::Service(service) => Some(service),
-            Record::Address(_) => None,
+            Record::Address(_) | Record::Pointer(_) => None,
         });
         let targets = preferred(services.collect());
         if targets.is_empty() { self.ask_service(now) } else { self.ask_hosts(now, targets) }
@@ -279,7 +393,7 @@ impl LookUp {
                 return;
             };
             let wanted: Vec<_> =
-                (0..2).filter(|&family| self.of_use[family] && it.found[family].is_ok()).collect();
+                (0..2).filter(|&family| self.usable.families[family] && it.found[family].is_ok()).collect();
             it.open = wanted.len() as u32;
             let until = it.until;
             for &family in &wanted {
@@ -296,7 +410,7 @@ impl LookUp {
         let Some(it) = self.under_way.get_mut(host) else { return };
         let address = |record| match record {
             Record::Address(ip) => Some(ip),
-            Record::Service(_) => None,
+            Record::Service(_) | Record::Pointer(_) => None,
         };
         it.found[family] = answer.map(|records| records.into_iter().filter_map(address).collect());
         it.open -= 1;
@@ -312,12 +426,13 @@ impl LookUp {
             let families = found.get(&host).cloned().expect("every host of the targets was asked for");
             (host, port, share, families)
         };
-        FoundAddresses::new(core::mem::take(&mut self.targets).into_iter().map(target), self.absent())
+        let targets = core::mem::take(&mut self.targets).into_iter().map(target);
+        FoundAddresses::new(targets, self.absent()).over(self.transport)
     }
 
     /// What there is none of if nothing is found.
     fn absent(&self) -> String {
-        let (records, useless) = match self.of_use {
+        let (records, useless) = match self.usable.families {
             [true, true] => ("A or AAAA record", ""),
             [true, false] => ("A record", "; AAAA is not asked for, since no listener is IPv6"),
             [false, _] => ("AAAA record", "; A is not asked for, since no listener is IPv4"),
@@ -326,7 +441,7 @@ impl LookUp {
             Question::Services(_) => {
                 format!("the DNS has no SRV record of it with a target that has an {records}{useless}")
             }
-            Question::Addresses { .. } | Question::Sip { .. } => {
+            Question::Addresses { .. } | Question::Sip { .. } | Question::Domain { .. } => {
                 format!("the DNS has no {records} of it{useless}")
             }
         }

@@ -6,7 +6,7 @@ mod look_up;
 mod search;
 
 pub use found::{Families, FoundAddresses, Share};
-pub use look_up::{DnsQuery, LookUp, Question, Record, RecordKind, ServiceRecord};
+pub use look_up::{DnsQuery, LookUp, PointerRecord, Question, Record, RecordKind, ServiceRecord, Usable};
 pub use search::SearchList;
 
 use crate::{Address, LogEntry, MemberSettings};

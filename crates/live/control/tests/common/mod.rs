@@ -125,7 +125,8 @@ impl Bed {
                 match question {
                     Question::Addresses { name, .. }
                     | Question::Services(name)
-                    | Question::Sip { name, .. } => name,
+                    | Question::Sip { name, .. }
+                    | Question::Domain { name, .. } => name,
                 },
             )),
             _ => None,

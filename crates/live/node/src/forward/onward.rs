@@ -33,7 +33,7 @@ pub(crate) enum RecordRoute {
 pub(crate) struct Onward<'a> {
     /// What it came by.
     pub(crate) from: Flow,
-    /// What it leaves by.
+    /// What it leaves by, unless it is too long for UDP.
     pub(crate) hop: Flow,
     /// Whose token our Record-Route has.
     pub(crate) element: TokenOwner,
@@ -83,14 +83,14 @@ fn may_be_led(message: &Message<'_>, element: TokenOwner) -> bool {
 }
 
 impl Edge {
-    /// Collects the edits of a request, with a Via whose branch `write` appends. Returns where the branch is in the scratch, which
-    /// holds the Via.
+    /// Collects the edits of a request, with a Via whose branch `write` appends. Returns what it leaves by, and where the
+    /// branch is in the scratch, which holds the Via.
     pub(crate) fn edit_onward(
         &mut self,
         message: &Message<'_>,
         onward: &Onward<'_>,
         write: impl FnOnce(&Tokens, &mut Vec<u8>),
-    ) -> Range<usize> {
+    ) -> (Flow, Range<usize>) {
         self.edits.clear();
         let breadth = onward.breadth.unwrap_or_else(|| max_breadth(message));
         edit_hop(message, onward.from.peer, breadth, &mut self.edits);
@@ -117,8 +117,8 @@ impl Edge {
             self.write_mark(message, onward.from.peer, onward.hop.peer, keeps);
         }
         self.gate.overload.offer(onward.hop, &mut self.scratch);
-        self.edits.push_via(message, &self.scratch);
-        branch
+        let may_change = onward.contact.is_none_or(|contact| contact.is_direct);
+        self.push_own_via(message, onward.hop, branch, may_change)
     }
 
     /// Records us and a token, which leads the requests of the callee to whom the caller has named.

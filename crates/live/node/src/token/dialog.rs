@@ -356,7 +356,7 @@ mod tests {
     const ANSWER: AnswerTarget<'static> = AnswerTarget { target: THERE, heard: true, flow: None };
 
     const fn named(host: &'static [u8]) -> Target<'static> {
-        Target::Name(NamedHost { host, port: None, transport: Transport::Udp })
+        Target::Name(NamedHost { host, port: None, transport: Transport::Udp, by_dns: true })
     }
 
     fn tokens(key: u8) -> Tokens {

@@ -8,6 +8,7 @@ mod home;
 
 mod bed;
 mod dialogs;
+mod large;
 mod registered;
 mod sips;
 mod targets;

@@ -1,6 +1,6 @@
 //! Where a URI leads whose transport is another one than UDP (RFC 3263 §4).
 
-use crate::bed::{Bed, CLIENT, client, node};
+use crate::bed::{Bed, CLIENT, client, node, request};
 use crate::common::addr;
 use crate::common::text::Req;
 use base::Transport;
@@ -54,15 +54,38 @@ fn a_name_is_looked_up_for_its_transport() {
     let mut bed = bed();
     let invite = to("named", "sip:a@far.example;transport=tcp");
     assert_eq!(bed.receive(0, addr(MEMBER), &invite), []);
-    let name = HopName { transport: Transport::Tcp, host: "far.example".to_owned(), port: None };
+    let (transport, host) = (Transport::Tcp, "far.example".to_owned());
+    let name = HopName { transport, by_dns: false, host, port: None };
     assert!(bed.events.contains(&ShardEvent::LookUp(name.clone())));
     let found = Resolved {
+        transport,
         addresses: vec![(addr("127.0.7.8:5062"), 1.0)],
         partial: false,
         fresh_for: Duration::from_secs(30),
     };
     bed.input(ShardInput::Name { name: &name, answer: &found });
     assert_eq!(bed.one(0, addr(MEMBER), &invite).flow, node(Transport::Tcp, "127.0.7.8:5062"));
+}
+
+/// RFC 3263 §4.1: where the URI names neither transport nor port, the DNS says both.
+#[test]
+fn the_dns_says_the_transport_of_a_name() {
+    let members = [node(Transport::Udp, MEMBER), node(Transport::Tls, "127.0.1.3:5061")];
+    for (uri, from, said) in [
+        ("sip:a@far.example", members[0], Transport::Tcp),
+        ("sip:a@far.example", members[0], Transport::Udp),
+        ("sips:a@far.example", members[1], Transport::Tls),
+    ] {
+        let (mut bed, usual) = (Bed::new(Service::Balance, &members), from.transport);
+        let invite = Req { uri: uri.to_owned(), ..request("INVITE", "c", from) };
+        assert_eq!(bed.receive_by(from, &invite.bytes()), []);
+        let name = HopName { transport: usual, by_dns: true, host: "far.example".to_owned(), port: None };
+        assert!(bed.events.contains(&ShardEvent::LookUp(name.clone())), "{uri}: {:?}", bed.events);
+        let (addresses, fresh_for) = (vec![(addr("127.0.7.8:5062"), 1.0)], Duration::from_secs(30));
+        let found = Resolved { transport: said, addresses, partial: false, fresh_for };
+        bed.input(ShardInput::Name { name: &name, answer: &found });
+        assert_eq!(bed.one_by(from, &invite.bytes()).flow, node(said, "127.0.7.8:5062"), "{uri}");
+    }
 }
 
 /// A node is known by address and transport.

@@ -66,6 +66,7 @@ pub(super) fn settings(
             limits: config.transactions.limits,
             distribution: config.distribution.clone(),
             dialogs: config.calls.as_ref().map(|calls| Arc::new(calls.dialogs.clone())),
+            large_requests: config.connections.large_requests,
         },
         own_names: own_names(config),
         token_lifetime: config.token.lifetime,

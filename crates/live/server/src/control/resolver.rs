@@ -1,7 +1,10 @@
 //! Asks the DNS what a look-up wants to know.
 
-use base::Instant;
-use control::{DnsQuery, FoundAddresses, LookUp, Question, Record, RecordKind, SearchList, ServiceRecord};
+use base::{Instant, Transport};
+use control::{
+    DnsQuery, FoundAddresses, LookUp, PointerRecord, Question, Record, RecordKind, SearchList, ServiceRecord,
+    Usable,
+};
 use hickory_resolver::config::{
     NameServerConfig, NameServerConfigGroup, ResolverConfig, ServerOrderingStrategy,
 };
@@ -21,8 +24,8 @@ use tokio::time::timeout;
 #[derive(Debug)]
 pub(crate) struct Resolver {
     servers: Vec<SocketAddr>,
-    /// Whether a listener leads to IPv4, and to IPv6.
-    leads: [bool; 2],
+    /// Where listeners lead.
+    usable: Usable,
     /// Set up at the first question, for all of them.
     client: Option<TokioResolver>,
 }
@@ -32,8 +35,10 @@ impl Resolver {
     /// asks for addresses that these ports lead to.
     pub(crate) fn new(servers: &[SocketAddr], ports: &Ports) -> Self {
         let mut ours = ports.iter().flat_map(|port| [port.local, port.advertised]);
-        let leads = [ours.clone().any(|ours| ours.is_ipv4()), ours.any(|ours| ours.is_ipv6())];
-        Self { servers: servers.to_vec(), leads, client: None }
+        let families = [ours.clone().any(|ours| ours.is_ipv4()), ours.any(|ours| ours.is_ipv6())];
+        let is_there = |transport: &Transport| ports.iter().any(|port| port.transport == *transport);
+        let transports = Transport::ALL.into_iter().filter(is_there).collect();
+        Self { servers: servers.to_vec(), usable: Usable { families, transports }, client: None }
     }
 
     /// What the name stands for; an error if there was nobody to ask, or if it cannot be said which hosts the name
@@ -42,11 +47,11 @@ impl Resolver {
         &mut self,
         question: Question,
     ) -> impl Future<Output = Result<FoundAddresses, String>> + Send + use<> {
-        let (client, leads) = (self.client(), self.leads);
+        let (client, usable) = (self.client(), self.usable.clone());
         async move {
             let client = client?;
             let search = search_list(&client);
-            follow(&client, LookUp::new(Instant::ZERO, question, leads, search)).await
+            follow(&client, LookUp::new(Instant::ZERO, question, usable, search)).await
         }
     }
 
@@ -135,6 +140,7 @@ async fn records(client: &TokioResolver, query: &DnsQuery) -> Result<Vec<Record>
         RecordKind::A => RecordType::A,
         RecordKind::Aaaa => RecordType::AAAA,
         RecordKind::Srv => RecordType::SRV,
+        RecordKind::Naptr => RecordType::NAPTR,
     };
     match client.lookup(name, kind).await {
         Ok(found) => Ok(found.iter().filter_map(record).collect()),
@@ -151,6 +157,19 @@ fn record(data: &RData) -> Option<Record> {
             port: srv.port(),
             target: srv.target().to_utf8(),
         }));
+    }
+    if let Some(naptr) = data.as_naptr() {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        // RFC 3263 §4.1: those of SIP have no regular expression.
+        return naptr.regexp().is_empty().then(|| {
+            Record::Pointer(PointerRecord {
+                order: naptr.order(),
+                preference: naptr.preference(),
+                flags: text(naptr.flags()),
+                service: text(naptr.services()),
+                replacement: naptr.replacement().to_utf8(),
+            })
+        });
     }
     data.ip_addr().map(Record::Address)
 }
@@ -269,7 +288,8 @@ pub(super) mod tests {
         let client = builder.build();
         for (name, address) in [("near", "192.0.2.2:5060"), ("far.test", "192.0.2.1:5060")] {
             let question = Question::Addresses { name: name.to_owned(), port: 5060 };
-            let look_up = LookUp::new(Instant::ZERO, question, [true; 2], search_list(&client));
+            let usable = Usable { families: [true; 2], transports: vec![Transport::Udp] };
+            let look_up = LookUp::new(Instant::ZERO, question, usable, search_list(&client));
             let found = follow(&client, look_up).await.unwrap();
             assert_eq!(found.shares(), [(address.parse().unwrap(), 1.0)], "{name}");
         }

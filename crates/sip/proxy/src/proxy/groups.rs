@@ -165,7 +165,8 @@ impl<F: Form> Proxy<F> {
         self.serial += 1;
         let kind = kind_of(if entry.context.is_invite() { Method::Invite } else { Method::Other });
         let most_repeats = step.router.most_repeats(request);
-        let (transport, user) = (step.medium.transport(request, hop), Leg::Client(place.at, place.branch));
+        let transport = step.medium.transport(request, hop, &message);
+        let user = Leg::Client(place.at, place.branch);
         let new = New { key, kind, transport, user };
         let client = self.layer.request(step.now, new, message, &mut Collect::new(step.sink));
         if let (Some(client), Some(most)) = (client, most_repeats) {

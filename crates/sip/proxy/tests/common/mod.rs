@@ -154,7 +154,7 @@ pub(crate) struct Numbers {
 impl Medium<Scripted> for Numbers {
     fn call(&self, _request: &Request) {}
 
-    fn transport(&self, _: &Request, _: u8) -> TransportKind {
+    fn transport(&self, _: &Request, _: u8, _: &Msg) -> TransportKind {
         TransportKind::Unreliable
     }
 

@@ -259,7 +259,7 @@ impl Editor {
 impl Medium<Typed> for Editor {
     fn call(&self, _request: &ModelMessage) {}
 
-    fn transport(&self, request: &ModelMessage, hop: HostId) -> TransportKind {
+    fn transport(&self, request: &ModelMessage, hop: HostId, _: &Sent) -> TransportKind {
         self.map.transport(self.host, hop, request.stream)
     }
 

@@ -35,7 +35,8 @@ pub(super) fn addr(text: &str) -> SocketAddr {
 /// What the DNS says of a name: those with a port exist.
 pub(super) fn resolved(name: &HopName) -> Resolved {
     let found = name.port.map(|port| (SocketAddr::new(addr(CLIENTS[0]).ip(), port), 1.0));
-    Resolved { addresses: found.into_iter().collect(), partial: false, fresh_for: Duration::from_secs(30) }
+    let (addresses, fresh_for) = (found.into_iter().collect(), Duration::from_secs(30));
+    Resolved { transport: name.transport, addresses, partial: false, fresh_for }
 }
 
 impl<'a> Traffic<'a> {

@@ -30,6 +30,7 @@ impl Zone {
             Record::Address(IpAddr::V4(_)) => RecordKind::A,
             Record::Address(IpAddr::V6(_)) => RecordKind::Aaaa,
             Record::Service(_) => RecordKind::Srv,
+            Record::Pointer(_) => RecordKind::Naptr,
         };
         let records = records.iter().map(|(name, record)| (*name, kind(record), record.clone()));
         Self { records: records.collect(), ..Self::default() }
@@ -64,10 +65,15 @@ struct Done {
 
 const BOTH: [bool; 2] = [true; 2];
 
+/// Ports of each transport.
+fn usable(families: [bool; 2]) -> Usable {
+    Usable { families, transports: vec![Transport::Udp, Transport::Tcp, Transport::Tls] }
+}
+
 /// Follows a question to its end; queries without an answer fail when their time is over.
 fn follow(zone: &Zone, question: Question, of_use: [bool; 2], search: SearchList) -> Done {
     let mut now = Instant::ZERO;
-    let mut look_up = LookUp::new(now, question, of_use, search);
+    let mut look_up = LookUp::new(now, question, usable(of_use), search);
     let (mut queries, mut waiting, mut most) = (Vec::new(), Vec::new(), 0);
     loop {
         waiting.extend(look_up.drain_queries());
@@ -253,7 +259,7 @@ fn what_is_not_there_is_told_by_its_records() {
 
 #[test]
 fn an_answer_that_nobody_waits_for_changes_nothing() {
-    let mut look_up = LookUp::new(Instant::ZERO, addresses("a.test."), BOTH, SearchList::default());
+    let mut look_up = LookUp::new(Instant::ZERO, addresses("a.test."), usable(BOTH), SearchList::default());
     let numbers: Vec<_> = look_up.drain_queries().map(|query| query.number).collect();
     look_up.answered(Instant::ZERO, 99, Ok(vec![a(7)]));
     look_up.answered(Instant::ZERO, numbers[0], Ok(vec![a(1)]));
@@ -261,4 +267,139 @@ fn an_answer_that_nobody_waits_for_changes_nothing() {
     assert!(look_up.outcome().is_none());
     look_up.answered(Instant::ZERO, numbers[1], Ok(vec![]));
     assert_eq!(look_up.outcome().unwrap().as_ref().unwrap().shares(), shares(&[("192.0.2.1:5080", 1.0)]));
+}
+
+fn naptr(order: u16, preference: u16, service: &str, replacement: &str) -> Record {
+    let (flags, service, replacement) = ("s".to_owned(), service.to_owned(), replacement.to_owned());
+    Record::Pointer(PointerRecord { order, preference, flags, service, replacement })
+}
+
+fn domain(is_secure: bool, name: &str) -> Question {
+    Question::Domain { is_secure, name: name.to_owned() }
+}
+
+/// The transport and the addresses of a domain, and the types of the records that were asked for.
+fn seen(
+    zone: &Zone,
+    question: Question,
+    transports: &[Transport],
+) -> (Option<Transport>, Vec<Share>, String) {
+    let usable = Usable { transports: transports.to_vec(), ..usable([true, false]) };
+    let mut look_up = LookUp::new(Instant::ZERO, question, usable, SearchList::default());
+    let mut asked = Vec::new();
+    loop {
+        let queries: Vec<_> = look_up.drain_queries().collect();
+        for query in queries {
+            let answer = zone.answer(&query).unwrap_or_else(|| Err(query.unanswered()));
+            look_up.answered(Instant::ZERO, query.number, answer);
+            asked.push(query.kind.to_string());
+        }
+        if let Some(outcome) = look_up.outcome() {
+            let found = outcome.as_ref().unwrap();
+            return (found.transport(), found.shares(), asked.join(" "));
+        }
+    }
+}
+
+const ALL: [Transport; 3] = [Transport::Udp, Transport::Tcp, Transport::Tls];
+
+/// As the example of RFC 3263 §4.1 has it.
+fn example() -> Zone {
+    Zone::new(&[
+        ("example.com.", naptr(100, 50, "SIP+D2U", "_sip._udp.example.com.")),
+        ("example.com.", naptr(90, 50, "SIP+D2T", "_sip._tcp.example.com.")),
+        ("example.com.", naptr(50, 50, "SIPS+D2T", "_sips._tcp.example.com.")),
+        ("_sip._udp.example.com.", srv(0, 1, "udp.example.com.")),
+        ("_sip._tcp.example.com.", srv(0, 1, "tcp.example.com.")),
+        ("_sips._tcp.example.com.", srv(0, 1, "tls.example.com.")),
+        ("udp.example.com.", a(1)),
+        ("tcp.example.com.", a(2)),
+        ("tls.example.com.", a(3)),
+    ])
+}
+
+#[test]
+fn naptr_says_the_transport() {
+    let at = |last: u8| shares(&[(&format!("192.0.2.{last}:5070"), 1.0)]);
+    let asked = || "NAPTR SRV A".to_owned();
+    // TLS only where it is asked for: the server of a SIP URI need not show a certificate that we trust.
+    let example = example();
+    let seen =
+        |is_secure, transports: &[Transport]| seen(&example, domain(is_secure, "example.com."), transports);
+    assert_eq!(seen(false, &ALL), (Some(Transport::Tcp), at(2), asked()));
+    assert_eq!(seen(false, &ALL[..1]), (Some(Transport::Udp), at(1), asked()));
+    assert_eq!(seen(true, &ALL), (Some(Transport::Tls), at(3), asked()));
+}
+
+#[test]
+fn order_comes_before_preference_and_what_leads_nowhere_is_passed_over() {
+    let mut zone = Zone::new(&[
+        ("a.test.", naptr(20, 1, "SIP+D2U", "udp.a.test.")),
+        ("a.test.", naptr(10, 9, "sip+d2t", "tcp.a.test.")),
+        ("a.test.", naptr(10, 5, "SIP+D2S", "sctp.a.test.")),
+        ("a.test.", naptr(10, 4, "SIP+D2W", "ws.a.test.")),
+        ("udp.a.test.", srv(0, 1, "one.test.")),
+        ("tcp.a.test.", srv(0, 1, "two.test.")),
+        ("one.test.", a(1)),
+        ("two.test.", a(2)),
+    ]);
+    let seen = |zone: &Zone| seen(zone, domain(false, "a.test."), &ALL);
+    let at = |last: u8| shares(&[(&format!("192.0.2.{last}:5070"), 1.0)]);
+    assert_eq!(seen(&zone), (Some(Transport::Tcp), at(2), "NAPTR SRV A".to_owned()));
+    zone.records.retain(|(name, ..)| *name != "tcp.a.test.");
+    assert_eq!(seen(&zone), (Some(Transport::Udp), at(1), "NAPTR SRV SRV A".to_owned()));
+    // One of addresses, or with a rule to rewrite by, is none of SIP.
+    for (_, _, record) in &mut zone.records {
+        if let Record::Pointer(pointer) = record {
+            pointer.flags = "a".to_owned();
+        }
+    }
+    zone.records.push(("a.test.", RecordKind::A, a(9)));
+    let plain = shares(&[("192.0.2.9:5060", 1.0)]);
+    assert_eq!(seen(&zone), (Some(Transport::Udp), plain, "NAPTR SRV SRV A".to_owned()));
+}
+
+/// RFC 3263 §4.1: without NAPTR the SRV records of each transport, and without those UDP, or TCP with TLS.
+#[test]
+fn without_naptr_srv_says_the_transport() {
+    let at = |last: u8| shares(&[(&format!("192.0.2.{last}:5070"), 1.0)]);
+    let zone = Zone::new(&[
+        ("_sip._tcp.a.test.", srv(0, 1, "two.test.")),
+        ("_sips._tcp.a.test.", srv(0, 1, "three.test.")),
+        ("two.test.", a(2)),
+        ("three.test.", a(3)),
+        ("a.test.", a(4)),
+        ("b.test.", a(5)),
+    ]);
+    let seen = |name: &str, is_secure, transports: &[Transport]| {
+        let (transport, found, _) = seen(&zone, domain(is_secure, name), transports);
+        (transport, found)
+    };
+    assert_eq!(seen("a.test.", false, &ALL), (Some(Transport::Tcp), at(2)));
+    assert_eq!(seen("a.test.", true, &ALL), (Some(Transport::Tls), at(3)));
+    let plain = |last: u8, port: u16| shares(&[(&format!("192.0.2.{last}:{port}"), 1.0)]);
+    assert_eq!(seen("a.test.", false, &ALL[..1]), (Some(Transport::Udp), plain(4, 5060)));
+    assert_eq!(seen("b.test.", false, &ALL), (Some(Transport::Udp), plain(5, 5060)));
+    assert_eq!(seen("b.test.", false, &ALL[1..]), (Some(Transport::Tcp), plain(5, 5060)));
+    assert_eq!(seen("b.test.", true, &ALL), (Some(Transport::Tls), plain(5, 5061)));
+}
+
+/// A firewall that drops such questions must not make names unreachable that were reached before.
+#[test]
+fn a_naptr_question_without_answer_leaves_time_for_the_rest() {
+    let records = [("_sip._udp.silent.test.", srv(0, 1, "one.test.")), ("one.test.", a(1))];
+    let zone = Zone { silent: "silent", ..Zone::new(&records) };
+    let done = follow(&zone, domain(false, "silent.test."), BOTH, SearchList::default());
+    assert_eq!(done.outcome.unwrap().shares(), shares(&[("192.0.2.1:5070", 1.0)]));
+    assert!(done.ended <= Instant::ZERO + NAPTR_PATIENCE, "{}", done.ended);
+    let failing = Zone::new(&records).failing(&[("silent.test.", RecordKind::Naptr)]);
+    assert_eq!(ask(&failing, domain(false, "silent.test.")).unwrap().shares().len(), 1);
+}
+
+#[test]
+fn a_zone_cannot_make_us_ask_without_end() {
+    let names: Vec<&'static str> = (0..100).map(|number| &*format!("_sip._udp.t{number}.").leak()).collect();
+    let records: Vec<_> = names.iter().map(|name| ("a.test.", naptr(1, 1, "SIP+D2U", name))).collect();
+    let (_, found, asked) = seen(&Zone::new(&records), domain(false, "a.test."), &ALL);
+    assert_eq!((found, asked.matches("SRV").count()), (Vec::new(), POINTERS_MOST));
 }

@@ -8,11 +8,12 @@ use crate::client_flow::ClientFlow;
 use crate::counters::Drop;
 use crate::failure::{Failure, FailureCause};
 use crate::forward::onward::{Onward, Refresh};
+use crate::names::hop_name;
 use crate::ports::Ingress;
 use crate::record::hand_over;
 use crate::remote_targets::{Side, TargetRefresh, refreshes_target};
 use crate::reply::{self, own_tag};
-use crate::target::{NamedHost, Target};
+use crate::target::Target;
 use crate::token::branch::{HopBranch, Transaction, peek_ingress};
 use crate::token::owner::TokenOwner;
 use crate::validate::LARGEST;
@@ -51,8 +52,8 @@ impl Editor<'_> {
 
     /// The ACK to the response in hand goes there.
     fn look_up_later(&mut self, target: &Target<'_>) {
-        if let Target::Name(NamedHost { host, port, transport }) = *target {
-            self.notes.look_up = Some((host.to_vec(), port, transport));
+        if let Target::Name(name) = *target {
+            self.notes.look_up = Some(hop_name(name));
         }
     }
 
@@ -105,8 +106,8 @@ impl Medium<Wire> for Editor<'_> {
         request.call
     }
 
-    fn transport(&self, _: &Received, hop: Flow) -> TransportKind {
-        hop.transport.into()
+    fn transport(&self, _: &Received, _: Flow, message: &Packet) -> TransportKind {
+        message.flow.transport.into()
     }
 
     /// RFC 3261 §16.6.
@@ -140,7 +141,7 @@ impl Medium<Wire> for Editor<'_> {
         };
         let (routing, asked) = (request.routing, Ingress::by(request.flow));
         let (receiver, by_initiator) = (0, request.refresh.by_initiator);
-        let branch_at = self.edge.edit_onward(message, &onward, |tokens, via| {
+        let (way, branch_at) = self.edge.edit_onward(message, &onward, |tokens, via| {
             if let Some(branch) = branch {
                 tokens.write_proxy_branch(asked, routing, branch.serial, via);
             } else {
@@ -157,7 +158,7 @@ impl Medium<Wire> for Editor<'_> {
         let name = message.cseq().method_name.of(message.bytes());
         let key = self.keys.client(&self.edge.scratch[branch_at], message.cseq().method, name);
         let bytes = Bytes::Edited(Arc::clone(&request.bytes), self.edge.edits.patch(message));
-        (Packet::new(bytes, hop), key)
+        (Packet::new(bytes, way), key)
     }
 
     /// §16.7 steps 3, 8 and 9, §18.2.2: to where the request came from. The responder may have written another Via

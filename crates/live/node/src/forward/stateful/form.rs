@@ -5,6 +5,7 @@ use super::dialogs::Dialogs;
 use super::received::Received;
 use crate::edge::Edge;
 use crate::failure::Failure;
+use crate::hop_name::HopName;
 use crate::queue::Queues;
 use crate::validate::LARGEST;
 use ::proxy::{Form, Sink};
@@ -54,7 +55,7 @@ pub(crate) struct Notes {
     /// What the message in hand came by.
     pub(crate) source: Flow,
     /// A host name that the requests of a dialog will go to: it is asked for now, since an ACK does not come again.
-    pub(crate) look_up: Option<(Vec<u8>, Option<u16>, Transport)>,
+    pub(crate) look_up: Option<HopName>,
     /// Requests that were answered here with a failure, if they are to be told of.
     pub(crate) failures: Vec<Failure>,
 }

@@ -17,7 +17,7 @@ use crate::rejection::OwnResponse;
 use crate::reply::longest;
 use crate::routes::Routes;
 use crate::step::Step;
-use crate::target::{NamedHost, Target};
+use crate::target::Target;
 use crate::token::branch::peek_ingress;
 use crate::validate::check_form;
 use ::dialog::{CallEvent, CallRecord, Cause, Ends, HangUp, Side};
@@ -185,6 +185,25 @@ impl Stateful {
             self.drive(step, |proxy, step| proxy.unreachable(key, what, step));
         }
         self.tell(step.out);
+    }
+
+    /// A connection is lost that requests took for their length: they go over UDP instead (RFC 3261 §18.1.1). `key` as
+    /// [`quoted_key`] has it; `None`: all that have no answer. How many have gone.
+    pub(crate) fn send_over_udp(&mut self, step: &mut Step<'_>, lost: Flow, quoted: &[u8]) -> usize {
+        let Step { edge, out, .. } = step;
+        let key = quoted_key(&self.keys, quoted);
+        if key.is_none() && !quoted.is_empty() {
+            return 0;
+        }
+        let now = edge.now;
+        let otherwise = |packet: &Packet| {
+            if !packet.flow.meets(lost) {
+                return None;
+            }
+            let (bytes, way) = edge.over_udp(packet.flow, &packet.bytes.whole())?;
+            Some((Packet::new(bytes, way), way.transport.into()))
+        };
+        self.proxy.send_otherwise(now, key, otherwise, &mut Out(out))
     }
 
     /// Whether a message is a response to a request with a transaction, or an ICMP error about one
@@ -375,9 +394,8 @@ impl Stateful {
         step.edge.hear_load(message, self.notes.source, step.out);
         self.drive(step, |proxy, step| proxy.response(key, status, message, step));
         step.edge.note_response(message);
-        if let Some((host, port, transport)) = self.notes.look_up.take() {
-            let name = NamedHost { host: &host, port, transport };
-            step.edge.names.prepare(step.edge.now, name, step.out);
+        if let Some(name) = self.notes.look_up.take() {
+            step.edge.names.prepare(step.edge.now, name.named(), step.out);
         }
     }
 
@@ -390,7 +408,7 @@ impl Stateful {
         message: &Message<'_>,
     ) {
         let Some((sent, request)) = self.proxy.sent(key) else { return };
-        let slot = edge.topology.slot_at(sent.flow.remote());
+        let slot = edge.topology.slot_toward(sent.flow.remote());
         if let Some(slot) = slot {
             if let Some(queues) = queues {
                 // The call is another member's, or over.

@@ -41,10 +41,10 @@ pub(crate) fn pass(
         by_initiator: refresh.by_initiator,
     };
     edge.ledger.charge(Operation::MakeToken);
-    edge.edit_onward(message, onward, |tokens, via| {
+    let (way, _) = edge.edit_onward(message, onward, |tokens, via| {
         tokens.write_hop_branch_again(branch, &transaction, older, via);
     });
-    edge.send_edited(message, onward.hop, step.out);
+    edge.send_edited(message, way, step.out);
     edge.relayed.requests += 1;
 }
 

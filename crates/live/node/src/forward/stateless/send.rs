@@ -40,7 +40,7 @@ pub(crate) fn send_to(
         record_route(step, arrival, destination, slot, [flow.listener, way.listener], older);
     }
     // Step 8.
-    let Edge { edits, scratch, tokens, topology, ledger, counters, gate, .. } = &mut *step.edge;
+    let Edge { scratch, tokens, topology, ledger, counters, gate, .. } = &mut *step.edge;
     let token = BranchToken {
         node: step.balancer.nodes()[slot.index()].id,
         direction: request.direction,
@@ -51,13 +51,15 @@ pub(crate) fn send_to(
     let transaction = Transaction::new(message, message.top_via(), arrival.target);
     scratch.clear();
     scratch.extend_from_slice(topology.ports[way.listener].via.as_bytes());
+    let start = scratch.len();
     tokens.write_branch(token, &transaction, older, scratch);
+    let branch = start..scratch.len();
     if is_search {
         scratch.extend_from_slice(branch::SEARCHED);
     }
     gate.overload.offer(way, scratch);
-    edits.push_via(message, scratch);
     counters.requests_forwarded += 1;
+    let (way, _) = step.edge.push_own_via(message, way, branch, true);
     step.edge.send_edited(message, way, step.out);
     if request.direction == Direction::ToPool {
         step.balancer.count_request(step.edge.now, slot, request);

@@ -1,0 +1,175 @@
+//! Requests that are too long for UDP (RFC 3261 §18.1.1).
+
+use crate::bed::{Bed, CLIENT, answer, client, node, request};
+use crate::common::Sent;
+use crate::common::text::{Req, record_routes, replaced, string};
+use crate::home::{ALICE, call};
+use base::{Flow, Transport};
+use core::time::Duration;
+use location::Reach;
+use node::LargeRequests;
+use route::Service;
+
+const MEMBER: &str = "127.0.1.1:5060";
+const LONGEST: usize = 1_300;
+const RELAY: Service = Service::Relay { record_route: true };
+const MODES: [Service; 3] = [Service::Balance, RELAY, Service::HOPS];
+
+fn caller() -> Flow {
+    client(Transport::Udp, CLIENT, 0)
+}
+
+fn udp() -> Flow {
+    node(Transport::Udp, MEMBER)
+}
+
+fn tcp() -> Flow {
+    node(Transport::Tcp, MEMBER)
+}
+
+/// The connection by which the member answers what came over TCP.
+fn from_member() -> Flow {
+    client(Transport::Tcp, MEMBER, 3)
+}
+
+fn bed(mode: Service) -> Bed {
+    Bed::new(mode, &[udp()])
+}
+
+/// An INVITE with so many bytes of a header field that nobody knows.
+fn long(call: &str, bytes: usize) -> Req {
+    request("INVITE", call, caller()).with("X-Padding", &"x".repeat(bytes))
+}
+
+/// What leaves for the member.
+fn forwarded(bed: &mut Bed, invite: &Req) -> Sent {
+    let sent = bed.receive_by(caller(), &invite.bytes());
+    let mut for_member = sent.into_iter().filter(|sent| sent.to == udp().peer);
+    for_member.next().expect("it is forwarded")
+}
+
+#[test]
+fn what_is_longer_than_1300_bytes_leaves_by_tcp() {
+    for mode in MODES {
+        let mut bed = bed(mode);
+        let short = forwarded(&mut bed, &long("a", 1));
+        let fits = 1 + LONGEST - short.bytes.len();
+        let longest = forwarded(&mut bed, &long("b", fits));
+        assert_eq!((longest.bytes.len(), longest.flow), (LONGEST, udp()), "{mode:?}");
+        let longer = forwarded(&mut bed, &long("c", fits + 1));
+        assert_eq!((longer.bytes.len(), longer.flow), (LONGEST + 1, tcp()), "{mode:?}");
+        let text = string(&longer.bytes);
+        assert!(text.contains("\r\nVia: SIP/2.0/TCP 127.0.0.1:5060;branch="), "{text}");
+        // The member goes on being one that is reached over UDP.
+        let recorded = record_routes(&longer.bytes);
+        assert!(recorded.len() == 1 && !recorded[0].contains("transport"), "{recorded:?}");
+        let ok = bed.one_by(from_member(), &answer(&longer, 200, "sip:bob@127.0.1.1:5060"));
+        assert_eq!((ok.flow, ok.status()), (caller(), 200), "{mode:?}");
+        let bye = Req::in_dialog("BYE", &ok.bytes, 2, caller().peer);
+        assert_eq!(bed.one_by(caller(), &bye.bytes()).flow, udp(), "{mode:?}");
+    }
+}
+
+#[test]
+fn copies_cancel_and_ack_take_the_way_of_the_long_invite() {
+    for mode in MODES {
+        let mut bed = bed(mode);
+        let invite = long("c", LONGEST);
+        let first = forwarded(&mut bed, &invite);
+        let copies: Vec<_> = bed.receive_by(caller(), &invite.bytes());
+        assert!(copies.iter().all(|copy| *copy == first || copy.flow == caller()), "{mode:?}");
+        bed.one_by(from_member(), &answer(&first, 180, ""));
+        let to_member = |sent: Vec<Sent>, start: &str| {
+            let of = sent.into_iter().find(|sent| sent.bytes.starts_with(start.as_bytes()));
+            let of = of.unwrap_or_else(|| panic!("{mode:?}: {start}"));
+            let via = string(&of.bytes).contains("Via: SIP/2.0/TCP ");
+            (of.flow, via, of.branch() == first.branch())
+        };
+        let cancel = bed.receive_by(caller(), &invite.same_branch("CANCEL", None).bytes());
+        assert_eq!(to_member(cancel, "CANCEL"), (tcp(), true, true), "{mode:?}");
+        let mut sent = bed.receive_by(from_member(), &answer(&first, 487, ""));
+        let failure =
+            sent.iter().find(|sent| sent.bytes.starts_with(b"SIP/2.0 487")).expect("it is passed on");
+        let ack = invite.same_branch("ACK", testkit::tag(&failure.bytes, "To").as_deref());
+        sent.extend(bed.receive_by(caller(), &ack.bytes()));
+        assert_eq!(to_member(sent, "ACK"), (tcp(), true, true), "{mode:?}");
+    }
+}
+
+/// Servers without TCP go on working: it costs one connection that is refused.
+#[test]
+fn what_no_connection_takes_leaves_by_udp() {
+    for mode in MODES {
+        let mut bed = bed(mode);
+        let invite = long("c", LONGEST);
+        let first = forwarded(&mut bed, &invite);
+        let again = bed.unreachable_by(first.flow, &first.bytes);
+        let [again] = &again[..] else { panic!("{mode:?}: {again:?}") };
+        assert_eq!(again.flow, udp(), "{mode:?}");
+        assert_eq!(again.bytes, replaced(&first.bytes, "Via: SIP/2.0/TCP", "Via: SIP/2.0/UDP"), "{mode:?}");
+        assert_eq!(bed.unreachable_by(first.flow, &first.bytes), [], "once");
+        // Its CANCEL goes where it went, and the next one at once.
+        bed.one_by(udp(), &answer(again, 180, ""));
+        let sent = bed.receive_by(caller(), &invite.same_branch("CANCEL", None).bytes());
+        let cancel = sent.iter().find(|sent| sent.bytes.starts_with(b"CANCEL"));
+        assert_eq!(cancel.map(|sent| sent.flow), Some(udp()), "{mode:?}");
+        let other = long("d", LONGEST);
+        assert_eq!(forwarded(&mut bed, &other).flow, udp(), "{mode:?}");
+        bed.wait(Duration::from_millis(59_800));
+        let early = long("e", LONGEST);
+        assert_eq!(forwarded(&mut bed, &early).flow, udp(), "{mode:?}");
+        bed.now += Duration::from_millis(400);
+        assert_eq!(forwarded(&mut bed, &long("f", LONGEST)).flow, tcp(), "tried again: {mode:?}");
+        // Its copies stay with what it took.
+        let copies = bed.receive_by(caller(), &early.bytes());
+        assert!(copies.iter().all(|sent| sent.flow.transport == Transport::Udp), "{mode:?}: {copies:?}");
+    }
+}
+
+/// The transaction goes on with the timers that UDP needs, and its member has not failed.
+#[test]
+fn a_transaction_goes_on_over_udp() {
+    let other = node(Transport::Udp, "127.0.1.2:5060");
+    let mut bed = Bed::new(Service::HOPS, &[udp(), other]);
+    let sent = bed.receive_by(caller(), &long("c", LONGEST).bytes());
+    let first = sent.into_iter().find(|sent| sent.flow != caller()).expect("it is forwarded");
+    let member = Flow::udp(0, first.to);
+    // A connection that was there breaks: whatever it took is not known.
+    let again = bed.unreachable_by(first.flow, b"");
+    assert_eq!(again.iter().map(|sent| sent.flow).collect::<Vec<_>>(), [member]);
+    let copies: Vec<_> = bed.wait(Duration::from_millis(1_600)).iter().map(|sent| sent.flow).collect();
+    assert_eq!(copies, [member; 2], "after 0.5 and 1.5 s");
+    let ringing = bed.one_by(member, &answer(&again[0], 180, ""));
+    assert_eq!((ringing.flow, ringing.status()), (caller(), 180));
+}
+
+#[test]
+fn the_configuration_and_the_ports_decide() {
+    for mode in MODES {
+        let mut by_udp = bed(mode);
+        by_udp.set(|setup| setup.settings.large_requests = LargeRequests::Udp);
+        assert_eq!(forwarded(&mut by_udp, &long("c", LONGEST)).flow, udp(), "{mode:?}");
+        let mut without = Bed::with_ports(&[Transport::Udp, Transport::Tls], mode, &[udp()]);
+        assert_eq!(forwarded(&mut without, &long("c", LONGEST)).flow, udp(), "{mode:?}");
+    }
+}
+
+/// A phone behind a NAT takes no connection: nobody tries.
+#[test]
+fn a_contact_behind_a_nat_is_reached_over_udp() {
+    let alice = client(Transport::Udp, ALICE, 0);
+    let phone = client(Transport::Udp, "127.0.9.7:40007", 0);
+    let behind_nat = ("sip:bob@10.0.0.7:5060", Transport::Udp);
+    for (contact, transport) in [behind_nat, ("sip:bob@127.0.9.7:40007", Transport::Tcp)] {
+        let mut bed = crate::home::Bed::with_ports(crate::bed::ports(), false, Reach::Source);
+        let of = request("REGISTER", contact, phone);
+        let bob = || "<sip:bob@example.com>".to_owned();
+        let uri = "sip:example.com".to_owned();
+        let register = Req { uri, from: bob(), to: bob(), contact: contact.to_owned(), ..of };
+        assert_eq!(bed.one_by(phone, &register.bytes()).status(), 200);
+        let invite = call(contact, "bob", alice.peer).with("X-Padding", &"x".repeat(LONGEST));
+        let sent = bed.receive_by(alice, &invite.bytes());
+        let at_phone = sent.iter().find(|sent| sent.to == phone.peer).expect("it is forwarded");
+        assert_eq!(at_phone.flow.transport, transport, "{contact}");
+    }
+}
