@@ -13,6 +13,7 @@ mod client_flow;
 mod counters;
 mod destination;
 mod edge;
+mod edge_proxy;
 mod edit;
 mod event;
 mod explain;

@@ -168,6 +168,9 @@ impl Path<'_> {
         {
             return Ok(());
         }
+        if arrival.route.flow.is_some() && self.go_by_flow(arrival)? {
+            return Ok(());
+        }
         self.go_or_refuse(arrival, Progress::default())
     }
 

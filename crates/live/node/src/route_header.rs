@@ -63,6 +63,8 @@ pub(crate) struct RouteHeader<'a> {
     pub(crate) token: Option<&'a [u8]>,
     /// The element whose token it is.
     pub(crate) owner: TokenOwner,
+    /// What names a client's connection in the first URI of ours that does (RFC 5626 §5.3): we put it into a Path.
+    pub(crate) flow: Option<&'a [u8]>,
     /// The listener that the last Route value of ours names: the one that the far side knows (RFC 5658 §4).
     pub(crate) far_side: Option<u16>,
 }
@@ -82,7 +84,8 @@ impl<'a> RouteHeader<'a> {
     fn scan(topology: &Topology, message: &Message<'a>, element: Option<TokenOwner>) -> Self {
         let uri = message.uri().unwrap_or_default();
         let owner = element.unwrap_or(TokenOwner::Pool);
-        let mut info = Self { ours: 0, next: None, last: None, token: None, owner, far_side: None };
+        let mut info =
+            Self { ours: 0, next: None, last: None, token: None, owner, flow: None, far_side: None };
         let mut left = usize::MAX;
         // A strict router replaced the Request-URI by what we put into Record-Route, and put that last. That one has
         // parameters, and most others have none.
@@ -98,7 +101,8 @@ impl<'a> RouteHeader<'a> {
             left = message.routes().count() - 1;
         }
         for value in message.routes().take(left) {
-            let own = SipUri::parse(value.uri).ok().and_then(|uri| {
+            let parsed = SipUri::parse(value.uri).ok();
+            let own = parsed.and_then(|uri| {
                 if element.is_none() && info.token.is_none() {
                     info.owner = owner_of(&uri);
                 }
@@ -109,6 +113,9 @@ impl<'a> RouteHeader<'a> {
                 break;
             };
             info.token = info.token.or(own.token);
+            if let Some(uri) = parsed.filter(|uri| uri.user.is_some()) {
+                info.flow = info.flow.or(uri.user.filter(|_| uri.param("ob").is_some()));
+            }
             info.far_side = own.listener;
             info.ours += 1;
         }

@@ -100,6 +100,9 @@ impl Edge {
             None => self.edit_by_rule(message, &route, onward.rule, onward.from.listener),
         }
         self.drop_credentials(message, onward.from);
+        if message.method() == Some(Method::Register) {
+            self.add_path(message, onward);
+        }
         if onward.record_route != RecordRoute::No
             && wants_record_route(message)
             && may_be_led(message, onward.element)

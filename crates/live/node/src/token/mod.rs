@@ -2,9 +2,10 @@
 //!
 //! - [`dialog`]: in the Record-Route URI; names the node of a dialog, and where its requests may go.
 //! - [`branch`]: in our Via; names the node and the way back of a transaction.
+//! - [`flow`]: in the Path URI; names the connection of a client that registers with another registrar.
 //! - [`clock`]: the time that they carry.
 //!
-//! Both are authenticated by `SipHash` with keys derived from one secret, and bound to the dialog or the transaction:
+//! All are authenticated by `SipHash` with keys derived from one secret, and bound to the dialog or the transaction:
 //! a token from another one, from another site or with a bit changed is not ours. They are written in base 32, lower
 //! case, since branches and URI parameters compare case-insensitively (RFC 3261 §7.3.1, §19.1.4).
 
@@ -12,6 +13,7 @@ pub(crate) mod branch;
 pub(crate) mod clock;
 pub(crate) mod copies;
 pub(crate) mod dialog;
+mod flow;
 pub(crate) mod owner;
 mod text;
 
@@ -42,13 +44,15 @@ struct Derived {
     branch: [u64; 2],
     routing: [u64; 2],
     nonce: [u64; 2],
+    flow: [u64; 2],
 }
 
 impl Derived {
     fn new(key: TokenKey) -> Self {
-        let [route, target, branch, routing, nonce] =
-            [&b"route"[..], b"target", b"branch", b"routing", b"nonce"].map(|label| derive(key, label));
-        Self { route, target, branch, routing, nonce }
+        let [route, target, branch, routing, nonce, flow] =
+            [&b"route"[..], b"target", b"branch", b"routing", b"nonce", b"flow"]
+                .map(|label| derive(key, label));
+        Self { route, target, branch, routing, nonce, flow }
     }
 
     fn nonce_key(&self) -> NonceKey {

@@ -8,6 +8,7 @@ mod home;
 
 mod bed;
 mod dialogs;
+mod edge_proxy;
 mod large;
 mod registered;
 mod sips;

@@ -3,7 +3,7 @@
 use super::assigned::Assigned;
 use super::dialogs::Tracked;
 use super::located::Located;
-use super::received::{Received, TargetSet, way_back};
+use super::received::{Received, TargetSet, UriTarget, way_back};
 use super::transactions::Stateful;
 use crate::allowance::Sender;
 use crate::arrival::Arrival;
@@ -17,6 +17,7 @@ use crate::reply;
 use crate::route_header::max_breadth;
 use crate::step::Step;
 use balance::Request;
+use base::Flow;
 use route::Forward;
 use std::cell::Cell;
 use wire::Method;
@@ -78,6 +79,20 @@ impl Stateful {
         let received = received(step.edge, arrival, destination.routing, way, progress);
         self.begin_by(step, arrival, Received { tracked, ..received });
         Ok(())
+    }
+
+    /// Sends a request on by the connection of a client that its Route names.
+    pub(crate) fn begin_by_flow(
+        &mut self,
+        step: &mut Step<'_>,
+        arrival: &Arrival<'_>,
+        hop: Flow,
+        routing: u32,
+        progress: &mut Progress,
+    ) {
+        let way = TargetSet::Uri(UriTarget { hop, is_wanted: true, anew: None });
+        let received = received(step.edge, arrival, routing, way, progress);
+        self.begin_by(step, arrival, received);
     }
 
     /// The call of a request, if its dialogs are kept: the one that the request begins, or one that is known here.

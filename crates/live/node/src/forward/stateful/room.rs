@@ -28,7 +28,7 @@ const RESERVED_FOR: Duration = Duration::from_secs(32);
 impl Stateful {
     /// New calls are refused early where there is no room. Requests of a dialog whose token holds have a reserve, so
     /// that calls can end.
-    pub(super) fn check_limit(
+    pub(crate) fn check_limit(
         &mut self,
         edge: &Edge,
         message: &Message<'_>,

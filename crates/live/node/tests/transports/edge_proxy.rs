@@ -1,0 +1,113 @@
+//! An edge proxy between clients and a registrar behind it (RFC 5626 §5).
+
+use crate::bed::{Bed, CLIENT, answer, client, node, request};
+use crate::common::Sent;
+use crate::common::text::{Req, record_routes, string};
+use base::{Flow, Transport};
+use route::Service;
+
+const REGISTRAR: &str = "127.0.1.1:5060";
+const CONTACT: &str = "sip:bob@df7jal23ls0d.invalid;transport=ws";
+
+fn bed() -> Bed {
+    Bed::new(Service::HOPS, &[registrar()])
+}
+
+fn registrar() -> Flow {
+    node(Transport::Udp, REGISTRAR)
+}
+
+fn browser() -> Flow {
+    client(Transport::Wss, CLIENT, 7)
+}
+
+fn register(from: Flow, supported: &str) -> Req {
+    let of = request("REGISTER", "r", from);
+    Req { uri: "sip:pool.example".to_owned(), ..of }.with("Supported", supported)
+}
+
+/// The Path with which a REGISTER arrives at the registrar.
+fn path(sent: &Sent) -> Option<String> {
+    testkit::value(&sent.bytes, "Path")
+}
+
+/// A call to a client that is registered with this Path.
+fn call(path: &str) -> Req {
+    let uri = CONTACT.to_owned();
+    Req { uri, routes: vec![path.to_owned()], ..Req::new("INVITE", "c", registrar().peer) }
+}
+
+#[test]
+fn a_client_is_called_by_the_connection_that_its_path_names() {
+    let mut bed = bed();
+    let registered = bed.one_by(browser(), &register(browser(), "path, outbound").bytes());
+    assert_eq!(registered.flow, registrar());
+    let path = path(&registered).expect("a Path");
+    assert!(path.starts_with("<sip:") && path.ends_with("@127.0.0.1:5060;lr;ob>"), "{path}");
+    let at_browser = bed.one_by(registrar(), &call(&path).bytes());
+    assert_eq!(at_browser.flow, browser());
+    let text = string(&at_browser.bytes);
+    assert!(
+        text.starts_with(&format!("INVITE {CONTACT} SIP/2.0\r\n")) && !text.contains("\r\nRoute:"),
+        "{text}"
+    );
+    assert_eq!(record_routes(&at_browser.bytes).len(), 2, "one of each side");
+    let ok = bed.one_by(browser(), &answer(&at_browser, 200, CONTACT));
+    assert_eq!((ok.flow, ok.status()), (registrar(), 200));
+    for (method, cseq) in [("ACK", 1), ("BYE", 2)] {
+        let within = Req::in_dialog(method, &ok.bytes, cseq, registrar().peer);
+        assert_eq!(bed.one_by(registrar(), &within.bytes()).flow, browser(), "{method}");
+    }
+}
+
+#[test]
+fn a_connection_that_is_gone_is_told_as_430() {
+    let mut bed = bed();
+    let registered = bed.one_by(browser(), &register(browser(), "path").bytes());
+    let path = path(&registered).expect("a Path");
+    let at_browser = bed.one_by(registrar(), &call(&path).bytes());
+    let told = bed.unreachable_by(browser(), &at_browser.bytes);
+    assert_eq!(told.iter().map(|sent| (sent.flow, sent.status())).collect::<Vec<_>>(), [(registrar(), 430)]);
+}
+
+/// Nobody reaches a client by a connection that we have not named.
+#[test]
+fn a_path_that_was_altered_leads_nowhere() {
+    let mut bed = bed();
+    let registered = bed.one_by(browser(), &register(browser(), "path").bytes());
+    let path = path(&registered).expect("a Path");
+    let (token, rest) = path.split_once('@').expect("a token");
+    let last = if token.ends_with('0') { "1" } else { "0" };
+    let altered = format!("{}{last}@{rest}", &token[..token.len() - 1]);
+    assert_eq!(bed.one_by(registrar(), &call(&altered).bytes()).status(), 403);
+    assert_eq!(bed.one_by(registrar(), &call("<sip:bob@127.0.0.1:5060;lr;ob>").bytes()).status(), 403);
+}
+
+/// §5.1: only the first hop names a connection, and only to those who know of Path.
+#[test]
+fn a_path_is_added_by_the_first_hop_to_whom_knows_of_it() {
+    let over_udp = client(Transport::Udp, CLIENT, 0);
+    let behind = "SIP/2.0/WSS a.invalid;branch=z9hG4bKr, SIP/2.0/UDP 192.0.2.1;branch=z9hG4bKq";
+    let register_behind = register(browser(), "path").via(behind);
+    for (from, request) in [
+        (browser(), register(browser(), "outbound")),
+        (over_udp, register(over_udp, "path")),
+        (browser(), register_behind),
+        (browser(), register(browser(), "path").with("Path", "<sip:192.0.2.1;lr>")),
+    ] {
+        let sent = bed().one_by(from, &request.bytes());
+        assert!(path(&sent).is_none_or(|path| !path.contains(";ob")), "{sent:?}");
+    }
+    assert!(path(&bed().one_by(browser(), &register(browser(), "path").bytes())).is_some());
+}
+
+/// §5.3.2: what the client itself sends by its Path goes where its other requests go.
+#[test]
+fn what_the_client_sends_by_its_path_goes_on() {
+    let mut bed = bed();
+    let registered = bed.one_by(browser(), &register(browser(), "path").bytes());
+    let path = path(&registered).expect("a Path");
+    let invite = Req { routes: vec![path], ..request("INVITE", "c", browser()) };
+    let sent = bed.one_by(browser(), &invite.bytes());
+    assert_eq!(sent.flow, registrar());
+}
