@@ -110,8 +110,6 @@ fn unanswered_invites_move_away_from_a_frozen_server() {
         let mut scene = Scene::new("frozen", transport).with_transactions();
         // Slow enough that calls do reach the frozen server before it is marked.
         scene.settings.probe = vec!["interval = \"2s\"", "timeout = \"1500ms\""];
-        // After 64 of it an INVITE without an answer is given up.
-        scene.settings.timers = vec!["t1 = \"100ms\""];
         let balancer = scene.balancer();
         // Connections are there before it hangs.
         scene.calls(3, SOME, "100ms").finish_clean();

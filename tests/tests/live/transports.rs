@@ -288,7 +288,7 @@ fn a_listener_that_is_gone_refuses_clients() {
     let caller = SippCaller::plain(&field, (field.sip(2), balancer.address()), load);
     until("calls run", || (balancer.calls() == load.calls).then_some(()));
     balancer.set(|settings| {
-        settings.listen_more = vec![format!("ws = [\"{}\"]", SocketAddr::new(field.ip(1), 8080))]
+        settings.listen_more = vec![format!("ws = [\"{}\"]", SocketAddr::new(field.ip(1), 8080))];
     });
     let before = balancer.take_over();
     let refused = std::net::TcpStream::connect(balancer.address()).map_err(|error| error.kind());

@@ -113,20 +113,13 @@ impl Server {
             workers.push(worker(index, clock, sockets, shard, peers, commands, reports_in.clone())?);
             handles.push(handle);
         }
-        listen_for_streams(
-            &mut workers,
-            opened.streams,
-            &config.connections,
-            &ports,
-            (tls, control.setup()),
-        )?;
+        let settings = (&config.connections, tls);
+        listen_for_streams(&mut workers, opened.streams, settings, &ports, control.setup())?;
         let (asks_in, asks) = mpsc::unbounded_channel();
         let bound =
             opened.claim.take().map(|claim| claim.confirm(clock, asks_in.clone())).transpose()?.flatten();
         let processes: Vec<_> = bound.iter().map(|(_, process)| Arc::clone(process)).collect();
-        for process in &processes {
-            takeover::claim::bring_back(process, handles.clone())?;
-        }
+        processes.iter().try_for_each(|process| takeover::claim::bring_back(process, handles.clone()))?;
         equip(&mut workers, &handles, &processes, (stores.as_ref(), records.as_ref()), model);
         control.shares(call_limits, bound);
         let threads = spawn(workers, &handles)?;
@@ -185,9 +178,9 @@ fn threads_of(config: &Config) -> usize {
 fn listen_for_streams(
     workers: &mut [Worker],
     listeners: Vec<Vec<StreamListener>>,
-    connections: &Connections,
+    (connections, tls): (&Connections, Option<Arc<TlsSetup>>),
     ports: &Ports,
-    (tls, first): (Option<Arc<TlsSetup>>, &Setup),
+    first: &Setup,
 ) -> io::Result<()> {
     let &Connections { most, most_per_address, new_per_second, idle, handshake, send_buffer, memory, .. } =
         connections;

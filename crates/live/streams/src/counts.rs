@@ -45,6 +45,8 @@ pub enum CloseReason {
     NewPerSecond,
     /// All connections together held more than `memory` allows, and this one more than others.
     Memory,
+    /// The member or next hop at its other end is dead.
+    Dead,
     /// There were as many connections as `most` allows.
     Most,
     /// There were as many from its source as `most_per_address` allows.
@@ -55,7 +57,7 @@ pub enum CloseReason {
 
 impl CloseReason {
     /// All of them.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::Peer,
         Self::Error,
         Self::Idle,
@@ -75,6 +77,7 @@ impl CloseReason {
         Self::Denied,
         Self::NewPerSecond,
         Self::Memory,
+        Self::Dead,
         Self::Most,
         Self::MostPerAddress,
         Self::Stop,
@@ -102,6 +105,7 @@ impl CloseReason {
             Self::Denied => "denied",
             Self::NewPerSecond => "new_per_second",
             Self::Memory => "memory",
+            Self::Dead => "dead",
             Self::Most => "most",
             Self::MostPerAddress => "most_per_address",
             Self::Stop => "stop",

@@ -12,7 +12,7 @@ use super::limits::ConnectionLimits;
 use super::listener::StreamListener;
 use super::settings::StreamSettings;
 use super::way::Way;
-use base::{Connection as Number, Flow, Instant};
+use base::{Connection as Number, Flow, Instant, Peer};
 use core::time::Duration;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -72,6 +72,8 @@ pub struct Streams {
     /// Connections that are to be read though their sockets do not say so, in the order of their turns.
     unread: VecDeque<u32>,
     backoff: Backoff,
+    /// Servers that are known to be dead.
+    dead: BTreeSet<Peer>,
     limits: Arc<ConnectionLimits>,
     /// What holds for connections from now on.
     pub settings: StreamSettings,
@@ -138,6 +140,7 @@ impl Streams {
             written: Vec::new(),
             unread: VecDeque::new(),
             backoff: Backoff::default(),
+            dead: BTreeSet::new(),
             limits,
             settings,
             counts: StreamCounts::default(),
@@ -380,6 +383,18 @@ impl Streams {
                 connection.due = end;
                 self.dues.insert((end, number));
             }
+        }
+    }
+
+    /// These servers are dead by now. The connections to those that were not before are closed: a process that hangs keeps
+    /// its own, and what it has not answered is to go elsewhere.
+    pub fn know_dead(&mut self, now: Instant, dead: BTreeSet<Peer>) {
+        let is_lost = |peer: Peer| dead.contains(&peer) && !self.dead.contains(&peer);
+        let lost = self.connections.iter().filter(|(_, connection)| is_lost(connection.flow.remote()));
+        let lost: BTreeSet<_> = lost.map(|(number, _)| *number).collect();
+        self.dead = dead;
+        for number in lost {
+            self.close(now, number, CloseReason::Dead);
         }
     }
 

@@ -103,7 +103,7 @@ mod tests {
         let (to_third, mut third) = ring();
         let mut rings = [None, Some(to_second), Some(to_third)];
         let mut late = LateHandovers::default();
-        let bytes = [b'x'; 60_000];
+        let bytes = vec![b'x'; 60_000];
         let send = Handed::Send { flow: flow(), bytes: &bytes };
         let word = Handed::Unreachable { to: flow(), quoted: b"BYE" };
         let mut sent = 0;

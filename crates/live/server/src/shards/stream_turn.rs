@@ -34,7 +34,7 @@ fn send(
 }
 
 impl Worker {
-    /// Who may connect from now on.
+    /// Who may connect from now on, and which connections lead to the dead.
     pub(crate) fn admit(&mut self, setup: &Setup) {
         let Some(streams) = &mut self.streams else { return };
         let access = setup.settings.routes.access.clone();
@@ -45,6 +45,8 @@ impl Worker {
         if *streams.settings.admission != admission {
             streams.settings.admission = Arc::new(admission);
         }
+        let dead = setup.nodes.iter().zip(topology.nodes()).filter(|(node, _)| !node.is_up());
+        streams.know_dead(self.clock.now(), dead.map(|(_, flow)| flow.remote()).collect());
     }
 
     /// Reads connections and handles what came. What belongs to another thread whose ring is full waits: on a connection nobody

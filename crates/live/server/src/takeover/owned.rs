@@ -83,7 +83,7 @@ impl OtherProcess {
     }
 
     pub(super) fn with_findings(self, findings: Findings, relays: bool) -> Self {
-        Self { findings, relays, ..self }
+        Self { relays, findings, ..self }
     }
 
     /// A flow as this process numbers its listeners.
@@ -392,7 +392,7 @@ mod tests {
         let mut told = Vec::new();
         drop(inlet);
         other.bring_back(|flow, handed| {
-            told.push((flow, matches!(handed, Handed::Message { .. }), handed.bytes().to_vec()))
+            told.push((flow, matches!(handed, Handed::Message { .. }), handed.bytes().to_vec()));
         });
         let flow = connected(4, 0);
         assert_eq!(told, [(flow, true, bytes("ours")), (flow, false, b"BYE".to_vec())]);

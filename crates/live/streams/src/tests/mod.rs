@@ -15,6 +15,7 @@ use base::{Connection, Flow, Instant, Transport};
 use core::time::Duration;
 use rustix::event::{Timespec, poll};
 use rustls::{ClientConnection, StreamOwned};
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
@@ -215,6 +216,29 @@ fn a_connection_is_opened_once_and_used_again() {
     bed.until_closed(CloseReason::Peer);
     let lost = bed.streams.take_undelivered();
     assert_eq!(lost.iter().map(|lost| (lost.to, lost.quoted.len())).collect::<Vec<_>>(), [(to, 0)]);
+}
+
+#[test]
+fn connections_to_a_server_that_is_dead_are_closed_once() {
+    let mut bed = Bed::new(&[Transport::Tcp]);
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let to =
+        Flow { transport: Transport::Tcp, listener: 0, peer: server.local_addr().unwrap(), connection: None };
+    let dead = BTreeSet::from([to.remote()]);
+    bed.send(to, BYE);
+    let (mut hung, _) = server.accept().unwrap();
+    bed.turn();
+    assert_eq!(read(&mut hung, BYE.len()), BYE);
+    bed.streams.know_dead(bed.now, dead.clone());
+    let lost = bed.streams.take_undelivered();
+    assert_eq!(lost.iter().map(|lost| (lost.to, lost.quoted.len())).collect::<Vec<_>>(), [(to, 0)]);
+    assert_eq!(bed.closed(CloseReason::Dead), 1);
+    // What belongs to its calls is still tried.
+    bed.send(to, BYE);
+    let (mut again, _) = server.accept().unwrap();
+    bed.turn();
+    bed.streams.know_dead(bed.now, dead);
+    assert_eq!((read(&mut again, BYE.len()), bed.closed(CloseReason::Dead)), (BYE.to_vec(), 1));
 }
 
 #[test]

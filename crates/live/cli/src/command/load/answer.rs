@@ -5,7 +5,7 @@ use super::watch::{Ended, watch};
 use super::{Common, connections, datagrams, duration, table};
 use crate::address;
 use anyhow::{Result, bail, ensure};
-use base::{Rng, Transport};
+use base::Rng;
 use load::{AnswererConfig, AnswererResults, RandomTime, ServiceModel, Timers};
 use serde_json::{Value, json};
 use server::agents::{self, Link, Running, Snapshot};
