@@ -28,7 +28,9 @@ impl Port {
     /// The port that is bound at `local`, and that others reach at `advertised`.
     pub fn new(transport: Transport, local: SocketAddr, advertised: SocketAddr) -> Self {
         let sent_by = advertised.to_string();
-        let via = format!("SIP/2.0/{} {sent_by};branch=", transport.name());
+        // RFC 5923 §8.1: whoever sends to us may do so by the connection that we have opened.
+        let alias = if transport == Transport::Tls { ";alias" } else { "" };
+        let via = format!("SIP/2.0/{} {sent_by}{alias};branch=", transport.name());
         // Each byte is carried by every request of a dialog.
         let uri_params = transport.uri_param();
         Self { transport, local, advertised, sent_by, via, uri_params }
@@ -247,6 +249,14 @@ mod tests {
         );
         assert_eq!(ports.toward(0, Peer::new(Transport::Tcp, addr("[2001:db8::9]:5060"))), None);
         assert!(ports.iter().map(|port| port.uri_params).eq(["", ";transport=tcp", ";transport=tls", ""]));
+    }
+
+    /// RFC 5923 §8.1.
+    #[test]
+    fn a_via_over_tls_offers_its_connection() {
+        let vias: Vec<_> = ports().iter().map(|port| port.via.clone()).collect();
+        assert_eq!(vias[1], "SIP/2.0/TCP 192.0.2.1:5060;branch=");
+        assert_eq!(vias[2], "SIP/2.0/TLS 192.0.2.1:5061;alias;branch=");
     }
 
     #[test]

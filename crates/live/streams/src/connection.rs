@@ -1,6 +1,7 @@
 //! One connection: what it speaks, how far it has come, and when it has to end.
 
 use super::admission::admit;
+use super::alias::Alias;
 use super::batch::StreamBatch;
 use super::carrier::Carrier;
 use super::counts::CloseReason;
@@ -86,6 +87,8 @@ pub(super) struct Connection {
     pub(super) counted: usize,
     /// Bytes of `WebSocket` that have been read since the last whole message.
     fragments: usize,
+    /// What somebody else who has opened it says that it may be used for.
+    pub(super) alias: Alias,
     /// When this process last sent a request on it.
     pub(super) asked: Option<Instant>,
     pub(super) unanswered: Unanswered,
@@ -121,6 +124,7 @@ impl Connection {
             unsent_bytes: 0,
             counted: 0,
             fragments: 0,
+            alias: Alias::default(),
             asked: None,
             unanswered: Unanswered::default(),
             is_leaving: false,
@@ -265,6 +269,10 @@ impl Connection {
                 match framed {
                     Framed::Message(message) => {
                         self.unanswered.note(message, self.is_leaving);
+                        let is_known = || carrier.tls().is_some_and(|tls| tls.peer_certificates().is_some());
+                        if self.way.is_none() && self.alias.is_open() && is_known() {
+                            self.alias.hear(message);
+                        }
                         batch.push(self.flow, message);
                     }
                     // RFC 5626 §4.4.1.

@@ -6,6 +6,7 @@
 //! about SIP, and nothing reads a clock: the time is told.
 
 mod admission;
+mod alias;
 mod backoff;
 mod batch;
 mod carrier;

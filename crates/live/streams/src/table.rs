@@ -62,9 +62,10 @@ pub struct Streams {
     /// From when on connections are closed for that as soon as they are at rest.
     moves_at: Option<Instant>,
     connections: HashMap<u32, Connection>,
-    /// Those that this thread has opened. What somebody else has opened is no way to a server: nobody has shown a certificate
-    /// there.
+    /// Those that this thread has opened.
     by_way: HashMap<Way, u32>,
+    /// Those that servers have opened which take requests on them, by where these servers listen.
+    aliases: HashMap<Peer, u32>,
     /// When each connection is looked at next.
     dues: BTreeSet<(Instant, u32)>,
     /// Connections that something was queued for in this batch.
@@ -136,6 +137,7 @@ impl Streams {
             moves_at: None,
             connections: HashMap::new(),
             by_way: HashMap::new(),
+            aliases: HashMap::new(),
             dues: BTreeSet::new(),
             written: Vec::new(),
             unread: VecDeque::new(),
@@ -244,6 +246,9 @@ impl Streams {
                 .map(|known| if known { ReadOn::More } else { ReadOn::Dry });
         } else if connection.stage != Stage::Connecting {
             read = connection.read(now, &mut self.scratch, batch);
+            if let Some(server) = connection.alias() {
+                self.aliases.insert(server, number);
+            }
         }
         match read {
             Ok(ReadOn::Dry) => {}
@@ -337,6 +342,10 @@ impl Streams {
             connection.say_goodbye();
         }
         self.dues.remove(&(connection.due, number));
+        let alias = connection.alias().filter(|server| self.aliases.get(server) == Some(&number));
+        if let Some(server) = alias {
+            self.aliases.remove(&server);
+        }
         self.counts.open[flow.transport as usize] -= 1;
         self.counts.held -= connection.counted as u64;
         let is_ours = connection.way.is_some();
@@ -359,6 +368,10 @@ impl Streams {
         if connection.stage == Stage::Open && waits {
             // Whatever has no answer yet is not known here.
             self.undelivered.push(Undelivered { to: sent_by, quoted: [].into(), is_unreachable });
+            if let Some(server) = alias {
+                let to = Flow { peer: server.address, connection: None, ..flow };
+                self.undelivered.push(Undelivered { to, quoted: [].into(), is_unreachable });
+            }
         }
     }
 
@@ -390,7 +403,8 @@ impl Streams {
     /// its own, and what it has not answered is to go elsewhere.
     pub fn know_dead(&mut self, now: Instant, dead: BTreeSet<Peer>) {
         let is_lost = |peer: Peer| dead.contains(&peer) && !self.dead.contains(&peer);
-        let lost = self.connections.iter().filter(|(_, connection)| is_lost(connection.flow.remote()));
+        let leads_to = |connection: &Connection| connection.alias().unwrap_or(connection.flow.remote());
+        let lost = self.connections.iter().filter(|(_, connection)| is_lost(leads_to(connection)));
         let lost: BTreeSet<_> = lost.map(|(number, _)| *number).collect();
         self.dead = dead;
         for number in lost {

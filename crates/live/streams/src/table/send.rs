@@ -22,8 +22,8 @@ impl Streams {
             None if flow.connection.is_some() && !is_response => Err(NotOpened::Here),
             None => {
                 let way = Way::of(flow, bytes, self.settings.tls.as_deref());
-                match self.by_way.get(&way) {
-                    Some(number) => Ok(*number),
+                match self.by_way.get(&way).copied().or_else(|| self.opened_by(flow, &way, is_response)) {
+                    Some(number) => Ok(number),
                     None => self.open(now, flow, way, is_response),
                 }
             }
@@ -42,6 +42,13 @@ impl Streams {
                 self.close(now, number, reason);
             }
         }
+    }
+
+    /// The connection by which the server at the end of this way takes requests, though it has opened that itself.
+    fn opened_by(&mut self, flow: Flow, way: &Way, is_response: bool) -> Option<u32> {
+        let number = *self.aliases.get(&flow.remote()).filter(|_| !is_response)?;
+        let name = self.settings.tls.as_deref()?.name_of(flow.peer, way.host());
+        self.connections.get_mut(&number)?.may_carry_for(name).then_some(number)
     }
 
     fn not_delivered(&mut self, to: Flow, bytes: &[u8], why: NotOpened) {

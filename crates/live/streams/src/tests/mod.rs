@@ -457,6 +457,69 @@ fn a_client_gets_the_certificate_of_the_name_that_it_asks_for() {
     bed.until_closed(CloseReason::Tls);
 }
 
+/// A server with a certificate of its own connects, and sends a request with this Via. What is then sent to where it says
+/// that it listens: whether that comes by its own connection.
+fn comes_back(shows: Option<usize>, via: &str, known_as: Option<&str>) -> bool {
+    let asking = Tls { client_authorities: Some(file("authority.pem")), ..tls() };
+    let setup = TlsSetup::read(&asking, None).unwrap();
+    // Nobody listens there.
+    let server = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let names = known_as.map(|name| (server, Some(name.to_owned())));
+    let mut bed = Bed::new(&[Transport::Tls]);
+    bed.streams.settings.tls = Some(Arc::new(setup.with_names(names.into_iter())));
+    let mut theirs = tls();
+    theirs.certificates = shows.map(|index| tls().certificates.remove(index)).into_iter().collect();
+    let client = TlsSetup::read(&theirs, None).unwrap().client();
+    let client = ClientConnection::new(client, "first.example".try_into().unwrap()).unwrap();
+    let mut stream = StreamOwned::new(client, bed.connect(0));
+    let via = via.replace("PORT", &server.port().to_string());
+    let request = format!(
+        "OPTIONS sip:a@b SIP/2.0\r\nVia: SIP/2.0/{via}\r\nFrom: <sip:a@b>;tag=1\r\nTo: <sip:a@b>\r\nCall-ID: c\r\n\
+         CSeq: 1 OPTIONS\r\nMax-Forwards: 70\r\nContent-Length: 0\r\n\r\n"
+    );
+    let sender = std::thread::spawn(move || {
+        stream.write_all(request.as_bytes()).unwrap();
+        stream
+    });
+    let (from, _) = bed.message();
+    let mut stream = sender.join().unwrap();
+    let to = Flow { transport: Transport::Tls, listener: 0, peer: server, connection: None };
+    bed.send(to, BYE);
+    let mut lost = bed.streams.take_undelivered();
+    let opened = bed.streams.list().len() > 1;
+    if lost.is_empty() && !opened {
+        assert_eq!(read(&mut stream, BYE.len()), BYE);
+        // Where it breaks, whoever sent to the server is told.
+        drop(stream);
+        bed.until_closed(CloseReason::Peer);
+        lost = bed.streams.take_undelivered();
+        assert!(lost.iter().any(|lost| lost.to == to) && from.peer != server, "{lost:?}");
+        bed.send(to, BYE);
+        assert!(
+            bed.streams.list().len() == 1 || !bed.streams.take_undelivered().is_empty(),
+            "a new one is opened"
+        );
+        return true;
+    }
+    false
+}
+
+/// RFC 5923.
+#[test]
+fn a_server_that_asks_for_it_is_reached_by_its_own_connection() {
+    let via = "TLS 127.0.0.1:PORT;alias;branch=z9hG4bKa";
+    assert!(comes_back(Some(0), via, None), "the certificate has the address");
+    assert!(comes_back(Some(0), via, Some("first.example")));
+    assert!(comes_back(Some(1), via, Some("second.example")));
+    assert!(!comes_back(Some(1), via, Some("first.example")), "it is for somebody else");
+    assert!(!comes_back(Some(1), via, None), "it does not have the address");
+    assert!(!comes_back(None, via, Some("first.example")), "nobody knows who it is");
+    let without = "TLS 127.0.0.1:PORT;branch=z9hG4bKalias";
+    assert!(!comes_back(Some(0), without, Some("first.example")));
+    let elsewhere = "TLS 127.0.0.1:5061;alias;branch=z9hG4bKa";
+    assert!(!comes_back(Some(0), elsewhere, Some("first.example")), "another program of its host");
+}
+
 #[test]
 fn a_browser_asks_for_sip_over_secure_websocket() {
     let mut bed = Bed::new(&[Transport::Wss]);
