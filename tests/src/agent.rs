@@ -111,6 +111,11 @@ impl AnsweringAgent {
         Self { rest, _worker: Worker::start(step) }
     }
 
+    /// A message that it did not answer, if one is there.
+    pub fn try_next(&self) -> Option<Vec<u8>> {
+        self.rest.try_recv().ok()
+    }
+
     /// The next message that it did not answer; there must be one.
     pub fn next(&self) -> Vec<u8> {
         self.rest.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("no message in {PATIENCE:?}"))

@@ -22,6 +22,17 @@ pub enum Data {
         /// Name of the host.
         target: String,
     },
+    /// NAPTR (RFC 2915) of the flag `s`, without a regular expression.
+    Pointer {
+        /// The lowest comes first.
+        order: u16,
+        /// The lowest of one order comes first.
+        preference: u16,
+        /// Such as `SIP+D2T`.
+        service: String,
+        /// Name with SRV records.
+        replacement: String,
+    },
 }
 
 type Zone = Arc<Mutex<BTreeMap<String, Vec<Data>>>>;
@@ -34,10 +45,11 @@ pub struct NameServer {
     _worker: Worker,
 }
 
-/// Record types (RFC 1035 §3.2.2, RFC 3596, RFC 2782).
+/// Record types (RFC 1035 §3.2.2, RFC 3596, RFC 2782, RFC 2915).
 const A: u16 = 1;
 const AAAA: u16 = 28;
 const SRV: u16 = 33;
+const NAPTR: u16 = 35;
 const INTERNET: u16 = 1;
 /// Response codes (RFC 1035 §4.1.1).
 const NO_ERROR: u16 = 0;
@@ -118,15 +130,28 @@ fn record(data: &Data, kind: u16) -> Option<Vec<u8>> {
         (Data::Service { priority, weight, port, target }, SRV) => {
             let mut bytes: Vec<u8> =
                 [priority, weight, port].iter().flat_map(|word| word.to_be_bytes()).collect();
-            for label in target.split('.') {
-                bytes.push(label.len() as u8);
-                bytes.extend_from_slice(label.as_bytes());
+            push_name(target, &mut bytes);
+            Some(bytes)
+        }
+        (Data::Pointer { order, preference, service, replacement }, NAPTR) => {
+            let mut bytes: Vec<u8> = [order, preference].iter().flat_map(|word| word.to_be_bytes()).collect();
+            for text in ["s", service, ""] {
+                bytes.push(text.len() as u8);
+                bytes.extend_from_slice(text.as_bytes());
             }
-            bytes.push(0);
+            push_name(replacement, &mut bytes);
             Some(bytes)
         }
         _ => None,
     }
+}
+
+fn push_name(name: &str, bytes: &mut Vec<u8>) {
+    for label in name.split('.') {
+        bytes.push(label.len() as u8);
+        bytes.extend_from_slice(label.as_bytes());
+    }
+    bytes.push(0);
 }
 
 /// The name of the question in lower case, and where it ends.

@@ -83,6 +83,29 @@ impl StreamClient {
         }
     }
 
+    /// The messages that come before nothing has come for so long, and whether the other side has ended the connection.
+    pub fn take(&mut self, limit: Duration) -> (Vec<Vec<u8>>, bool) {
+        self.stream.set_read_timeout(Some(limit)).expect("the limit is not zero");
+        let is_closed = loop {
+            let mut buffer = [0; 4_096];
+            match self.stream.read(&mut buffer) {
+                Ok(0) => break true,
+                Ok(count) => self.held.extend_from_slice(&buffer[..count]),
+                Err(error) if error.kind() == ErrorKind::ConnectionReset => break true,
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                    break false;
+                }
+                Err(error) => panic!("at {}: {error}", self.address),
+            }
+        };
+        self.stream.set_read_timeout(Some(PATIENCE)).expect("the limit is not zero");
+        let mut messages = Vec::new();
+        while let Some(length) = self.first() {
+            messages.push(self.held.drain(..length).collect());
+        }
+        (messages, is_closed)
+    }
+
     /// Length of the first message in what was read, if it is whole.
     fn first(&self) -> Option<usize> {
         if self.held.starts_with(b"\r\n") {

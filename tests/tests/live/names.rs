@@ -1,8 +1,8 @@
 //! Members by name: addresses come and go in the DNS while calls run; and what else a reload changes.
 
 use sarabande_tests::{
-    CallLoad, Data, NameServer, RunningBalancer, RunningProxy, SippCaller, SippServer, TestSettings,
-    TestSite, quoted, until,
+    Agent, AgentRequest, CallLoad, Data, NameServer, RunningBalancer, RunningProxy, SippCaller, SippServer,
+    TestSettings, TestSite, quoted, show, until,
 };
 
 use super::change::after_more;
@@ -123,6 +123,51 @@ fn a_callee_hangs_up_on_a_caller_with_a_name() {
     assert!(!metrics.contains("reason=\"unresolved\"} 0\n"), "the first requests had to wait: {metrics}");
     balancer.wait_until_idle();
     finish_clean(servers, contacts.len() as u64 * SOME.calls);
+}
+
+/// RFC 3263 §4.1: a member sends a request to a domain, whose NAPTR record says that it is reached over TCP, though there
+/// is an SRV record of UDP as well.
+#[test]
+fn the_dns_says_over_what_a_domain_is_reached() {
+    let field = TestSite::new("naptr");
+    let (member, far) = (Agent::bind(field.sip(11)), field.sip(4));
+    let listener = std::net::TcpListener::bind(far).expect("the address is free");
+    listener.set_nonblocking(true).expect("a socket takes the option");
+    let zone = name_server(&field, 53);
+    let pointer = |order, service: &str, replacement: &str| Data::Pointer {
+        order,
+        preference: 1,
+        service: service.to_owned(),
+        replacement: replacement.to_owned(),
+    };
+    let by_tcp = pointer(1, "SIP+D2T", "sip-servers.far.test");
+    zone.set("far.test", &[pointer(2, "SIP+D2U", "_sip._udp.far.test"), by_tcp]);
+    let service =
+        |target: &str| Data::Service { priority: 1, weight: 1, port: far.port(), target: target.to_owned() };
+    zone.set("sip-servers.far.test", &[service("tcp.far.test")]);
+    zone.set("_sip._udp.far.test", &[service("udp.far.test")]);
+    zone.set_addresses("tcp.far.test", &[far.ip()]);
+    zone.set_addresses("udp.far.test", &[field.ip(5)]);
+    let mut settings = TestSettings::new(&field, &[11]);
+    settings.probe = vec!["enabled = false"];
+    settings.dns = dns(&zone);
+    settings.listen_more.push(format!("tcp = [\"{}\"]", field.sip(1)));
+    let balancer = RunningBalancer::start(&field, settings);
+    let request = AgentRequest::new("MESSAGE", "to-far");
+    let bytes = request.bytes(member.address());
+    let text = show(&bytes);
+    let (line, rest) = text.split_once("\r\n").expect("a request line");
+    let there = format!("MESSAGE sip:bob@far.test SIP/2.0\r\n{rest}");
+    assert_ne!(line, "MESSAGE sip:bob@far.test SIP/2.0");
+    // The first copies start the look-up and are dropped.
+    let (mut stream, _) = until("the domain is connected to", || {
+        member.send(balancer.address(), there.as_bytes());
+        listener.accept().ok()
+    });
+    let mut buffer = [0; 4_096];
+    let length = std::io::Read::read(&mut stream, &mut buffer).expect("the request comes");
+    let got = show(&buffer[..length]);
+    assert!(got.starts_with("MESSAGE sip:bob@far.test SIP/2.0\r\nVia: SIP/2.0/TCP "), "{got}");
 }
 
 /// The same through the stateful proxy.

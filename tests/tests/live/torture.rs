@@ -4,13 +4,16 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use sarabande_tests::{
-    Agent, AgentRequest, AnsweringAgent, CallLoad, Case, RunningBalancer, SippCaller, TestSettings, TestSite,
-    TortureVerdict, cases, show, status, until, value,
+    Agent, AgentRequest, AnsweringAgent, CallLoad, Case, RunningBalancer, SippCaller, StreamClient,
+    TestSettings, TestSite, TortureVerdict, cases, show, status, until, value,
 };
 
 /// Ports that answers may come to: an answer goes to the address that a request came from, at the port of its
 /// Via (RFC 3261 §18.2.2), by default 5060, or 5061 where the Via speaks of TLS. The first one sends.
 const PORTS: [u16; 6] = [5060, 5061, 5050, 5070, 6050, 19823];
+
+/// So many times 20 ms a case over TCP may take until something comes of it.
+const PATIENCE: usize = 40;
 
 /// Everything one case needs.
 struct Bench {
@@ -24,7 +27,7 @@ impl Bench {
     /// Sends the case and says what became of it.
     fn run(&self, number: usize, case: &Case) -> Result<TortureVerdict, String> {
         self.sender[0].send(self.balancer, &case.bytes);
-        let copies = self.copies_until_marker(number);
+        let copies = self.copies_until(&format!("marker-{number}"));
         // An answer was sent before the marker was forwarded; loopback delivers at once.
         let wait = Duration::from_millis(20);
         let answers: Vec<Vec<u8>> = self
@@ -43,20 +46,107 @@ impl Bench {
         }
     }
 
-    /// What arrives at the server before a request that was sent after the case.
-    fn copies_until_marker(&self, number: usize) -> Vec<Vec<u8>> {
-        let marker = format!("marker-{number}");
-        let request = AgentRequest::new("MESSAGE", &marker);
+    /// Sends a request, and waits until it is at the server; returns what has arrived there before.
+    fn copies_until(&self, marker: &str) -> Vec<Vec<u8>> {
+        let request = AgentRequest::new("MESSAGE", marker);
         self.sender[0].send(self.balancer, &request.bytes(self.sender[0].address()));
         let mut copies = Vec::new();
         loop {
             let message = self.server.next();
-            if value(&message, "Call-ID").as_deref() == Some(&marker) {
+            if value(&message, "Call-ID").as_deref() == Some(marker) {
                 return copies;
             }
             copies.push(message);
         }
     }
+}
+
+/// What becomes of messages on a connection where the ends of messages make another thing of them than datagrams do
+/// (RFC 3261 §18.3): name, how many messages are sent on, whether the connection is ended, and why.
+const OVER_TCP: [(&str, usize, bool, &str); 6] = [
+    ("dblreq", 2, true, "the second request is the next message; what is behind its Content-Length is none"),
+    ("clerr", 0, false, "the rest of a body of 9,999 bytes is waited for"),
+    ("ncl", 0, true, "a Content-Length below zero tells no end"),
+    ("mcl01", 0, true, "two Content-Lengths tell two ends"),
+    ("inv2543", 0, true, "there is no Content-Length, as RFC 2543 allowed for datagrams"),
+    ("test", 0, true, "it does not begin like a message"),
+];
+
+/// What became of a message on a connection of its own.
+#[derive(Debug, PartialEq)]
+struct OnStream {
+    /// Of the first message that was sent on, and of answers.
+    verdicts: Vec<TortureVerdict>,
+    copies: usize,
+    is_closed: bool,
+}
+
+impl Bench {
+    /// Sends the case by a connection of its own, and says what became of it.
+    fn run_over_tcp(&self, number: usize, case: &Case) -> Result<OnStream, String> {
+        let mut client = StreamClient::connect(self.sender[0].address().ip(), self.balancer);
+        // It may close the connection before the end.
+        let _ = client.send(&case.bytes);
+        // A marker may overtake what came by a connection. So something is waited for first, though some get nothing.
+        let (mut copies, mut answers, mut is_closed) = (Vec::new(), Vec::new(), false);
+        for _ in 0..PATIENCE {
+            let (more, ended) = client.take(Duration::from_millis(20));
+            answers.extend(more);
+            is_closed |= ended;
+            copies.extend(self.server.try_next());
+            if is_closed || !copies.is_empty() || !answers.is_empty() {
+                break;
+            }
+        }
+        copies.extend(self.copies_until(&format!("marker-{number}")));
+        let (more, ended) = client.take(Duration::from_millis(20));
+        answers.extend(more);
+        is_closed |= ended;
+        let forwarded = copies.first().map(|copy| case.judge(copy, &self.balancer.to_string()));
+        let mut verdicts: Vec<_> = forwarded.transpose()?.into_iter().collect();
+        for answer in &answers {
+            let status = status(answer).ok_or_else(|| format!("answered by {}", show(answer)))?;
+            verdicts.push(TortureVerdict::Answered(status));
+        }
+        Ok(OnStream { verdicts, copies: copies.len(), is_closed })
+    }
+}
+
+/// The same messages, each on a TCP connection of its own.
+#[test]
+fn each_torture_message_gets_the_same_over_tcp() {
+    let field = TestSite::new("torture-tcp");
+    let server = AnsweringAgent::start(field.sip(11), |message| message.starts_with(b"OPTIONS sip:127."));
+    let mut settings = TestSettings::new(&field, &[11]);
+    settings.pool.push("orphans = \"balance\"".to_owned());
+    settings.threads = 1;
+    settings.probe = vec!["enabled = false"];
+    settings.names = vec!["services.example.com".to_owned()];
+    settings.listen_more.push(format!("tcp = [\"{}\"]", field.sip(1)));
+    settings.tables = "[connections]\nlarge_requests = \"udp\"\n".to_owned();
+    let balancer = RunningBalancer::start(&field, settings);
+    let sender = vec![Agent::bind(field.sip(3))];
+    let bench = Bench { sender, server, balancer: balancer.address() };
+    let mut wrong = Vec::new();
+    for (number, case) in cases().iter().enumerate() {
+        let outcome = bench.run_over_tcp(number, case);
+        let is_right = |seen: &OnStream| match OVER_TCP.iter().find(|(name, ..)| *name == case.name) {
+            Some((_, copies, is_closed, _)) => {
+                let is_answered = seen.verdicts.len() > usize::from(*copies > 0);
+                (seen.copies, seen.is_closed) == (*copies, *is_closed) && !is_answered
+            }
+            None => {
+                let verdict = seen.verdicts.first().copied().unwrap_or(TortureVerdict::Dropped);
+                let is_one = seen.verdicts.len() <= 1 && seen.copies <= 1;
+                is_one && !seen.is_closed && case.expected.contains(&verdict)
+            }
+        };
+        if !outcome.as_ref().is_ok_and(is_right) {
+            let expected: Vec<String> = case.expected.iter().map(ToString::to_string).collect();
+            wrong.push(format!("{}: {outcome:?}; over UDP {}", case.name, expected.join(" or ")));
+        }
+    }
+    assert!(wrong.is_empty(), "{} messages:\n{}", wrong.len(), wrong.join("\n"));
 }
 
 /// Each message is forwarded unharmed, answered or dropped, as the index of the torture tests says; calls that
