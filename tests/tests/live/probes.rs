@@ -86,11 +86,14 @@ fn nobody_answers_for_a_member() {
 fn a_member_over_tls_is_probed_over_tls() {
     let field = TestSite::new("probe-tls");
     let carrier = Carrier::new(&field, "tls");
+    let server = LoadServer::start(&field, &carrier, 11);
     let balancer = RunningBalancer::launch(&field, carrier.settings(&field, &[11]));
     let is = |wanted: &str| {
         let state = || balancer.member(carrier.at(&field, 11)).map(|member| member.state);
         until(wanted, || (state().as_deref() == Some(wanted)).then_some(()));
     };
+    is("up");
+    server.kill();
     is("down");
     let server = LoadServer::start(&field, &carrier, 11);
     is("up");

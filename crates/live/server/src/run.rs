@@ -27,6 +27,7 @@ use balance::{CallLimits, SentCalls};
 use base::{Instant, Outbox};
 use config::{Config, Connections};
 use node::{Ports, Setup, Shard, ShardIdentity};
+use std::collections::HashSet;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -336,6 +337,7 @@ fn worker(
         inlet: None,
         awaits_inlet: false,
         processes: Vec::new(),
+        relayed: HashSet::new(),
         shard,
         peers,
         commands,

@@ -4,6 +4,7 @@ use super::command::{Command, Explained, Left};
 use super::intake::owner;
 use super::worker::Worker;
 use node::ShardInput;
+use std::collections::HashSet;
 
 impl Worker {
     pub(super) fn obey(&mut self, command: Command) {
@@ -36,6 +37,9 @@ impl Worker {
                 // What it had is off the board.
                 self.read_board(self.clock.now());
                 self.processes.retain(|known| known.id() != process);
+                if self.processes.is_empty() {
+                    self.relayed = HashSet::new();
+                }
             }
             Command::Stop => {}
             question @ (Command::Snapshot(_)
@@ -96,13 +100,15 @@ impl Worker {
     fn obey_about_connections(&mut self, order: Command) {
         match order {
             Command::Send(flow, bytes) => {
-                if let Some(streams) = &mut self.streams {
-                    streams.send(self.clock.now(), flow, &bytes);
-                }
+                self.send_by_stream(flow, &bytes);
                 self.flush();
             }
             Command::Message(flow, bytes) => self.take_relayed(flow, bytes),
             Command::Unreachable(to, quoted) => {
+                // It may have been sent for the process that has taken over since.
+                if let Some(inlet) = &self.inlet {
+                    inlet.tell_undelivered(to, &quoted);
+                }
                 self.tell_undelivered(self.clock.now(), to, &quoted);
                 self.flush();
             }

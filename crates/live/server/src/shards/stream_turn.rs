@@ -6,28 +6,44 @@ use super::handover::Handed;
 use super::intake::{owner, take};
 use super::worker::Worker;
 use crate::takeover::owned::{Fate, Inlet, OtherProcess};
-use base::{Flow, Instant, Peer};
+use base::{Connection, Flow, Instant, Peer};
 use node::{Setup, ShardInput};
 use overload::MessageClass;
+use std::collections::HashSet;
 use std::sync::Arc;
 use streams::{Admission, Streams, Undelivered};
+
+/// The processes whose connections a message may leave by.
+struct Others<'a> {
+    /// The one that has taken over.
+    successor: Option<&'a Inlet>,
+    before: &'a [Arc<OtherProcess>],
+    /// The connections of those before.
+    relayed: &'a HashSet<Connection>,
+}
+
+impl Others<'_> {
+    /// Has one of them send a message by its connection; whether one has taken it. A chain of processes passes it on.
+    fn send(&self, flow: Flow, bytes: &[u8]) -> bool {
+        let by_successor = || self.successor.is_some_and(|successor| successor.give_back(flow, bytes));
+        let by_one_before = || self.before.iter().any(|process| process.send(flow, bytes));
+        let is_relayed = flow.connection.is_some_and(|connection| self.relayed.contains(&connection));
+        (is_relayed && by_one_before()) || by_successor() || (!is_relayed && by_one_before())
+    }
+}
 
 /// Sends by a connection of this thread. One of another process, which has taken over or from which this one has, is that
 /// process's to use.
 fn send(
     now: Instant,
     streams: &mut Streams,
-    (inlet, processes): (Option<&Inlet>, &[Arc<OtherProcess>]),
+    others: &Others<'_>,
     traffic: &mut Traffic,
     flow: Flow,
     bytes: &[u8],
 ) {
     let is_elsewhere = flow.connection.is_some() && !streams.has(flow, bytes);
-    let give = || {
-        inlet.is_some_and(|inlet| inlet.give_back(flow, bytes))
-            || processes.iter().any(|process| process.send(flow, bytes))
-    };
-    if !(is_elsewhere && give()) {
+    if !(is_elsewhere && others.send(flow, bytes)) {
         streams.send(now, flow, bytes);
     }
     traffic.sent += 1;
@@ -97,12 +113,22 @@ impl Worker {
     /// the way to another thread is among it: whoever sent a request hears of it at once.
     pub(super) fn send_by_streams(&mut self) -> Vec<Undelivered> {
         let Self {
-            streams: Some(streams), out, peers, index, traffic, clock, inlet, processes, late, ..
+            streams: Some(streams),
+            out,
+            peers,
+            index,
+            traffic,
+            clock,
+            inlet,
+            processes,
+            relayed,
+            late,
+            ..
         } = self
         else {
             return Vec::new();
         };
-        let now = clock.now();
+        let (now, others) = (clock.now(), Others { successor: inlet.as_ref(), before: processes, relayed });
         late.retry(&mut peers.senders);
         let mut undelivered = Vec::new();
         for transmit in out.transmits().iter().filter(|transmit| transmit.flow.transport.is_reliable()) {
@@ -115,7 +141,7 @@ impl Worker {
                         undelivered.push(Undelivered { to: flow, quoted, is_unreachable: false });
                     }
                 }
-                None => send(now, streams, (inlet.as_ref(), processes), traffic, flow, bytes),
+                None => send(now, streams, &others, traffic, flow, bytes),
             }
         }
         streams.flush(now);
@@ -126,14 +152,22 @@ impl Worker {
 
     /// Sends by a connection of this thread, at the end of the batch.
     pub(super) fn send_by_stream(&mut self, flow: Flow, bytes: &[u8]) {
-        let Self { streams: Some(streams), traffic, clock, inlet, processes, .. } = self else { return };
-        send(clock.now(), streams, (inlet.as_ref(), processes), traffic, flow, bytes);
+        let Self { streams: Some(streams), traffic, clock, inlet, processes, relayed, .. } = self else {
+            return;
+        };
+        let others = Others { successor: inlet.as_ref(), before: processes, relayed };
+        send(clock.now(), streams, &others, traffic, flow, bytes);
     }
 
-    /// Sends by a connection of this thread what the process that has taken over gives back. It hears at once of a request whose
-    /// connection is gone.
+    /// Sends by a connection of this thread, or of a process before this one, what the process that has taken over gives back. It
+    /// hears at once of a request whose connection is gone.
     pub(super) fn send_for_successor(&mut self, now: Instant, flow: Flow, bytes: &[u8]) {
-        let Self { streams: Some(streams), inlet: Some(inlet), traffic, .. } = self else { return };
+        let Self { streams: Some(streams), inlet: Some(inlet), processes, traffic, .. } = self else {
+            return;
+        };
+        if !streams.has(flow, bytes) && processes.iter().any(|process| process.send(flow, bytes)) {
+            return;
+        }
         if bytes.starts_with(b"SIP/2.0 ") || streams.has(flow, bytes) {
             streams.send(now, flow, bytes);
             traffic.sent += 1;
@@ -144,6 +178,7 @@ impl Worker {
 
     /// Takes a message that came by a connection of the process before, and belongs to no call there.
     pub(super) fn take_relayed(&mut self, flow: Flow, bytes: Box<[u8]>) {
+        self.relayed.extend(flow.connection);
         let given = self.inlet.as_ref().map_or(Fate::Ours, |inlet| inlet.hand_on(flow, &bytes));
         if given == Fate::HandedOver {
             return self.traffic.handed_over += 1;

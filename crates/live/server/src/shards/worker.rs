@@ -17,9 +17,10 @@ use crate::stores::Stores;
 use crate::takeover::owned::{Inlet, OtherProcess};
 use crate::utilisation::{Meter, ModelProcessor};
 use balance::{Load, Slot};
-use base::{Instant, Outbox};
+use base::{Connection, Instant, Outbox};
 use node::{Shard, ShardEvent, ShardInput};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::collections::HashSet;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use streams::{StreamBatch, Streams};
@@ -52,6 +53,8 @@ pub(crate) struct Worker {
     pub(crate) awaits_inlet: bool,
     /// Other processes whose calls' datagrams come here.
     pub(crate) processes: Vec<Arc<OtherProcess>>,
+    /// The connections of these processes that messages have come by.
+    pub(crate) relayed: HashSet<Connection>,
     pub(crate) shard: Shard,
     pub(crate) peers: Peers,
     pub(crate) commands: mpsc::Receiver<Command>,
