@@ -130,16 +130,15 @@ fn each_torture_message_gets_the_same_over_tcp() {
     let mut wrong = Vec::new();
     for (number, case) in cases().iter().enumerate() {
         let outcome = bench.run_over_tcp(number, case);
-        let is_right = |seen: &OnStream| match OVER_TCP.iter().find(|(name, ..)| *name == case.name) {
-            Some((_, copies, is_closed, _)) => {
+        let other = OVER_TCP.iter().find(|(name, ..)| *name == case.name);
+        let is_right = |seen: &OnStream| {
+            if let Some((_, copies, is_closed, _)) = other {
                 let is_answered = seen.verdicts.len() > usize::from(*copies > 0);
-                (seen.copies, seen.is_closed) == (*copies, *is_closed) && !is_answered
+                return (seen.copies, seen.is_closed) == (*copies, *is_closed) && !is_answered;
             }
-            None => {
-                let verdict = seen.verdicts.first().copied().unwrap_or(TortureVerdict::Dropped);
-                let is_one = seen.verdicts.len() <= 1 && seen.copies <= 1;
-                is_one && !seen.is_closed && case.expected.contains(&verdict)
-            }
+            let verdict = seen.verdicts.first().copied().unwrap_or(TortureVerdict::Dropped);
+            let is_one = seen.verdicts.len() <= 1 && seen.copies <= 1;
+            is_one && !seen.is_closed && case.expected.contains(&verdict)
         };
         if !outcome.as_ref().is_ok_and(is_right) {
             let expected: Vec<String> = case.expected.iter().map(ToString::to_string).collect();

@@ -31,15 +31,13 @@ fn tcp_instead(ports: &Ports, udp: Flow) -> Option<Flow> {
 
 impl Edge {
     /// RFC 3261 §16.6 step 8: adds our Via, which the scratch holds with its branch at `branch`, to a request that goes to
-    /// `hop`. Returns the flow that it leaves by, and where the branch is then. `may_change`: whether TCP may lead there,
-    /// where UDP does.
+    /// `hop`. Returns the flow that it leaves by, and where the branch is then.
     #[inline]
     pub(crate) fn push_own_via(
         &mut self,
         message: &Message<'_>,
         hop: Flow,
         branch: Range<usize>,
-        may_change: bool,
     ) -> (Flow, Range<usize>) {
         let most = self.edits.longest(message) + self.scratch.len();
         let may_follow = || {
@@ -48,7 +46,7 @@ impl Edge {
         };
         let may_be_large = most > LONGEST_OVER_UDP - VIA_LINE || may_follow();
         let mut left = (hop, branch);
-        if may_be_large && may_change && hop.transport == Transport::Udp {
+        if may_be_large && hop.transport == Transport::Udp {
             left = self.leave_by_length(message, left);
         }
         self.edits.push_via(message, &self.scratch);
@@ -67,7 +65,9 @@ impl Edge {
         let follows = matches!(message.method(), Some(Method::Ack | Method::Cancel))
             && matches!(self.large.sent.get(&key), Some(Some(_)));
         let length = self.edits.length(message) + VIA_LINE + self.scratch.len();
-        let is_large = self.large.by == LargeRequests::Tcp && length > LONGEST_OVER_UDP;
+        // A client may be behind a NAT or a firewall, which lets no connection in and says nothing: it would wait for long.
+        let is_server = self.topology.slot_at(udp.remote()).is_some();
+        let is_large = is_server && self.large.by == LargeRequests::Tcp && length > LONGEST_OVER_UDP;
         let stays_over_udp =
             self.large.sent.get(&key) == Some(&None) || !self.large.may_try(self.now, udp.peer);
         if is_large && stays_over_udp {

@@ -95,14 +95,14 @@ impl Path<'_> {
         }
     }
 
-    /// RFC 3261 §18.1.1: what a lost connection had taken for its length goes over UDP instead. Whether there is nothing
-    /// left to be told of it.
+    /// RFC 3261 §18.1.1: what was to leave by a connection for its length, which nobody took, goes over UDP instead. Whether
+    /// there is nothing left to be told of it. What a connection had taken before it broke fails as over any other.
     fn sends_over_udp(&mut self, lost: Flow, quoted: &[u8]) -> bool {
         let step = &mut self.step;
         let count =
             self.stateful.as_deref_mut().map_or(0, |stateful| stateful.send_over_udp(step, lost, quoted));
         if quoted.is_empty() || count > 0 {
-            return count > 0 && !quoted.is_empty();
+            return count > 0;
         }
         // Its transaction has ended meanwhile, unless it is an ACK, which has none.
         let has_ended = |message: &Message<'_>| {

@@ -103,10 +103,11 @@ impl Server {
         let (reports_in, reports) = mpsc::unbounded_channel();
         // The only shard counts its calls itself.
         let call_limits = (count > 1).then(Arc::<CallLimits>::default);
-        let (mut workers, mut handles) = (Vec::new(), Vec::new());
+        let (mut workers, mut handles, relayed) = (Vec::new(), Vec::new(), Arc::default());
         let (copies, stream_copies) = (opened.copies(), opened.stream_copies(&ports)?);
         for (index, (peers, sockets)) in connect(count, &board)?.into_iter().zip(opened.sockets).enumerate() {
-            let (handle, commands) = WorkerHandle::new(Arc::clone(&peers.wakers[index]));
+            let (handle, commands) =
+                WorkerHandle::new(Arc::clone(&peers.wakers[index]), Arc::clone(&relayed));
             let counts = (call_limits.clone(), Arc::clone(&control.sent_calls));
             let shard = Shard::new(identity(&config, counts, clock, (index, count))?, control.setup());
             let sockets = (sockets, opened.listeners.len());

@@ -23,7 +23,7 @@ impl Admission {
         self.access.get(usize::from(port)).is_none_or(|access| access.admits(ip))
     }
 
-    fn is_node(&self, ip: IpAddr) -> bool {
+    pub(super) fn is_node(&self, ip: IpAddr) -> bool {
         self.nodes.contains(&ip.to_canonical())
     }
 }

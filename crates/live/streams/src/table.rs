@@ -423,8 +423,11 @@ impl Streams {
 
     /// From then on connections that are left are closed as soon as they are at rest, whatever is said on them later.
     pub fn move_at(&mut self, now: Instant, at: Instant) {
-        self.moves_at = Some(at);
-        self.settle_all(now);
+        // It may have got its sockets back meanwhile.
+        if self.is_leaving {
+            self.moves_at = Some(at);
+            self.settle_all(now);
+        }
     }
 
     fn settle_all(&mut self, now: Instant) {

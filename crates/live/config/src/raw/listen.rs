@@ -95,7 +95,7 @@ table! {
         /// hold the most are cut off.
         /// A reload does not change it.
         memory: Setting<Size<{ 16 * MIB }, { 64 * GIB }>> = 256 << 20,
-        /// What carries a request of more than 1,300 bytes to whoever is reached over UDP: `"tcp"` = a connection to the
+        /// What carries a request of more than 1,300 bytes to a member or next hop on UDP: `"tcp"` = a connection to the
         /// same address and port, from a listener of TCP, and UDP where nobody takes the connection, which is tried
         /// again a minute later, then less and less often, once an hour at least; `"udp"` = UDP, whose fragments many
         /// firewalls drop.

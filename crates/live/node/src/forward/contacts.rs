@@ -29,8 +29,6 @@ pub(crate) struct Contact {
     pub(crate) q: u16,
     /// The way there.
     pub(crate) hop: Flow,
-    /// Whether the Contact or the Path names the address that `hop` leads to. No NAT is in between.
-    pub(crate) is_direct: bool,
     /// Other ways to the same user agent, for when the connection is gone: its other flows (RFC 5626 §7), and a new
     /// connection where its address can be reached.
     pub(crate) spare: Vec<Contact>,
@@ -102,8 +100,7 @@ pub(crate) fn contacts(
 fn contact(ports: &Ports, binding: &Binding, hop: Flow) -> Contact {
     let (uri, path, q) = (binding.uri.clone(), binding.path.clone(), binding.q);
     let named = Target::of(&binding.uri);
-    let is_direct = !path.is_empty() || binding.source.is_none() || named == Target::Address(hop.remote());
-    let contact = Contact { uri, path, q, hop, is_direct, spare: Vec::new() };
+    let contact = Contact { uri, path, q, hop, spare: Vec::new() };
     let anew = hop.connection.and_then(|_| anew(ports, hop, &named));
     let spare = anew.map(|hop| Contact { hop, ..contact.clone() });
     Contact { spare: spare.into_iter().collect(), ..contact }

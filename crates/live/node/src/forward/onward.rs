@@ -120,8 +120,7 @@ impl Edge {
             self.write_mark(message, onward.from.peer, onward.hop.peer, keeps);
         }
         self.gate.overload.offer(onward.hop, &mut self.scratch);
-        let may_change = onward.contact.is_none_or(|contact| contact.is_direct);
-        self.push_own_via(message, onward.hop, branch, may_change)
+        self.push_own_via(message, onward.hop, branch)
     }
 
     /// Records us and a token, which leads the requests of the callee to whom the caller has named.

@@ -10,6 +10,7 @@ use balance::{NodeId, NodeRefusal, PoolId, SessionView, Sign, Slot};
 use base::{Flow, Instant, Peer};
 use digest_auth::Judgement;
 use node::{Explanation, HopName, Resolved, Setup, StoreAnswer};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use streams::ConnectionView;
@@ -110,13 +111,39 @@ pub(crate) enum Explained {
 #[derive(Clone)]
 pub(crate) struct WorkerHandle {
     commands: mpsc::Sender<Command>,
+    /// How many messages of other processes wait, for whichever thread.
+    relayed: Arc<AtomicUsize>,
     waker: Arc<Waker>,
 }
 
+/// So many messages of other processes may wait; then nothing more is read of theirs, and their connections wait.
+const RELAYED_MOST: usize = 1_024;
+/// How long to wait until the threads have taken some.
+const RELAYED_PAUSE: Duration = Duration::from_millis(1);
+
 impl WorkerHandle {
-    pub(crate) fn new(waker: Arc<Waker>) -> (Self, mpsc::Receiver<Command>) {
+    pub(crate) fn new(waker: Arc<Waker>, relayed: Arc<AtomicUsize>) -> (Self, mpsc::Receiver<Command>) {
         let (commands, receiver) = mpsc::channel();
-        (Self { commands, waker }, receiver)
+        (Self { commands, relayed, waker }, receiver)
+    }
+
+    /// Queues what came by a connection of another process, once there is room for it.
+    pub(crate) fn relay(&self, flow: Flow, bytes: Box<[u8]>) {
+        while self.relayed.load(Ordering::Relaxed) >= RELAYED_MOST {
+            std::thread::sleep(RELAYED_PAUSE);
+        }
+        self.pass_on(flow, bytes);
+    }
+
+    /// The same from another thread that has taken it, and does not wait.
+    pub(crate) fn pass_on(&self, flow: Flow, bytes: Box<[u8]>) {
+        self.relayed.fetch_add(1, Ordering::Relaxed);
+        self.send(Command::Message(flow, bytes));
+    }
+
+    /// The thread has taken one of these.
+    pub(crate) fn took_relayed(&self) {
+        self.relayed.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Queues a command for the thread. A command for a thread that has ended is lost.

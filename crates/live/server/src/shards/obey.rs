@@ -103,7 +103,10 @@ impl Worker {
                 self.send_by_stream(flow, &bytes);
                 self.flush();
             }
-            Command::Message(flow, bytes) => self.take_relayed(flow, bytes),
+            Command::Message(flow, bytes) => {
+                self.handle.took_relayed();
+                self.take_relayed(flow, bytes);
+            }
             Command::Unreachable(to, quoted) => {
                 // It may have been sent for the process that has taken over since.
                 if let Some(inlet) = &self.inlet {

@@ -1,12 +1,12 @@
 //! What a thread does with its connections: reads them, sends by them, and tells what did not arrive.
 
-use super::command::{Command, Report};
+use super::command::Report;
 use super::counts::Traffic;
 use super::handover::Handed;
 use super::intake::{owner, take};
 use super::worker::Worker;
 use crate::takeover::owned::{Fate, Inlet, OtherProcess};
-use base::{Connection, Flow, Instant, Peer};
+use base::{Connection, Flow, Instant, Peer, Transport};
 use node::{Setup, ShardInput};
 use overload::MessageClass;
 use std::collections::HashSet;
@@ -62,7 +62,13 @@ impl Worker {
             streams.settings.admission = Arc::new(admission);
         }
         let dead = setup.nodes.iter().zip(topology.nodes()).filter(|(node, _)| !node.is_up());
-        streams.know_dead(self.clock.now(), dead.map(|(_, flow)| flow.remote()).collect());
+        // A member on UDP gets what is too long for that by TCP.
+        let by_tcp = |peer: Peer| Peer { transport: Transport::Tcp, ..peer };
+        let is_by_udp =
+            |peer: Peer| peer.transport == Transport::Udp && topology.slot_at(by_tcp(peer)).is_none();
+        let ways = |peer: Peer| [Some(peer), Some(by_tcp(peer)).filter(|_| is_by_udp(peer))];
+        let dead = dead.flat_map(|(_, flow)| ways(flow.remote())).flatten().collect();
+        streams.know_dead(self.clock.now(), dead);
     }
 
     /// Reads connections and handles what came. What belongs to another thread whose ring is full waits: on a connection nobody
@@ -186,7 +192,7 @@ impl Worker {
         if let Some(owner) = owner(&self.shard, &bytes, self.index, self.peers.senders.len()) {
             // These are all but this one, in their order.
             let place = owner - usize::from(owner > self.index);
-            return self.others[place].send(Command::Message(flow, bytes));
+            return self.others[place].pass_on(flow, bytes);
         }
         let Self { shard, out, traffic, processes, clock, .. } = self;
         take(shard, processes, traffic, clock.now(), &Handed::Message { flow, bytes: &bytes }, out);

@@ -180,12 +180,13 @@ pub(crate) fn bring_back(process: &Arc<OtherProcess>, workers: Vec<WorkerHandle>
     let run = move || {
         process.bring_back(|flow, handed| {
             let Some(number) = flow.connection else { return };
-            let bytes = handed.bytes().into();
-            workers[Streams::thread_of(number, workers.len())].send(match handed {
-                Handed::Send { .. } => Command::Send(flow, bytes),
-                Handed::Message { .. } => Command::Message(flow, bytes),
-                Handed::Unreachable { .. } => Command::Unreachable(flow, bytes),
-            });
+            let (worker, bytes) =
+                (&workers[Streams::thread_of(number, workers.len())], handed.bytes().into());
+            match handed {
+                Handed::Send { .. } => worker.send(Command::Send(flow, bytes)),
+                Handed::Message { .. } => worker.relay(flow, bytes),
+                Handed::Unreachable { .. } => worker.send(Command::Unreachable(flow, bytes)),
+            }
         });
     };
     std::thread::Builder::new().name("given-back".to_owned()).spawn(run).map(drop)

@@ -56,8 +56,8 @@ impl Streams {
         self.undelivered.push(Undelivered { to, quoted: bytes.into(), is_unreachable });
     }
 
-    /// Begins to open a connection. To servers there may be as many as there are servers; of those to where a Via says, which
-    /// anybody may have written, as many as may come from there.
+    /// Begins to open a connection. To members and next hops there may be as many as there are of these; of those to where a
+    /// Via, a Contact or a URI says, which anybody may have written, as many as may come from there.
     fn open(&mut self, now: Instant, flow: Flow, way: Way, is_response: bool) -> Result<u32, NotOpened> {
         if matches!(flow.transport, Transport::Ws | Transport::Wss) && !self.settings.opens_websocket {
             return Err(NotOpened::Here);
@@ -65,13 +65,14 @@ impl Streams {
         if !self.backoff.may_try(now, &way) {
             return Err(NotOpened::There);
         }
-        let place = if is_response {
+        let is_known = !is_response && self.settings.admission.is_node(flow.peer.ip());
+        let place = if is_known {
+            self.limits.own_place()
+        } else {
             let place = self.limits.place();
             place
                 .and_then(|mut place| place.count(flow.peer.ip()).map(|()| place))
                 .map_err(|_| NotOpened::Here)?
-        } else {
-            self.limits.own_place()
         };
         let local = self.locals.get(usize::from(flow.listener)).ok_or(NotOpened::Here)?;
         let socket = match crate::listener::connect(local.ip(), flow.peer) {

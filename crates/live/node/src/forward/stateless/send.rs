@@ -59,7 +59,7 @@ pub(crate) fn send_to(
     }
     gate.overload.offer(way, scratch);
     counters.requests_forwarded += 1;
-    let (way, _) = step.edge.push_own_via(message, way, branch, true);
+    let (way, _) = step.edge.push_own_via(message, way, branch);
     step.edge.send_edited(message, way, step.out);
     if request.direction == Direction::ToPool {
         step.balancer.count_request(step.edge.now, slot, request);
