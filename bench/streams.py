@@ -70,7 +70,7 @@ def asking(host, reads, count):
 
     kept = [client() for _ in range(int(count))]
     print(len(kept), flush=True)
-    number, cut = 1000, 0
+    number = 1000
     while True:
         begun = time.monotonic()
         for place, plain in enumerate(kept):
@@ -82,10 +82,8 @@ def asking(host, reads, count):
             except BlockingIOError:
                 pass
             except OSError:
-                cut += 1
                 plain.close()
                 kept[place] = client()
-        print("cut", cut, file=sys.stderr)
         signal.sigtimedwait([], max(0, 0.2 + begun - time.monotonic()))
 
 

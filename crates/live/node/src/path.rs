@@ -99,10 +99,11 @@ impl Path<'_> {
     /// there is nothing left to be told of it. What a connection had taken before it broke fails as over any other.
     fn sends_over_udp(&mut self, lost: Flow, quoted: &[u8]) -> bool {
         let step = &mut self.step;
-        let count =
-            self.stateful.as_deref_mut().map_or(0, |stateful| stateful.send_over_udp(step, lost, quoted));
-        if quoted.is_empty() || count > 0 {
-            return count > 0;
+        if quoted.is_empty() {
+            return false;
+        }
+        if self.stateful.as_deref_mut().is_some_and(|stateful| stateful.send_over_udp(step, lost, quoted)) {
+            return true;
         }
         // Its transaction has ended meanwhile, unless it is an ACK, which has none.
         let has_ended = |message: &Message<'_>| {

@@ -87,7 +87,8 @@ impl<'a> Target<'a> {
 
 /// What a URI asks to be reached over (RFC 3263 §4.1); `None`: a transport that this program does not know, or one that
 /// cannot be secured. The transport that a URI names SHOULD be used: one that listens for TCP need not for UDP. Without
-/// any it is UDP, unless the DNS says another one of its name ([`NamedHost::by_dns`]). SIPS is that of TLS: over TCP, or over `WebSocket` (RFC 5630 §3.1.2, RFC 7118 §5).
+/// any it is UDP, unless the DNS says another one of its name ([`NamedHost::by_dns`]). SIPS is that of TLS: over TCP, or over
+/// `WebSocket` (RFC 5630 §3.1.2, RFC 7118 §5).
 pub(crate) fn transport_of(uri: &SipUri<'_>) -> Option<Transport> {
     let named = match uri.param("transport") {
         Some(name) => Some(Transport::parse(name?)?),

@@ -421,28 +421,20 @@ impl<F: Form> Proxy<F> {
         true
     }
 
-    /// Requests that nobody has answered go another way than the one that they took in vain (RFC 3261 §18.1.1): that of
-    /// this key, else all of which `otherwise` makes another message. How many have gone.
+    /// The request of this key, if nobody has answered it, goes another way than the one that it took in vain (RFC 3261
+    /// §18.1.1), as the message that `otherwise` makes of it. Whether it has gone.
     pub fn send_otherwise(
         &mut self,
         now: Instant,
-        key: Option<TransactionKey>,
-        mut otherwise: impl FnMut(&F::Message) -> Option<(F::Message, TransportKind)>,
+        key: TransactionKey,
+        otherwise: impl FnOnce(&F::Message) -> Option<(F::Message, TransportKind)>,
         sink: &mut dyn Sink<F::Message>,
-    ) -> usize {
+    ) -> bool {
         let is_unanswered = |id: &Id| self.layer.machine(*id).is_some_and(Machine::is_unanswered);
-        let ids: Vec<_> = match key {
-            Some(key) => self.layer.find_client(key).into_iter().filter(is_unanswered).collect(),
-            None => self.layer.iter().map(|(id, _)| id).filter(is_unanswered).collect(),
-        };
-        let mut count = 0;
-        for id in ids {
-            if let Some(other) = self.layer.message(id).and_then(&mut otherwise) {
-                self.layer.send_otherwise(now, id, other, &mut Collect::new(sink));
-                count += 1;
-            }
-        }
-        count
+        let Some(id) = self.layer.find_client(key).filter(is_unanswered) else { return false };
+        let Some(other) = self.layer.message(id).and_then(otherwise) else { return false };
+        self.layer.send_otherwise(now, id, other, &mut Collect::new(sink));
+        true
     }
 
     /// A connection is lost. The requests that went by it, which `what` tells, and that nothing has answered yet count as not

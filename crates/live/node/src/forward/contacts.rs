@@ -99,9 +99,8 @@ pub(crate) fn contacts(
 /// The contact of a binding that is reached this way.
 fn contact(ports: &Ports, binding: &Binding, hop: Flow) -> Contact {
     let (uri, path, q) = (binding.uri.clone(), binding.path.clone(), binding.q);
-    let named = Target::of(&binding.uri);
     let contact = Contact { uri, path, q, hop, spare: Vec::new() };
-    let anew = hop.connection.and_then(|_| anew(ports, hop, &named));
+    let anew = hop.connection.and_then(|_| anew(ports, hop, &Target::of(&binding.uri)));
     let spare = anew.map(|hop| Contact { hop, ..contact.clone() });
     Contact { spare: spare.into_iter().collect(), ..contact }
 }

@@ -7,7 +7,7 @@ use rustls::pki_types::ServerName;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use streams::tls::client_of;
+use streams::tls::{client_of, in_plain_words};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_rustls::TlsConnector;
@@ -23,7 +23,7 @@ pub(super) struct Secure {
 /// The settings, from a file that is read again for each connection: it may have been replaced.
 pub(super) fn settings(authorities: Option<&Path>) -> Result<ClientConfig, String> {
     let mut settings = client_of(authorities).map_err(|error| format!("[tls] authorities: {error}"))?;
-    // Asked for by servers of version 17 and later.
+    // Wanted where TLS begins at once (`sslnegotiation=direct`).
     settings.alpn_protocols = vec![b"postgresql".to_vec()];
     Ok(settings)
 }
@@ -58,7 +58,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> TlsConnect<S> for Secur
 
     fn connect(self, stream: S) -> Self::Future {
         Box::pin(async move {
-            let stream = self.connector.connect(self.name, stream).await?;
+            let connected = self.connector.connect(self.name, stream).await;
+            let stream = connected.map_err(|error| io::Error::other(in_plain_words(&error)))?;
             Ok(Guarded::new(stream, self.clear_text))
         })
     }

@@ -11,6 +11,7 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Instant;
+use streams::tls::in_plain_words;
 
 /// Most bytes of an answer. A record is some of 64 KiB, as the REGISTER that it came from; what is much longer is no
 /// record, and is not read to its end.
@@ -66,6 +67,33 @@ impl Stream {
     }
 }
 
+/// What is read and written.
+trait Duplex: Read + Write {}
+
+impl<S: Read + Write> Duplex for S {}
+
+impl Stream {
+    /// To be read or written once, until then.
+    fn until(&mut self, until: Instant) -> Result<&mut dyn Duplex> {
+        Ok(match self {
+            Self::Tcp(timed) => {
+                timed.until = until;
+                timed
+            }
+            Self::Tls(stream) => {
+                stream.sock.until = until;
+                &mut **stream
+            }
+            Self::Unix(stream) => {
+                let time = Some(left(until)?);
+                stream.set_read_timeout(time)?;
+                stream.set_write_timeout(time)?;
+                stream
+            }
+        })
+    }
+}
+
 /// Tries each address of the name.
 fn connect(host: &str, port: u16, until: Instant) -> Result<TcpStream> {
     let mut last = Error::new(ErrorKind::NotFound, "its name has no address");
@@ -88,7 +116,8 @@ fn secure(
     let connection = ClientConnection::new(tls, name).map_err(Error::other)?;
     let mut stream = StreamOwned::new(connection, timed);
     while stream.conn.is_handshaking() {
-        stream.conn.complete_io(&mut stream.sock)?;
+        let shaken = stream.conn.complete_io(&mut stream.sock);
+        shaken.map_err(|error| Error::new(error.kind(), in_plain_words(&error)))?;
     }
     Ok(Box::new(stream))
 }
@@ -114,20 +143,7 @@ impl Read for Bounded<'_> {
             return Err(Error::new(ErrorKind::InvalidData, text));
         }
         let buffer = &mut buffer[..room];
-        let read = match self.stream {
-            Stream::Tcp(stream) => {
-                stream.until = self.until;
-                stream.read(buffer)
-            }
-            Stream::Tls(stream) => {
-                stream.sock.until = self.until;
-                stream.read(buffer)
-            }
-            Stream::Unix(stream) => {
-                stream.set_read_timeout(Some(left(self.until)?))?;
-                stream.read(buffer)
-            }
-        }?;
+        let read = self.stream.until(self.until)?.read(buffer)?;
         self.bytes -= read;
         Ok(read)
     }
@@ -135,28 +151,12 @@ impl Read for Bounded<'_> {
 
 impl Write for Bounded<'_> {
     fn write(&mut self, buffer: &[u8]) -> Result<usize> {
-        match self.stream {
-            Stream::Tcp(stream) => {
-                stream.until = self.until;
-                stream.write(buffer)
-            }
-            Stream::Tls(stream) => {
-                stream.sock.until = self.until;
-                stream.write(buffer)
-            }
-            Stream::Unix(stream) => {
-                stream.set_write_timeout(Some(left(self.until)?))?;
-                stream.write(buffer)
-            }
-        }
+        self.stream.until(self.until)?.write(buffer)
     }
 
     /// TLS keeps what the socket did not take at once.
     fn flush(&mut self) -> Result<()> {
-        match self.stream {
-            Stream::Tls(stream) => stream.flush(),
-            Stream::Tcp(_) | Stream::Unix(_) => Ok(()),
-        }
+        self.stream.until(self.until)?.flush()
     }
 }
 

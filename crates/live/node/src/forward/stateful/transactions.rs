@@ -189,9 +189,9 @@ impl Stateful {
 
     /// A connection is lost that requests took for their length: they go over UDP instead (RFC 3261 §18.1.1). `key` as
     /// [`quoted_key`] has it; `None`: all that have no answer. How many have gone.
-    pub(crate) fn send_over_udp(&mut self, step: &mut Step<'_>, lost: Flow, quoted: &[u8]) -> usize {
+    pub(crate) fn send_over_udp(&mut self, step: &mut Step<'_>, lost: Flow, quoted: &[u8]) -> bool {
         let Step { edge, out, .. } = step;
-        let Some(key) = quoted_key(&self.keys, quoted) else { return 0 };
+        let Some(key) = quoted_key(&self.keys, quoted) else { return false };
         let now = edge.now;
         let otherwise = |packet: &Packet| {
             if !packet.flow.meets(lost) {
@@ -200,7 +200,7 @@ impl Stateful {
             let (bytes, way) = edge.over_udp(packet.flow, &packet.bytes.whole())?;
             Some((Packet::new(bytes, way), way.transport.into()))
         };
-        self.proxy.send_otherwise(now, Some(key), otherwise, &mut Out(out))
+        self.proxy.send_otherwise(now, key, otherwise, &mut Out(out))
     }
 
     /// Whether a message is a response to a request with a transaction, or an ICMP error about one
