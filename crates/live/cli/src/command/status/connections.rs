@@ -56,7 +56,7 @@ mod tests {
     fn connections_are_shown_with_what_cut_them_off() {
         let view = json!({
             "open": { "tcp": 3, "tls": 0, "ws": 0, "wss": 1 },
-            "accepted_total": 9, "opened_total": 1, "failed_total": 2, "handshakes_total": 1, "resumed_total": 0,
+            "held_bytes": 0, "accepted_total": 9, "opened_total": 1, "failed_total": 2, "handshakes_total": 1, "resumed_total": 0,
             "closed_total": { "peer": 4, "slow_message": 1, "stop": 0 },
             "certificates": [
                 { "file": "a.pem", "names": ["a.example"], "expires": 864_000.0, "problems": ["it is old"] }
