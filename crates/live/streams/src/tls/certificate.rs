@@ -4,18 +4,21 @@ use super::files::TlsError;
 use core::fmt;
 use rustls::pki_types::CertificateDer;
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use webpki::EndEntityCert;
 use x509_cert::Certificate;
 use x509_cert::der::Decode;
+use x509_cert::ext::pkix::SubjectAltName;
+use x509_cert::ext::pkix::name::GeneralName;
 
 /// Of one of our certificates.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CertificateFacts {
     /// Where it was read.
     pub file: PathBuf,
-    /// The host names that it is for.
+    /// The host names and addresses that it is for.
     pub names: Vec<String>,
     /// From when on it is valid.
     pub not_before: SystemTime,
@@ -61,6 +64,19 @@ pub(super) fn subjects(certificates: &[CertificateDer<'_>]) -> BTreeSet<String> 
     parsed.map(|certificate| certificate.tbs_certificate().subject().to_string()).collect()
 }
 
+/// The addresses that a certificate is for (RFC 5280 §4.2.1.6).
+fn addresses(certificate: &Certificate) -> Vec<String> {
+    let alternatives = certificate.tbs_certificate().get_extension::<SubjectAltName>();
+    let Ok(Some((_, SubjectAltName(names)))) = alternatives else { return Vec::new() };
+    let address = |name: &GeneralName| {
+        let GeneralName::IpAddress(octets) = name else { return None };
+        let octets = octets.as_bytes();
+        let v4 = <[u8; 4]>::try_from(octets).map(IpAddr::from);
+        Some(v4.or_else(|_| <[u8; 16]>::try_from(octets).map(IpAddr::from)).ok()?.to_string())
+    };
+    names.iter().filter_map(address).collect()
+}
+
 /// By how many seconds a time is after 1970.
 fn time(seconds: Duration) -> SystemTime {
     UNIX_EPOCH + seconds
@@ -82,7 +98,7 @@ impl CertificateFacts {
             return Err(TlsError::file(file, &"no certificate in it", expected));
         };
         let entity = EndEntityCert::try_from(leaf).map_err(|error| TlsError::file(file, &error, expected))?;
-        let names = entity.valid_dns_names().map(str::to_owned).collect();
+        let names = entity.valid_dns_names().map(str::to_owned).chain(addresses(first)).collect();
         let validity = &first.tbs_certificate().validity();
         let signer = |certificate: &Certificate| certificate.tbs_certificate().issuer().to_string();
         let subject = |certificate: &Certificate| certificate.tbs_certificate().subject().to_string();
@@ -142,7 +158,7 @@ mod tests {
     fn what_clients_will_not_like_is_told() {
         let setup = TlsSetup::read(&tls(file("first.pem"), "first.key"), None).unwrap();
         let facts = &setup.certificates[0];
-        assert_eq!(facts.names, ["first.example"]);
+        assert_eq!(facts.names, ["first.example", "127.0.0.1"]);
         let day = Duration::from_hours(24);
         assert_eq!(facts.problems(facts.not_after - day), []);
         assert_eq!(facts.problems(facts.not_after + day), [CertificateProblem::Expired]);
