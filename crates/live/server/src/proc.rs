@@ -37,6 +37,13 @@ impl Status {
     }
 }
 
+/// How often the calling thread has slept until something woke it.
+pub(crate) fn sleeps() -> io::Result<u64> {
+    let file = fs::read_to_string("/proc/thread-self/status")?;
+    let count = file.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    count.and_then(|count| count.trim().parse().ok()).ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
 /// Number of file descriptors that this process has open.
 pub(crate) fn open_files() -> io::Result<usize> {
     // Reading the directory takes one more.
@@ -169,6 +176,14 @@ mod tests {
         assert_eq!(Status::parse("Name:\tkthreadd\nThreads:\t1\n"), None);
         let own = Status::now().unwrap();
         assert!(own.resident_bytes > 0 && own.virtual_bytes >= own.resident_bytes && own.threads >= 1);
+    }
+
+    #[test]
+    fn a_sleep_is_counted() {
+        let before = sleeps().unwrap();
+        (0..5).for_each(|_| std::thread::sleep(std::time::Duration::from_millis(1)));
+        let after = sleeps().unwrap();
+        assert!((before + 5..before + 100).contains(&after), "{before}, then {after}");
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! The loads of all nodes as each shard has them, for the other shards to read.
 
+use crate::utilisation::Work;
 use balance::Load;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// Load of every node on every shard: each shard writes its own column and reads the others'.
 ///
@@ -10,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Debug)]
 pub(crate) struct Board {
     shards: Vec<Vec<Cell>>,
+    work: Vec<WorkCell>,
 }
 
 /// Most nodes on the board. Loads of nodes beyond are not exchanged: each shard then balances those on its own.
@@ -22,10 +25,35 @@ struct Cell {
     work: AtomicU64,
 }
 
+/// The work of a thread in its last period. What is read while it is written belongs to two of them.
+#[derive(Debug, Default)]
+struct WorkCell([AtomicU64; 5]);
+
 impl Board {
     pub(crate) fn new(shards: usize) -> Self {
         let column = || (0..NODES).map(|_| Cell::default()).collect();
-        Self { shards: (0..shards).map(|_| column()).collect() }
+        let work = (0..shards).map(|_| WorkCell::default()).collect();
+        Self { shards: (0..shards).map(|_| column()).collect(), work }
+    }
+
+    /// Says what the thread of `shard` has done in a period.
+    pub(crate) fn publish_work(&self, shard: usize, work: Work) {
+        let Work { read, sent, transactions, sleeps, processor } = work;
+        let numbers = [read, sent, transactions, sleeps, processor.as_nanos() as u64];
+        for (cell, number) in self.work[shard].0.iter().zip(numbers) {
+            cell.store(number, Ordering::Relaxed);
+        }
+    }
+
+    /// What all threads have done, each in its last period.
+    pub(crate) fn work(&self) -> Work {
+        let mut sum = Work::default();
+        for WorkCell(numbers) in &self.work {
+            let [read, sent, transactions, sleeps, nanos] =
+                numbers.each_ref().map(|number| number.load(Ordering::Relaxed));
+            sum += Work { read, sent, transactions, sleeps, processor: Duration::from_nanos(nanos) };
+        }
+        sum
     }
 
     /// Says what `shard` has on the node in `slot`.
@@ -62,5 +90,21 @@ mod tests {
         }
         assert_eq!(board.others(0, 5), Load { calls: 11 + 12, transactions: 3, work: 14 });
         assert_eq!(board.others(0, NODES), Load::default());
+    }
+
+    #[test]
+    fn the_work_of_all_threads_is_summed_up() {
+        let board = Board::new(2);
+        let work = |factor: u64| Work {
+            read: factor,
+            sent: 2 * factor,
+            transactions: 3 * factor,
+            sleeps: 4 * factor,
+            processor: Duration::from_micros(factor),
+        };
+        board.publish_work(0, work(1));
+        board.publish_work(1, work(10));
+        board.publish_work(0, work(2));
+        assert_eq!(board.work(), work(12));
     }
 }

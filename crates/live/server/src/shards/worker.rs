@@ -15,7 +15,7 @@ use crate::records::Records;
 use crate::socket::{ReceiveBatch, SendBatch, UdpSocket};
 use crate::stores::Stores;
 use crate::takeover::owned::{Inlet, OtherProcess};
-use crate::utilisation::{Meter, ModelProcessor};
+use crate::utilisation::{Meter, ModelProcessor, Work};
 use balance::{Load, Slot};
 use base::{Connection, Instant, Outbox};
 use node::{Shard, ShardEvent, ShardInput};
@@ -116,9 +116,14 @@ impl Worker {
 
     /// Neighbours are told of utilisation, if there are any.
     pub(super) fn renew_meter(&mut self) {
-        let (threads, work) = (self.peers.senders.len(), self.shard.ledger());
-        let anew = || Meter::new(self.clock.now(), threads, (self.model, work));
-        self.meter = self.shard.shares_state().then(|| self.meter.take().unwrap_or_else(anew));
+        let meter = self.meter.take();
+        let anew = || Meter::new(self.clock.now(), self.peers.senders.len(), self.model, self.work());
+        self.meter = self.shard.shares_state().then(|| meter.unwrap_or_else(anew));
+    }
+
+    /// What this thread has done so far.
+    fn work(&self) -> Work {
+        Work::of_this_thread(self.shard.ledger(), self.traffic.sent)
     }
 
     /// Runs until [`Command::Stop`].
@@ -170,14 +175,22 @@ impl Worker {
             if self.shard.deadline().is_some_and(|deadline| deadline <= now) {
                 self.shard.handle(now, ShardInput::Timer, &mut self.out);
             }
-            let Self { meter, shard, .. } = &mut self;
-            if let Some((length, utilisation)) =
-                meter.as_mut().and_then(|meter| meter.period(now, || shard.ledger()))
-            {
-                self.shard.handle(now, ShardInput::Period { length, utilisation }, &mut self.out);
-            }
+            self.measure_period(now);
             self.flush();
         }
+    }
+
+    /// Tells the shard how busy the process was in a period that is over.
+    fn measure_period(&mut self, now: Instant) {
+        let Some(mut meter) = self.meter.take() else { return };
+        let all = |own| {
+            self.peers.board.publish_work(self.index, own);
+            self.peers.board.work()
+        };
+        if let Some((length, utilisation)) = meter.period(now, || self.work(), all) {
+            self.shard.handle(now, ShardInput::Period { length, utilisation }, &mut self.out);
+        }
+        self.meter = Some(meter);
     }
 
     /// Sleeps until there is something to do. What the sockets have is in `ready`, what the inlet has is told.

@@ -1,0 +1,194 @@
+//! What work costs, and what waking up for it costs, found from the processor time that both take together.
+//!
+//! In a period a process with work `w` that was woken up `s` times takes the time
+//!
+//! ```text
+//! t = sleep * s + step * w
+//! ```
+//!
+//! Both prices differ from one machine to the next, and with time. A Kalman filter follows them, whose state is the two
+//! prices as factors on those that it begins with. What it knows least is the machine's speed, which both have in common;
+//! their ratio it learns slowly, when the load changes. Close to saturation a process hardly sleeps, so that the price of
+//! work is seen for itself.
+
+use super::Work;
+use core::time::Duration;
+
+/// The prices to begin with, in seconds: of a sleep, and of a step, which is a message read or sent. Measured in a
+/// virtual machine (docs/state-distribution.md); there a sleep was 42 to 60 us, a step 5 to 6.4.
+const SLEEP: f64 = 45e-6;
+const STEP: f64 = 6e-6;
+/// A transaction in steps, measured likewise.
+const TRANSACTION: f64 = 0.75;
+
+/// How far off the prices to begin with may be, as standard deviations of the factors: what they have in common, and each
+/// for itself.
+const COMMON: f64 = 1.0;
+const OWN: f64 = 0.15;
+/// How far they move in a period.
+const COMMON_DRIFT: f64 = 0.02;
+const OWN_DRIFT: f64 = 0.01;
+/// How far the time of a period is off the prices, as part of the time that there is.
+const NOISE: f64 = 0.05;
+/// No price is less than this part of the one to begin with.
+const LEAST: f64 = 0.02;
+
+/// The two prices.
+#[derive(Debug)]
+pub(super) struct Prices {
+    sleep: f64,
+    step: f64,
+    /// Their variances, and how they go together.
+    sleep_variance: f64,
+    step_variance: f64,
+    covariance: f64,
+}
+
+impl Default for Prices {
+    fn default() -> Self {
+        let (common, own) = (COMMON * COMMON, OWN * OWN);
+        Self {
+            sleep: 1.0,
+            step: 1.0,
+            sleep_variance: common + own,
+            step_variance: common + own,
+            covariance: common,
+        }
+    }
+}
+
+impl Prices {
+    /// The part of this time that the work takes without sleep, by the prices that follow from it.
+    pub(super) fn busy(&mut self, work: Work, time: Duration) -> f64 {
+        let time = time.as_secs_f64();
+        if time <= 0.0 {
+            return 0.0;
+        }
+        let steps = (work.read + work.sent) as f64 + TRANSACTION * work.transactions as f64;
+        let (sleep, step) = (SLEEP * work.sleeps as f64 / time, STEP * steps / time);
+        self.learn((sleep, step), work.processor.as_secs_f64() / time);
+        self.step * step
+    }
+
+    /// Corrects the prices by what sleeps and steps took together, all as parts of the time that there is.
+    fn learn(&mut self, (sleep, step): (f64, f64), took: f64) {
+        let (common, own) = (COMMON_DRIFT * COMMON_DRIFT, OWN_DRIFT * OWN_DRIFT);
+        self.sleep_variance += common + own;
+        self.step_variance += common + own;
+        self.covariance += common;
+        let sleep_gain = self.sleep_variance * sleep + self.covariance * step;
+        let step_gain = self.covariance * sleep + self.step_variance * step;
+        let variance = sleep * sleep_gain + step * step_gain + NOISE * NOISE;
+        let error = (took - self.sleep * sleep - self.step * step) / variance;
+        self.sleep = (self.sleep + sleep_gain * error).max(LEAST);
+        self.step = (self.step + step_gain * error).max(LEAST);
+        self.sleep_variance -= sleep_gain * sleep_gain / variance;
+        self.step_variance -= step_gain * step_gain / variance;
+        self.covariance -= sleep_gain * step_gain / variance;
+        // A process that has nothing to do for hours learns nothing, and does not forget what it began with either.
+        self.bound();
+    }
+
+    /// Holds what is not known to what was not known in the beginning.
+    fn bound(&mut self) {
+        let most = COMMON * COMMON + OWN * OWN;
+        let wide = self.sleep_variance.max(self.step_variance);
+        if wide > most {
+            let part = most / wide;
+            self.sleep_variance *= part;
+            self.step_variance *= part;
+            self.covariance *= part;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A machine with prices of its own, in seconds, on which a call is 13 messages and 4 transactions.
+    struct Machine {
+        sleep: f64,
+        step: f64,
+        /// Processors that the process may use.
+        allowed: f64,
+    }
+
+    impl Machine {
+        /// What it can carry, in calls a second.
+        fn capacity(&self) -> f64 {
+            self.allowed / (self.step * (13.0 + 4.0 * TRANSACTION))
+        }
+
+        /// What it does in a second in which so many calls are offered: it sleeps for each message while there is time,
+        /// and less often the less time is left.
+        fn second(&self, calls: f64) -> Work {
+            let calls = calls.min(self.capacity());
+            let steps = calls * (13.0 + 4.0 * TRANSACTION) * self.step;
+            let free = 1.0 - calls / self.capacity();
+            let sleeps = (calls * 6.5 * free.sqrt()).min((self.allowed - steps) / self.sleep);
+            Work {
+                read: (calls * 6.0) as u64,
+                sent: (calls * 7.0) as u64,
+                transactions: (calls * 4.0) as u64,
+                sleeps: sleeps as u64,
+                processor: Duration::from_secs_f64(steps + sleeps * self.sleep),
+            }
+        }
+
+        /// What is said of it after some seconds at this part of its capacity.
+        fn said(&self, prices: &mut Prices, part: f64) -> f64 {
+            let work = self.second(part * self.capacity());
+            let time = Duration::from_secs_f64(self.allowed);
+            (0..20).map(|_| prices.busy(work, time)).last().expect("20 are some")
+        }
+    }
+
+    const MACHINES: [Machine; 4] = [
+        Machine { sleep: 50e-6, step: 6e-6, allowed: 0.12 },
+        Machine { sleep: 40e-6, step: 5e-6, allowed: 2.0 },
+        Machine { sleep: 12e-6, step: 2e-6, allowed: 1.0 },
+        Machine { sleep: 90e-6, step: 20e-6, allowed: 1.0 },
+    ];
+
+    /// Once a process was busy, what is said follows what is offered within 5 points on machines like that of the first
+    /// prices, and within 8 where a sleep costs half as many steps, while the processor time is used up from half the
+    /// capacity on.
+    #[test]
+    fn what_is_said_follows_the_load() {
+        for (machine, most) in MACHINES.iter().zip([0.05, 0.05, 0.08, 0.08]) {
+            let mut prices = Prices::default();
+            machine.said(&mut prices, 1.0);
+            for part in [1.2, 0.9, 0.7, 0.5, 0.3, 0.2, 0.4, 0.6, 0.8, 1.0] {
+                let said = machine.said(&mut prices, part);
+                assert!((said - part.min(1.0)).abs() < most, "{said} at {part}");
+            }
+        }
+        let half = MACHINES[0].second(0.6 * MACHINES[0].capacity());
+        assert!(half.processor.as_secs_f64() > 0.99 * MACHINES[0].allowed, "{half:?}");
+    }
+
+    /// Before it was ever busy, what is said grows with what is offered.
+    #[test]
+    fn what_is_said_grows_with_the_load() {
+        for machine in &MACHINES {
+            let mut prices = Prices::default();
+            let said: Vec<_> =
+                (1..=10).map(|tenth| machine.said(&mut prices, f64::from(tenth) / 10.0)).collect();
+            assert!(said.is_sorted() && said[9] > 0.95, "{said:?}");
+        }
+    }
+
+    #[test]
+    fn hours_of_silence_change_nothing() {
+        let mut prices = Prices::default();
+        let machine = &MACHINES[0];
+        machine.said(&mut prices, 1.0);
+        for _ in 0..100_000 {
+            assert!(prices.busy(Work::default(), Duration::from_secs(1)) == 0.0);
+        }
+        let said = machine.said(&mut prices, 0.5);
+        assert!((said - 0.5).abs() < 0.05, "{said}");
+        assert!(prices.busy(machine.second(1.0), Duration::ZERO) == 0.0, "no time");
+    }
+}
