@@ -150,6 +150,7 @@ impl Path<'_> {
                 return Err("refused: 503 Service Unavailable: stopping, no new calls are taken".to_owned());
             }
             if matches!(begins, Begins::New | Begins::Anew) {
+                self.check_entry(flow)?;
                 self.check_overload()?;
             }
         }
@@ -362,6 +363,18 @@ impl Path<'_> {
                 format!("the route {} has it so", name(index))
             }
             Refuser::NoRule => "no [[route]] is for it".to_owned(),
+        }
+    }
+
+    /// Whether all that its source begins is taken now, where state is shared out.
+    fn check_entry(&self, flow: Flow) -> Result<(), String> {
+        match self.step.edge.takes_of(flow.peer) {
+            Some(share) if share < 1.0 && !self.step.edge.gate.overload.is_off() => Err(format!(
+                "refused: 503 Overloaded, as {:.0} % of new requests from outside [distribution] now: neither this proxy nor one \
+                 behind has room",
+                (1.0 - share) * 100.0
+            )),
+            _ => Ok(()),
         }
     }
 

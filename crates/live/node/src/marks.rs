@@ -42,6 +42,13 @@ impl Edge {
         decision
     }
 
+    /// The share of new requests that this proxy takes of a sender, from 0 to 1, where it shares out state. `None` for a
+    /// neighbour: what it sends was taken at the entry.
+    pub(crate) fn takes_of(&self, from: SocketAddr) -> Option<f64> {
+        let sharing = self.sharing.as_ref()?;
+        sharing.neighbour(from).is_none().then(|| sharing.distributor.takes())
+    }
+
     /// Appends the mark to our Via of a request that begins something, for a neighbour.
     pub(crate) fn write_mark(
         &mut self,

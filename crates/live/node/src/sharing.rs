@@ -46,7 +46,7 @@ impl Distribution {
 }
 
 /// Decisions of a shard, or a process, about requests outside dialogs.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub struct SharingReport {
     /// Forwarded with a transaction.
     pub kept: u64,
@@ -58,6 +58,15 @@ pub struct SharingReport {
     pub utilisation: f64,
     /// Neighbours that are told to send no more calls without state.
     pub throttled: usize,
+    /// Share of new requests that is taken of senders who are no neighbours, from 0 to 1.
+    pub taken: f64,
+}
+
+impl Default for SharingReport {
+    /// Before any request: whatever comes is taken.
+    fn default() -> Self {
+        Self { kept: 0, passed_open: 0, passed_kept: 0, utilisation: 0.0, throttled: 0, taken: 1.0 }
+    }
 }
 
 impl SharingReport {
@@ -67,6 +76,7 @@ impl SharingReport {
         self.passed_open += other.passed_open;
         self.passed_kept += other.passed_kept;
         self.utilisation = self.utilisation.max(other.utilisation);
+        self.taken = self.taken.min(other.taken);
         // All shards hear of the same neighbours.
         self.throttled = self.throttled.max(other.throttled);
     }
@@ -97,7 +107,8 @@ impl Sharing {
     /// A period of this length is over.
     pub(crate) fn period(&mut self, now: Instant, length: Duration, utilisation: f64) {
         self.distributor.on_period(now, length, utilisation);
-        self.report.utilisation = utilisation;
+        self.report.utilisation = self.distributor.utilisation();
+        self.report.taken = self.distributor.takes();
     }
 
     pub(crate) fn report(&self) -> SharingReport {

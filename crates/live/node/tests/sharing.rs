@@ -164,7 +164,8 @@ fn who_has_no_room_passes_on() {
 fn each_call_is_kept_once() {
     for length in [1, 2, 3] {
         let mut chain = Chain::new(length);
-        let busy = [[0.5, 0.5, 0.5], [1.0, 0.2, 0.5], [0.95, 0.95, 0.95], [1.0, 1.0, 1.0], [0.2, 1.0, 0.9]];
+        let busy =
+            [[0.5, 0.5, 0.5], [0.96, 0.2, 0.5], [0.95, 0.95, 0.95], [0.96, 0.96, 0.2], [0.2, 0.96, 0.9]];
         for (round, utilisation) in busy.iter().enumerate() {
             chain.run(&format!("round-{round}"), 4, &utilisation[..length]);
             for by_caller in [true, false] {
@@ -195,17 +196,17 @@ fn who_is_busy_gives_away_and_takes_back() {
     let mut chain = Chain::new(2);
     chain.run("idle", 3, &[0.3, 0.3]);
     assert_eq!(chain.kept(), [60, 0], "the first one keeps all while it has room");
-    chain.run("busy", 12, &[1.0, 0.3]);
+    chain.run("busy", 12, &[0.96, 0.3]);
     let before = chain.kept();
-    chain.run("later", 3, &[1.0, 0.3]);
+    chain.run("later", 3, &[0.96, 0.3]);
     assert_eq!(chain.kept()[0], before[0], "it keeps none now");
-    chain.run("equal", 12, &[1.0, 1.0]);
+    chain.run("equal", 12, &[0.96, 0.96]);
     let before = chain.kept();
-    chain.run("full", 3, &[1.0, 1.0]);
+    chain.run("full", 3, &[0.96, 0.96]);
     assert_eq!(chain.kept()[0], before[0], "as busy as the one behind: nothing changes");
-    chain.run("relief", 12, &[0.5, 1.0]);
+    chain.run("relief", 12, &[0.5, 0.96]);
     let before = chain.kept();
-    chain.run("end", 3, &[0.5, 1.0]);
+    chain.run("end", 3, &[0.5, 0.96]);
     assert_eq!(chain.kept()[1], before[1], "and all again");
     assert_eq!(chain.reports()[1].throttled, 1, "the second one has said that it is full");
 }
@@ -214,7 +215,7 @@ fn who_is_busy_gives_away_and_takes_back() {
 #[test]
 fn a_retransmission_is_decided_as_its_first_copy() {
     let mut chain = Chain::new(3);
-    chain.run("busy", 12, &[1.0, 0.95, 0.3]);
+    chain.run("busy", 12, &[0.96, 0.95, 0.3]);
     let invites: Vec<_> = (0..20).map(|n| Req::new("INVITE", &format!("call-{n}"), client())).collect();
     let first: Vec<_> = invites.iter().map(|invite| chain.by_client(invite).at_callee.remove(0)).collect();
     let before = chain.kept();
@@ -233,7 +234,7 @@ fn a_retransmission_is_decided_as_its_first_copy() {
 /// CANCEL finds who keeps its INVITE, over those that do not.
 #[test]
 fn a_cancel_meets_its_invite() {
-    for utilisation in [[0.1, 0.1, 0.1], [1.0, 0.1, 0.1], [1.0, 1.0, 0.1]] {
+    for utilisation in [[0.1, 0.1, 0.1], [0.96, 0.1, 0.1], [0.96, 0.96, 0.1]] {
         let mut chain = Chain::new(3);
         chain.run("before", 20, &utilisation);
         let before = chain.kept();
@@ -329,10 +330,10 @@ fn the_notice_of_a_stranger_is_taken_out() {
             let via = out.message().top_via().branch.map(<[u8]>::to_vec);
             assert_eq!(via, Some(format!("z9hG4bK-call-{round}-{call}-1").into_bytes()));
         }
-        chain.period(&[1.0, 0.1]);
+        chain.period(&[0.96, 0.1]);
     }
     let before = chain.kept();
-    chain.run("after", 12, &[1.0, 0.1]);
+    chain.run("after", 12, &[0.96, 0.1]);
     assert!(chain.kept()[1] > before[1] + 100, "the first one still gives away: {:?}", chain.kept());
 }
 
@@ -340,7 +341,7 @@ fn the_notice_of_a_stranger_is_taken_out() {
 /// once.
 #[test]
 fn a_restart_in_between_loses_no_call() {
-    for busy in [[0.1, 0.1, 0.1], [1.0, 0.1, 0.1], [1.0, 1.0, 0.1]] {
+    for busy in [[0.1, 0.1, 0.1], [0.96, 0.1, 0.1], [0.96, 0.96, 0.1]] {
         for restarted in 0..3 {
             let mut chain = Chain::new(3);
             chain.run("before", 20, &busy);
@@ -420,4 +421,44 @@ fn no_call_passes_without_state_since_another_request_was_kept() {
     let sent = chain.proxies[1].receive(0, client(), &between.bytes);
     assert!(sent.iter().any(|sent| sent.to == addr(CALLEE)), "{sent:?}");
     assert_eq!(chain.kept(), [1, 1]);
+}
+
+/// Statuses of so many new calls from a client, and the Retry-After of those that were refused.
+fn offer(chain: &mut Chain, name: &str, calls: usize) -> (usize, Vec<u64>) {
+    let (mut taken, mut pauses) = (0, Vec::new());
+    for call in 0..calls {
+        let arrived = chain.by_client(&Req::new("INVITE", &format!("{name}-{call}"), client()));
+        taken += arrived.at_callee.len();
+        for refusal in arrived.at_client.iter().filter(|sent| sent.status() == 503) {
+            let pause = refusal.message().header("Retry-After").expect("a pause");
+            pauses.push(core::str::from_utf8(pause).expect("ASCII").parse().expect("seconds"));
+        }
+    }
+    (taken, pauses)
+}
+
+/// Where all proxies are full, the first refuses a part of the new calls, and tells callers to come back at different
+/// times. The second refuses none of them: they were taken.
+#[test]
+fn where_nobody_has_room_the_entry_refuses() {
+    let mut chain = Chain::new(2);
+    for second in 0..12 {
+        offer(&mut chain, &format!("full-{second}"), 20);
+        chain.period(&[1.0, 1.0]);
+    }
+    let (taken, mut pauses) = offer(&mut chain, "late", 200);
+    assert_eq!(taken + pauses.len(), 200);
+    // Of 12 periods the second proxy throttles in 11; each takes a twentieth.
+    assert!((95..130).contains(&taken), "{taken}");
+    let reports = chain.reports();
+    assert!((0.5..0.65).contains(&reports[0].taken), "{reports:?}");
+    pauses.sort_unstable();
+    pauses.dedup();
+    assert_eq!(pauses, [1, 2, 3, 4, 5]);
+    // Room behind is enough to take everything again.
+    for second in 0..12 {
+        offer(&mut chain, &format!("room-{second}"), 20);
+        chain.period(&[0.5, 0.5]);
+    }
+    assert_eq!(offer(&mut chain, "again", 50).0, 50);
 }

@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use base::{Instant, Recent};
 use core::time::Duration;
 
-use crate::law::{NodeLoad, PathLoad, Share};
+use crate::entry::Entry;
+use crate::law::{NodeLoad, PathLoad, Saturation, Share};
 use crate::notice::{AGE, Notice};
-use crate::settings::Settings;
+use crate::settings::{Load, Settings};
 
 /// Where a call goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,12 +67,16 @@ pub struct Distributor<N> {
     open: Recent<u64, ()>,
     calls: u64,
     kept: u64,
+    /// Whether calls of this period came from a neighbour without state, and went on to another one.
+    is_between: bool,
     utilisation: f64,
+    saturation: Saturation,
+    entry: Entry,
     sequence: u64,
 }
 
 /// A way to a downstream neighbour.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 struct Path {
     share: Share,
     /// Calls of this period that came without state.
@@ -86,6 +91,10 @@ struct Told {
 }
 
 impl Path {
+    fn new(settings: &Settings) -> Self {
+        Self { share: Share::first(settings), open: 0, told: None }
+    }
+
     fn told(&self, now: Instant) -> Option<Notice> {
         self.told.filter(|told| now < told.until).map(|told| told.notice)
     }
@@ -125,7 +134,10 @@ impl<N: Ord + Copy> Distributor<N> {
             open: Recent::new(settings.remembered),
             calls: 0,
             kept: 0,
+            is_between: false,
             utilisation: 0.0,
+            saturation: Saturation::default(),
+            entry: Entry::default(),
             sequence: 0,
         }
     }
@@ -148,8 +160,9 @@ impl<N: Ord + Copy> Distributor<N> {
             self.kept += 1;
             return Decision::Keep;
         };
-        let path = self.paths.entry(next).or_default();
+        let path = self.paths.entry(next).or_insert_with(|| Path::new(&self.settings));
         path.open += 1;
+        self.is_between |= call.from.is_some();
         if part(call.key ^ self.salt) < path.share.keep {
             self.kept += 1;
             return Decision::Keep;
@@ -167,7 +180,8 @@ impl<N: Ord + Copy> Distributor<N> {
         let NextHop::Neighbour(next) = call.to else { return None };
         self.note_way(now, call);
         self.calls += 1;
-        self.paths.entry(next).or_default().open += 1;
+        self.is_between |= call.from.is_some();
+        self.paths.entry(next).or_insert_with(|| Path::new(&self.settings)).open += 1;
         self.open.insert(call.key, ());
         Some(Decision::PassOpen)
     }
@@ -191,7 +205,7 @@ impl<N: Ord + Copy> Distributor<N> {
     /// A downstream neighbour has told how it is. An older notice than the one that counts says nothing new; a
     /// smaller number counts again once that one has expired, as after a restart of the neighbour.
     pub fn on_notice(&mut self, now: Instant, from: N, notice: Notice) {
-        let path = self.paths.entry(from).or_default();
+        let path = self.paths.entry(from).or_insert_with(|| Path::new(&self.settings));
         if path.told(now).is_none_or(|told| told.sequence <= notice.sequence) {
             path.told = Some(Told { notice, until: now + self.settings.validity });
         }
@@ -206,11 +220,22 @@ impl<N: Ord + Copy> Distributor<N> {
     /// a second, whether calls came or not.
     pub fn on_period(&mut self, now: Instant, length: Duration, utilisation: f64) {
         let rate = |count: u64| count as f64 / length.as_secs_f64().max(1e-3);
+        let utilisation = match self.settings.load {
+            Load::Measured => utilisation,
+            Load::Computed { stateful, stateless } => {
+                rate(self.kept) / stateful + rate(self.calls.saturating_sub(self.kept)) / stateless
+            }
+        };
         // A meter that has gone wrong says nothing: the last value stays.
         if utilisation.is_finite() {
             self.utilisation = utilisation.clamp(0.0, 1.0);
         }
-        let node = NodeLoad { utilisation: self.utilisation, calls: rate(self.calls), kept: rate(self.kept) };
+        let node = NodeLoad {
+            utilisation: self.utilisation,
+            calls: rate(self.calls),
+            kept: rate(self.kept),
+            is_between: self.is_between,
+        };
         // A path that is silent and unused begins anew when it is used again, with a full share.
         self.paths.retain(|_, path| path.open > 0 || path.told(now).is_some());
         let paths = self.paths.values_mut();
@@ -222,21 +247,28 @@ impl<N: Ord + Copy> Distributor<N> {
                 PathLoad { open: rate(path.open), level, throttled, share: &mut path.share }
             })
             .collect();
-        self.settings.law.adjust(&self.settings, node, &mut loads);
+        self.settings.law.adjust(&self.settings, node, &mut loads, &mut self.saturation);
         self.sequence = self.sequence.max(now.as_nanos() / 1_000_000);
         let validity = self.settings.validity;
         self.upstream.retain(|_, upstream| now.saturating_since(upstream.seen) < validity);
         for upstream in self.upstream.values_mut().chain([&mut self.clients]) {
             tell(upstream, &self.settings, now, self.utilisation, &self.paths);
         }
+        let can_give = |path: &Path| path.open > 0 && path.share.keep > 0.0;
+        // Whoever decides about no calls sheds none of its load by refusing them.
+        let has_way_out = self.calls == 0
+            || (self.settings.law.gives(self.saturation)
+                && !self.clients.throttled
+                && self.paths.values().any(can_give));
+        self.entry.on_period(self.settings.room(), self.utilisation, has_way_out);
         for path in self.paths.values_mut() {
             path.open = 0;
         }
-        (self.calls, self.kept) = (0, 0);
+        (self.calls, self.kept, self.is_between) = (0, 0, false);
     }
 
-    /// What an upstream neighbour is to be told; `None` for clients, of whom overload control may learn so whether
-    /// all on their calls' way is saturated. To be put into every response to the neighbour, or sent alone once a
+    /// What an upstream neighbour is to be told; `None` for clients, who are told nothing: it shows whether all on
+    /// their calls' way is saturated. To be put into every response to the neighbour, or sent alone once a
     /// period where there is none: it counts for [`Settings::validity`].
     pub fn notice(&self, upstream: Option<N>) -> Notice {
         let told = upstream.map_or(Some(&self.clients), |upstream| self.upstream.get(&upstream));
@@ -250,7 +282,18 @@ impl<N: Ord + Copy> Distributor<N> {
 
     /// Share of the calls without state to this neighbour that get it here.
     pub fn keep(&self, next: N) -> f64 {
-        self.paths.get(&next).map_or(1.0, |path| path.share.keep)
+        self.paths.get(&next).map_or(Share::first(&self.settings).keep, |path| path.share.keep)
+    }
+
+    /// Share of new calls that this node should take of clients, from 0 to 1. Below 1 nobody on their way has room,
+    /// and the host refuses the rest. Calls of neighbours are not to be refused: they were taken at their entry.
+    pub fn takes(&self) -> f64 {
+        self.entry.share
+    }
+
+    /// How busy the node was in the last period, as it was measured or computed.
+    pub fn utilisation(&self) -> f64 {
+        self.utilisation
     }
 
     /// The upstream neighbours that [`notice`](Self::notice) has something for.

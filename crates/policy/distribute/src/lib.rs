@@ -52,8 +52,8 @@
 //! To count hops and to drop what is too far away would not do: an echo that is dropped has hidden the room of a node
 //! near by until then.
 //!
-//! Nothing is ever refused here. A node at the entry that throttles its clients leaves to overload control what to
-//! reject.
+//! Nothing is ever refused here. A node at the entry says which share of the clients' new calls it should take
+//! ([`Distributor::takes`]); the host refuses the others.
 //!
 //! # Other functions
 //!
@@ -62,6 +62,7 @@
 #![forbid(unsafe_code)]
 
 mod distributor;
+mod entry;
 mod law;
 mod mark;
 mod notice;
@@ -71,4 +72,4 @@ pub use distributor::{Call, Decision, Distributor, NextHop};
 pub use law::Law;
 pub use mark::{Function, Mark};
 pub use notice::{AGE, Notice};
-pub use settings::Settings;
+pub use settings::{Load, Settings};

@@ -2,13 +2,33 @@
 
 use core::time::Duration;
 
-use crate::law::Law;
+use crate::law::{Law, Room};
+
+/// How a node knows its utilisation.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub enum Load {
+    /// It is measured.
+    #[default]
+    Measured,
+    /// Line 2 of algorithm 1, `U(Csf, C - Csf)`: from the calls of a period, and what the node carries, in calls a
+    /// second.
+    Computed {
+        /// With the state of every call: `T_SF`.
+        stateful: f64,
+        /// With the state of none: `T_SL`.
+        stateless: f64,
+    },
+}
 
 /// What a node works with. The same for all nodes of a network, but for `state_cost`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
     /// How the shares are found.
     pub law: Law,
+    /// How a node knows its utilisation.
+    pub load: Load,
+    /// Share of the calls without state that get it here, from 0 to 1, with the law `fixed`. Other laws find it.
+    pub keep: f64,
     /// `U_high`: utilisation up to which a node keeps the state of all calls, and from which on it counts as
     /// saturated. SERvartuka paper, section 3, algorithm 1, without a value. State is cheap as long as there is room,
     /// and what is left above must bear the bursts of a period.
@@ -37,6 +57,8 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             law: Law::Level,
+            load: Load::Measured,
+            keep: 1.0,
             high: 0.9,
             low: 0.8,
             delta_c: 50.0,
@@ -45,5 +67,11 @@ impl Default for Settings {
             validity: Duration::from_millis(3500),
             remembered: 200_000,
         }
+    }
+}
+
+impl Settings {
+    pub(crate) fn room(&self) -> Room {
+        Room::above(self.high)
     }
 }

@@ -321,8 +321,13 @@ fn hop_state(hop: &NextHop) -> &'static str {
 fn distribution(shared: &DistributionView) -> String {
     let DistributionView { kept_total: kept, passed_open_total: open, passed_kept_total: before, .. } =
         shared;
+    let refused = if shared.taken < 1.0 {
+        format!(", {:.0} % of new requests refused", 100.0 * (1.0 - shared.taken))
+    } else {
+        String::new()
+    };
     format!(
-        "\nshared-out state: {kept} kept here, {} passed ({open} open, {before} kept before)\n  {:.0} % busy, {} throttled",
+        "\nshared-out state: {kept} kept here, {} passed ({open} open, {before} kept before)\n  {:.0} % busy, {} throttled{refused}",
         open + before,
         100.0 * shared.utilisation,
         plural(shared.throttled_neighbours as u64, "neighbour"),
@@ -684,7 +689,7 @@ pub(crate) mod tests {
             "retried_total": 2, "stateless_total": 20, "relayed_total": 1, "forked_total": 4, "rung_out_total": 1, "cancelled_total": 3,
             "refused_total": 1, "stray_total": 0,
             "distribution": {
-                "kept_total": 40, "passed_open_total": 20, "passed_kept_total": 5, "utilisation": 0.456, "throttled_neighbours": 1
+                "kept_total": 40, "passed_open_total": 20, "passed_kept_total": 5, "utilisation": 0.456, "throttled_neighbours": 1, "taken": 0.8
             },
             "calls": {
                 "ringing": 2, "answered": 7, "watched": 1, "memory_bytes": 9_000, "refused_total": 0, "found_again_total": 1,

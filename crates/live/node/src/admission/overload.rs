@@ -6,8 +6,8 @@ use crate::rejection::{Refused, Rejection, refused};
 use base::{Instant, Peer, Rng};
 use core::time::Duration;
 use overload::{
-    Fate, Guard, LocalLaw, MessageClass, OverloadSettings, RequestInfo, RequestPath, Tier, Triage,
-    is_above_routine, is_emergency,
+    Fate, Guard, LocalLaw, MessageClass, Mix, OverloadSettings, RequestInfo, RequestPath, Scope, Tier,
+    Triage, is_above_routine, is_emergency,
 };
 use route::Network;
 use std::net::IpAddr;
@@ -139,6 +139,8 @@ pub(crate) struct Overload {
     standing: Standing,
     /// What is said to neighbours and taken from them, if anything is.
     pub(super) feedback: Option<Box<Neighbours>>,
+    /// What kinds of requests clients send, where state is shared out.
+    entry: Mix,
     rng: Rng,
     /// How long the thread had been busy in all when the laws began. `None`: it has not said so since.
     busy_before: Option<Duration>,
@@ -166,6 +168,7 @@ impl Overload {
             guard,
             standing: Standing::default(),
             feedback: None,
+            entry: Mix::new(Scope::NewRequests),
             rng,
             busy_before: None,
             usual: Judged::default(),
@@ -231,6 +234,11 @@ impl Overload {
         self.guard.deadline()
     }
 
+    /// Whether no law refuses anything.
+    pub(crate) fn is_off(&self) -> bool {
+        self.guard.is_off()
+    }
+
     /// Whether it takes everything now.
     pub(crate) fn takes_all(&self, now: Instant) -> bool {
         let is_late = |triage: Triage| self.guard.wait(now) >= triage.reject_after;
@@ -238,18 +246,28 @@ impl Overload {
             || (self.guard.acceptance(now) >= 1.0 && !self.control.laws.triage.is_some_and(is_late))
     }
 
-    /// Whether a new request is taken.
-    pub(crate) fn admit(&mut self, now: Instant, arrival: &Arrival<'_>) -> Result<(), Rejection> {
+    /// Whether a new request is taken. `entry` is the share that is taken of what comes from its sender, where state is
+    /// shared out; no law refuses nothing by that either.
+    pub(crate) fn admit(
+        &mut self,
+        now: Instant,
+        arrival: &Arrival<'_>,
+        entry: Option<f64>,
+    ) -> Result<(), Rejection> {
         if self.guard.is_off() {
             return Ok(());
         }
         let class = self.class(arrival);
+        let is_let_in = entry.is_none_or(|share| self.entry.draw(now, class, share, &mut self.rng));
         let takes_feedback = self.is_spared(arrival.flow, arrival.message);
         let path = RequestPath { from: None, takes_feedback, to: None, path: None };
         let waited = self.guard.wait(now);
         let is_stale = |triage: Triage| triage.fate(class, waited) != Fate::Serve;
         let taken = if self.control.laws.triage.is_some_and(is_stale) {
             Err(REFUSED)
+        } else if !is_let_in {
+            let retry_after = 1 + (self.usual.refused % PAUSE_MAX) as u16;
+            Err(overload::Rejection { retry_after, ..REFUSED })
         } else {
             self.guard.on_request(now, class, &path)
         };
@@ -323,6 +341,10 @@ impl Overload {
 
 /// The reason phrase of a refusal by the law.
 const OVERLOADED: &str = "Overloaded";
+
+/// The longest Retry-After, in seconds, of a call that is refused since no proxy behind has room. Callers are told each
+/// number of seconds up to it in turn, so that they do not come back together.
+const PAUSE_MAX: u64 = 5;
 
 /// What a request gets that has waited too long.
 const REFUSED: overload::Rejection = overload::Rejection { status: 503, retry_after: 0 };

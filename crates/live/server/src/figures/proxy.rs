@@ -89,6 +89,11 @@ figures! {
         throttled_neighbours: usize = report.throttled => [
             gauge "sarabande_distribution_throttled_neighbours" "Neighbours that are told to hold back."
         ],
+        /// Share of new requests that is taken of senders outside `neighbours`, 0 to 1; below 1 no proxy on the way has
+        /// room, and the others get 503.
+        taken: f64 = report.taken => [
+            gauge "sarabande_distribution_taken" "Share of new requests taken of senders that are no neighbours."
+        ],
     }
 }
 

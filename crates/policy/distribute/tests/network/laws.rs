@@ -11,13 +11,14 @@ const SERVER: (f64, f64) = (1140.0, 940.0);
 /// One whose state costs as much more as that of this proxy does.
 const DEAR: (f64, f64) = (1690.0, 1000.0);
 
-struct Case {
-    name: &'static str,
-    nodes: Vec<(f64, f64)>,
-    paths: Vec<(Vec<usize>, f64)>,
+#[derive(Debug)]
+pub(crate) struct Case {
+    pub(crate) name: &'static str,
+    pub(crate) nodes: Vec<(f64, f64)>,
+    pub(crate) paths: Vec<(Vec<usize>, f64)>,
 }
 
-fn cases() -> Vec<Case> {
+pub(crate) fn cases() -> Vec<Case> {
     let series = |name, count: usize| Case {
         name,
         nodes: vec![SERVER; count],
@@ -56,13 +57,13 @@ fn cases() -> Vec<Case> {
 }
 
 impl Case {
-    fn optimum(&self) -> f64 {
+    pub(crate) fn optimum(&self) -> f64 {
         let nodes = self.nodes.iter().map(|(stateless, stateful)| Node::new("", *stateless, *stateful));
         let topology = Topology::of_paths(nodes.collect(), &self.paths, Routing::Fixed);
         solve(&topology.expect("a good network")).expect("a plan").load
     }
 
-    fn network(&self, law: Law) -> Network {
+    pub(crate) fn network(&self, law: Law) -> Network {
         let costs = self.nodes.iter().map(|(stateless, stateful)| Cost {
             forward: 1.0 / stateless,
             state: 1.0 / stateful - 1.0 / stateless,

@@ -17,8 +17,13 @@ pub(crate) struct Network {
     pub(crate) paths: Vec<(Vec<usize>, f64)>,
     pub(crate) nodes: Vec<Distributor<usize>>,
     pub(crate) now: Instant,
+    /// What an entry spends on a call that it refuses, as a part of what it takes to forward one. `None`: nothing is
+    /// refused.
+    pub(crate) refusing: Option<f64>,
     /// Calls of each path that a whole one is missing for.
     rest: Vec<f64>,
+    /// And those that its entry takes.
+    taken: Vec<f64>,
     seed: u64,
 }
 
@@ -28,15 +33,18 @@ pub(crate) const PERIOD: Duration = Duration::from_secs(1);
 pub(crate) struct Outcome {
     /// Work for each node, 1 when it is just full.
     pub(crate) demand: Vec<f64>,
-    /// Share of the calls that are lost at nodes with more work than time.
+    /// Share of the calls that are lost at nodes with more work than time, or refused.
     pub(crate) lost: f64,
+    /// Calls that are neither.
+    pub(crate) carried: f64,
 }
 
 impl Network {
     pub(crate) fn new(costs: Vec<Cost>, paths: Vec<(Vec<usize>, f64)>, settings: Settings) -> Self {
         let nodes = (0..costs.len()).map(|node| Distributor::new(settings, salt(node as u64, 0)));
         let (nodes, rest) = (nodes.collect(), vec![0.0; paths.len()]);
-        Self { costs, paths, nodes, now: Instant::ZERO, rest, seed: 0 }
+        let taken = rest.clone();
+        Self { costs, paths, nodes, now: Instant::ZERO, refusing: None, rest, taken, seed: 0 }
     }
 
     /// A number that no other call has.
@@ -75,11 +83,21 @@ impl Network {
     /// A second of calls at a rate, with the work that they make.
     pub(crate) fn send(&mut self, load: f64) -> Outcome {
         let mut demand = vec![0.0; self.costs.len()];
-        let mut sent = vec![0.0; self.paths.len()];
+        let (mut sent, mut offered) = (vec![0.0; self.paths.len()], 0.0_f64);
         for (path, sent) in sent.iter_mut().enumerate() {
             self.rest[path] += load * self.paths[path].1;
             while self.rest[path] >= 1.0 {
                 self.rest[path] -= 1.0;
+                offered += 1.0;
+                let entry = self.paths[path].0[0];
+                if let Some(part) = self.refusing {
+                    self.taken[path] += self.nodes[entry].takes();
+                    if self.taken[path] < 1.0 {
+                        demand[entry] += part * self.costs[entry].forward;
+                        continue;
+                    }
+                    self.taken[path] -= 1.0;
+                }
                 *sent += 1.0;
                 let key = self.key();
                 let keepers = self.walk(path, key);
@@ -93,8 +111,7 @@ impl Network {
         let through = |node: &usize| 1.0 / demand[*node].max(1.0);
         let survive = |path: &(Vec<usize>, f64)| path.0.iter().map(through).product::<f64>();
         let carried: f64 = self.paths.iter().zip(&sent).map(|(path, sent)| sent * survive(path)).sum();
-        let lost = 1.0 - carried / sent.iter().sum::<f64>().max(1.0);
-        Outcome { demand, lost }
+        Outcome { demand, lost: 1.0 - carried / offered.max(1.0), carried }
     }
 
     /// Ends a period with these utilisations. `arrives` says whether the notice of one node gets to another.

@@ -1,0 +1,151 @@
+//! What is carried where more is offered than can be: entries refuse the rest.
+
+use super::laws::{Case, cases};
+use distribute::{Distributor, Law, Settings};
+use plan::{Node, Routing, Topology, solve};
+use proptest::prelude::*;
+use std::fmt::Write as _;
+
+/// A refusal costs a tenth of a call that is forwarded.
+const REFUSING: f64 = 0.1;
+
+const PERIODS: usize = 150;
+const LAST: usize = 30;
+
+/// The most that can be carried of an offered load, where the entries have to refuse what is too much.
+///
+/// An entry that is offered X calls/s and takes L spends `REFUSING * (X - L)` of forwarding on refusals. So it is as
+/// one that loses `REFUSING * X` of its time and forwards a call for that much less.
+fn plan(case: &Case, offered: f64) -> f64 {
+    let optimum = case.optimum();
+    if offered <= optimum {
+        return offered;
+    }
+    let nodes = case.nodes.iter().enumerate().map(|(node, (stateless, stateful))| {
+        let share: f64 = case.paths.iter().filter(|(path, _)| path[0] == node).map(|(_, share)| share).sum();
+        let (forward, state) = (1.0 / stateless, 1.0 / stateful - 1.0 / stateless);
+        let time = 1.0 - REFUSING * forward * share * offered;
+        // Calls that only pass by cost as much as ever.
+        let passing: f64 =
+            case.paths.iter().filter(|(path, _)| path.contains(&node)).map(|(_, share)| share).sum();
+        let forward = forward * (1.0 - REFUSING * share / passing.max(share));
+        Node::new("", time / forward, time / (forward + state))
+    });
+    let topology = Topology::of_paths(nodes.collect(), &case.paths, Routing::Fixed);
+    solve(&topology.expect("a good network")).expect("a plan").load
+}
+
+/// What is carried once it has settled, and the largest swing of a share that entries keep.
+fn settled(case: &Case, law: Law, refusing: Option<f64>, offered: f64) -> (f64, f64) {
+    let mut network = case.network(law);
+    network.refusing = refusing;
+    let (mut carried, mut keeps) = (0.0, vec![(1.0_f64, 0.0_f64); case.paths.len()]);
+    for period in 0..PERIODS {
+        let outcome = network.period(offered);
+        if period >= PERIODS - LAST {
+            carried += outcome.carried / LAST as f64;
+            for ((path, _), (least, most)) in case.paths.iter().zip(&mut keeps) {
+                let keep = path.get(1).map_or(1.0, |next| network.nodes[path[0]].keep(*next));
+                (*least, *most) = (least.min(keep), most.max(keep));
+            }
+        }
+    }
+    (carried, keeps.into_iter().map(|(least, most)| most - least).fold(0.0, f64::max))
+}
+
+const OFFERED: [f64; 4] = [0.95, 1.0, 1.2, 2.0];
+
+#[test]
+fn the_table_of_refusals() {
+    let mut table =
+        String::from("carried, % of the plan with refusals; swing of the share that entries keep\n");
+    for case in cases() {
+        writeln!(table, "\n{}", case.name).expect("a String takes all");
+        for (law, name) in [(Law::Paper, "paper"), (Law::Level, "level")] {
+            write!(table, "  {name}").expect("a String takes all");
+            for part in OFFERED {
+                let offered = case.optimum() * part;
+                let (carried, swing) = settled(&case, law, Some(REFUSING), offered);
+                let of_plan = carried / plan(&case, offered) * 100.0;
+                write!(table, " | at {:.0} %: {of_plan:.1} {swing:.2}", part * 100.0)
+                    .expect("a String takes all");
+            }
+            table.push('\n');
+        }
+    }
+    insta::assert_snapshot!("entry", table);
+}
+/// Past what the network can carry, all of what a plan with refusals carries, less 5 %, is carried.
+#[test]
+fn an_entry_refuses_what_is_too_much() {
+    for case in cases() {
+        for part in [1.0, 1.2, 2.0] {
+            let offered = case.optimum() * part;
+            let (carried, _) = settled(&case, Law::Level, Some(REFUSING), offered);
+            let plan = plan(&case, offered);
+            assert!(carried >= 0.95 * plan, "{} at {part}: {carried} of {plan}", case.name);
+        }
+    }
+}
+
+/// With a share that is set by hand the entry refuses, too: it cannot give more away.
+#[test]
+fn a_fixed_share_stays_and_the_entry_refuses() {
+    let case = &cases()[0];
+    let mut network = case.network(Law::Level);
+    let settings = Settings { law: Law::Fixed, keep: 0.5, ..Settings::default() };
+    network.nodes[0] = Distributor::new(settings, 7);
+    network.refusing = Some(REFUSING);
+    let offered = case.optimum() * 1.5;
+    (0..PERIODS).for_each(|_| drop(network.period(offered)));
+    let carried = (0..LAST).map(|_| network.period(offered).carried).sum::<f64>() / LAST as f64;
+    assert!((network.nodes[0].keep(1) - 0.5).abs() < 1e-9);
+    // A plan would have the first node keep less, since it refuses.
+    let plan = plan(case, offered);
+    assert!(carried >= 0.93 * plan, "{carried} of {plan}");
+}
+
+/// Nothing is refused where there is room, nor once there is room again.
+#[test]
+fn everything_is_taken_where_there_is_room() {
+    for case in cases() {
+        let mut network = case.network(Law::Level);
+        network.refusing = Some(REFUSING);
+        for load in [0.9, 2.0, 0.7] {
+            (0..PERIODS).for_each(|_| drop(network.period(case.optimum() * load)));
+            let takes_all = case.paths.iter().all(|(path, _)| network.nodes[path[0]].takes() >= 1.0);
+            assert_eq!(takes_all, load < 1.0, "{} at {load}", case.name);
+        }
+    }
+}
+
+/// A series of unlike nodes.
+fn series() -> impl Strategy<Value = Case> {
+    let node = (600.0..1500.0_f64, 0.6..0.95_f64).prop_map(|(rate, part)| (rate, rate * part));
+    prop::collection::vec(node, 2..5).prop_map(|nodes| {
+        let path = (0..nodes.len()).collect();
+        Case { name: "series", nodes, paths: vec![(path, 1.0)] }
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+
+    /// Where nothing is refused, the share of the first node comes to rest at any load above what can be carried.
+    #[test]
+    fn a_saturated_series_comes_to_rest(case in series(), part in 1.05..3.0_f64) {
+        let (_, swing) = settled(&case, Law::Level, None, case.optimum() * part);
+        prop_assert!(swing < 0.1, "{swing}");
+    }
+
+    /// Where the first node refuses, a series is near what the plan carries. A node behind that is full with forwarding
+    /// alone is left out: it has to refuse by itself, since a level speaks of room for state.
+    #[test]
+    fn a_series_that_refuses_is_near_the_plan(case in series(), part in 1.0..3.0_f64) {
+        prop_assume!(case.nodes[1..].iter().all(|(stateless, _)| stateless * 0.97 > case.optimum()));
+        let offered = case.optimum() * part;
+        let (carried, _) = settled(&case, Law::Level, Some(REFUSING), offered);
+        let plan = plan(&case, offered);
+        prop_assert!(carried >= 0.95 * plan, "{carried} of {plan}");
+    }
+}
