@@ -49,6 +49,13 @@ impl Edge {
         sharing.neighbour(from).is_none().then(|| sharing.distributor.takes())
     }
 
+    /// Whether an INVITE from there gets its 100 at once. Between those that share out state it would pass the one before,
+    /// which has no state, as two more messages. RFC 3261 §17.2.1 leaves it out where another response follows within 200
+    /// ms.
+    pub(crate) fn tries_at_once(&self, from: SocketAddr) -> bool {
+        self.sharing.as_ref().is_none_or(|sharing| sharing.neighbour(from).is_none())
+    }
+
     /// Appends the mark to our Via of a request that begins something, for a neighbour.
     pub(crate) fn write_mark(
         &mut self,
@@ -97,12 +104,11 @@ impl Edge {
         }
         let was_clean = done == via.value.start;
         scratch.extend_from_slice(&bytes[done as usize..via.value.end as usize]);
-        let neighbour = sharing.neighbour(to);
-        if let Some(neighbour) = neighbour {
-            let notice = sharing.distributor.notice(Some(neighbour));
+        let notice = sharing.neighbour(to).and_then(|neighbour| sharing.notice(neighbour));
+        if let Some(notice) = notice {
             write_param(scratch, Function::State.notice_parameter(), notice);
         }
-        if neighbour.is_some() || !was_clean {
+        if notice.is_some() || !was_clean {
             edits.replace(response, via.value.of(bytes), scratch);
         }
     }

@@ -6,8 +6,9 @@
 
 use base::Instant;
 use core::time::Duration;
-use distribute::{Distributor, Mark, Settings};
+use distribute::{Distributor, Mark, Notice, Settings};
 use route::Network;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use wire::Message;
 
@@ -82,9 +83,16 @@ impl SharingReport {
     }
 }
 
+/// A notice is told in so many responses of a period, and from then on in one of [`TOLD_AGAIN`]: each thread of a neighbour has
+/// to hear it, and it makes messages longer.
+const TOLD_FIRST: u32 = 4;
+const TOLD_AGAIN: u32 = 8;
+
 /// A shard's part in it.
 pub(crate) struct Sharing {
     neighbours: Vec<Network>,
+    /// The responses to each neighbour that could have had a notice, in this period.
+    responses: BTreeMap<SocketAddr, u32>,
     pub(crate) distributor: Distributor<SocketAddr>,
     pub(crate) report: SharingReport,
 }
@@ -94,6 +102,7 @@ impl Sharing {
     pub(crate) fn new(distribution: &Distribution, shards: usize, salt: u64, report: SharingReport) -> Self {
         Self {
             neighbours: distribution.neighbours.clone(),
+            responses: BTreeMap::new(),
             distributor: Distributor::new(distribution.share(shards), salt),
             report,
         }
@@ -104,11 +113,20 @@ impl Sharing {
         self.neighbours.iter().any(|network| network.contains(at.ip())).then_some(at)
     }
 
+    /// What a response to a neighbour is to tell it; `None`: it says nothing new.
+    pub(crate) fn notice(&mut self, neighbour: SocketAddr) -> Option<Notice> {
+        let responses = self.responses.entry(neighbour).or_default();
+        *responses += 1;
+        let is_told = *responses <= TOLD_FIRST || responses.is_multiple_of(TOLD_AGAIN);
+        is_told.then(|| self.distributor.notice(Some(neighbour)))
+    }
+
     /// A period of this length is over.
     pub(crate) fn period(&mut self, now: Instant, length: Duration, utilisation: f64) {
         self.distributor.on_period(now, length, utilisation);
         self.report.utilisation = self.distributor.utilisation();
         self.report.taken = self.distributor.takes();
+        self.responses.clear();
     }
 
     pub(crate) fn report(&self) -> SharingReport {

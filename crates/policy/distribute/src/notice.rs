@@ -4,11 +4,13 @@
 //! ([`Function::notice_parameter`](crate::Function::notice_parameter)):
 //!
 //! ```text
-//! room     = "room" EQUAL ( "throttle" / "unthrottle" ) "." level "." least "." sequence
+//! room     = "room" EQUAL ( "t" / "u" ) "." level "." least "." sequence
 //! level    = 1*4DIGIT    ; thousandths, 0 to 1000
 //! least    = 1*4DIGIT    ; thousandths, 0 to 1000
 //! sequence = 1*20DIGIT
 //! ```
+//!
+//! `t` is *throttle*, `u` is *unthrottle*.
 
 use core::fmt;
 
@@ -54,8 +56,8 @@ impl Notice {
     pub fn parse(value: &[u8]) -> Option<Self> {
         let mut parts = value.split(|byte| *byte == b'.');
         let throttled = match parts.next()? {
-            word if word.eq_ignore_ascii_case(b"throttle") => true,
-            word if word.eq_ignore_ascii_case(b"unthrottle") => false,
+            letter if letter.eq_ignore_ascii_case(b"t") => true,
+            letter if letter.eq_ignore_ascii_case(b"u") => false,
             _ => return None,
         };
         let mut share =
@@ -76,8 +78,8 @@ fn number(digits: &[u8], digits_max: usize) -> Option<u64> {
 
 impl fmt::Display for Notice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let word = if self.throttled { "throttle" } else { "unthrottle" };
-        write!(f, "{word}.{}.{}.{}", self.level, self.least, self.sequence)
+        let letter = if self.throttled { 't' } else { 'u' };
+        write!(f, "{letter}.{}.{}.{}", self.level, self.least, self.sequence)
     }
 }
 
@@ -88,11 +90,11 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         for (notice, text) in [
-            (Notice::new(true, 0.95, 0.9, 17), "throttle.950.900.17"),
-            (Notice::new(false, 0.0, 0.0, u64::MAX), "unthrottle.0.0.18446744073709551615"),
-            (Notice::new(false, 7.0, 99.0, 0), "unthrottle.1000.1000.0"),
-            (Notice::new(false, f64::NAN, f64::NAN, 0), "unthrottle.0.0.0"),
-            (Notice::new(false, -1.0, -0.1, 0), "unthrottle.0.0.0"),
+            (Notice::new(true, 0.95, 0.9, 17), "t.950.900.17"),
+            (Notice::new(false, 0.0, 0.0, u64::MAX), "u.0.0.18446744073709551615"),
+            (Notice::new(false, 7.0, 99.0, 0), "u.1000.1000.0"),
+            (Notice::new(false, f64::NAN, f64::NAN, 0), "u.0.0.0"),
+            (Notice::new(false, -1.0, -0.1, 0), "u.0.0.0"),
         ] {
             assert_eq!(notice.to_string(), text);
             assert_eq!(Notice::parse(text.as_bytes()), Some(notice));
@@ -103,16 +105,17 @@ mod tests {
     fn what_is_no_notice_is_none() {
         for wrong in [
             "",
-            "throttle",
-            "throttle.950.2",
-            "throttle.950.2.17.",
-            "throttle.1001.2.17",
-            "throttle.950.1001.17",
-            "throttle.00950.2.17",
-            "throttle.950.2.18446744073709551616",
-            "throttle.950.2.000000000000000000017",
-            "throttle.+95.2.17",
-            "throttle.9 5.2.17",
+            "t",
+            "throttle.950.2.17",
+            "t.950.2",
+            "t.950.2.17.",
+            "t.1001.2.17",
+            "t.950.1001.17",
+            "t.00950.2.17",
+            "t.950.2.18446744073709551616",
+            "t.950.2.000000000000000000017",
+            "t.+95.2.17",
+            "t.9 5.2.17",
             "hold.950.2.17",
             "\u{ff}.1.1.1",
         ] {

@@ -102,6 +102,13 @@ pub trait Medium<F: Form> {
     /// An answer of ours (§8.2.6); `None` if the request gets none, whatever happens to it.
     fn respond(&mut self, request: &F::Request, status: u16) -> Option<F::Message>;
 
+    /// Whether an INVITE gets its 100 at once. Otherwise it gets it after 200 ms, unless another response has gone back by then
+    /// (§17.2.1).
+    fn tries_at_once(&self, request: &F::Request) -> bool {
+        let _ = request;
+        true
+    }
+
     /// The request gets its final response now, which is no 2xx: one of a next hop that was kept for it, unless it is
     /// of ours (`is_own`). A 2xx is heard of by [`relay`](Self::relay).
     fn concluded(&mut self, request: &F::Request, status: u16, is_own: bool) {
@@ -221,6 +228,10 @@ impl<F: Form, M: Medium<F>> Medium<F> for &mut M {
 
     fn respond(&mut self, request: &F::Request, status: u16) -> Option<F::Message> {
         (**self).respond(request, status)
+    }
+
+    fn tries_at_once(&self, request: &F::Request) -> bool {
+        (**self).tries_at_once(request)
     }
 
     fn concluded(&mut self, request: &F::Request, status: u16, is_own: bool) {

@@ -466,8 +466,8 @@ impl<F: Form> Proxy<F> {
         }
     }
 
-    /// RFC 4320 §4.1: a request other than INVITE that is still unanswered when its client has slowed down gets
-    /// a 100.
+    /// An INVITE that was not answered at once, and still is not, gets its 100 (§17.2.1); so does another request when its
+    /// client has slowed down (RFC 4320 §4.1).
     fn late(&mut self, at: u32, server: Id, step: &mut ProxyStep<'_, F>) {
         let Some(entry) = self.table.of_server(at, server) else { return };
         let Some(request) = entry.request.as_ref() else { return };

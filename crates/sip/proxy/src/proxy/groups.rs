@@ -51,7 +51,7 @@ impl<F: Form> Proxy<F> {
             Ok(hop) => hop,
             Err(refusal) => return self.answer(server, &request, refusal.0, step),
         };
-        if invite {
+        if invite && step.medium.tries_at_once(&request) {
             // §16.2: at once, so that the previous hop stops sending. [17.2.1-2]
             self.answer(server, &request, 100, step);
         }

@@ -53,7 +53,7 @@ pub(crate) fn of_state() -> Vec<Canary> {
     vec![
         // It keeps what another one keeps.
         breaks(ProcessRule::KeptTwice).on(is_invite, |_, _, bytes, from, sent| {
-            if is_passed(sent) && scanned(bytes).top_via().value.of(bytes).ends_with(b"done=state") {
+            if is_passed(sent) && scanned(bytes).top_via().value.of(bytes).ends_with(b"done=1") {
                 sent.insert(0, response(bytes, from, 100));
             }
         }),
@@ -64,7 +64,7 @@ pub(crate) fn of_state() -> Vec<Canary> {
             }
         }),
         breaks(ProcessRule::WrongMark)
-            .tampers(is_invite, |one| replace(&mut one.bytes, ";done=none", ";done=state")),
+            .tampers(is_invite, |one| replace(&mut one.bytes, ";done=0", ";done=1")),
         // It refuses every tenth call.
         breaks(ProcessRule::RefusedFull).on(is_invite, |memory, _, bytes, from, sent| {
             if is_passed(sent) && scanned(bytes).to_tag().is_none() && memory.turn(10) {

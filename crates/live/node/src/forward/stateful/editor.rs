@@ -231,6 +231,10 @@ impl Medium<Wire> for Editor<'_> {
         }
     }
 
+    fn tries_at_once(&self, request: &Received) -> bool {
+        self.edge.tries_at_once(request.flow.peer)
+    }
+
     fn respond(&mut self, request: &Received, status: u16) -> Option<Packet> {
         let read;
         let message = if let Some(message) = self.in_hand(request) {
