@@ -5,7 +5,7 @@ use config::scenario::{Costs, Group, HostFault, LinkFaults, RunSettings, Scenari
 use distribute::{Law, Settings};
 use load::{RandomTime, RateStep};
 use proxy::ProxyTimers;
-use sim::model::{NetworkState, RunResults, StateKeeping, run_sharing};
+use sim::model::{NetworkState, RunResults, StateKeeping, UtilisationRule, run_sharing};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -180,4 +180,57 @@ fn calls_settle_after_a_proxy_restarts() {
         assert_eq!(stream.unmarked, 0, "server {at}");
         assert_eq!((results.calls_left, results.transactions_left), (0, 0), "server {at}");
     }
+}
+
+/// Part of the calls whose state one proxy keeps by this rule at a steady load, and part of its time in use.
+fn kept_at(rate: f64, rule: UtilisationRule) -> (f64, f64) {
+    let mut scenario = network(1, &[&[0]], rate);
+    scenario.streams[0].load = vec![RateStep { at: Duration::ZERO, rate, ramp: false }];
+    let results = run_sharing(&scenario, &all(1, StateKeeping::ByUtilisation(rule)), 1);
+    let stream = &results.streams[0];
+    let without = stream.without_state.rate(second(20), second(RUN_ENDS));
+    let used = &results.hosts[0].utilisation[20..];
+    let used = used.iter().map(|bin| bin.1).sum::<f64>() / used.len() as f64;
+    (1.0 - without / stream.offered.rate(second(20), second(RUN_ENDS)), used)
+}
+
+#[test]
+fn the_rule_of_cortes_keeps_state_below_three_quarters_of_utilisation_alone() {
+    let rule = UtilisationRule::OF_PAPER;
+    // Utilisation with state, at these parts of what the proxy carries with state.
+    let ((low, _), (medium, used)) = (kept_at(0.5 * STATEFUL, rule), kept_at(0.68 * STATEFUL, rule));
+    assert!(low > 0.999 && medium > 0.9, "{low} {medium}");
+    assert!((used - 0.68).abs() < 0.02, "{used}");
+    // Above three quarters even without state.
+    let (high, used) = kept_at(0.85 * STATELESS, rule);
+    assert!(high < 0.02, "{high}");
+    assert!((used - 0.85).abs() < 0.02, "{used}");
+    let (perfect, _) = kept_at(0.5 * STATEFUL, UtilisationRule { is_lossy: false, ..rule });
+    assert!(perfect < 0.005, "{perfect}");
+}
+
+#[test]
+fn without_marks_state_gets_lost_where_servers_have_no_order_and_with_marks_it_does_not() {
+    let without = |paths: &[&[usize]], keeping| {
+        let results = run_sharing(&network(3, paths, 0.93 * OPTIMUM[2]), &all(3, keeping), 3);
+        sum(&results, |stream| stream.unmarked) as f64 / sum(&results, |stream| stream.calls) as f64
+    };
+    let settings = Settings { law: Law::Paper, delta_c: 10.0, ..Settings::default() };
+    let (unmarked, marked) = (StateKeeping::Unmarked(settings), StateKeeping::Distributed(settings));
+    let (chain, edges): (&[&[usize]], &[&[usize]]) = (&[&[0, 1, 2]], &[&[0, 1, 2], &[2, 1, 0]]);
+    let (ordered, disordered) = (without(chain, unmarked), without(edges, unmarked));
+    assert!(ordered < 0.05 && disordered > 2.0 * ordered, "{ordered} {disordered}");
+    assert!(without(edges, marked) < 1e-9);
+}
+
+#[test]
+fn requests_that_agents_send_again_are_counted() {
+    let mut scenario = network(1, &[&[0]], 100.0);
+    let resent = |scenario: &Scenario| {
+        let results = run_sharing(scenario, &all(1, StateKeeping::Never), 1);
+        results.streams[0].resends.rate(second(20), second(LOAD_ENDS))
+    };
+    assert!(resent(&scenario) < 1e-9);
+    scenario.links = vec![link(None, Some(0))];
+    assert!(resent(&scenario) > 1.0);
 }

@@ -91,10 +91,21 @@ pub(crate) struct Agents {
 struct Collect<'a> {
     sent: &'a mut Vec<LinkMessage>,
     news: Option<(Leg, TransactionNews)>,
+    /// Stream of the request that a timer has sent again.
+    resent: Option<u16>,
+}
+
+impl<'a> Collect<'a> {
+    fn new(sent: &'a mut Vec<LinkMessage>) -> Self {
+        Self { sent, news: None, resent: None }
+    }
 }
 
 impl Effects<Leg, Sent> for Collect<'_> {
-    fn send(&mut self, _: Id, leg: &Leg, message: &Sent, _: Sending) {
+    fn send(&mut self, _: Id, leg: &Leg, message: &Sent, sending: Sending) {
+        if matches!(sending, Sending::Timer(_)) && message.message.is_request() {
+            self.resent = Some(message.message.stream);
+        }
         self.sent.push(LinkMessage::new(leg.at, *message));
     }
 
@@ -234,7 +245,7 @@ impl Agents {
         let transport = self.map.transport(at, to, message.stream);
         let user = Leg { call, user_agent, method: message.method, at };
         let new = New { key: message.client_key(), kind, transport, user };
-        let mut collect = Collect { sent: &mut out.sent, news: None };
+        let mut collect = Collect::new(&mut out.sent);
         self.layer.request(now, new, Sent { to, message }, &mut collect)
     }
 
@@ -303,12 +314,12 @@ impl Agents {
         self.clear_away(now);
         let Some(id) = self.accept(now, at, invite, out) else { return };
         let refusal = Sent { to: invite.top().host, message: invite.response(status, at) };
-        let mut collect = Collect { sent: &mut out.sent, news: None };
+        let mut collect = Collect::new(&mut out.sent);
         self.layer.respond(now, id, StatusClass::of(status), refusal, &mut collect);
     }
 
     fn response(&mut self, now: Instant, message: &ModelMessage, status: u16, out: &mut Out) {
-        let mut collect = Collect { sent: &mut out.sent, news: None };
+        let mut collect = Collect::new(&mut out.sent);
         self.layer.response(now, message.client_key(), StatusClass::of(status), message, &mut collect);
         let Some((leg, _)) = collect.news else { return };
         let Some(call) =
@@ -340,7 +351,7 @@ impl Agents {
 
     fn incoming(&mut self, now: Instant, at: HostId, message: &ModelMessage, out: &mut Out) {
         let key = message.server_key_at(at);
-        let mut collect = Collect { sent: &mut out.sent, news: None };
+        let mut collect = Collect::new(&mut out.sent);
         if self.layer.received(now, &key, &mut collect).is_some() {
             return;
         }
@@ -388,7 +399,7 @@ impl Agents {
         let transport = self.map.transport(at, request.top().host, stream);
         let user = Leg { call, user_agent, method, at };
         let new = New { key: request.server_key_at(at), kind, transport, user };
-        self.layer.accept(now, new, &mut Collect { sent: &mut out.sent, news: None })
+        self.layer.accept(now, new, &mut Collect::new(&mut out.sent))
     }
 
     /// Whether an INVITE begins something: nobody has it yet, or the one who has it did not get an answer through
@@ -406,7 +417,7 @@ impl Agents {
         }
         entry.at = at;
         entry.keeper = invite.keeper;
-        self.sources[entry.stream as usize].measure.unmarked += u64::from(invite.keeper == HostId::AGENTS);
+        self.sources[entry.stream as usize].measure.rang(now, invite.keeper == HostId::AGENTS);
         entry.routes[1] = invite.route;
         let mut invite = *invite;
         if at != HostId::AGENTS {
@@ -444,7 +455,7 @@ impl Agents {
                 }
                 UacAct::Cancel => {
                     let Some(invite) = entry.invite else { continue };
-                    let mut collect = Collect { sent: &mut out.sent, news: None };
+                    let mut collect = Collect::new(&mut out.sent);
                     if self.layer.cancel(now, invite, &mut collect)
                         && let Some(sent) = self.layer.message(invite)
                     {
@@ -542,8 +553,11 @@ impl Agents {
     /// Runs the transactions' timers that are due.
     pub(crate) fn expire(&mut self, now: Instant, out: &mut Out) {
         while let Some(due) = self.layer.due(now) {
-            let mut collect = Collect { sent: &mut out.sent, news: None };
+            let mut collect = Collect::new(&mut out.sent);
             self.layer.fire(now, due, &mut collect);
+            if let Some(stream) = collect.resent {
+                self.sources[usize::from(stream)].measure.resends.add(now, 1.0);
+            }
             let Some((leg, TransactionNews::Timeout(_) | TransactionNews::TransportError)) = collect.news
             else {
                 continue;
@@ -577,5 +591,5 @@ fn answer(
     let Some((id, request)) = this else { return };
     let message = request.response(status, HostId::AGENTS);
     let sent = Sent { to: request.top().host, message };
-    layer.respond(now, id, StatusClass::of(status), sent, &mut Collect { sent: &mut out.sent, news: None });
+    layer.respond(now, id, StatusClass::of(status), sent, &mut Collect::new(&mut out.sent));
 }

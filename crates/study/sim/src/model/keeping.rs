@@ -1,5 +1,6 @@
 //! Which proxies keep the state of which calls: all of them, none, a share that is set by hand, or what each finds by
-//! itself with `distribute` (SERvartuka paper, section 3).
+//! itself with `distribute` (SERvartuka paper, section 3). Two more are there to compare with: the rule of Cortes et
+//! al. (section 6), and the paper's algorithm without a mark on each call.
 
 use super::medium::Map;
 use super::message::{HostId, ModelMessage};
@@ -26,12 +27,46 @@ pub enum StateKeeping {
     Share(f64),
     /// Each finds its share.
     Distributed(Settings),
+    /// Each finds its share, and no call is marked. A proxy hears from those before it, a period, only the part of
+    /// all its calls whose state they keep (`Csf_up` of the SERvartuka paper, algorithm 1). All order the calls
+    /// alike by Call-ID, so that along one direction each knows which part is kept already.
+    Unmarked(Settings),
+    /// Each decides for itself, request by request, by its own utilisation.
+    ByUtilisation(UtilisationRule),
+}
+
+/// The rule of Cortes et al. (SERvartuka paper, section 6): a proxy handles a request statefully if the link is lossy
+/// and its utilisation is low, or medium and the request is an INVITE or BYE; or if the request forks, which no
+/// request of the model does.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct UtilisationRule {
+    /// Whether links count as lossy: a bit error rate above 1e-5. Where they do not, nothing is kept.
+    pub is_lossy: bool,
+    /// A utilisation below is low, from 0 to 1.
+    pub low: f64,
+    /// A utilisation below is medium, from 0 to 1.
+    pub medium: f64,
+}
+
+impl UtilisationRule {
+    /// The thresholds of the paper, with links that count as lossy.
+    pub const OF_PAPER: Self = Self { is_lossy: true, low: 0.60, medium: 0.75 };
+
+    fn keeps(self, utilisation: f64, method: Method) -> bool {
+        let is_first = matches!(method, Method::Invite | Method::Bye);
+        self.is_lossy && (utilisation < self.low || (is_first && utilisation < self.medium))
+    }
 }
 
 impl StateKeeping {
     /// Whether marks and notices of such a proxy count, and it is told of both.
     fn takes_part(self) -> bool {
-        matches!(self, Self::Share(_) | Self::Distributed(_))
+        matches!(self, Self::Share(_) | Self::Distributed(_) | Self::Unmarked(_))
+    }
+
+    /// Whether such a proxy looks at its utilisation once a period.
+    pub(super) fn has_periods(self) -> bool {
+        matches!(self, Self::Distributed(_) | Self::Unmarked(_) | Self::ByUtilisation(_))
     }
 }
 
@@ -69,6 +104,23 @@ enum Rule {
     Never,
     Share { share: f64, rng: Rng },
     Distributed(Box<Distributor<HostId>>),
+    Unmarked(Box<Distributor<HostId>>, Told),
+    ByUtilisation { rule: UtilisationRule, utilisation: f64 },
+}
+
+/// What a proxy has heard of the calls whose state is kept before it, without marks.
+#[derive(Clone, Copy, Debug, Default)]
+struct Told {
+    /// Part of its calls in the last period, from 0 to 1.
+    part: f64,
+    /// Calls of this period, and those of them whose state is kept before it.
+    calls: u32,
+    kept: u32,
+}
+
+/// Where a call stands in the order that all proxies have of calls, from 0 to 1.
+fn place_of(key: u64) -> f64 {
+    Rng::from_seed(key).random()
 }
 
 /// Decides for a proxy that need not keep the state of every call.
@@ -92,6 +144,10 @@ impl Keeper {
             StateKeeping::Distributed(settings) => {
                 Rule::Distributed(Box::new(Distributor::new(settings, rng.random())))
             }
+            StateKeeping::Unmarked(settings) => {
+                Rule::Unmarked(Box::new(Distributor::new(settings, rng.random())), Told::default())
+            }
+            StateKeeping::ByUtilisation(rule) => Rule::ByUtilisation { rule, utilisation: 0.0 },
         };
         Some(Self { map: Arc::clone(map), host, rule, kept: Vec::new() })
     }
@@ -102,7 +158,10 @@ impl Keeper {
         match request.method {
             // The proxy's core has no transaction for an ACK, and for a CANCEL only where it has the INVITE's.
             Method::Ack | Method::Cancel => true,
-            _ if !request.is_initial_invite() => request.keeper == self.host,
+            method if !request.is_initial_invite() => match self.rule {
+                Rule::ByUtilisation { rule, utilisation } => rule.keeps(utilisation, method),
+                _ => request.keeper == self.host,
+            },
             _ => {
                 let keeps = self.keeps_call(now, request);
                 if keeps {
@@ -128,19 +187,36 @@ impl Keeper {
             Rule::Distributed(distributor) => {
                 distributor.on_call(now, Call { from, to, kept, key }) == Decision::Keep
             }
+            Rule::Unmarked(distributor, told) => {
+                told.calls += 1;
+                told.kept += u32::from(kept);
+                let place = place_of(key);
+                let kept = place < told.part;
+                distributor.on_call(now, Call { from, to, kept, key });
+                let share = if let NextHop::Neighbour(next) = to { distributor.keep(next) } else { 1.0 };
+                !kept && place < told.part + (1.0 - told.part) * share
+            }
+            Rule::ByUtilisation { rule, utilisation } => rule.keeps(*utilisation, Method::Invite),
         }
     }
 
     /// A period is over, in which the processors were busy for this part of the time.
     pub(super) fn on_period(&mut self, now: Instant, utilisation: f64) {
-        if let Rule::Distributed(distributor) = &mut self.rule {
-            distributor.on_period(now, PERIOD, utilisation);
+        match &mut self.rule {
+            Rule::Distributed(distributor) => distributor.on_period(now, PERIOD, utilisation),
+            Rule::Unmarked(distributor, told) => {
+                distributor.on_period(now, PERIOD, utilisation);
+                let part = f64::from(told.kept) / f64::from(told.calls.max(1));
+                *told = Told { part, ..Told::default() };
+            }
+            Rule::ByUtilisation { utilisation: last, .. } => *last = utilisation,
+            Rule::Never | Rule::Share { .. } => {}
         }
     }
 
     /// A neighbour behind has told how it is.
     pub(super) fn on_notice(&mut self, now: Instant, from: HostId, notice: Notice) {
-        if let Rule::Distributed(distributor) = &mut self.rule {
+        if let Rule::Distributed(distributor) | Rule::Unmarked(distributor, _) = &mut self.rule {
             distributor.on_notice(now, from, notice);
         }
     }
@@ -149,7 +225,9 @@ impl Keeper {
     /// other way, with the calls.
     pub(super) fn notice(&self, to: HostId, response: &ModelMessage) -> Option<Box<Notice>> {
         match &self.rule {
-            Rule::Distributed(distributor) if !response.by_callee && self.map.shares_state(to) => {
+            Rule::Distributed(distributor) | Rule::Unmarked(distributor, _)
+                if !response.by_callee && self.map.shares_state(to) =>
+            {
                 Some(Box::new(distributor.notice(Some(to))))
             }
             _ => None,

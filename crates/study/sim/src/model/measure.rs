@@ -70,9 +70,13 @@ pub struct StreamResults {
     pub established: [Series; 2],
     /// Calls hung up, over time, and the sum of the seconds from BYE to 2xx.
     pub hung_up: [Series; 2],
-    /// Calls that rang while no proxy on the way had said that it keeps their state, warm-up included: only proxies
-    /// that share it out do.
+    /// Calls that rang while no proxy on the way had said that it keeps their state, warm-up included: a proxy that
+    /// keeps the state of every call does not say so.
     pub unmarked: u64,
+    /// The same over time.
+    pub without_state: Series,
+    /// Requests that callers and callees sent again, over time.
+    pub resends: Series,
 }
 
 /// Measures a stream.
@@ -90,7 +94,9 @@ pub(crate) struct StreamMeasure {
     answered: [Series; 2],
     established: [Series; 2],
     hung_up: [Series; 2],
-    pub(crate) unmarked: u64,
+    unmarked: u64,
+    without_state: Series,
+    pub(crate) resends: Series,
 }
 
 /// Counts a delay in the series of numbers and of sums.
@@ -115,6 +121,16 @@ impl StreamMeasure {
             established: [Series::new(bin), Series::new(bin)],
             hung_up: [Series::new(bin), Series::new(bin)],
             unmarked: 0,
+            without_state: Series::new(bin),
+            resends: Series::new(bin),
+        }
+    }
+
+    /// A callee rings. Whether no proxy on the way has said that it keeps the call's state.
+    pub(crate) fn rang(&mut self, now: Instant, is_unmarked: bool) {
+        if is_unmarked {
+            self.unmarked += 1;
+            self.without_state.add(now, 1.0);
         }
     }
 
@@ -170,6 +186,8 @@ impl StreamMeasure {
             established: self.established,
             hung_up: self.hung_up,
             unmarked: self.unmarked,
+            without_state: self.without_state,
+            resends: self.resends,
         }
     }
 }

@@ -19,7 +19,7 @@ mod ties;
 mod work;
 mod world;
 
-pub use keeping::{NetworkState, StateKeeping};
+pub use keeping::{NetworkState, StateKeeping, UtilisationRule};
 pub use links::rules;
 pub use measure::{HostResults, Outcomes, RunResults, StreamResults};
 pub use message::{HOPS_MAX, HostId, ModelMessage, ModelStart, ModelVia};

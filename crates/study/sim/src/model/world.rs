@@ -332,7 +332,7 @@ impl<'a> World<'a> {
     }
 
     fn watch_period(&mut self, host: HostId) {
-        if let StateKeeping::Distributed(_) = self.map.state.of(self.map.group_of[host.index()].into()) {
+        if self.map.state.of(self.map.group_of[host.index()].into()).has_periods() {
             self.queue.at(self.hosts[host.index()].meter.deadline(), Event::Period(host));
         }
     }
