@@ -21,9 +21,9 @@ use serde_json::Value;
 
 use crate::document::{self, FileKind};
 use crate::kind::{
-    AdminListen, BearerText, CapacityListen, Choice, Count, DAY, DnsServer, FeedbackName, Flag, GIB, HOUR,
-    HopAddress, KIB, KeyPath, KeyText, MIB, MINUTE, MemberAddress, NetworkText, PolicyName, Ratio, SECOND,
-    Share, Size, Time, YEAR,
+    AdminListen, BearerText, CallRate, CapacityListen, Choice, Count, DAY, DnsServer, FeedbackName, Flag,
+    GIB, HOUR, HopAddress, KIB, KeyPath, KeyText, MIB, MINUTE, MemberAddress, NetworkText, PolicyName, Ratio,
+    SECOND, Share, Size, Time, YEAR,
 };
 use crate::scenario::ScenarioLocal;
 use crate::setting::{Entry, Setting};
@@ -204,7 +204,7 @@ table! {
         max_branches: Setting<Count<1, 15>> = limits.branches.into(),
     }
 
-    let Settings { law, high, low, state_cost, .. } = Distribution::default().settings;
+    let Settings { law, keep, high, low, delta_c, state_cost, .. } = Distribution::default().settings;
 
     /// Proxies in a chain share out who keeps the transactions of a call, for pools with `forward = "distributed"`.
     struct RawDistribution {
@@ -212,12 +212,23 @@ table! {
         /// in Via of who keeps a call, and of how busy they are, is believed: no caller may send from there.
         neighbours: Vec<Setting<NetworkText>> where { "minItems": 1 } => REQUIRED,
         /// How a proxy finds its share: `"level"` makes all that can help each other equally busy, `"paper"` is the
-        /// additive decrease of the SERvartuka paper.
+        /// additive decrease of the SERvartuka paper, `"fixed"` has the share `keep` whatever the load.
         law: Setting<Choice<Law>> = law,
+        /// With the law `"fixed"`: the share of the calls without transactions that get theirs here, of those that go
+        /// on to a neighbour. `sarabande plan` finds such shares.
+        keep: Setting<Share<0, 1000>> = keep,
         /// How busy a proxy may be before it gives calls away, of the processor time that it may use.
         high: Setting<Share<100, 1000>> = high,
         /// How busy all proxies behind may be before they take more calls again; at most `high`.
         low: Setting<Share<100, 1000>> = low,
+        /// With the law `"paper"`: how many calls a second a proxy gives away more in each second in which it is too
+        /// busy.
+        delta_c: Setting<CallRate<1>> = delta_c,
+        /// Calls a second that this proxy carries with transactions alone, over all threads. With `stateless`: how busy
+        /// it is is computed from its calls, and not measured.
+        stateful: Option<Setting<CallRate<1>>> => "the load is measured",
+        /// Calls a second that this proxy carries without transactions, over all threads; at least `stateful`.
+        stateless: Option<Setting<CallRate<1>>> => "the load is measured",
         /// What a call with transactions costs more than one without, as part of the latter.
         state_cost: Setting<Share<10, 10_000>> = state_cost,
     }

@@ -14,7 +14,7 @@ use base::Peer;
 use control::{Address, MemberSettings, ProbeSettings};
 use digest_auth::Offer;
 use node::{DialogSettings, Distribution, HomeSettings, Orphans, OverloadControl, ProxySettings, QueueSetup};
-use route::{Access, Dialogs, Fork, Forward, RateSettings, Rule};
+use route::{Access, Dialogs, Fork, Forward, Network, RateSettings, Rule};
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -127,10 +127,38 @@ impl Config {
         self.pool().map_or(&[], |pool| &pool.members)
     }
 
-    /// Settings that are legal and known to end in a collapse, and what to do about each.
+    /// Settings that are legal and known to do harm, and what to do about each.
     pub fn warnings(&self) -> Vec<String> {
         let of_process = self.overload.collapses().map(str::to_owned);
-        of_process.into_iter().chain(self.table_pools().flat_map(PoolConfig::warnings)).collect()
+        of_process
+            .into_iter()
+            .chain(self.neighbour_warnings())
+            .chain(self.table_pools().flat_map(PoolConfig::warnings))
+            .collect()
+    }
+
+    /// Neighbours that may be anybody, and next hops that share out state and are no neighbours.
+    fn neighbour_warnings(&self) -> Vec<String> {
+        let Some(distribution) = &self.distribution else { return Vec::new() };
+        let neighbours = &distribution.neighbours;
+        // The largest private networks are 10.0.0.0/8 and fc00::/7.
+        let is_wide = |network: &&Network| network.length() < if network.first().is_ipv4() { 8 } else { 7 };
+        let wide = neighbours.iter().filter(is_wide).map(|network| {
+            format!(
+                "distribution.neighbours: {network} holds strangers, who could have calls pass without state; list the proxies alone"
+            )
+        });
+        let sharers = self.pools.iter().filter(|pool| pool.forward == Forward::Distributed);
+        let hops = sharers.flat_map(|pool| pool.members.iter().map(move |member| (pool, member)));
+        let strangers = hops.filter_map(|(pool, member)| match &member.address {
+            Address::Socket(peer) if !neighbours.iter().any(|it| it.contains(peer.address.ip())) => Some(format!(
+                "distribution.neighbours: {}, a next hop of `{}`, is in none: this proxy keeps all calls that go there; add it if \
+                 it shares out state",
+                peer.address, pool.name
+            )),
+            _ => None,
+        });
+        wide.chain(strangers).collect()
     }
 
     /// In a few words, for people.

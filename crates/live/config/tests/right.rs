@@ -267,3 +267,24 @@ fn a_key_in_the_file_is_read_and_kept_out_of_logs() {
     let shown = format!("{token:?}");
     assert!(shown.contains("secret") && !shown.contains("48"), "{shown}");
 }
+
+/// What a chain is told of neighbours that anybody may be, and of a next hop that is none.
+#[test]
+fn neighbours_that_are_strangers_are_warned_of() {
+    let warnings = |neighbours: &str| {
+        let text = format!(
+            "[listen]\nudp = [\"0.0.0.0:5060\"]\n[proxy]\nnext = [\"10.0.0.1\"]\nforward = \"distributed\"\n\
+             [distribution]\nneighbours = [{neighbours}]\n"
+        );
+        parse(&text, "chain.toml").expect("a right file").warnings()
+    };
+    assert_eq!(warnings("\"10.0.0.0/8\", \"fc00::/7\""), [""; 0]);
+    let wide = warnings("\"0.0.0.0/0\", \"::/0\", \"10.0.0.1\"");
+    assert_eq!(wide.len(), 2, "{wide:?}");
+    assert!(wide.iter().all(|warning| warning.contains("strangers")), "{wide:?}");
+    let stranger = warnings("\"10.0.0.2\"");
+    assert!(
+        matches!(&stranger[..], [one] if one.contains("10.0.0.1:5060, a next hop of `proxy`")),
+        "{stranger:?}"
+    );
+}

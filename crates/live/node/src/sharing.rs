@@ -6,7 +6,7 @@
 
 use base::Instant;
 use core::time::Duration;
-use distribute::{Distributor, Mark, Notice, Settings};
+use distribute::{Distributor, Load, Mark, Notice, Settings};
 use route::Network;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -38,11 +38,14 @@ impl Distribution {
     fn share(&self, shards: usize) -> Settings {
         let Settings { delta_c, remembered, .. } = self.settings;
         let shards = shards.max(1);
-        Settings {
-            delta_c: delta_c / shards as f64,
-            remembered: remembered.div_ceil(shards),
-            ..self.settings
-        }
+        let part = 1.0 / shards as f64;
+        let load = match self.settings.load {
+            Load::Measured => Load::Measured,
+            Load::Computed { stateful, stateless } => {
+                Load::Computed { stateful: stateful * part, stateless: stateless * part }
+            }
+        };
+        Settings { load, delta_c: delta_c * part, remembered: remembered.div_ceil(shards), ..self.settings }
     }
 }
 

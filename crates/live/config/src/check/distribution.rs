@@ -1,11 +1,11 @@
 //! `[distribution]`
 
 use super::access::networks;
-use crate::raw::RawConfig;
+use crate::raw::{RawConfig, RawDistribution};
 use crate::report::Report;
 use crate::typed::PoolConfig;
 use control::Address;
-use distribute::Settings;
+use distribute::{Law, Load, Settings};
 use node::Distribution;
 use route::{Dialogs, Forward, Network};
 use std::net::SocketAddr;
@@ -39,14 +39,49 @@ pub(super) fn check(raw: &RawConfig, pools: &[PoolConfig], report: &mut Report<'
         let setting = if table.low.is_set() { &table.low } else { &table.high };
         report.conflict(setting, "expected `low` to be at most `high`");
     }
+    let law = table.law.value()?;
+    if table.keep.is_set() && law != Law::Fixed {
+        report.conflict(
+            &table.keep,
+            "only a fixed share is set by hand; add `law = \"fixed\"`, or remove this key",
+        );
+    }
+    if table.delta_c.is_set() && law != Law::Paper {
+        report
+            .conflict(&table.delta_c, "it belongs to another law; add `law = \"paper\"`, or remove this key");
+    }
+    let load = load(table, report)?;
     let settings = Settings {
-        law: table.law.value()?,
+        law,
+        load,
+        keep: table.keep.value()?,
+        delta_c: table.delta_c.value()?,
         high,
         low,
         state_cost: table.state_cost.value()?,
         ..Distribution::default().settings
     };
     Some(Distribution { neighbours, settings })
+}
+
+/// How the proxy knows its utilisation.
+fn load(table: &RawDistribution, report: &mut Report<'_>) -> Option<Load> {
+    match (&table.stateful, &table.stateless) {
+        (None, None) => Some(Load::Measured),
+        (Some(with), Some(without)) => {
+            let (stateful, stateless) = (with.value()?, without.value()?);
+            if stateless < stateful {
+                report.conflict(without, "expected `stateless` to be at least `stateful`");
+            }
+            Some(Load::Computed { stateful, stateless })
+        }
+        (Some(one), None) | (None, Some(one)) => {
+            let remedy = "how busy the proxy is is computed from both `stateful` and `stateless`; add the other one, or remove \
+                          this key";
+            report.conflict(one, remedy);
+            None
+        }
+    }
 }
 
 /// Who gets calls without transactions from one that invites its neighbours to leave them without has to keep them,

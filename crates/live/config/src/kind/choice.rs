@@ -115,7 +115,8 @@ impl Names for Forward {
 }
 
 impl Names for Law {
-    const NAMES: &'static [(&'static str, Self)] = &[("level", Self::Level), ("paper", Self::Paper)];
+    const NAMES: &'static [(&'static str, Self)] =
+        &[("level", Self::Level), ("paper", Self::Paper), ("fixed", Self::Fixed)];
 }
 
 impl Names for CapacityLaw {
