@@ -23,7 +23,7 @@ use crate::document::{self, FileKind};
 use crate::kind::{
     AdminListen, BearerText, CallRate, CapacityListen, Choice, Count, DAY, DnsServer, FeedbackName, Flag,
     GIB, HOUR, HopAddress, KIB, KeyPath, KeyText, MIB, MINUTE, MemberAddress, NetworkText, PolicyName, Ratio,
-    SECOND, Share, Size, Time, YEAR,
+    SECOND, Share, Shared, Size, Time, YEAR,
 };
 use crate::scenario::ScenarioLocal;
 use crate::setting::{Entry, Setting};
@@ -104,8 +104,8 @@ table! {
         /// where this process answers 100, repeats, and tries another member when one fails, within the limits of
         /// `[proxy]`; or `"dialog"`, which does that and keeps the state of each call, so that it can be limited and
         /// written down (`[calls]`); or `"distributed"`: with a transaction for some calls and without for the
-        /// others, so that of the proxies of `[distribution]` that a call passes one keeps its transactions. The
-        /// latter two only with `dialogs = "route"`.
+        /// others, so that of the proxies of `[distribution]` that a call passes one keeps its transactions, and with
+        /// `shares` its dialogs. The latter two only with `dialogs = "route"`.
         forward: Setting<Choice<Forward>> = Forward::default(),
         /// Where requests within dialogs go: to the `"member"` that the dialog began with, or where their `"route"`
         /// leads, for servers that may take themselves out of the way. With `"route"` members are next hops: what
@@ -211,6 +211,11 @@ table! {
         /// Addresses or networks of the proxies before and behind that share out as well, at least one. What they say
         /// in Via of who keeps a call, and of how busy they are, is believed: no caller may send from there.
         neighbours: Vec<Setting<NetworkText>> where { "minItems": 1 } => REQUIRED,
+        /// What is shared out: `"transaction"`, the transactions of a call; `"dialog"` as well, the state of its dialogs
+        /// with session timers and its call record (`[calls]`), which one of the proxies then writes. The same at all
+        /// proxies of a chain. Pools of next hops that keep no dialogs may lead to `neighbours` alone then, and
+        /// `[registrar]` has to have `forward = "dialog"`.
+        shares: Vec<Setting<Choice<Shared>>> = vec![Shared::Transaction],
         /// How a proxy finds its share: `"level"` makes all that can help each other equally busy, `"paper"` is the
         /// additive decrease of the SERvartuka paper, `"fixed"` has the share `keep` whatever the load.
         law: Setting<Choice<Law>> = law,

@@ -2,6 +2,7 @@
 
 use crate::edge::Edge;
 use crate::event::ShardEvent;
+use crate::forward::onward::{Onward, RecordRoute};
 use crate::sharing::param;
 use crate::token::copies::copies_key;
 use base::{Flow, Outbox};
@@ -11,6 +12,17 @@ use std::net::SocketAddr;
 use wire::Message;
 
 impl Edge {
+    /// Whether this proxy shares out the state of dialogs, and so keeps it of the calls of which it keeps transactions.
+    pub(crate) fn shares_dialogs(&self) -> bool {
+        self.sharing.as_ref().is_some_and(|sharing| sharing.function == Function::Dialog)
+    }
+
+    /// Whether a neighbour that this request has come from says that a proxy before us keeps the dialogs of the call, and
+    /// writes its record.
+    pub(crate) fn has_record_elsewhere(&self, message: &Message<'_>, from: SocketAddr) -> bool {
+        self.sharing.as_ref().is_some_and(|sharing| sharing.mark(message, from).has(Function::Dialog))
+    }
+
     /// Which proxy keeps the transaction of a request outside dialogs that goes on to `to`; `has_room`: there is room
     /// for it here. A copy of one that is kept here must not be asked for: it belongs to its transaction.
     pub(crate) fn who_keeps(
@@ -28,7 +40,7 @@ impl Edge {
                 .neighbour(to)
                 .filter(|to| sharing.distributor.hears(self.now, *to))
                 .map_or(NextHop::Exit, NextHop::Neighbour),
-            kept: sharing.mark(message, from).has(Function::State),
+            kept: sharing.mark(message, from).has(sharing.function),
             key: copies_key(&self.tokens, message, from),
         };
         let elsewhere =
@@ -56,20 +68,20 @@ impl Edge {
         self.sharing.as_ref().is_none_or(|sharing| sharing.neighbour(from).is_none())
     }
 
-    /// Appends the mark to our Via of a request that begins something, for a neighbour.
-    pub(crate) fn write_mark(
-        &mut self,
-        message: &Message<'_>,
-        from: SocketAddr,
-        to: SocketAddr,
-        keeps: bool,
-    ) {
+    /// Appends the mark to our Via of a request that begins something, for a neighbour; `keeps`: its transaction is kept
+    /// here.
+    pub(crate) fn write_mark(&mut self, message: &Message<'_>, onward: &Onward<'_>, keeps: bool) {
         let Some(sharing) = &self.sharing else { return };
-        if sharing.neighbour(to).is_none() {
+        if sharing.neighbour(onward.hop.peer).is_none() {
             return;
         }
-        let mark = sharing.mark(message, from);
-        let mark = if keeps { mark.with(Function::State) } else { mark };
+        let kept: &[_] = match onward.record_route {
+            _ if !keeps => &[],
+            RecordRoute::WithDialogs => &[Function::State, Function::Dialog],
+            RecordRoute::Stateless | RecordRoute::WithTransactions | RecordRoute::No => &[Function::State],
+        };
+        let mark = sharing.mark(message, onward.from.peer);
+        let mark = kept.iter().fold(mark, |mark, function| mark.with(*function));
         write_param(&mut self.scratch, Mark::PARAMETER, mark);
     }
 
@@ -77,7 +89,7 @@ impl Edge {
     pub(crate) fn hear_notice(&mut self, response: &Message<'_>, from: SocketAddr) {
         let Some(sharing) = &mut self.sharing else { return };
         let Some(neighbour) = sharing.neighbour(from) else { return };
-        let value = param(response, response.top_via(), Function::State.notice_parameter());
+        let value = param(response, response.top_via(), sharing.function.notice_parameter());
         if let Some(notice) = value.and_then(Notice::parse) {
             sharing.distributor.on_notice(self.now, neighbour, notice);
         }
@@ -106,7 +118,7 @@ impl Edge {
         scratch.extend_from_slice(&bytes[done as usize..via.value.end as usize]);
         let notice = sharing.neighbour(to).and_then(|neighbour| sharing.notice(neighbour));
         if let Some(notice) = notice {
-            write_param(scratch, Function::State.notice_parameter(), notice);
+            write_param(scratch, sharing.function.notice_parameter(), notice);
         }
         if notice.is_some() || !was_clean {
             edits.replace(response, via.value.of(bytes), scratch);

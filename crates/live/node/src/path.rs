@@ -302,6 +302,7 @@ impl Path<'_> {
             return home.look_up(step, arrival, aor, progress);
         };
         let Some(stateful) = self.stateful.as_deref_mut() else { return Err(NO_CONTACT.into()) };
+        let forward = kept_as(step.edge, arrival, forward);
         check_from_tag(arrival.message, forward == Forward::Dialog)?;
         if forward != Forward::Stateless {
             stateful.check_new(step, arrival, destination, forward)?;
@@ -406,15 +407,18 @@ impl Path<'_> {
         let (step, Some(stateful)) = (&mut self.step, self.stateful.as_deref_mut()) else {
             return Err(NO_SERVER.into());
         };
+        let kept_as = kept_as(step.edge, arrival, forward);
         if forward == Forward::Distributed {
-            stateful.check_new(step, arrival, destination, forward)?;
+            stateful.check_new(step, arrival, destination, kept_as)?;
         }
         let is_fixed = request.in_dialog || named.is_some();
         // What comes again with credentials is for the member that asked for them.
         let may_move = !is_fixed && arrival.method == Method::Invite && why == Why::Policy;
         let patience = step.queues.as_deref().filter(|_| may_move).and_then(|queues| queues.patience(pool));
-        let assigned =
-            Assigned { patience, ..assigned(step.edge, destination, service, pool, slot, is_fixed) };
+        let assigned = Assigned {
+            patience,
+            ..assigned(step.edge, destination, (service, kept_as), pool, slot, is_fixed)
+        };
         stateful.begin(step, arrival, destination, assigned, service.counts_calls(), progress)
     }
 
@@ -427,7 +431,7 @@ impl Path<'_> {
     ) -> Result<(), Rejection> {
         let step = &mut self.step;
         let service = step.pools.service(destination.request.pool);
-        let forward = service.forward();
+        let forward = kept_as(step.edge, arrival, service.forward());
         let is_counted = forward == Forward::Dialog || (service.has_hops() && service.counts_calls());
         check_from_tag(arrival.message, is_counted)?;
         let Some(stateful) = self.stateful.as_deref_mut() else { return Err(NO_SERVER.into()) };
@@ -488,10 +492,25 @@ impl Path<'_> {
     /// Whether this proxy of the chain keeps the transaction of a request.
     fn keeps(&mut self, arrival: &Arrival<'_>, service: Service, slot: Slot) -> bool {
         let hop = self.step.edge.topology.node(slot).peer;
-        let has_room = self.stateful.as_ref().is_some_and(|stateful| stateful.has_room(arrival.message));
+        let (edge, message) = (&*self.step.edge, arrival.message);
+        let has_room = self.stateful.as_ref().is_some_and(|stateful| {
+            stateful.has_room(message)
+                && (!edge.shares_dialogs() || stateful.has_room_for_call(edge, message))
+        });
         service.has_transactions()
             || self.step.edge.who_keeps(arrival.message, arrival.flow.peer, hop, has_room)
                 == distribute::Decision::Keep
+    }
+}
+
+/// What is kept of a request whose state is kept here. A call that has its record at a proxy before us gets no second one.
+fn kept_as(edge: &Edge, arrival: &Arrival<'_>, forward: Forward) -> Forward {
+    let has_record = || edge.has_record_elsewhere(arrival.message, arrival.flow.peer);
+    match forward {
+        Forward::Distributed if edge.shares_dialogs() => Forward::Dialog,
+        Forward::Distributed => Forward::Transaction,
+        Forward::Dialog if has_record() => Forward::Transaction,
+        Forward::Stateless | Forward::Transaction | Forward::Dialog => forward,
     }
 }
 
@@ -499,7 +518,7 @@ impl Path<'_> {
 fn assigned(
     edge: &Edge,
     destination: &Destination<'_>,
-    service: Service,
+    (service, kept_as): (Service, Forward),
     pool: PoolId,
     slot: Slot,
     is_fixed: bool,
@@ -508,7 +527,7 @@ fn assigned(
     Assigned {
         request: Request { pool, call_id: &[], ..destination.request },
         dialogs: service.dialogs(),
-        record_route: record_route_of(service),
+        record_route: record_route_of(service, kept_as),
         is_fixed,
         fork: if is_fixed { Fork::None } else { fork },
         ring_time,
@@ -523,11 +542,11 @@ fn assigned(
 }
 
 /// The Record-Route of a dialog whose first transaction is kept here.
-fn record_route_of(service: Service) -> RecordRoute {
-    match service.forward() {
-        Forward::Dialog => RecordRoute::WithDialogs,
+fn record_route_of(service: Service, kept_as: Forward) -> RecordRoute {
+    match (kept_as, service.forward()) {
+        (Forward::Dialog, _) => RecordRoute::WithDialogs,
         // Who keeps the transactions of a call sees its dialogs, too.
-        Forward::Distributed => RecordRoute::WithTransactions,
+        (_, Forward::Distributed) => RecordRoute::WithTransactions,
         _ if service.records_route() => RecordRoute::WithTransactions,
         _ => RecordRoute::No,
     }

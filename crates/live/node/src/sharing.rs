@@ -1,4 +1,4 @@
-//! State distribution on the wire: whether this shard keeps the transaction of a request that begins something, the
+//! State distribution on the wire: whether this shard keeps the state of a request that begins something, the
 //! marks in our Via of requests, and the notices in the Via of responses.
 //!
 //! Marks and notices count from trusted neighbours alone. Of a stranger's request only our own Via is ever looked at
@@ -6,7 +6,7 @@
 
 use base::Instant;
 use core::time::Duration;
-use distribute::{Distributor, Load, Mark, Notice, Settings};
+use distribute::{Distributor, Function, Load, Mark, Notice, Settings};
 use route::Network;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -17,6 +17,8 @@ use wire::Message;
 pub struct Distribution {
     /// Networks of the trusted proxies that share out state, too.
     pub neighbours: Vec<Network>,
+    /// Whether the state of a dialog and its call record are shared out together with the transactions.
+    pub dialogs: bool,
     /// How the shares are found.
     pub settings: Settings,
 }
@@ -28,7 +30,11 @@ const STATE_COST: f64 = 0.7;
 impl Default for Distribution {
     /// Without neighbours, and with the cost of this proxy's transactions.
     fn default() -> Self {
-        Self { neighbours: Vec::new(), settings: Settings { state_cost: STATE_COST, ..Settings::default() } }
+        Self {
+            neighbours: Vec::new(),
+            dialogs: false,
+            settings: Settings { state_cost: STATE_COST, ..Settings::default() },
+        }
     }
 }
 
@@ -96,6 +102,8 @@ pub(crate) struct Sharing {
     neighbours: Vec<Network>,
     /// The responses to each neighbour that could have had a notice, in this period.
     responses: BTreeMap<SocketAddr, u32>,
+    /// What is shared out: the transactions of a call, or these and its dialogs.
+    pub(crate) function: Function,
     pub(crate) distributor: Distributor<SocketAddr>,
     pub(crate) report: SharingReport,
 }
@@ -106,6 +114,7 @@ impl Sharing {
         Self {
             neighbours: distribution.neighbours.clone(),
             responses: BTreeMap::new(),
+            function: if distribution.dialogs { Function::Dialog } else { Function::State },
             distributor: Distributor::new(distribution.share(shards), salt),
             report,
         }

@@ -1,5 +1,7 @@
 //! State distribution on bytes: proxies in series, of which one keeps the transactions of each call.
 mod common;
+#[path = "sharing/dialogs.rs"]
+mod shared_dialogs;
 
 use common::dialog::Dialog;
 use common::proxy::{ProxyBed, client};
@@ -36,7 +38,8 @@ fn proxy(index: usize, length: usize) -> ProxyBed {
     let neighbours = vec!["127.0.0.0/24".parse().expect("a network")];
     bed.set(|setup| setup.settings.limits = ProxyLimits::default());
     // Those of the paper's server, so that the tests know how fast shares move.
-    let distribution = Distribution { neighbours, settings: distribute::Settings::default() };
+    let distribution =
+        Distribution { neighbours, settings: distribute::Settings::default(), ..Distribution::default() };
     bed.set(|setup| setup.settings.distribution = Some(distribution));
     bed
 }

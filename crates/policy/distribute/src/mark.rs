@@ -3,7 +3,7 @@
 //! The value of the Via parameter `done` that a node adds to its own Via of a request to a trusted neighbour:
 //!
 //! ```text
-//! done = "done" EQUAL HEXDIG    ; a sum: 1 for state, 2 for authentication
+//! done = "done" EQUAL HEXDIG    ; a sum: 1 for state, 2 for authentication, 4 for dialogs
 //! ```
 //!
 //! It is short, since a message that grows costs each proxy on its way. The digit is one of a `token` (RFC 3261 §25.1), so the
@@ -18,11 +18,13 @@ pub enum Function {
     State,
     /// Has authenticated the caller.
     Authentication,
+    /// Keeps its dialogs, and writes its call record. Whoever does so keeps its state as well.
+    Dialog,
 }
 
 impl Function {
     /// All of them, in the order in which they are written.
-    pub const ALL: [Self; 2] = [Self::State, Self::Authentication];
+    pub const ALL: [Self; 3] = [Self::State, Self::Authentication, Self::Dialog];
 
     /// What it adds to the number of a [`Mark`].
     const fn bit(self) -> u8 {
@@ -34,6 +36,7 @@ impl Function {
         match self {
             Self::State => "room",
             Self::Authentication => "room-auth",
+            Self::Dialog => "room-dialog",
         }
     }
 }
@@ -82,6 +85,7 @@ mod tests {
             (Mark::default(), "0"),
             (Mark::default().with(Function::State), "1"),
             (Mark::default().with(Function::Authentication).with(Function::State), "3"),
+            (Mark::default().with(Function::State).with(Function::Dialog), "5"),
         ] {
             assert_eq!(mark.to_string(), text);
             assert_eq!(Mark::parse(text.as_bytes()), Some(mark));
@@ -93,7 +97,7 @@ mod tests {
         for wrong in ["", "10", "g", "state", "-1", "\u{e9}", " 1"] {
             assert_eq!(Mark::parse(wrong.as_bytes()), None, "{wrong:?}");
         }
-        for both in ["f", "F", "b"] {
+        for both in ["b", "B"] {
             let mark = Mark::default().with(Function::State).with(Function::Authentication);
             assert_eq!(Mark::parse(both.as_bytes()), Some(mark), "{both:?}");
         }

@@ -8,21 +8,25 @@ use crate::setting::given;
 use crate::typed::{CallsConfig, PoolConfig, RecordsPlace, RegistrarConfig};
 use dialog::CallSettings;
 use dialog::session_timer::SessionTimer;
-use node::DialogSettings;
+use node::{DialogSettings, Distribution};
 use route::Forward;
 
 /// How calls are kept, if those of anything are. `None` as well where something is wrong.
 pub(super) fn check(
     raw: &RawConfig,
-    (pools, registrar): (&[PoolConfig], Option<&RegistrarConfig>),
+    (pools, registrar, distribution): (&[PoolConfig], Option<&RegistrarConfig>, Option<&Distribution>),
     site: &Site<'_>,
     report: &mut Report<'_>,
 ) -> Option<CallsConfig> {
-    let is_kept = pools.iter().any(|pool| pool.forward == Forward::Dialog)
+    let are_shared = distribution.is_some_and(|distribution| distribution.dialogs);
+    let keeps = |pool: &PoolConfig| {
+        pool.forward == Forward::Dialog || (are_shared && pool.forward == Forward::Distributed)
+    };
+    let is_kept = pools.iter().any(keeps)
         || registrar.is_some_and(|registrar| registrar.home.forward == Forward::Dialog);
     if raw.calls.is_some() && !is_kept && report.is_clean() {
-        let remedy =
-            "nothing keeps the state of calls; set forward = \"dialog\" for a pool, `proxy` or `registrar`";
+        let remedy = "nothing keeps the state of calls; set forward = \"dialog\" for a pool, `proxy` or `registrar`, or \
+             \"distributed\" with \"dialog\" among `distribution.shares`";
         report.key_problem("calls", remedy);
     }
     let defaults = RawCalls::default();

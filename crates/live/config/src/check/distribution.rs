@@ -1,9 +1,11 @@
 //! `[distribution]`
 
 use super::access::networks;
+use crate::kind::Shared;
 use crate::raw::{RawConfig, RawDistribution};
 use crate::report::Report;
-use crate::typed::PoolConfig;
+use crate::setting::Setting;
+use crate::typed::{PoolConfig, RegistrarConfig};
 use control::Address;
 use distribute::{Law, Load, Settings};
 use node::Distribution;
@@ -12,7 +14,11 @@ use std::net::SocketAddr;
 
 /// With whom the state of calls is shared out, if with anybody; nobody does so alone. `None` as well where something
 /// is wrong.
-pub(super) fn check(raw: &RawConfig, pools: &[PoolConfig], report: &mut Report<'_>) -> Option<Distribution> {
+pub(super) fn check(
+    raw: &RawConfig,
+    (pools, registrar): (&[PoolConfig], Option<&RegistrarConfig>),
+    report: &mut Report<'_>,
+) -> Option<Distribution> {
     let sharer = pools.iter().find(|pool| pool.forward == Forward::Distributed);
     let Some(table) = &raw.distribution else {
         if let Some(pool) = sharer {
@@ -31,7 +37,11 @@ pub(super) fn check(raw: &RawConfig, pools: &[PoolConfig], report: &mut Report<'
             "expected the proxies before and behind that share out as well: neighbours = [\"10.0.0.2\"]";
         report.missing("distribution.neighbours", remedy);
     }
-    tell_unkept(pools, &neighbours, report);
+    let dialogs = dialogs(table, report);
+    tell_unkept(pools, (&neighbours, dialogs == Some(true)), report);
+    if dialogs == Some(true) {
+        tell_unrecorded(pools, registrar, report);
+    }
     let high = table.high.value();
     let low = table.low.value();
     let (high, low) = (high?, low?);
@@ -61,7 +71,40 @@ pub(super) fn check(raw: &RawConfig, pools: &[PoolConfig], report: &mut Report<'
         state_cost: table.state_cost.value()?,
         ..Distribution::default().settings
     };
-    Some(Distribution { neighbours, settings })
+    Some(Distribution { neighbours, dialogs: dialogs?, settings })
+}
+
+/// Whether dialogs are shared out with the transactions.
+fn dialogs(table: &RawDistribution, report: &mut Report<'_>) -> Option<bool> {
+    let shares: Vec<_> = table.shares.iter().map(Setting::value).collect::<Option<_>>()?;
+    for (index, setting) in table.shares.iter().enumerate() {
+        if shares[..index].contains(&shares[index]) {
+            report.conflict(setting, "expected each name once; remove this one");
+        }
+    }
+    if !shares.contains(&Shared::Transaction) {
+        let remedy = "who keeps dialogs keeps transactions, too: expected shares = [\"transaction\"] or shares = [\"transaction\", \
+                      \"dialog\"]";
+        report.key_problem("distribution.shares", remedy);
+    }
+    Some(shares.contains(&Shared::Dialog))
+}
+
+/// Where dialogs are shared out, a call that no proxy before has kept must not go where nobody writes its record.
+fn tell_unrecorded(pools: &[PoolConfig], registrar: Option<&RegistrarConfig>, report: &mut Report<'_>) {
+    for pool in pools.iter().filter(|pool| pool.dialogs == Dialogs::Member) {
+        let remedy = format!(
+            "nobody would write the records of calls to `{}` that a neighbour has left to this proxy, since its members have \
+             dialogs = \"member\"; remove \"dialog\", or set dialogs = \"route\" and forward = \"distributed\" there",
+            pool.name
+        );
+        report.key_problem("distribution.shares", remedy);
+    }
+    if registrar.is_some_and(|registrar| registrar.home.forward != Forward::Dialog) {
+        let remedy = "nobody would write the records of calls to users that a neighbour has left to this proxy; set forward = \"dialog\" \
+                      for `registrar`, or remove \"dialog\"";
+        report.key_problem("distribution.shares", remedy);
+    }
 }
 
 /// How the proxy knows its utilisation.
@@ -86,9 +129,12 @@ fn load(table: &RawDistribution, report: &mut Report<'_>) -> Option<Load> {
 
 /// Who gets calls without transactions from one that invites its neighbours to leave them without has to keep them,
 /// or pass them on to somebody who does.
-fn tell_unkept(pools: &[PoolConfig], neighbours: &[Network], report: &mut Report<'_>) {
-    let stateless = |pool: &&PoolConfig| (pool.forward, pool.dialogs) == (Forward::Stateless, Dialogs::Route);
-    for pool in pools.iter().filter(stateless) {
+fn tell_unkept(pools: &[PoolConfig], (neighbours, dialogs): (&[Network], bool), report: &mut Report<'_>) {
+    let keeps_less = |pool: &&PoolConfig| {
+        let is_less = pool.forward == Forward::Stateless || (dialogs && pool.forward == Forward::Transaction);
+        is_less && pool.dialogs == Dialogs::Route
+    };
+    for pool in pools.iter().filter(keeps_less) {
         let is_stranger =
             |address: &SocketAddr| !neighbours.iter().any(|network| network.contains(address.ip()));
         let addresses = pool.members.iter().filter_map(|member| match &member.address {
@@ -96,8 +142,9 @@ fn tell_unkept(pools: &[PoolConfig], neighbours: &[Network], report: &mut Report
             _ => None,
         });
         if let Some(stranger) = addresses.into_iter().find(is_stranger) {
+            let without = if pool.forward == Forward::Stateless { "transactions" } else { "their dialogs" };
             let remedy = format!(
-                "`{}` sends calls without transactions to {stranger}, which is no neighbour: nobody would keep those that a \
+                "`{}` sends calls without {without} to {stranger}, which is no neighbour: nobody would keep those that a \
                  neighbour has left without; add it, or set forward = \"distributed\"",
                 pool.name
             );

@@ -49,8 +49,8 @@ pub(crate) fn check(raw: &RawConfig, directory: &Path, report: &mut Report<'_>) 
     if let (Some(targets), Some(registrar)) = (&targets, &registrar) {
         registrar::tell_unkept(&targets.routes, registrar, report);
     }
-    let distribution = distribution::check(raw, pools, report);
-    let calls = calls::check(raw, (pools, registrar.as_ref()), &site, report);
+    let distribution = distribution::check(raw, (pools, registrar.as_ref()), report);
+    let calls = calls::check(raw, (pools, registrar.as_ref(), distribution.as_ref()), &site, report);
     let access = access::check(raw, report);
     let overload = overload::check(&raw.overload, report);
     let token = token::check(&raw.token, directory, report);

@@ -114,6 +114,20 @@ impl Names for Forward {
     ];
 }
 
+/// What proxies of a chain can share out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shared {
+    /// The transactions of a call.
+    Transaction,
+    /// Its dialogs and its record.
+    Dialog,
+}
+
+impl Names for Shared {
+    const NAMES: &'static [(&'static str, Self)] =
+        &[("transaction", Self::Transaction), ("dialog", Self::Dialog)];
+}
+
 impl Names for Law {
     const NAMES: &'static [(&'static str, Self)] =
         &[("level", Self::Level), ("paper", Self::Paper), ("fixed", Self::Fixed)];

@@ -117,7 +117,7 @@ impl Edge {
         write(&self.tokens, &mut self.scratch);
         let branch = start..self.scratch.len();
         if let Some(keeps) = onward.keeps {
-            self.write_mark(message, onward.from.peer, onward.hop.peer, keeps);
+            self.write_mark(message, onward, keeps);
         }
         self.gate.overload.offer(onward.hop, &mut self.scratch);
         self.push_own_via(message, onward.hop, branch)

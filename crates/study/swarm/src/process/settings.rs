@@ -109,6 +109,7 @@ fn of_file(
     };
     let distribution = || Distribution {
         neighbours: vec![sites()],
+        dialogs: false,
         settings: distribute::Settings { law: file.law, ..Distribution::default().settings },
     };
     let rules = file.routes.iter().map(|route| rule(file, route)).collect();

@@ -133,6 +133,11 @@ impl Dialogs {
         if self.calls.has_room(call) { Ok(()) } else { Err(TOO_MANY_CALLS.into()) }
     }
 
+    /// Whether there is room for the call of this INVITE.
+    pub(super) fn has_room(&self, edge: &Edge, message: &Message<'_>) -> bool {
+        self.calls.has_room(call_hash(&edge.tokens, message.call_id(), message.from_tag()))
+    }
+
     /// The INVITE of a call goes on, to a pool unless it goes to a user, by the rule of that name.
     pub(crate) fn begin(
         &mut self,

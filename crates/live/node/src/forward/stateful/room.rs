@@ -54,6 +54,12 @@ impl Stateful {
         message.bytes().len() <= self.longest(false)
     }
 
+    /// Whether there is room for the dialogs of the call that a request may begin.
+    pub(crate) fn has_room_for_call(&self, edge: &Edge, message: &Message<'_>) -> bool {
+        let dialogs = self.dialogs.as_ref().filter(|_| message.method() == Some(Method::Invite));
+        dialogs.is_none_or(|dialogs| dialogs.has_room(edge, message))
+    }
+
     /// How long a request may be that there is room for.
     fn longest(&self, within: bool) -> usize {
         let most = |limit| if within { with_reserve(limit) } else { limit };
