@@ -15,8 +15,9 @@ use base::Instant;
 use core::time::Duration;
 use prices::Prices;
 use quota::{Quota, quotas};
-use rustix::time::{ClockId, clock_gettime};
+use rustix::time::ClockId;
 pub(crate) use work::Work;
+use work::time_of;
 
 /// How often the figure is taken: [`distribute`'s](node::Distribution) period.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -92,11 +93,6 @@ impl Meter {
 /// The processor time of all threads so far, the kernel's included.
 pub(crate) fn processor_time() -> Duration {
     time_of(ClockId::ProcessCPUTime)
-}
-
-fn time_of(clock: ClockId) -> Duration {
-    let time = clock_gettime(clock);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 #[cfg(test)]

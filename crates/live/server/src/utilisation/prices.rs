@@ -11,7 +11,7 @@
 //! their ratio it learns slowly, when the load changes. Close to saturation a process hardly sleeps, so that the price of
 //! work is seen for itself.
 
-use super::Work;
+use super::work::Work;
 use core::time::Duration;
 
 /// The prices to begin with, in seconds: of a sleep, and of a step, which is a message read or sent. Measured in a

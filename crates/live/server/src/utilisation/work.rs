@@ -1,11 +1,10 @@
 //! What threads have done, and what that took.
 
-use super::time_of;
 use crate::proc::sleeps;
 use base::{Ledger, Operation};
 use core::ops::AddAssign;
 use core::time::Duration;
-use rustix::time::ClockId;
+use rustix::time::{ClockId, clock_gettime};
 
 /// The work of one thread, or of several, since they began.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -55,4 +54,10 @@ impl AddAssign for Work {
         self.sleeps += other.sleeps;
         self.processor += other.processor;
     }
+}
+
+/// The time that a clock shows.
+pub(super) fn time_of(clock: ClockId) -> Duration {
+    let time = clock_gettime(clock);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
