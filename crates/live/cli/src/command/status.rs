@@ -705,7 +705,7 @@ pub(crate) mod tests {
              the process before is still there, with 1 request\n\
              since the start: 40 forwarded, 2 of them again to another next hop,\n  1 response relayed, 1 refused\n\
              forks: 4 further branches, 1 group rung out, 3 CANCELs\n\
-             shared-out state: 40 kept here, 25 passed (20 open, 5 kept before)\n  46 % busy, 1 neighbour throttled\n\
+             shared-out state: 40 kept here, 25 passed (20 open, 5 kept before)\n  46 % busy, 1 neighbour throttled, 20 % of new requests refused\n\
              calls: 2 ringing, 7 answered, 1 watched after an end that nothing proves; 1 record\n\
              records are not where they belong: 512 bytes wait: No space left on device"
         );

@@ -101,7 +101,10 @@ impl<W: Wrapper> World<W> {
         let is_limited = self.plan.files().any(|file| file.calls.longest.is_some());
         let ended_twice = callers.bye_refused.get(&481).copied().filter(|_| is_rebranched || is_limited);
         let ended_twice = ended_twice.unwrap_or_default();
-        let lost = self.checkers.lost() + ended_twice;
+        // The entry of a chain refuses what no proxy of it has room for.
+        let is_entry = self.sites.iter().any(|site| site.role.forwards(Forward::Distributed));
+        let turned_away = callers.calls_refused.get(&503).copied().filter(|_| is_entry).unwrap_or_default();
+        let lost = self.checkers.lost() + ended_twice + turned_away;
         if callers.calls_failed() > lost {
             return Err(RunRule::Failed.broken(format_args!("{lost} died, {}", outcomes(callers))));
         }
