@@ -73,6 +73,7 @@ pub use settings::Orphans;
 pub use setup::{PoolSetup, Setup, ShardSettings};
 pub use shard::{Shard, ShardIdentity};
 pub use sharing::{Distribution, SharingReport};
+pub use token::branch::is_hop_branch;
 pub use token::clock::{ClockChange, KeptClock, OtherClock, Reading, TokenClock};
 pub use token::owner::TokenOwner;
 pub use token::{CallHash, TokenKey, Tokens, keyed_hash, shard_of};

@@ -255,7 +255,7 @@ pub(crate) fn peek_routing(branch: &[u8]) -> Option<u32> {
 }
 
 /// Whether it looks like the branch of a request that went on without a transaction; unverified.
-pub(crate) fn is_hop_branch(branch: &[u8]) -> bool {
+pub fn is_hop_branch(branch: &[u8]) -> bool {
     own(branch).and_then(|text| of_transaction(text, HOP_VERSION)).is_some()
 }
 

@@ -77,9 +77,15 @@ impl<W: Wrapper> World<W> {
 
     /// What must hold of the calls when all of them are over.
     pub(super) fn judge_calls(&self, Summary { callers, answerers, .. }: &Summary) -> Result<(), String> {
+        // The entry of a chain refuses what no proxy of it has room for.
+        let is_entry = self.plan.files().any(|file| file.forwards(Forward::Distributed));
+        let turned_away = |results: &CallResults| {
+            results.calls_refused.get(&503).copied().filter(|_| is_entry).unwrap_or_default()
+        };
         for (plan, caller) in self.plan.callers.iter().zip(self.callers()) {
             let results = caller.results();
-            let all = results.calls_started > 0 && results.calls_completed == results.calls_started;
+            let done = results.calls_completed + turned_away(results);
+            let all = results.calls_completed > 0 && done == results.calls_started;
             if plan.must_succeed && !all {
                 return Err(RunRule::NotAll.broken(format_args!("{}", outcomes(results))));
             }
@@ -101,10 +107,7 @@ impl<W: Wrapper> World<W> {
         let is_limited = self.plan.files().any(|file| file.calls.longest.is_some());
         let ended_twice = callers.bye_refused.get(&481).copied().filter(|_| is_rebranched || is_limited);
         let ended_twice = ended_twice.unwrap_or_default();
-        // The entry of a chain refuses what no proxy of it has room for.
-        let is_entry = self.sites.iter().any(|site| site.role.forwards(Forward::Distributed));
-        let turned_away = callers.calls_refused.get(&503).copied().filter(|_| is_entry).unwrap_or_default();
-        let lost = self.checkers.lost() + ended_twice + turned_away;
+        let lost = self.checkers.lost() + ended_twice + turned_away(callers);
         if callers.calls_failed() > lost {
             return Err(RunRule::Failed.broken(format_args!("{lost} died, {}", outcomes(callers))));
         }
