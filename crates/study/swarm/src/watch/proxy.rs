@@ -10,6 +10,7 @@ use super::{ProcessRule, Sent};
 use base::Instant;
 use core::time::Duration;
 use dialog::CallRecord;
+use distribute::Mark;
 use node::{ProxyReport, TokenOwner, is_hop_branch};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
@@ -359,10 +360,14 @@ impl ProxyWatch {
             let token = own.and_then(|uri| self.dialogs.token_of(uri));
             return passing.is_led_past(request, token) && sent.iter().all(is_request);
         }
-        // Who keeps the transaction of an INVITE answers 100 at once (§16.2), but not to a neighbour: the branch tells.
-        let is_stateless =
-            |one: &Sent| is_request(one) && scanned(one).top_via().branch.is_some_and(is_hop_branch);
-        request.method() == Some(Method::Invite) && !sent.is_empty() && sent.iter().all(is_stateless)
+        // Who keeps the transaction of an INVITE answers 100 at once (§16.2), but not to a neighbour: there the branch tells.
+        let mut params = request.top_via().params(request.bytes());
+        let is_neighbours = params.any(|param| param.name == Mark::PARAMETER.as_bytes());
+        let is_stateless = |one: &Sent| scanned(one).top_via().branch.is_some_and(is_hop_branch);
+        request.method() == Some(Method::Invite)
+            && !sent.is_empty()
+            && sent.iter().all(is_request)
+            && (!is_neighbours || sent.iter().all(is_stateless))
     }
 
     /// A request without a transaction, one of its copies, its CANCEL, or the ACK to its failure.
