@@ -268,8 +268,8 @@ impl<N: Ord + Copy> Distributor<N> {
     }
 
     /// What an upstream neighbour is to be told; `None` for clients, who are told nothing: it shows whether all on
-    /// their calls' way is saturated. To be put into every response to the neighbour, or sent alone once a
-    /// period where there is none: it counts for [`Settings::validity`].
+    /// their calls' way is saturated. To be put into several responses to the neighbour in each period, or sent alone
+    /// once a period where there is none: it counts for [`Settings::validity`].
     pub fn notice(&self, upstream: Option<N>) -> Notice {
         let told = upstream.map_or(Some(&self.clients), |upstream| self.upstream.get(&upstream));
         if let Some(it) = told {

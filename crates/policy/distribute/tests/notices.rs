@@ -2,7 +2,7 @@
 
 use base::Instant;
 use core::time::Duration;
-use distribute::{Call, Decision, Distributor, Mark, NextHop, Notice, Settings};
+use distribute::{Call, Decision, Distributor, Law, Load, Mark, NextHop, Notice, Settings};
 use proptest::prelude::*;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -26,6 +26,18 @@ fn period(node: &mut Distributor<u8>, now: Instant) {
         node.on_call(now, call(key));
     }
     node.on_period(now, SECOND, 0.95);
+}
+
+/// Line 2 of the paper's algorithm: what the node carries is told, and what it does is counted.
+#[test]
+fn utilisation_is_computed_from_calls_where_it_is_not_measured() {
+    let load = Load::Computed { stateful: 200.0, stateless: 400.0 };
+    for (keep, expected) in [(1.0, 100.0 / 200.0), (0.0, 100.0 / 400.0)] {
+        let settings = Settings { load, law: Law::Fixed, keep, ..Settings::default() };
+        let mut node = Distributor::new(settings, 5);
+        period(&mut node, Instant::ZERO + SECOND);
+        assert!((node.utilisation() - expected).abs() < 1e-9, "{} with {keep}", node.utilisation());
+    }
 }
 
 #[test]

@@ -81,16 +81,17 @@ figures! {
         /// Forwarded without one, since a proxy before keeps it.
         passed_kept_total: u64 = report.passed_kept
             => [counter "sarabande_distribution_calls_total" (decision = "passed_kept")],
-        /// How busy the process was in the last second, as part of the processor time that it may use.
+        /// What the work of the last second takes of the processor time that the process may use, 0 to 1, without
+        /// what waking up for it costs.
         utilisation: f64 = report.utilisation => [
-            gauge "sarabande_distribution_utilisation" "Part of its processor time that the process used."
+            gauge "sarabande_distribution_utilisation" "Part of its processor time that the work of a second takes."
         ],
         /// Neighbours that are told to send no more calls without state.
         throttled_neighbours: usize = report.throttled => [
             gauge "sarabande_distribution_throttled_neighbours" "Neighbours that are told to hold back."
         ],
-        /// Share of new requests that is taken of senders outside `neighbours`, 0 to 1; below 1 no proxy on the way has
-        /// room, and the others get 503.
+        /// Share of new requests that is taken of senders outside `neighbours`, 0 to 1; below 1 no proxy on the way
+        /// has room, and the others get 503.
         taken: f64 = report.taken => [
             gauge "sarabande_distribution_taken" "Share of new requests taken of senders that are no neighbours."
         ],

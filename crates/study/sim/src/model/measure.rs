@@ -70,11 +70,9 @@ pub struct StreamResults {
     pub established: [Series; 2],
     /// Calls hung up, over time, and the sum of the seconds from BYE to 2xx.
     pub hung_up: [Series; 2],
-    /// Calls that rang while no proxy on the way had said that it keeps their state, warm-up included: a proxy that
-    /// keeps the state of every call does not say so.
-    pub unmarked: u64,
-    /// The same over time.
-    pub without_state: Series,
+    /// Calls that rang while no proxy on the way had said that it keeps their state, over time, warm-up included: a
+    /// proxy that keeps the state of every call does not say so.
+    pub unmarked: Series,
     /// Requests that callers and callees sent again, over time.
     pub resends: Series,
 }
@@ -94,8 +92,7 @@ pub(crate) struct StreamMeasure {
     answered: [Series; 2],
     established: [Series; 2],
     hung_up: [Series; 2],
-    unmarked: u64,
-    without_state: Series,
+    unmarked: Series,
     pub(crate) resends: Series,
 }
 
@@ -120,8 +117,7 @@ impl StreamMeasure {
             answered: [Series::new(bin), Series::new(bin)],
             established: [Series::new(bin), Series::new(bin)],
             hung_up: [Series::new(bin), Series::new(bin)],
-            unmarked: 0,
-            without_state: Series::new(bin),
+            unmarked: Series::new(bin),
             resends: Series::new(bin),
         }
     }
@@ -129,8 +125,7 @@ impl StreamMeasure {
     /// A callee rings. Whether no proxy on the way has said that it keeps the call's state.
     pub(crate) fn rang(&mut self, now: Instant, is_unmarked: bool) {
         if is_unmarked {
-            self.unmarked += 1;
-            self.without_state.add(now, 1.0);
+            self.unmarked.add(now, 1.0);
         }
     }
 
@@ -186,7 +181,6 @@ impl StreamMeasure {
             established: self.established,
             hung_up: self.hung_up,
             unmarked: self.unmarked,
-            without_state: self.without_state,
             resends: self.resends,
         }
     }

@@ -320,6 +320,11 @@ impl Checkers {
         self.answered.lost()
     }
 
+    /// How many INVITEs were refused since a process, or all that is behind it, had too much to do.
+    pub(super) fn turned_away(&self) -> u64 {
+        self.overload.iter().map(Overload::turned_away).sum()
+    }
+
     /// What a process shows of itself.
     pub(super) fn audit(&mut self, now: Instant, place: ProcessId, shown: &Shown) -> Result<(), String> {
         match (self.site(place), shown) {

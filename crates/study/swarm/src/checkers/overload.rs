@@ -23,6 +23,8 @@ struct Life {
 /// Of the processes of one site.
 pub(super) struct Overload {
     lives: Vec<Life>,
+    /// How many INVITEs a process has refused since it, or all that is behind it, has too much to do.
+    turned_away: u64,
     feedback: FeedbackPlan,
 }
 
@@ -32,7 +34,11 @@ fn is_invite(message: &Message<'_>) -> bool {
 
 impl Overload {
     pub(super) fn new(processes: u16, feedback: FeedbackPlan) -> Self {
-        Self { lives: (0..processes).map(|_| Life::default()).collect(), feedback }
+        Self { lives: (0..processes).map(|_| Life::default()).collect(), turned_away: 0, feedback }
+    }
+
+    pub(super) fn turned_away(&self) -> u64 {
+        self.turned_away
     }
 
     /// A process has ended: the next one knows nothing.
@@ -62,7 +68,8 @@ impl Overload {
                         RunRule::AdmittedRefused.broken(format_args!("call {call}, first to {first}"))
                     );
                 }
-                life.refused.insert(key.clone());
+                let is_first = life.refused.insert(key.clone());
+                self.turned_away += u64::from(is_first && one.bytes.starts_with(OVERLOADED[0]));
             } else if wire::scan(&one.bytes).is_ok_and(|message| is_invite(&message)) {
                 goes_on = Some(one.to);
             }

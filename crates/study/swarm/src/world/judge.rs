@@ -79,9 +79,9 @@ impl<W: Wrapper> World<W> {
     pub(super) fn judge_calls(&self, Summary { callers, answerers, .. }: &Summary) -> Result<(), String> {
         // The entry of a chain refuses what no proxy of it has room for.
         let is_entry = self.plan.files().any(|file| file.forwards(Forward::Distributed));
-        let turned_away = |results: &CallResults| {
-            results.calls_refused.get(&503).copied().filter(|_| is_entry).unwrap_or_default()
-        };
+        let most = if is_entry { self.checkers.turned_away() } else { 0 };
+        let turned_away =
+            |results: &CallResults| results.calls_refused.get(&503).map_or(0, |refused| most.min(*refused));
         for (plan, caller) in self.plan.callers.iter().zip(self.callers()) {
             let results = caller.results();
             let done = results.calls_completed + turned_away(results);

@@ -57,10 +57,18 @@ pub(crate) fn of_state() -> Vec<Canary> {
                 sent.insert(0, response(bytes, from, 100));
             }
         }),
-        // The last one keeps nothing.
-        breaks(ProcessRule::KeptByNobody).on(is_invite, |_, _, _, _, sent| {
+        // The last one keeps nothing: it sends no 100, and the branch is that of a call which another one keeps.
+        breaks(ProcessRule::KeptByNobody).on(is_invite, |memory, _, _, _, sent| {
+            let branch = |one: &swarm::Sent| scanned(&one.bytes).top_via().branch.map(<[u8]>::to_vec);
             if sent.iter().any(|one| one.to.ip() == swarm::answerer_address(0).ip()) {
                 sent.retain(|one| is_invite(&one.bytes));
+                let Some((one, other)) = sent.first_mut().zip(memory.kept.first().and_then(branch)) else {
+                    return;
+                };
+                let own = String::from_utf8(branch(one).unwrap_or_default()).unwrap_or_default();
+                replace(&mut one.bytes, &own, &String::from_utf8(other).unwrap_or_default());
+            } else if is_passed(sent) && branch(&sent[0]).is_some_and(|own| node::is_hop_branch(&own)) {
+                memory.kept.push(sent[0].clone());
             }
         }),
         breaks(ProcessRule::WrongMark)
