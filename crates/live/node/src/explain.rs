@@ -150,7 +150,7 @@ impl Path<'_> {
                 return Err("refused: 503 Service Unavailable: stopping, no new calls are taken".to_owned());
             }
             if matches!(begins, Begins::New | Begins::Anew) {
-                self.check_entry(flow)?;
+                self.check_entry(arrival)?;
                 self.check_overload()?;
             }
         }
@@ -367,8 +367,8 @@ impl Path<'_> {
     }
 
     /// Whether all that its source begins is taken now, where state is shared out.
-    fn check_entry(&self, flow: Flow) -> Result<(), String> {
-        match self.step.edge.takes_of(flow.peer) {
+    fn check_entry(&self, arrival: &Arrival<'_>) -> Result<(), String> {
+        match self.step.edge.takes_of(arrival.flow.peer, arrival.method) {
             Some(share) if share < 1.0 && !self.step.edge.gate.overload.is_off() => Err(format!(
                 "refused: 503 Overloaded, as {:.0} % of new requests from outside [distribution] now: neither this proxy nor one \
                  behind has room",

@@ -9,7 +9,7 @@ use base::{Flow, Outbox};
 use core::fmt::Write as _;
 use distribute::{Call, Decision, Function, Mark, NextHop, Notice};
 use std::net::SocketAddr;
-use wire::Message;
+use wire::{Message, Method};
 
 impl Edge {
     /// Whether this proxy shares out the state of dialogs, and so keeps it of the calls of which it keeps transactions.
@@ -55,9 +55,10 @@ impl Edge {
     }
 
     /// The share of new requests that this proxy takes of a sender, from 0 to 1, where it shares out state. `None` for a
-    /// neighbour: what it sends was taken at the entry.
-    pub(crate) fn takes_of(&self, from: SocketAddr) -> Option<f64> {
-        let sharing = self.sharing.as_ref()?;
+    /// neighbour: what it sends was taken at the entry. And for OPTIONS, by which others find out whether this proxy lives:
+    /// whoever gets 503 sends it no calls for a while.
+    pub(crate) fn takes_of(&self, from: SocketAddr, method: Method) -> Option<f64> {
+        let sharing = self.sharing.as_ref().filter(|_| method != Method::Options)?;
         sharing.neighbour(from).is_none().then(|| sharing.distributor.takes())
     }
 

@@ -70,7 +70,7 @@ impl Step<'_> {
         let now = self.edge.now;
         // What is known here already is never refused: only where there is something to refuse need it be looked up.
         let is_unknown = matches!(charge.begins, Begins::New | Begins::Anew);
-        let entry = self.edge.takes_of(arrival.flow.peer);
+        let entry = self.edge.takes_of(arrival.flow.peer, arrival.method);
         let takes_all = entry.is_none_or(|share| share >= 1.0) && self.edge.gate.overload.takes_all(now);
         if is_unknown && (takes_all || self.is_new(request)) {
             self.edge.gate.overload.admit(now, arrival, entry)?;

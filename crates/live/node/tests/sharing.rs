@@ -493,6 +493,14 @@ fn where_nobody_has_room_the_entry_refuses() {
     pauses.sort_unstable();
     pauses.dedup();
     assert_eq!(pauses, [1, 2, 3, 4, 5]);
+    for probe in 0..50 {
+        let options = Req::new("OPTIONS", &format!("probe-{probe}"), client());
+        assert_eq!(
+            chain.by_client(&options).at_callee.len(),
+            1,
+            "whoever probes takes a 503 for a sign of death"
+        );
+    }
     // Room behind is enough to take everything again.
     for second in 0..12 {
         offer(&mut chain, &format!("room-{second}"), 20);
