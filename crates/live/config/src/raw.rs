@@ -204,7 +204,7 @@ table! {
         max_branches: Setting<Count<1, 15>> = limits.branches.into(),
     }
 
-    let Settings { law, keep, high, low, delta_c, state_cost, .. } = Distribution::default().settings;
+    let Settings { law, keep, period, high, low, delta_c, state_cost, .. } = Distribution::default().settings;
 
     /// Proxies in a chain share out who keeps the transactions of a call, for pools with `forward = "distributed"`.
     struct RawDistribution {
@@ -222,12 +222,16 @@ table! {
         /// With the law `"fixed"`: the share of the calls without transactions that get theirs here, of those that go
         /// on to a neighbour. `sarabande plan` finds such shares.
         keep: Setting<Share<0, 1000>> = keep,
+        /// How long a proxy counts calls before it corrects its share and tells the proxies before it how busy it is.
+        /// About the same at all proxies of a chain: what a neighbour has told counts for 3.5 of these periods, and
+        /// for 3.5 s at least. A second has few calls at a slow proxy; then a longer one makes shares steadier.
+        period: Setting<Time<200, MINUTE>> = period,
         /// How busy a proxy may be before it gives calls away, of the processor time that it may use.
         high: Setting<Share<100, 1000>> = high,
         /// How busy all proxies behind may be before they take more calls again; at most `high`.
         low: Setting<Share<100, 1000>> = low,
-        /// With the law `"paper"`: how many calls a second a proxy gives away more in each second in which it is too
-        /// busy.
+        /// With the law `"paper"`: how many calls a second a proxy gives away more in each `period` in which it is
+        /// too busy.
         delta_c: Setting<CallRate<1>> = delta_c,
         /// Calls a second that this proxy carries with transactions alone, over all threads. With `stateless`: how busy
         /// it is is computed from its calls, and not measured.

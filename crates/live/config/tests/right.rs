@@ -56,6 +56,8 @@ fn a_listener_of_any_transport_is_enough() {
 fn a_proxy_stands_in_place_of_a_pool() {
     let config = load(Path::new("tests/right/proxy.toml")).expect("a right file");
     insta::assert_debug_snapshot!("proxy", (&config.proxy, config.transactions, &config.pools[0].members));
+    let sharing = config.distribution.as_ref().map(|distribution| distribution.settings);
+    assert_eq!(sharing.map(|settings| settings.period), Some(std::time::Duration::from_millis(2_500)));
     assert_eq!(config.summary(), "proxy, 2 next hops");
     assert!(config.members().is_empty());
 }

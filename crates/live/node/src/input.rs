@@ -32,7 +32,8 @@ pub enum ShardInput<'a> {
     Busy(Duration),
     /// Time has passed: [`Shard::deadline`](crate::Shard::deadline).
     Timer,
-    /// A period is over, about once a second; only where the state of calls is shared out ([`Shard::shares_state`](crate::Shard::shares_state)).
+    /// A period is over; only where the state of calls is shared out
+    /// ([`Shard::sharing_period`](crate::Shard::sharing_period)).
     Period {
         /// How long it was.
         length: Duration,

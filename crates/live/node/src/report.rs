@@ -148,8 +148,9 @@ impl Shard {
         self.stateful.is_in_use()
     }
 
-    /// Whether the state of calls is shared out, so that it has to hear of each period.
-    pub fn shares_state(&self) -> bool {
-        self.edge.sharing.is_some()
+    /// How often it has to hear of a period that is over ([`ShardInput::Period`](crate::ShardInput::Period)), where
+    /// the state of calls is shared out.
+    pub fn sharing_period(&self) -> Option<core::time::Duration> {
+        self.edge.sharing.as_ref().map(|sharing| sharing.distributor.settings().period)
     }
 }

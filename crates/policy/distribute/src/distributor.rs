@@ -50,10 +50,10 @@ const UPSTREAM_MAX: usize = 1_024;
 
 /// A node's share of keeping state.
 ///
-/// New calls ask [`on_call`](Self::on_call). Each period ends with [`on_period`](Self::on_period), about once a
-/// second. [`notice`](Self::notice) is what an upstream neighbour is told; [`on_notice`](Self::on_notice) takes what
-/// a downstream one tells. `N` names neighbours. The host hands over trusted ones alone; of those before us the first
-/// 1,024 count, the others as clients.
+/// New calls ask [`on_call`](Self::on_call). Each [period](Settings::period) ends with
+/// [`on_period`](Self::on_period). [`notice`](Self::notice) is what an upstream neighbour is told;
+/// [`on_notice`](Self::on_notice) takes what a downstream one tells. `N` names neighbours. The host hands over
+/// trusted ones alone; of those before us the first 1,024 count, the others as clients.
 #[derive(Debug, Clone)]
 pub struct Distributor<N> {
     settings: Settings,
@@ -207,7 +207,7 @@ impl<N: Ord + Copy> Distributor<N> {
     pub fn on_notice(&mut self, now: Instant, from: N, notice: Notice) {
         let path = self.paths.entry(from).or_insert_with(|| Path::new(&self.settings));
         if path.told(now).is_none_or(|told| told.sequence <= notice.sequence) {
-            path.told = Some(Told { notice, until: now + self.settings.validity });
+            path.told = Some(Told { notice, until: now + self.settings.validity() });
         }
     }
 
@@ -216,8 +216,8 @@ impl<N: Ord + Copy> Distributor<N> {
         self.paths.get(&from).is_some_and(|path| path.told(now).is_some())
     }
 
-    /// A period of this length is over, in which the processor was busy for this part of the time. Call it about once
-    /// a second, whether calls came or not.
+    /// A period of this length is over, in which the processor was busy for this part of the time. Call it once in
+    /// each [`Settings::period`], whether calls came or not.
     pub fn on_period(&mut self, now: Instant, length: Duration, utilisation: f64) {
         let rate = |count: u64| count as f64 / length.as_secs_f64().max(1e-3);
         let utilisation = match self.settings.load {
@@ -249,7 +249,7 @@ impl<N: Ord + Copy> Distributor<N> {
             .collect();
         self.settings.law.adjust(&self.settings, node, &mut loads, &mut self.saturation);
         self.sequence = self.sequence.max(now.as_nanos() / 1_000_000);
-        let validity = self.settings.validity;
+        let validity = self.settings.validity();
         self.upstream.retain(|_, upstream| now.saturating_since(upstream.seen) < validity);
         for upstream in self.upstream.values_mut().chain([&mut self.clients]) {
             tell(upstream, &self.settings, now, self.utilisation, &self.paths);
@@ -294,6 +294,11 @@ impl<N: Ord + Copy> Distributor<N> {
     /// How busy the node was in the last period, as it was measured or computed.
     pub fn utilisation(&self) -> f64 {
         self.utilisation
+    }
+
+    /// What it works with.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
     }
 
     /// The upstream neighbours that [`notice`](Self::notice) has something for.

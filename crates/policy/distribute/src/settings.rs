@@ -29,6 +29,10 @@ pub struct Settings {
     pub load: Load,
     /// Share of the calls without state that get it here, from 0 to 1, with the law `fixed`. Other laws find it.
     pub keep: f64,
+    /// How long a node counts calls before it corrects its shares and tells its neighbours. A second has some
+    /// thousand calls of the paper's server, so that chance makes a percent or two of them. About the same for all
+    /// nodes of a network: a notice counts for a number of the receiver's periods ([`validity`](Self::validity)).
+    pub period: Duration,
     /// `U_high`: utilisation up to which a node keeps the state of all calls, and from which on it counts as
     /// saturated. SERvartuka paper, section 3, algorithm 1, without a value. State is cheap as long as there is room,
     /// and what is left above must bear the bursts of a period.
@@ -46,8 +50,6 @@ pub struct Settings {
     /// Part of the distance to its goal that the law `level` goes in a period. A node sees what its neighbours make
     /// of it one period late, and two nodes correct the same difference: above a half they would overshoot for ever.
     pub gain: f64,
-    /// How long a notice counts after it came. Longer than three periods, so that two may be lost.
-    pub validity: Duration,
     /// How many calls that were forwarded without state are remembered at least, for their retransmissions: as many
     /// as may come in 64*T1 = 32 s (RFC 3261 §17.1.1.2). About 40 bytes each.
     pub remembered: usize,
@@ -59,18 +61,30 @@ impl Default for Settings {
             law: Law::Level,
             load: Load::Measured,
             keep: 1.0,
+            period: Duration::from_secs(1),
             high: 0.9,
             low: 0.8,
             delta_c: 50.0,
             state_cost: 5700.0 / 4700.0 - 1.0,
             gain: 0.25,
-            validity: Duration::from_millis(3500),
             remembered: 200_000,
         }
     }
 }
 
+/// A notice counts for as many halves of a period, so that two in a row may be lost.
+const VALIDITY_HALVES: u32 = 7;
+
+/// The shortest validity is that of periods of this length: notices travel in responses, and a neighbour with few
+/// calls has none in many a short period.
+const VALIDITY_PERIOD_MIN: Duration = Duration::from_secs(1);
+
 impl Settings {
+    /// How long a notice counts after it came: three and a half periods, and no less than 3.5 s.
+    pub fn validity(&self) -> Duration {
+        self.period.max(VALIDITY_PERIOD_MIN) * VALIDITY_HALVES / 2
+    }
+
     pub(crate) fn room(&self) -> Room {
         Room::above(self.high)
     }

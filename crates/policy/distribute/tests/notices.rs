@@ -69,6 +69,38 @@ fn a_neighbour_that_falls_silent_is_taken_as_one_with_room() {
     assert!(node.keep(1) < kept, "and calls are passed on open again");
 }
 
+/// A notice outlives the two after it, and a neighbour with few calls where periods are short.
+#[test]
+fn a_notice_counts_for_some_periods_and_no_less_than_some_seconds() {
+    for (period, validity) in [(200, 3_500), (1_000, 3_500), (2_000, 7_000), (60_000, 210_000)] {
+        let settings = Settings { period: Duration::from_millis(period), ..Settings::default() };
+        let mut node = Distributor::new(settings, 5);
+        let told = Instant::ZERO + SECOND;
+        node.on_notice(told, 1, Notice::new(true, 0.97, 0.97, 1));
+        let hears = |after: u64| node.hears(told + Duration::from_millis(after), 1);
+        assert!(hears(validity - 1), "with periods of {period} ms");
+        assert!(!hears(validity), "with periods of {period} ms");
+    }
+}
+
+/// `deltaC` of the paper is given away once a period, however long that is.
+#[test]
+fn the_paper_s_law_gives_away_delta_c_in_each_period() {
+    for period in [Duration::from_millis(500), Duration::from_secs(4)] {
+        let settings = Settings { law: Law::Paper, delta_c: 10.0, period, ..Settings::default() };
+        let mut node = Distributor::new(settings, 5);
+        let mut now = Instant::ZERO;
+        for (nth, limit) in (1_u64..).zip([90.0, 80.0, 70.0]) {
+            now += period;
+            for key in 0..(100.0 * period.as_secs_f64()) as u64 {
+                node.on_call(now, call(nth << 32 | key));
+            }
+            node.on_period(now, period, 0.95);
+            assert!((node.keep(1) - limit / 100.0).abs() < 1e-9, "{} with {period:?}", node.keep(1));
+        }
+    }
+}
+
 #[test]
 fn an_older_notice_says_nothing_new_until_the_newer_one_has_expired() {
     let (mut node, mut now) = node(Notice::new(true, 0.97, 0.97, 900));

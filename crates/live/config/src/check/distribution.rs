@@ -65,6 +65,7 @@ pub(super) fn check(
         law,
         load,
         keep: table.keep.value()?,
+        period: table.period.value()?,
         delta_c: table.delta_c.value()?,
         high,
         low,

@@ -117,8 +117,12 @@ impl Worker {
     /// Neighbours are told of utilisation, if there are any.
     pub(super) fn renew_meter(&mut self) {
         let meter = self.meter.take();
-        let anew = || Meter::new(self.clock.now(), self.peers.senders.len(), self.model, self.work());
-        self.meter = self.shard.shares_state().then(|| meter.unwrap_or_else(anew));
+        let Some(every) = self.shard.sharing_period() else { return };
+        let threads = self.peers.senders.len();
+        let anew = || Meter::new(self.clock.now(), every, threads, self.model, self.work());
+        let mut meter = meter.unwrap_or_else(anew);
+        meter.take_every(every);
+        self.meter = Some(meter);
     }
 
     /// What this thread has done so far.

@@ -19,9 +19,6 @@ use rustix::time::ClockId;
 pub(crate) use work::Work;
 use work::time_of;
 
-/// How often the figure is taken: [`distribute`'s](node::Distribution) period.
-const PERIOD: Duration = Duration::from_secs(1);
-
 /// A processor that is a model, for several servers in one process, which measured time would not tell apart: the
 /// same work takes as much of it on any machine. For a server with one thread.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -40,6 +37,8 @@ impl ModelProcessor {
 
 /// Takes the figure once a period.
 pub(crate) struct Meter {
+    /// How often the figure is taken: the period of [`node::Distribution`].
+    every: Duration,
     threads: f64,
     model: Option<ModelProcessor>,
     since: Instant,
@@ -50,14 +49,25 @@ pub(crate) struct Meter {
 impl Meter {
     /// From now on, for a process with so many shards, of which this thread's has done this work so far; or for its only one,
     /// on a model.
-    pub(crate) fn new(now: Instant, threads: usize, model: Option<ModelProcessor>, work: Work) -> Self {
+    pub(crate) fn new(
+        now: Instant,
+        every: Duration,
+        threads: usize,
+        model: Option<ModelProcessor>,
+        work: Work,
+    ) -> Self {
         let there = std::thread::available_parallelism().map_or(threads, usize::from);
-        Self { threads: threads.min(there) as f64, model, since: now, work, prices: Prices::default() }
+        Self { every, threads: threads.min(there) as f64, model, since: now, work, prices: Prices::default() }
+    }
+
+    /// From now on the figure is taken so often. What is known of prices stays.
+    pub(crate) fn take_every(&mut self, every: Duration) {
+        self.every = every;
     }
 
     /// When the period is over.
     pub(crate) fn deadline(&self) -> Instant {
-        self.since + PERIOD
+        self.since + self.every
     }
 
     /// The length of the period that is over, and the part of the processors that its work takes where nothing sleeps,
@@ -77,7 +87,7 @@ impl Meter {
         let done = all(self.work.since(before));
         let busy = match self.model {
             Some(model) => model.busy(done, length),
-            None => self.prices.busy(done, length.mul_f64(self.processors())),
+            None => self.prices.busy(done, length, self.processors()),
         };
         Some((length, busy.min(1.0)))
     }
@@ -101,19 +111,23 @@ mod tests {
 
     #[test]
     fn a_period_is_told_once() {
-        let mut meter = Meter::new(Instant::ZERO, 2, None, Work::default());
+        let second = Duration::from_secs(1);
+        let mut meter = Meter::new(Instant::ZERO, second, 2, None, Work::default());
         let mut period = |millis| meter.period(Instant::from_millis(millis), Work::default, |own| own);
         assert_eq!(period(999), None);
         assert_eq!(period(1_500), Some((Duration::from_millis(1_500), 0.0)));
         assert_eq!(period(2_000), None);
         assert_eq!(meter.deadline(), Instant::from_millis(2_500));
+        meter.take_every(Duration::from_millis(250));
+        assert_eq!(meter.deadline(), Instant::from_millis(1_750), "after a reload");
     }
 
     #[test]
     fn on_a_model_work_takes_its_time() {
         let model = ModelProcessor { steps_per_second: 200.0 };
         let work = |read, transactions| Work { read, transactions, sent: 7, ..Work::default() };
-        let mut meter = Meter::new(Instant::ZERO, 1, Some(model), work(1_000, 0));
+        let second = Duration::from_secs(1);
+        let mut meter = Meter::new(Instant::ZERO, second, 1, Some(model), work(1_000, 0));
         let mut used = |second: u64, work: Work| {
             let now = Instant::from_millis(1_000 * second);
             let (_, used) = meter.period(now, || work, |own| own).expect("it is over");

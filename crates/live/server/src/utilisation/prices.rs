@@ -25,7 +25,7 @@ const TRANSACTION: f64 = 0.75;
 /// for itself.
 const COMMON: f64 = 1.0;
 const OWN: f64 = 0.15;
-/// How far they move in a period.
+/// How far they move in a second.
 const COMMON_DRIFT: f64 = 0.02;
 const OWN_DRIFT: f64 = 0.01;
 /// How far the time of a period is off the prices, as part of the time that there is.
@@ -58,24 +58,31 @@ impl Default for Prices {
 }
 
 impl Prices {
-    /// The part of this time that the work takes without sleep, by the prices that follow from it.
-    pub(super) fn busy(&mut self, work: Work, time: Duration) -> f64 {
-        let time = time.as_secs_f64();
+    /// The part of the time of so many processors in a period that the work takes without sleep, by the prices that
+    /// follow from it.
+    pub(super) fn busy(&mut self, work: Work, period: Duration, processors: f64) -> f64 {
+        let period = period.as_secs_f64();
+        let time = period * processors;
         if time <= 0.0 {
             return 0.0;
         }
         let steps = (work.read + work.sent) as f64 + TRANSACTION * work.transactions as f64;
         let (sleep, step) = (SLEEP * work.sleeps as f64 / time, STEP * steps / time);
+        self.drift(period);
         self.learn((sleep, step), work.processor.as_secs_f64() / time);
         self.step * step
     }
 
-    /// Corrects the prices by what sleeps and steps took together, all as parts of the time that there is.
-    fn learn(&mut self, (sleep, step): (f64, f64), took: f64) {
-        let (common, own) = (COMMON_DRIFT * COMMON_DRIFT, OWN_DRIFT * OWN_DRIFT);
+    /// Prices have moved for so many seconds: the variance of a random walk grows with time.
+    fn drift(&mut self, seconds: f64) {
+        let (common, own) = (COMMON_DRIFT * COMMON_DRIFT * seconds, OWN_DRIFT * OWN_DRIFT * seconds);
         self.sleep_variance += common + own;
         self.step_variance += common + own;
         self.covariance += common;
+    }
+
+    /// Corrects the prices by what sleeps and steps took together, all as parts of the time that there is.
+    fn learn(&mut self, (sleep, step): (f64, f64), took: f64) {
         let sleep_gain = self.sleep_variance * sleep + self.covariance * step;
         let step_gain = self.covariance * sleep + self.step_variance * step;
         let variance = sleep * sleep_gain + step * step_gain + NOISE * NOISE;
@@ -105,6 +112,8 @@ impl Prices {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
 
     /// A machine with prices of its own, in seconds, on which a call is 13 messages and 4 transactions.
     struct Machine {
@@ -139,8 +148,7 @@ mod tests {
         /// What is said of it after some seconds at this part of its capacity.
         fn said(&self, prices: &mut Prices, part: f64) -> f64 {
             let work = self.second(part * self.capacity());
-            let time = Duration::from_secs_f64(self.allowed);
-            (0..20).map(|_| prices.busy(work, time)).last().expect("20 are some")
+            (0..20).map(|_| prices.busy(work, SECOND, self.allowed)).last().expect("20 are some")
         }
     }
 
@@ -185,10 +193,10 @@ mod tests {
         let machine = &MACHINES[0];
         machine.said(&mut prices, 1.0);
         for _ in 0..100_000 {
-            assert!(prices.busy(Work::default(), Duration::from_secs(1)) == 0.0);
+            assert!(prices.busy(Work::default(), SECOND, 0.12) == 0.0);
         }
         let said = machine.said(&mut prices, 0.5);
         assert!((said - 0.5).abs() < 0.05, "{said}");
-        assert!(prices.busy(machine.second(1.0), Duration::ZERO) == 0.0, "no time");
+        assert!(prices.busy(machine.second(1.0), Duration::ZERO, 1.0) == 0.0, "no time");
     }
 }

@@ -17,6 +17,7 @@ pub(crate) struct Network {
     pub(crate) paths: Vec<(Vec<usize>, f64)>,
     pub(crate) nodes: Vec<Distributor<usize>>,
     pub(crate) now: Instant,
+    period: Duration,
     /// What an entry spends on a call that it refuses, as a part of what it takes to forward one. `None`: nothing is
     /// refused.
     pub(crate) refusing: Option<f64>,
@@ -26,8 +27,6 @@ pub(crate) struct Network {
     taken: Vec<f64>,
     seed: u64,
 }
-
-pub(crate) const PERIOD: Duration = Duration::from_secs(1);
 
 /// What a period has brought.
 pub(crate) struct Outcome {
@@ -44,7 +43,8 @@ impl Network {
         let nodes = (0..costs.len()).map(|node| Distributor::new(settings, salt(node as u64, 0)));
         let (nodes, rest) = (nodes.collect(), vec![0.0; paths.len()]);
         let taken = rest.clone();
-        Self { costs, paths, nodes, now: Instant::ZERO, refusing: None, rest, taken, seed: 0 }
+        let (now, period) = (Instant::ZERO, settings.period);
+        Self { costs, paths, nodes, now, period, refusing: None, rest, taken, seed: 0 }
     }
 
     /// A number that no other call has.
@@ -73,19 +73,19 @@ impl Network {
         keepers
     }
 
-    /// A second of calls at a rate, to its end.
+    /// A period of calls at a rate, to its end.
     pub(crate) fn period(&mut self, load: f64) -> Outcome {
         let outcome = self.send(load);
         self.end(&outcome.demand, |_, _| true);
         outcome
     }
 
-    /// A second of calls at a rate, with the work that they make.
+    /// A period of calls at a rate, with the work that they make.
     pub(crate) fn send(&mut self, load: f64) -> Outcome {
         let mut demand = vec![0.0; self.costs.len()];
         let (mut sent, mut offered) = (vec![0.0; self.paths.len()], 0.0_f64);
         for (path, sent) in sent.iter_mut().enumerate() {
-            self.rest[path] += load * self.paths[path].1;
+            self.rest[path] += load * self.paths[path].1 * self.period.as_secs_f64();
             while self.rest[path] >= 1.0 {
                 self.rest[path] -= 1.0;
                 offered += 1.0;
@@ -108,6 +108,9 @@ impl Network {
                 }
             }
         }
+        for demand in &mut demand {
+            *demand /= self.period.as_secs_f64();
+        }
         let through = |node: &usize| 1.0 / demand[*node].max(1.0);
         let survive = |path: &(Vec<usize>, f64)| path.0.iter().map(through).product::<f64>();
         let carried: f64 = self.paths.iter().zip(&sent).map(|(path, sent)| sent * survive(path)).sum();
@@ -116,9 +119,9 @@ impl Network {
 
     /// Ends a period with these utilisations. `arrives` says whether the notice of one node gets to another.
     pub(crate) fn end(&mut self, utilisation: &[f64], mut arrives: impl FnMut(usize, usize) -> bool) {
-        self.now += PERIOD;
+        self.now += self.period;
         for (node, busy) in self.nodes.iter_mut().zip(utilisation) {
-            node.on_period(self.now, PERIOD, busy.min(1.0));
+            node.on_period(self.now, self.period, busy.min(1.0));
         }
         for teller in 0..self.nodes.len() {
             let upstream: Vec<usize> = self.nodes[teller].upstream().collect();

@@ -2,7 +2,7 @@
 
 use super::agents::{Agents, Alarm};
 use super::control::{class_of, on_response};
-use super::keeping::PERIOD;
+use super::keeping::{Keeper, PERIOD};
 use super::measure::HostResults;
 use super::message::{HostId, LinkMessage, ModelMessage, ModelStart, Notices};
 use super::prices::Prices;
@@ -160,7 +160,11 @@ impl Host {
         let (mark, prices) = (cpu.mark(Instant::ZERO), Prices::new(costs));
         let results = HostResults::new(group.host_name(number), bin);
         // Hosts do not look at the same instant.
-        let phase = PERIOD.mul_f64(rng.fork("period").random());
+        let period = match &role {
+            Role::Proxy(proxy) => proxy.keeper.as_ref().map_or(PERIOD, Keeper::period),
+            _ => PERIOD,
+        };
+        let phase = period.mul_f64(rng.fork("period").random());
         Self {
             clears_for_free: free
                 || (costs.cleanup.is_zero() && prices.as_ref().is_none_or(Prices::clears_for_free)),
@@ -187,7 +191,7 @@ impl Host {
             spare: Vec::new(),
             timers_at: NEVER,
             mark,
-            meter: Utilisation::new(Instant::ZERO + phase, PERIOD, group.workers.into()),
+            meter: Utilisation::new(Instant::ZERO + phase, period, group.workers.into()),
         }
     }
 

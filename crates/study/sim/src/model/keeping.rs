@@ -11,7 +11,7 @@ use rand::Rng as _;
 use std::sync::Arc;
 use wire::Method;
 
-/// How often a proxy looks at its utilisation, as [`Distributor::on_period`] asks for.
+/// How often a proxy looks at its utilisation that shares out no state.
 pub(super) const PERIOD: Duration = Duration::from_secs(1);
 
 /// What the proxies of a group do about the state of calls.
@@ -200,12 +200,21 @@ impl Keeper {
         }
     }
 
+    /// How often it has to hear of a period that is over.
+    pub(super) fn period(&self) -> Duration {
+        match &self.rule {
+            Rule::Distributed(distributor) | Rule::Unmarked(distributor, _) => distributor.settings().period,
+            Rule::ByUtilisation { .. } | Rule::Never | Rule::Share { .. } => PERIOD,
+        }
+    }
+
     /// A period is over, in which the processors were busy for this part of the time.
     pub(super) fn on_period(&mut self, now: Instant, utilisation: f64) {
+        let length = self.period();
         match &mut self.rule {
-            Rule::Distributed(distributor) => distributor.on_period(now, PERIOD, utilisation),
+            Rule::Distributed(distributor) => distributor.on_period(now, length, utilisation),
             Rule::Unmarked(distributor, told) => {
-                distributor.on_period(now, PERIOD, utilisation);
+                distributor.on_period(now, length, utilisation);
                 let part = f64::from(told.kept) / f64::from(told.calls.max(1));
                 *told = Told { part, ..Told::default() };
             }
