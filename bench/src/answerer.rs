@@ -1,5 +1,7 @@
-//! The servers' end: answers at once, keeps no state.
+//! The servers' end: answers at once, and keeps no state but, if asked to, of answers without an ACK.
 
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
 use std::io::Write;
 use std::net::SocketAddr;
 
@@ -8,6 +10,45 @@ use crate::text::{self, SDP, StartLine};
 
 /// To this user an INVITE is not answered, by any server.
 pub const SILENT: &str = "silence";
+
+/// T1 and T2 of RFC 3261 §13.3.1.4, and 64*T1, in nanoseconds.
+const T1_NS: u64 = 500_000_000;
+const T2_NS: u64 = 4_000_000_000;
+const GIVES_UP_NS: u64 = 64 * T1_NS;
+
+/// The 200s to INVITE whose ACK has not come yet.
+#[derive(Default)]
+struct Unacknowledged {
+    /// By Call-ID: the response, where it goes, and when it was sent first.
+    responses: HashMap<Vec<u8>, (Vec<u8>, SocketAddr, u64)>,
+    /// When which one is due again, and after how long.
+    due: BinaryHeap<Reverse<(u64, u64, Vec<u8>)>>,
+}
+
+impl Unacknowledged {
+    fn add(&mut self, now_ns: u64, call: &[u8], response: Vec<u8>, to: SocketAddr) {
+        if self.responses.insert(call.to_vec(), (response, to, now_ns)).is_none() {
+            self.due.push(Reverse((now_ns + T1_NS, T1_NS, call.to_vec())));
+        }
+    }
+
+    /// Takes out the next response that is due.
+    fn take_due(&mut self, now_ns: u64) -> Option<(Vec<u8>, SocketAddr)> {
+        while self.due.peek().is_some_and(|Reverse((at_ns, ..))| *at_ns <= now_ns) {
+            let Reverse((_, waited_ns, call)) = self.due.pop()?;
+            let Some((response, to, since_ns)) = self.responses.get(&call) else { continue };
+            if now_ns >= since_ns + GIVES_UP_NS {
+                self.responses.remove(&call);
+                continue;
+            }
+            let again = (response.clone(), *to);
+            let wait_ns = (2 * waited_ns).min(T2_NS);
+            self.due.push(Reverse((now_ns + wait_ns, wait_ns, call)));
+            return Some(again);
+        }
+        None
+    }
+}
 
 /// One answering server. Its number is in the To tag of every dialog it takes part in.
 pub struct BenchAnswerer {
@@ -20,6 +61,9 @@ pub struct BenchAnswerer {
     pub invites: u64,
     /// In-dialog requests that belong to another server, or to none.
     pub misrouted: u64,
+    /// 200s sent again, since their ACK did not come.
+    pub repeated: u64,
+    unacknowledged: Option<Unacknowledged>,
 }
 
 impl BenchAnswerer {
@@ -27,7 +71,49 @@ impl BenchAnswerer {
     pub fn new(number: usize, endpoint: Endpoint) -> Self {
         let tag = format!("s{number}").into_bytes();
         let contact = format!("Contact: <sip:s{number}@{}>\r\n", endpoint.address).into_bytes();
-        Self { endpoint, number, tag, contact, invites: 0, misrouted: 0 }
+        Self { endpoint, number, tag, contact, invites: 0, misrouted: 0, repeated: 0, unacknowledged: None }
+    }
+
+    /// The same, which sends a 200 to INVITE again until its ACK comes (RFC 3261 §13.3.1.4).
+    #[must_use]
+    pub fn repeating(self) -> Self {
+        Self { unacknowledged: Some(Unacknowledged::default()), ..self }
+    }
+
+    /// Takes a datagram as [`handle`](Self::handle) does, at this time of a clock that goes on.
+    pub fn handle_at(&mut self, now_ns: u64, datagram: &[u8], from: SocketAddr) {
+        self.handle(datagram, from);
+        let Some(unacknowledged) = &mut self.unacknowledged else { return };
+        let (Some(StartLine::Request(method)), Some(call)) =
+            (text::start(datagram), text::header(datagram, "Call-ID"))
+        else {
+            return;
+        };
+        match method {
+            b"INVITE" if text::user(datagram) != Some(SILENT.as_bytes()) => {
+                let mut response = Vec::new();
+                respond(datagram, "200 OK", &self.tag, &self.contact, SDP, &mut response);
+                unacknowledged.add(now_ns, call, response, from);
+            }
+            // A BYE says as well that the 200 has come.
+            b"ACK" | b"BYE" => drop(unacknowledged.responses.remove(call)),
+            _ => {}
+        }
+    }
+
+    /// Sends again what is due at this time.
+    pub fn repeat_due(&mut self, now_ns: u64) {
+        while let Some((response, to)) = self.unacknowledged.as_mut().and_then(|all| all.take_due(now_ns)) {
+            self.repeated += 1;
+            self.endpoint.send(to, |out| out.extend_from_slice(&response));
+        }
+    }
+
+    /// Forgets what has no ACK yet.
+    pub fn forget(&mut self) {
+        if let Some(unacknowledged) = &mut self.unacknowledged {
+            *unacknowledged = Unacknowledged::default();
+        }
     }
 
     /// Which of the servers this is.
@@ -131,6 +217,21 @@ mod tests {
         assert_eq!(server.invites, 0);
         server.handle(b"INVITE sip:sound@h SIP/2.0\r\nTo: <sip:t>\r\n\r\n", from);
         assert_eq!(server.invites, 1);
+    }
+
+    #[test]
+    fn a_200_is_repeated_until_its_ack_comes() {
+        let mut server = BenchAnswerer::new(2, Endpoint::bind().expect("bind")).repeating();
+        let from = server.endpoint.address;
+        let request = |method: &str| format!("{method} sip:a SIP/2.0\r\nCall-ID: 1\r\nTo: <sip:t>\r\n\r\n");
+        server.handle_at(0, request("INVITE").as_bytes(), from);
+        let repeated = |server: &mut BenchAnswerer, at_ms: u64| {
+            server.repeat_due(at_ms * 1_000_000);
+            server.repeated
+        };
+        assert_eq!([499, 500, 1_499, 1_500].map(|at_ms| repeated(&mut server, at_ms)), [0, 1, 1, 2]);
+        server.handle_at(1_600_000_000, request("ACK").as_bytes(), from);
+        assert_eq!(repeated(&mut server, 60_000), 2);
     }
 
     #[test]

@@ -313,6 +313,11 @@ pub(crate) struct InviteId {
 }
 
 impl InviteId {
+    /// The Request-URI.
+    pub(crate) fn uri(&self) -> String {
+        format!("sip:{CALLED}@{}", self.target)
+    }
+
     /// Writes the INVITE of a user of `home`, up to its Contact.
     pub(crate) fn write_invite(&self, home: SocketAddr, out: &mut Vec<u8>) {
         let Self { run, call, number, local, target } = self;

@@ -9,6 +9,7 @@ pub mod bed;
 pub mod caller;
 pub mod callgrind;
 pub mod credentials;
+pub mod distribution;
 pub mod driver;
 pub mod elastic;
 pub mod endpoint;

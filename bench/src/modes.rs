@@ -11,7 +11,7 @@ use clap::ValueEnum;
 use std::net::SocketAddr;
 use std::process::Command;
 
-const KAMAILIO_CONFIG: &str = include_str!("../kamailio/modes.cfg");
+pub(crate) const KAMAILIO_CONFIG: &str = include_str!("../kamailio/modes.cfg");
 
 /// Who calls where callers have to show a password. Kamailio's configuration has the same one.
 const CALLER: BenchUser = BenchUser { name: "caller", password: "password" };

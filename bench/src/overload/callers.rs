@@ -11,6 +11,7 @@ use rand::Rng as _;
 
 use super::log::{CallLog, CallRecord};
 use crate::caller::{InviteId, call_of, in_dialog, write_offer};
+use crate::credentials::BenchUser;
 use crate::endpoint::Endpoint;
 use crate::text::{self, StartLine};
 
@@ -24,11 +25,11 @@ const TRIES_AGAIN_NS: u64 = 4_000_000_000;
 const GIVES_UP_NS: u64 = 64 * T1_NS;
 
 /// Where telephones register.
-pub(super) const DOMAIN: &str = "example.com";
+pub(crate) const DOMAIN: &str = "example.com";
 
 /// What a call or telephone waits for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Stage {
+pub(crate) enum Stage {
     /// Any answer to its INVITE.
     Calling,
     /// A final one: nothing is repeated.
@@ -46,8 +47,9 @@ struct Call {
     stage: Stage,
     /// When the request of this stage was sent first.
     since_ns: u64,
-    bye: Vec<u8>,
-    /// CSeq number of the REGISTER.
+    /// While it is ending the BYE, before that the challenge that its INVITE answers, if any.
+    text: Vec<u8>,
+    /// CSeq number of the INVITE or REGISTER.
     number: u32,
 }
 
@@ -56,30 +58,33 @@ type Repetition = Reverse<(u64, usize, Stage, u32)>;
 
 /// The callers of one run. Each call has one of their endpoints and sends to the target of the same index. Time is in
 /// nanoseconds since the start.
-pub(super) struct Callers {
+pub(crate) struct Callers {
     run: u32,
     calls: Vec<Call>,
     repetitions: BinaryHeap<Repetition>,
     over: usize,
     rng: Rng,
-    pub(super) log: CallLog,
+    /// Who calls, where proxies ask for that.
+    pub(crate) user: Option<BenchUser>,
+    pub(crate) log: CallLog,
 }
 
 impl Callers {
     /// Nobody calls yet. `run` tells late datagrams of an earlier run from those of this one.
-    pub(super) fn new(run: u32) -> Self {
+    pub(crate) fn new(run: u32) -> Self {
         let rng = Rng::from_seed(u64::from(run));
-        Self { run, calls: Vec::new(), repetitions: BinaryHeap::new(), over: 0, rng, log: CallLog::default() }
+        let (calls, repetitions, log) = (Vec::new(), BinaryHeap::new(), CallLog::default());
+        Self { run, calls, repetitions, over: 0, rng, user: None, log }
     }
 
     /// Calls that are not over.
-    pub(super) fn in_progress(&self) -> usize {
+    pub(crate) fn in_progress(&self) -> usize {
         self.calls.len() - self.over
     }
 
     /// Starts a call, or with [`Stage::Registering`] the registration of a telephone, that was due at the first of
     /// these times; the second is now.
-    pub(super) fn start(
+    pub(crate) fn start(
         &mut self,
         stage: Stage,
         [due_ns, now_ns]: [u64; 2],
@@ -88,7 +93,7 @@ impl Callers {
     ) {
         let call = self.calls.len();
         self.repetitions.push(Reverse((now_ns + T1_NS, call, stage, 0)));
-        self.calls.push(Call { stage, since_ns: now_ns, bye: Vec::new(), number: 1 });
+        self.calls.push(Call { stage, since_ns: now_ns, text: Vec::new(), number: 1 });
         let is_registration = stage == Stage::Registering;
         self.log.calls.push(CallRecord { is_registration, due_ns, set_up_ns: None, refused_ns: None });
         self.log.late_ns_max = self.log.late_ns_max.max(now_ns.saturating_sub(due_ns));
@@ -113,25 +118,50 @@ impl Callers {
 
     fn id(&self, call: usize, endpoints: &[Endpoint], targets: &[SocketAddr]) -> InviteId {
         let line = call % endpoints.len();
-        InviteId { run: self.run, call, number: 1, local: endpoints[line].address, target: targets[line] }
+        InviteId {
+            run: self.run,
+            call,
+            number: self.calls[call].number,
+            local: endpoints[line].address,
+            target: targets[line],
+        }
     }
 
     fn invite(&self, call: usize, endpoints: &mut [Endpoint], targets: &[SocketAddr]) {
         let id = self.id(call, endpoints, targets);
         let line = call % endpoints.len();
+        let challenge = &self.calls[call].text;
         endpoints[line].send(id.target, |out| {
             id.write_invite(id.local, out);
+            if let Some(user) = self.user.filter(|_| !challenge.is_empty()) {
+                user.answer("Proxy-Authorization", challenge, ("INVITE", &id.uri()), out);
+            }
             write_offer(out);
         });
     }
 
+    /// Calls again with the password that the response in `challenge` asks for.
+    fn identify(
+        &mut self,
+        now_ns: u64,
+        call: usize,
+        challenge: &[u8],
+        endpoints: &mut [Endpoint],
+        targets: &[SocketAddr],
+    ) {
+        let text = text::header(challenge, "Proxy-Authenticate").unwrap_or_default().to_vec();
+        self.calls[call] = Call { stage: Stage::Calling, since_ns: now_ns, text, number: 2 };
+        self.repetitions.push(Reverse((now_ns + T1_NS, call, Stage::Calling, 0)));
+        self.invite(call, endpoints, targets);
+    }
+
     /// When something may be due next.
-    pub(super) fn next_ns(&self) -> Option<u64> {
+    pub(crate) fn next_ns(&self) -> Option<u64> {
         self.repetitions.peek().map(|Reverse((at_ns, ..))| *at_ns)
     }
 
     /// Sends again what is due, or gives up.
-    pub(super) fn repeat_due(&mut self, now_ns: u64, endpoints: &mut [Endpoint], targets: &[SocketAddr]) {
+    pub(crate) fn repeat_due(&mut self, now_ns: u64, endpoints: &mut [Endpoint], targets: &[SocketAddr]) {
         while self.next_ns().is_some_and(|at_ns| at_ns <= now_ns) {
             let Some(Reverse((_, call, stage, sent))) = self.repetitions.pop() else { break };
             let Call { stage: is_now, since_ns, .. } = self.calls[call];
@@ -156,7 +186,7 @@ impl Callers {
         let line = call % endpoints.len();
         match stage {
             Stage::Ending => {
-                endpoints[line].send(targets[line], |out| out.extend_from_slice(&self.calls[call].bye));
+                endpoints[line].send(targets[line], |out| out.extend_from_slice(&self.calls[call].text));
             }
             Stage::Registering => self.send_register(call, endpoints, targets),
             _ => self.invite(call, endpoints, targets),
@@ -171,13 +201,13 @@ impl Callers {
         targets: &[SocketAddr],
     ) {
         let number = self.calls[call].number + 1;
-        self.calls[call] = Call { stage: Stage::Registering, since_ns: now_ns, bye: Vec::new(), number };
+        self.calls[call] = Call { stage: Stage::Registering, since_ns: now_ns, text: Vec::new(), number };
         self.repetitions.push(Reverse((now_ns + T1_NS, call, Stage::Registering, 0)));
         self.send_register(call, endpoints, targets);
     }
 
     /// Takes a datagram that reached a caller's socket.
-    pub(super) fn handle(
+    pub(crate) fn handle(
         &mut self,
         now_ns: u64,
         datagram: &[u8],
@@ -195,8 +225,16 @@ impl Callers {
             (200..=299, true) => self.answered(now_ns, call, datagram, endpoints, targets),
             (300.., true) => {
                 let id = self.id(call, endpoints, targets);
+                let number = text::cseq_number(cseq).unwrap_or_default();
+                let is_late = number != id.number;
+                let id = InviteId { number, ..id };
                 endpoints[call % targets.len()].send(id.target, |out| id.acknowledge_failure(datagram, out));
-                if stage < Stage::Ending {
+                if is_late {
+                    return;
+                }
+                if status == 407 && number == 1 && self.user.is_some() && stage < Stage::Ending {
+                    self.identify(now_ns, call, datagram, endpoints, targets);
+                } else if stage < Stage::Ending {
                     let record = &mut self.log.calls[call];
                     record.refused_ns = Some(now_ns.saturating_sub(record.due_ns));
                     self.end(call);
@@ -243,19 +281,20 @@ impl Callers {
         if is_first && self.calls[call].stage == Stage::Over {
             return;
         }
-        endpoints[line].send(target, |out| in_dialog(("ACK", 1), run, call, local, response, out));
+        let number = text::header(response, "CSeq").and_then(text::cseq_number).unwrap_or_default();
+        endpoints[line].send(target, |out| in_dialog(("ACK", number), run, call, local, response, out));
         if is_first {
             record.set_up_ns = Some(now_ns.saturating_sub(record.due_ns));
             let mut bye = Vec::new();
-            in_dialog(("BYE", 2), run, call, local, response, &mut bye);
+            in_dialog(("BYE", number + 1), run, call, local, response, &mut bye);
             endpoints[line].send(target, |out| out.extend_from_slice(&bye));
-            self.calls[call] = Call { stage: Stage::Ending, since_ns: now_ns, bye, number: 1 };
+            self.calls[call] = Call { stage: Stage::Ending, since_ns: now_ns, text: bye, number };
             self.repetitions.push(Reverse((now_ns + T1_NS, call, Stage::Ending, 0)));
         }
     }
 
     fn end(&mut self, call: usize) {
-        self.calls[call] = Call { stage: Stage::Over, since_ns: 0, bye: Vec::new(), number: 0 };
+        self.calls[call] = Call { stage: Stage::Over, since_ns: 0, text: Vec::new(), number: 0 };
         self.over += 1;
     }
 }

@@ -12,6 +12,7 @@ use server::socket::{ReceiveBatch, SendBatch};
 use super::callers::{Callers, Stage};
 use super::log::{CallLog, IN_TIME_NS};
 use crate::answerer::BenchAnswerer;
+use crate::credentials::BenchUser;
 use crate::endpoint::{Endpoint, wait_for};
 
 /// Longest that the loop sleeps, in nanoseconds.
@@ -23,14 +24,14 @@ const TRIES: usize = 100;
 
 /// A rate of calls, a second, and for how long.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Level {
-    pub(super) rate: f64,
-    pub(super) seconds: f64,
+pub(crate) struct Level {
+    pub(crate) rate: f64,
+    pub(crate) seconds: f64,
 }
 
 /// When calls start.
 #[derive(Clone, Debug)]
-pub(super) enum OfferedLoad {
+pub(crate) enum OfferedLoad {
     /// As many as this are in progress at any time, for so many seconds: what stands between has always something to
     /// do, and never too much.
     Closed { calls: usize, seconds: f64 },
@@ -91,35 +92,48 @@ impl Starts {
 }
 
 /// Callers and answerers on loopback.
-pub(super) struct LoadGenerator {
+pub(crate) struct LoadGenerator {
     callers: Vec<Endpoint>,
     answerers: Vec<BenchAnswerer>,
     receiving: ReceiveBatch,
     sending: SendBatch,
     runs: u32,
+    /// Who calls, where proxies ask for that.
+    pub(crate) user: Option<BenchUser>,
 }
 
 impl LoadGenerator {
     /// So many callers' sockets, and so many answerers.
-    pub(super) fn new(callers: usize, answerers: usize) -> io::Result<Self> {
+    pub(crate) fn new(callers: usize, answerers: usize) -> io::Result<Self> {
         let callers = (0..callers).map(|_| Endpoint::bind()).collect::<io::Result<_>>()?;
         let answerer = |number| Ok(BenchAnswerer::new(number, Endpoint::bind()?));
         let answerers = (0..answerers).map(answerer).collect::<io::Result<_>>()?;
-        Ok(Self { callers, answerers, receiving: ReceiveBatch::new(), sending: SendBatch::new(), runs: 0 })
+        Ok(Self::of(callers, answerers))
+    }
+
+    /// The same with answerers that send a 200 again until its ACK comes.
+    pub(crate) fn repeating(callers: usize, answerers: usize) -> io::Result<Self> {
+        let Self { callers, answerers, .. } = Self::new(callers, answerers)?;
+        Ok(Self::of(callers, answerers.into_iter().map(BenchAnswerer::repeating).collect()))
+    }
+
+    fn of(callers: Vec<Endpoint>, answerers: Vec<BenchAnswerer>) -> Self {
+        let (receiving, sending) = (ReceiveBatch::new(), SendBatch::new());
+        Self { callers, answerers, receiving, sending, runs: 0, user: None }
     }
 
     /// The answerers' addresses.
-    pub(super) fn answerers(&self) -> Vec<SocketAddr> {
+    pub(crate) fn answerers(&self) -> Vec<SocketAddr> {
         self.answerers.iter().map(|answerer| answerer.endpoint.address).collect()
     }
 
     /// Plays the load; the callers' sockets take turns among `targets`. Returns when no call can be in time any more.
-    pub(super) fn play(&mut self, targets: &[SocketAddr], load: OfferedLoad) -> Result<CallLog> {
+    pub(crate) fn play(&mut self, targets: &[SocketAddr], load: OfferedLoad) -> Result<CallLog> {
         self.play_with(targets, load, &[])
     }
 
     /// The same, with telephones that register at these times, in order, in seconds since the start.
-    pub(super) fn play_with(
+    pub(crate) fn play_with(
         &mut self,
         targets: &[SocketAddr],
         load: OfferedLoad,
@@ -128,6 +142,8 @@ impl LoadGenerator {
         self.runs += 1;
         let targets: Vec<SocketAddr> = targets.iter().copied().cycle().take(self.callers.len()).collect();
         let mut callers = Callers::new(std::process::id() ^ self.runs << 22);
+        callers.user = self.user;
+        self.answerers.iter_mut().for_each(BenchAnswerer::forget);
         let mut starts = Starts::new(load, Rng::from_seed(u64::from(self.runs)));
         let mut registrations = registrations.iter().map(|at| (at * 1e9) as u64).peekable();
         let epoch = Instant::now();
@@ -141,6 +157,7 @@ impl LoadGenerator {
                 callers.start(Stage::Registering, [due_ns, now], &mut self.callers, &targets);
             }
             callers.repeat_due(now, &mut self.callers, &targets);
+            self.answerers.iter_mut().for_each(|answerer| answerer.repeat_due(now));
             self.flush();
             let is_idle = callers.in_progress() == 0;
             if now > starts.end_ns + PATIENCE_NS || now > starts.end_ns && is_idle {
@@ -152,7 +169,7 @@ impl LoadGenerator {
     }
 
     /// Waits until calls to these get through, each in time.
-    pub(super) fn await_calls(&mut self, targets: &[SocketAddr]) -> Result<()> {
+    pub(crate) fn await_calls(&mut self, targets: &[SocketAddr]) -> Result<()> {
         for _ in 0..TRIES {
             let few = self.play(targets, OfferedLoad::Open(vec![Level { rate: 60.0, seconds: 0.2 }]))?;
             let is_set_up = |set_up_ns: Option<u64>| set_up_ns.is_some_and(|time_ns| time_ns <= IN_TIME_NS);
@@ -192,8 +209,9 @@ impl LoadGenerator {
         }
         for (answerer, _) in self.answerers.iter_mut().zip(answerers_ready).filter(|(_, ready)| **ready) {
             self.receiving.receive(&answerer.endpoint.socket)?;
+            let now = now_ns();
             for (datagram, from) in self.receiving.iter() {
-                answerer.handle(datagram, from);
+                answerer.handle_at(now, datagram, from);
             }
         }
         Ok(())

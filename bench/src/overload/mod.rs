@@ -10,11 +10,11 @@
 //! Capacity is measured first, in each part, with the same programs: by a number of calls that is always in progress.
 //! Offered load is given as a multiple of it.
 
-mod callers;
+pub(crate) mod callers;
 pub mod chain;
 mod cluster;
 pub mod kamailio;
-mod load;
+pub(crate) mod load;
 pub mod local;
 pub mod log;
 pub mod members;
