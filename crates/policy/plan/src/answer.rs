@@ -29,6 +29,10 @@ pub struct NodePlan {
     pub forwarded: f64,
     /// Calls that it authenticates.
     pub authenticated: f64,
+    /// Share of the calls that come without state and go on to another node whose state it keeps, from 0 to 1: what
+    /// `keep` of a proxy's `[distribution]` takes. `None` where the share differs by the way that calls take, which a
+    /// proxy with one share for all of them cannot do.
+    pub keep: Option<f64>,
     /// `U_i`, from 0 to 1.
     pub utilisation: f64,
     /// Whether more calls would need a faster node here: no plan for this load leaves it idle for a ten-thousandth of
@@ -71,6 +75,7 @@ impl Plan {
             kept: node.kept * factor,
             forwarded: node.forwarded * factor,
             authenticated: node.authenticated * factor,
+            keep: node.keep,
             utilisation: node.utilisation * factor,
             bottleneck: node.bottleneck,
         });
@@ -117,12 +122,37 @@ pub(crate) fn plan(program: &Program<'_>, load: f64, solution: &Solution, tight:
     }
     // Less than the solver's error is nothing.
     ways.retain(|way| way.kept_before + way.kept_here + way.open > unit * 1e-9);
+    for (index, node) in nodes.iter_mut().enumerate() {
+        let on = ways.iter().filter(|way| visits[way.visit].node == index && way.to.is_some());
+        node.keep = one_share(on.filter(|way| way.kept_here + way.open > unit * 1e-9));
+    }
     Plan { load: load * program.unit, nodes, ways }
+}
+
+/// Shares that differ by less are the same: calls are counted, and the solver has an error.
+const SHARE_ERROR: f64 = 1e-6;
+
+/// The share that is kept on each of these ways, if it is one and the same; all where there is no way.
+fn one_share<'w>(ways: impl Iterator<Item = &'w WayPlan>) -> Option<f64> {
+    let shares: Vec<f64> = ways.map(WayPlan::keep).collect();
+    let Some(first) = shares.first() else { return Some(1.0) };
+    let same = shares.iter().all(|share| (share - first).abs() <= SHARE_ERROR);
+    // No digits that mean nothing, and never a share that is above 1 by rounding.
+    same.then(|| ((first / SHARE_ERROR).round() * SHARE_ERROR).clamp(0.0, 1.0))
 }
 
 fn empty(node: &crate::Node, bottleneck: bool) -> NodePlan {
     let name = node.name.clone();
-    NodePlan { name, calls: 0.0, kept: 0.0, forwarded: 0.0, authenticated: 0.0, utilisation: 0.0, bottleneck }
+    NodePlan {
+        name,
+        calls: 0.0,
+        kept: 0.0,
+        forwarded: 0.0,
+        authenticated: 0.0,
+        keep: None,
+        utilisation: 0.0,
+        bottleneck,
+    }
 }
 
 /// Whether the node of a flow does this for its calls.

@@ -239,3 +239,39 @@ fn requests_that_agents_send_again_are_counted() {
     scenario.links = vec![link(None, Some(0))];
     assert!(resent(&scenario) > 1.0);
 }
+
+/// The configuration of a proxy that follows a plan, by what `sarabande plan --json` prints of its node.
+fn configured(node: &serde_json::Value) -> Settings {
+    let file = format!(
+        "[listen]\nudp = [\"10.0.0.9:5060\"]\n[proxy]\nnext = [\"10.0.0.1\"]\nforward = \"distributed\"\n\
+         [distribution]\nneighbours = [\"10.0.0.0/28\"]\nlaw = \"fixed\"\nkeep = {}\n",
+        node["keep"]
+    );
+    let config = config::parse(&file, "planned.toml").unwrap_or_else(|errors| panic!("{errors}"));
+    config.distribution.expect("it has the table").settings
+}
+
+/// Chains that are configured with nothing but the shares of a plan keep as many calls at each proxy as were planned,
+/// as far as chance allows.
+#[test]
+fn a_chain_that_is_configured_by_a_plan_keeps_what_was_planned() {
+    for length in [2, 3] {
+        let nodes = (0..length).map(|index| plan::Node::new(format!("server-{index}"), STATELESS, STATEFUL));
+        let path: Vec<usize> = (0..length).collect();
+        let topology =
+            plan::Topology::of_paths(nodes.collect(), &[(path.clone(), 1.0)], plan::Routing::Fixed);
+        let plan = plan::solve(&topology.expect("a chain")).expect("a plan");
+        let told = serde_json::to_value(&plan).expect("a plan is JSON");
+        let told = told["nodes"].as_array().expect("nodes");
+        let groups = told.iter().map(|node| StateKeeping::Distributed(configured(node))).collect();
+        let state = NetworkState { groups, trying: false };
+        let results = run_sharing(&network(length, &[&path], 0.9 * OPTIMUM[length - 1]), &state, 11);
+        let (calls, more) = kept(&results);
+        assert!(calls.len() > 5_000 && more == 0, "{} calls, {more} kept twice", calls.len());
+        for (host, node) in results.hosts.iter().zip(&plan.nodes) {
+            let (calls, part) = (calls.len() as f64, node.kept / node.calls);
+            let off = (host.kept.len() as f64 - part * calls) / (calls * part * (1.0 - part)).sqrt();
+            assert!(off.abs() < 4.0, "{}: {} of {calls}, planned {part}", node.name, host.kept.len());
+        }
+    }
+}

@@ -142,6 +142,12 @@ fn show(topology: &Topology, answer: &Answer, load: Option<f64>) -> Result<()> {
         _ => print_line!("\nThe most are carried like this:\n")?,
     }
     print::line(nodes(&answer.plan))?;
+    if answer.plan.nodes.iter().any(|node| node.keep.is_none()) {
+        print_line!(
+            "\nby way: it keeps different shares of the calls of its ways, which `keep` of [distribution] cannot \
+             say; use law = \"level\" there, which finds a share for each next hop."
+        )?;
+    }
     match &answer.paths {
         Some(paths) if paths.len() > 1 => {
             print_line!("\nShare of each path's calls whose state its nodes keep:\n")?;
@@ -156,13 +162,14 @@ fn nodes(plan: &Plan) -> comfy_table::Table {
     let authenticates = plan.nodes.iter().any(|node| node.authenticated > 0.0);
     let mut header = vec!["node", "calls/s", "with state", "without", "state of"];
     header.extend(authenticates.then_some("authenticated"));
-    header.extend(["utilisation", ""]);
+    header.extend(["keep", "utilisation", ""]);
     let mut shown = table(&header);
     for node in &plan.nodes {
         let share = if node.calls > 0.0 { node.kept / node.calls } else { 0.0 };
         let mut row =
             vec![node.name.clone(), rate(node.calls), rate(node.kept), rate(node.forwarded), percent(share)];
         row.extend(authenticates.then(|| rate(node.authenticated)));
+        row.push(node.keep.map_or_else(|| "by way".to_owned(), |keep| format!("{keep:.4}")));
         row.extend([percent(node.utilisation), if node.bottleneck { "bottleneck" } else { "" }.to_owned()]);
         shown.add_row(row);
     }

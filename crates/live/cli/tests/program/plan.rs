@@ -24,6 +24,24 @@ fn it_says_what_is_carried_and_how() {
     assert_eq!(row("every node for every call").last().map(String::as_str), Some("4700.00"));
     assert_eq!(row("core")[1..4], ["5151.92", "2575.96", "2575.96"]);
     assert!(row("core").contains(&"bottleneck".to_owned()));
+    // Of the calls that go on. Whoever is last keeps what comes without state.
+    assert_eq!((&row("edge")[6][..], &row("core")[6][..]), ("0.5000", "1.0000"));
+}
+
+/// A proxy has one share for all its ways, and its configuration takes no other.
+#[test]
+fn shares_that_differ_by_way_are_no_share_of_the_node() {
+    let topology = "[node.edge]\nstateful = 1000\nstateless = 2000\nnext = { fast = 0.5, slow = 0.5 }\n\
+                    [node.fast]\nstateful = 4000\nstateless = 5000\n[node.slow]\nstateless = 5000\n";
+    let file = folder("plan").join("by-way.toml");
+    fs::write(&file, topology).expect("the scratch folder can be written");
+    let file = file.to_str().expect("a path in UTF-8");
+    let (_, out, _) = outcome(&["plan", file]);
+    assert!(out.contains("use law = \"level\" there"), "{out}");
+    let (_, out, _) = outcome(&["plan", file, "--json"]);
+    let answer: serde_json::Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!(answer["plan"]["nodes"][0]["keep"], serde_json::Value::Null, "{out}");
+    assert_eq!(answer["plan"]["nodes"][1]["keep"], 1.0, "{out}");
 }
 
 #[test]
