@@ -112,7 +112,8 @@ nightly() {
     # What every statement of the papers comes to; the shortest figures are part of `unit`.
     cargo test --release --locked --package papers --test verdicts -- --ignored
     programs
-    target/release/sarabande sim figures --out target/figures
+    # Exit code 4 says that statements fail, as some do by record: the step before has compared all verdicts.
+    target/release/sarabande sim figures --out target/figures || [ $? -eq 4 ]
 }
 
 steps=("$@")

@@ -39,7 +39,7 @@ pub(crate) const EXIT_CODES: [(u8, &str); 6] = [
     (
         Exit::NO,
         "The answer is no. `status`: no new calls are taken; `explain`: to no member or contact; `plan`: the load is not carried; \
-         `registrations`: the user has no contacts, or not the one to remove.",
+         `registrations`: the user has no contacts, or not the one to remove; `sim figure`, `sim figures`: a statement fails.",
     ),
     (print::CLOSED, "Nobody reads the output any more."),
 ];

@@ -189,6 +189,7 @@ pub fn all() -> &'static [Entry] {
         servartuka::UTILISATION,
         servartuka::CAPACITY,
         servartuka::GOODPUT,
+        servartuka::ORDER,
         smace::LATENCY,
         smace::CONTENTION,
         smace::ESTIMATION,

@@ -1,5 +1,6 @@
 //! Makes figures, with a progress bar, and sums up their verdicts.
 
+use crate::admin::Exit;
 use crate::command::load::table::table;
 use crate::print;
 use anyhow::{Context, Result, anyhow};
@@ -80,7 +81,14 @@ fn make(entries: &[Entry], common: &Common) -> Result<()> {
     if !shown.is_empty() {
         print_line!("{}\n", claims(&shown))?;
     }
-    print_line!("{}\n{}", summary(&figures.iter().collect::<Vec<_>>()), page.display())
+    print_line!("{}\n{}", summary(&figures.iter().collect::<Vec<_>>()), page.display())?;
+    judge(&figures)
+}
+
+/// The answer is no where a statement fails.
+fn judge(figures: &[Figure]) -> Result<()> {
+    let fails: usize = figures.iter().map(|figure| figure.tally().fails).sum();
+    if fails == 0 { Ok(()) } else { Err(Exit::no(format!("statements that fail: {fails}"))) }
 }
 
 /// Figures made at a time: one may consist of a single run, or wait for its last one, and leave processors idle.

@@ -2,7 +2,7 @@
 
 use super::super::{Entry, Options, Work};
 use super::network::{Mode, Network};
-use super::stairs::{Stairs, Step, capacity};
+use super::stairs::{Stairs, Step, capacity_with_state};
 use super::{assumptions, claims};
 use crate::report::{Axis, Figure, Plot, PlotSeries, ReportTable};
 use distribute::Law;
@@ -16,14 +16,23 @@ pub(in super::super) const CAPACITY: Entry = Entry {
 };
 
 /// What was simulated of each network, in this order.
-pub(super) const MODES: [&str; 5] =
-    ["every server stateful", "stateful or stateless", "halves", "law paper", "law level"];
+pub(super) const MODES: [&str; 7] = [
+    "every server stateful",
+    "stateful or stateless",
+    "halves",
+    "law paper",
+    "law level",
+    "law paper, unmarked",
+    "Cortes et al.",
+];
 /// Places in [`MODES`].
 pub(super) const EVERY: usize = 0;
 pub(super) const BY_HAND: usize = 1;
 pub(super) const HALVES: usize = 2;
 pub(super) const PAPER: usize = 3;
 pub(super) const LEVEL: usize = 4;
+pub(super) const UNMARKED: usize = 5;
+pub(super) const CORTES: usize = 6;
 
 /// Those of them that have to follow a load that jumps.
 pub(super) const LAWS: [usize; 2] = [PAPER, LEVEL];
@@ -37,6 +46,9 @@ pub(super) struct Row {
     pub(super) optimum: f64,
     /// In the order of [`MODES`].
     pub(super) carried: Vec<f64>,
+    /// Part of the calls whose state was nowhere at the step nearest to 95 % of the optimum, in the order of
+    /// [`MODES`].
+    pub(super) without_state: Vec<f64>,
     /// Share of the calls that are answered some time after the load has jumped, with the laws in the order of
     /// [`LAWS`].
     pub(super) jumped: Vec<f64>,
@@ -55,7 +67,9 @@ fn networks() -> Vec<Network> {
 }
 
 fn modes(network: &Network) -> [Mode; MODES.len()] {
-    [Mode::Stateful, network.by_hand(), Mode::Share(0.5), Mode::Law(Law::Paper), Mode::Law(Law::Level)]
+    let laws = [Mode::Law(Law::Paper), Mode::Law(Law::Level), Mode::Unmarked, Mode::Cortes];
+    let [paper, level, unmarked, cortes] = laws;
+    [Mode::Stateful, network.by_hand(), Mode::Share(0.5), paper, level, unmarked, cortes]
 }
 
 /// Steps around what is expected, in parts of the optimum; a law is followed from far below.
@@ -65,8 +79,12 @@ fn stairs(options: &Options, network: &Network, mode: Mode) -> Stairs {
         options.scale((0.005, 60, 16, 8, 2.0), (0.01, 40, 10, 5, 6.0), (0.05, 2, 2, 1, 20.0));
     let (from, to) = match network.expected(mode) {
         Some(expected) => (0.94 * expected, 1.03 * expected),
+        // The rule gives state up at a utilisation of 0.75.
+        None if mode == Mode::Cortes => (0.6 * optimum, optimum),
         None => (0.84 * optimum, 1.02 * optimum),
     };
+    // The way is long.
+    let step = if mode == Mode::Cortes { 2.0 * step } else { step };
     Stairs { from, to, step: step * optimum, rise, hold, count, scale }
 }
 
@@ -87,17 +105,19 @@ fn run(work: &Work<'_>) -> Figure {
         let climb = |stairs: Stairs, mode| stairs.climb(network, mode, false, work.seed);
         if let Some(law) = which.checked_sub(MODES.len()) {
             let steps = climb(jump(work, network), modes(network)[LAWS[law]]);
-            return steps.last().map_or(0.0, Step::share_answered);
+            return (steps.last().map_or(0.0, Step::share_answered), 0.0);
         }
         let mode = modes(network)[which];
-        capacity(&climb(stairs(work, network, mode), mode))
+        let steps = climb(stairs(work, network, mode), mode);
+        (capacity_with_state(&steps), without_state(&steps, network.optimum()))
     };
     let shown = work.sweep("networks", of, one);
-    let row = |(network, shown): (&Network, &[f64])| Row {
+    let row = |(network, shown): (&Network, &[(f64, f64)])| Row {
         network: network.clone(),
         optimum: network.optimum(),
-        carried: shown[..MODES.len()].to_vec(),
-        jumped: shown[MODES.len()..].to_vec(),
+        carried: shown[..MODES.len()].iter().map(|of| of.0).collect(),
+        without_state: shown[..MODES.len()].iter().map(|of| of.1).collect(),
+        jumped: shown[MODES.len()..].iter().map(|of| of.0).collect(),
     };
     let rows: Vec<Row> = networks.iter().zip(shown.chunks(tried)).map(row).collect();
     let mut figure = work.figure(&CAPACITY, vec![plot(&rows), jumps(&rows)]);
@@ -118,11 +138,16 @@ fn run(work: &Work<'_>) -> Figure {
         format!(
             "One run a bar, and the axis does not begin at 0. The load goes up in steps of {hold} s, by {} % of the optimum. It is carried as long as \
              99 % of the calls of the last {count} s of a step are answered in them: a step or so above what servers can \
-             work off, buffers still take that in.",
+             work off, buffers still take that in. A call whose state no server keeps is not carried.",
             work.scale(0.5, 1.0, 10.0)
         ),
         "\"stateful or stateless\" is the best that can be set by hand where a server keeps all state or none; \"halves\" \
          lets each server keep the half of what comes without state, and the last one the rest."
+            .to_owned(),
+        "\"law paper, unmarked\" marks no call: a server hears once a second which part of all its calls has state \
+         before it, and all servers order calls alike. It carries 0 where more than 1 % of the calls have no state from \
+         the first step on. \"Cortes et al.\" is the rule of section 6, with links that count \
+         as lossy: each server by itself keeps the state of an INVITE or BYE while its utilisation is below 75 %."
             .to_owned(),
         "In the fork one of two branches is a third as fast and gets a third of the calls. In the join two servers of half \
          the speed stand before one. The two edges call each other through the core, half of the calls each way."
@@ -131,12 +156,19 @@ fn run(work: &Work<'_>) -> Figure {
     figure
 }
 
+/// Part of the calls whose state was nowhere at the step nearest to [`JUMP`]'s end.
+fn without_state(steps: &[Step], optimum: f64) -> f64 {
+    let distance = |step: &&Step| (step.load - JUMP[1] * optimum).abs();
+    let nearest = steps.iter().min_by(|one, other| distance(one).total_cmp(&distance(other)));
+    nearest.map_or(0.0, Step::share_without_state)
+}
+
 fn plot(rows: &[Row]) -> Plot {
     let of_mode =
         |(mode, name): (usize, &&str)| PlotSeries::bars(*name, rows.iter().map(|row| row.carried[mode]));
     let optimum = PlotSeries::bars("optimum", rows.iter().map(|row| row.optimum));
     let series = MODES.iter().enumerate().map(of_mode).chain([optimum]);
-    Plot::of("Capacity", names(rows), Axis::linear("calls/s").from_to(4000.0, 5800.0), series)
+    Plot::of("Capacity", names(rows), Axis::linear("calls/s").from_to(3000.0, 5800.0), series)
 }
 
 fn names(rows: &[Row]) -> Axis {

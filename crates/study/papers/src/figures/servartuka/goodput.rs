@@ -20,12 +20,13 @@ const FROM: f64 = 3000.0;
 const TO: f64 = 6000.0;
 
 /// The lines of both plots, in this order.
-const MODES: [(&str, Mode); 5] = [
+const MODES: [(&str, Mode); 6] = [
     ("both stateful", Mode::Stateful),
     ("first one stateful", Mode::Share(1.0)),
     ("halves", Mode::Share(0.5)),
     ("law paper", Mode::Law(Law::Paper)),
     ("law level", Mode::Law(Law::Level)),
+    ("Cortes et al.", Mode::Cortes),
 ];
 /// Places in [`MODES`].
 pub(super) const BOTH: usize = 0;
@@ -33,6 +34,7 @@ pub(super) const FIRST: usize = 1;
 pub(super) const HALVES: usize = 2;
 pub(super) const PAPER: usize = 3;
 pub(super) const LEVEL: usize = 4;
+pub(super) const CORTES: usize = 5;
 
 fn stairs(options: &Options) -> Stairs {
     let full = Stairs { from: FROM, to: TO, step: 50.0, rise: 20, hold: 12, count: 6, scale: 2.0 };
@@ -73,9 +75,12 @@ fn plot(title: &str, climbed: &[Vec<Step>], optimum: Option<f64>) -> Plot {
     let line = |((name, _), steps): (&(&str, Mode), &Vec<Step>)| {
         PlotSeries::line(*name, steps.iter().map(|step| (step.load, step.goodput)))
     };
+    let with_state =
+        climbed[CORTES].iter().map(|step| (step.load, step.goodput * (1.0 - step.share_without_state())));
+    let with_state = PlotSeries::line("Cortes et al., with state", with_state);
     let x = Axis::linear("offered load (calls/s)").from_to(FROM, TO);
     let (title, y) = (format!("Goodput of two in series. {title}"), Axis::linear("goodput (calls/s)"));
-    let mut plot = Plot::of(title, x, y, MODES.iter().zip(climbed).map(line));
+    let mut plot = Plot::of(title, x, y, MODES.iter().zip(climbed).map(line).chain([with_state]));
     if let Some(optimum) = optimum {
         plot.level("optimum", optimum);
     }

@@ -1,22 +1,24 @@
 //! The SERvartuka paper: what state costs one server (figure 2), what networks of servers carry when it is shared out
-//! (figure 3), and their goodput against the offered load (figure 4).
+//! (figure 3), their goodput against the offered load (figure 4), and which server is given state first (section 3).
 
 mod capacity;
 mod claims;
 mod costs;
 mod goodput;
 mod network;
+mod order;
 mod stairs;
 mod utilisation;
 
 pub(super) use capacity::CAPACITY;
 pub(super) use costs::COSTS;
 pub(super) use goodput::GOODPUT;
+pub(super) use order::ORDER;
 pub(super) use utilisation::UTILISATION;
 
 use self::network::{BUFFER, DELTA_C, STATEFUL, STATELESS};
 
-/// What all three figures assume.
+/// What all simulated figures assume.
 fn assumptions(scale: f64) -> Vec<String> {
     let mut assumptions = vec![
         format!(

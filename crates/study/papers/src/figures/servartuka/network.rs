@@ -6,7 +6,7 @@ use core::time::Duration;
 use distribute::{Law, Settings};
 use load::{ArrivalProcess, RandomTime};
 use plan::{Node, Routing, Topology, solve};
-use sim::model::{NetworkState, StateKeeping};
+use sim::model::{NetworkState, StateKeeping, UtilisationRule};
 
 /// Calls a second that the paper's server forwards without state: `T_SL` (section 2.2).
 pub(super) const STATELESS: f64 = 5700.0;
@@ -44,6 +44,11 @@ pub(super) enum Mode {
     Share(f64),
     /// Each finds its share by this law.
     Law(Law),
+    /// Each finds its share by the paper's law, and no call is marked: a server hears only how many of its calls have
+    /// their state kept before it.
+    Unmarked,
+    /// Each decides by its own utilisation: the rule of Cortes et al. (section 6).
+    Cortes,
 }
 
 impl Network {
@@ -91,7 +96,7 @@ impl Network {
                     Mode::Stateless => 0.0,
                     Mode::Share(_) if place + 1 == path.len() => open,
                     Mode::Share(keep) => open * keep,
-                    Mode::Law(_) => return None,
+                    Mode::Law(_) | Mode::Unmarked | Mode::Cortes => return None,
                 };
                 open -= keeps;
                 let state = 1.0 / STATEFUL - 1.0 / STATELESS;
@@ -130,6 +135,34 @@ impl Network {
         scenario
     }
 
+    /// For a series of servers: the share of what comes without state that each of them keeps at this load, as near
+    /// to the first server as utilisations up to `busiest` allow, or as near to the last.
+    pub(super) fn filled(&self, load: f64, busiest: f64, from_first: bool) -> Vec<f64> {
+        let state = 1.0 / STATEFUL - 1.0 / STATELESS;
+        // The part of the calls whose state a server has time for.
+        let room = |speed: &f64| ((busiest * speed / load - 1.0 / STATELESS) / state).clamp(0.0, 1.0);
+        let mut left = 1.0;
+        let mut take = |speed| {
+            let kept = f64::min(room(speed), left);
+            left -= kept;
+            kept
+        };
+        let kept: Vec<f64> = if from_first {
+            self.speeds.iter().map(&mut take).collect()
+        } else {
+            let mut kept: Vec<f64> = self.speeds.iter().rev().map(&mut take).collect();
+            kept.reverse();
+            kept
+        };
+        let mut open = 1.0_f64;
+        let share = |kept: f64| {
+            let share = if open > 0.0 { kept / open } else { 0.0 };
+            open = (open - kept).max(0.0);
+            share.min(1.0)
+        };
+        kept.into_iter().map(share).collect()
+    }
+
     /// The shares of the streams.
     pub(super) fn shares(&self) -> impl Iterator<Item = f64> {
         self.paths.iter().map(|path| path.1)
@@ -137,13 +170,14 @@ impl Network {
 
     /// What its servers do about state.
     pub(super) fn state(&self, mode: Mode, trying: bool, scale: f64) -> NetworkState {
+        let law = |law| Settings { law, delta_c: DELTA_C / scale, ..Settings::default() };
         let keeping = match mode {
             Mode::Stateful => StateKeeping::Always,
             Mode::Stateless => StateKeeping::Never,
             Mode::Share(share) => StateKeeping::Share(share),
-            Mode::Law(law) => {
-                StateKeeping::Distributed(Settings { law, delta_c: DELTA_C / scale, ..Settings::default() })
-            }
+            Mode::Law(of) => StateKeeping::Distributed(law(of)),
+            Mode::Unmarked => StateKeeping::Unmarked(law(Law::Paper)),
+            Mode::Cortes => StateKeeping::ByUtilisation(UtilisationRule::OF_PAPER),
         };
         NetworkState { groups: vec![keeping; self.speeds.len()], trying }
     }

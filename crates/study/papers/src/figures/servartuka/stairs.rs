@@ -31,6 +31,12 @@ pub(super) struct Step {
     pub(super) load: f64,
     offered: f64,
     answered: f64,
+    /// Calls that rang while no server kept their state.
+    without_state: f64,
+    /// Requests that callers and callees sent again.
+    pub(super) resends: f64,
+    /// INVITEs that a server refused.
+    pub(super) refused: f64,
     /// Calls that were completed.
     pub(super) goodput: f64,
     /// Of the busiest server.
@@ -46,6 +52,11 @@ impl Step {
         self.answered / self.offered
     }
 
+    /// Part of the calls of the step whose state was kept nowhere.
+    pub(super) fn share_without_state(&self) -> f64 {
+        self.without_state / self.offered
+    }
+
     /// Whether (nearly) all calls of the step were answered at once.
     pub(super) fn is_carried(&self) -> bool {
         self.share_answered() >= CARRIED
@@ -55,6 +66,12 @@ impl Step {
 /// The highest load before the first that is not carried; 0 where the first one is not.
 pub(super) fn capacity(steps: &[Step]) -> f64 {
     steps.iter().take_while(|step| step.is_carried()).last().map_or(0.0, |step| step.load)
+}
+
+/// The same, where a call without state counts as one that is not carried.
+pub(super) fn capacity_with_state(steps: &[Step]) -> f64 {
+    let is_carried = |step: &&Step| step.is_carried() && step.share_without_state() <= 1.0 - CARRIED;
+    steps.iter().take_while(is_carried).last().map_or(0.0, |step| step.load)
 }
 
 impl Stairs {
@@ -79,7 +96,12 @@ impl Stairs {
             stream.load.extend((0..).zip(&loads).map(|(index, load)| step(self.begin(index), *load, false)));
         }
         let results = run_sharing(&scenario, &network.state(mode, trying, self.scale), seed);
-        (0..).zip(&loads).map(|(index, load)| self.step(&results, index, *load)).collect()
+        let step = |(index, load): (u64, &f64)| {
+            let step = self.step(&results, index, *load);
+            // Servers that keep all state do not say so.
+            if mode == Mode::Stateful { Step { without_state: 0.0, ..step } } else { step }
+        };
+        (0..).zip(&loads).map(step).collect()
     }
 
     fn begin(&self, index: u64) -> u64 {
@@ -97,11 +119,17 @@ impl Stairs {
             let bins = host.utilisation.iter().filter(|bin| at(from) < bin.0 && bin.0 <= at(to));
             bins.map(|bin| bin.1).sum::<f64>() / self.count as f64
         });
+        let refused = results.hosts.iter().map(|host| host.rejected.rate(at(from), at(to)));
+        // A sum of no refusals would be -0.
+        let refused = refused.fold(0.0, |sum, rate| sum + rate);
         Step {
             load,
             offered: rate(|stream| &stream.offered),
             answered: rate(|stream| &stream.answered[0]),
             goodput: rate(|stream| &stream.completed),
+            without_state: rate(|stream| &stream.unmarked),
+            resends: rate(|stream| &stream.resends),
+            refused: self.scale * refused,
             utilisation: busy.fold(0.0, f64::max),
         }
     }

@@ -35,6 +35,11 @@ fn run(work: &Work<'_>) -> Figure {
     plot.mark("T_SL", STATELESS);
     let mut figure = work.figure(&UTILISATION, vec![plot]);
     figure.claims = claims::of_utilisation(&climbed, [0, 1].map(|mode| capacity(&climbed[mode])));
+    figure.notes = vec![
+        "The capacities are input: what a call costs is set by them. What can fail is the shape: lines, and what comes \
+         beyond them."
+            .to_owned(),
+    ];
     figure.assumptions = assumptions(stairs.scale);
     figure
 }
