@@ -214,7 +214,9 @@ table! {
         /// What is shared out: `"transaction"`, the transactions of a call; `"dialog"` as well, the state of its dialogs
         /// with session timers and its call record (`[calls]`), which one of the proxies then writes. The same at all
         /// proxies of a chain. Pools of next hops that keep no dialogs may lead to `neighbours` alone then, and
-        /// `[registrar]` has to have `forward = "dialog"`.
+        /// `[registrar]` has to have `forward = "dialog"` or `"distributed"`. And `"authentication"`: the verification
+        /// of callers that a route with `authenticate` sends to next hops. It needs `users` and `trusted` of
+        /// `[registrar]` with the neighbours in it, and the `key` of `[token]`, the same at all of them.
         shares: Vec<Setting<Choice<Shared>>> = vec![Shared::Transaction],
         /// How a proxy finds its share: `"level"` makes all that can help each other equally busy, `"paper"` is the
         /// additive decrease of the SERvartuka paper, `"fixed"` has the share `keep` whatever the load.
@@ -240,6 +242,8 @@ table! {
         stateless: Option<Setting<CallRate<1>>> => "the load is measured",
         /// What a call with transactions costs more than one without, as part of the latter.
         state_cost: Setting<Share<10, 10_000>> = state_cost,
+        /// With `"authentication"`: what a call costs more that is challenged and verified, as part of one without.
+        authentication_cost: Setting<Share<10, 10_000>> = 1.0,
     }
 
     let HealthSettings { regular, fall, rise, .. } = HealthSettings::default();

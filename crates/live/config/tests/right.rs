@@ -78,7 +78,7 @@ fn every_key_of_routes_is_read() {
 fn every_key_of_the_registrar_is_read() {
     let config = load(Path::new("tests/right/registrar.toml")).expect("a right file");
     let registrar = config.registrar.as_ref().expect("it is there");
-    insta::assert_debug_snapshot!("registrar", (registrar, &config.routes));
+    insta::assert_debug_snapshot!("registrar", (registrar, &config.routes, &config.distribution));
     assert_eq!(config.summary(), "users of 3 domains, 2 routes, 1 pool");
 }
 

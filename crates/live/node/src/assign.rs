@@ -15,7 +15,8 @@ use crate::step::Step;
 use crate::target::Target;
 use balance::{Balancer, Decision, PoolId, Request, Slot, Why};
 use base::{Instant, Operation};
-use route::{Outcome, Service};
+use route::{Fork, Outcome, Service};
+use std::net::SocketAddr;
 use wire::Method;
 
 /// RFC 3261 §21.5.4. Of a table that holds nothing but calls, some end in that time.
@@ -45,6 +46,24 @@ pub(crate) enum Assignment {
 }
 
 impl Step<'_> {
+    /// The next hop of a request whose credentials may be verified there or behind. `None` where it may go to one that
+    /// does not, or past one.
+    pub(crate) fn verifier(
+        &self,
+        arrival: &Arrival<'_>,
+        destination: &Destination<'_>,
+    ) -> Option<SocketAddr> {
+        let service = self.pools.service(destination.request.pool);
+        let goes_there = matches!(destination.to, To::Onward) && service.has_hops();
+        if !goes_there || service.fork().0 != Fork::None || arrival.route.next.is_some() {
+            return None;
+        }
+        let verifies = |slot: Slot| self.edge.verifies_behind(self.edge.topology.node(slot).peer);
+        let all_verify = self.balancer.members(destination.request.pool).all(verifies);
+        let slot = member_by_call(self.balancer, &destination.request).filter(|_| all_verify)?;
+        Some(self.edge.topology.node(slot).peer)
+    }
+
     /// Asks the gate, then the balancer for a member, unless its Route has `named` one.
     pub(crate) fn assign(
         &mut self,

@@ -72,7 +72,7 @@ pub use routes::Routes;
 pub use settings::Orphans;
 pub use setup::{PoolSetup, Setup, ShardSettings};
 pub use shard::{Shard, ShardIdentity};
-pub use sharing::{Distribution, SharingReport};
+pub use sharing::{Decisions, Distribution, SharingReport};
 pub use token::branch::is_hop_branch;
 pub use token::clock::{ClockChange, KeptClock, OtherClock, Reading, TokenClock};
 pub use token::owner::TokenOwner;

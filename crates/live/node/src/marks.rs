@@ -3,13 +3,29 @@
 use crate::edge::Edge;
 use crate::event::ShardEvent;
 use crate::forward::onward::{Onward, RecordRoute};
+use crate::progress::ToldProof;
 use crate::sharing::param;
 use crate::token::copies::copies_key;
+use crate::token::vouch;
 use base::{Flow, Outbox};
 use core::fmt::Write as _;
+use core::ops::Range;
 use distribute::{Call, Decision, Function, Mark, NextHop, Notice};
 use std::net::SocketAddr;
 use wire::{Message, Method};
+
+/// Who can judge the credentials of a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum CredentialsFor {
+    /// This proxy alone: they answer its challenge.
+    Us,
+    /// Another one that has the keys of our nonces.
+    Another,
+    /// Whoever challenges first: there are none, or none that is good.
+    Anybody,
+    /// They have been verified.
+    NobodyAnyMore,
+}
 
 impl Edge {
     /// Whether this proxy shares out the state of dialogs, and so keeps it of the calls of which it keeps transactions.
@@ -23,16 +39,17 @@ impl Edge {
         self.sharing.as_ref().is_some_and(|sharing| sharing.mark(message, from).has(Function::Dialog))
     }
 
-    /// Which proxy keeps the transaction of a request outside dialogs that goes on to `to`; `has_room`: there is room
-    /// for it here. A copy of one that is kept here must not be asked for: it belongs to its transaction.
-    pub(crate) fn who_keeps(
+    /// Whether this proxy of the chain keeps the transaction of a request outside dialogs that goes on to `to`;
+    /// `has_room`: there is room for it here. A copy of one that is kept here must not be asked for: it belongs to its
+    /// transaction.
+    pub(crate) fn keeps(
         &mut self,
         message: &Message<'_>,
         from: SocketAddr,
         to: SocketAddr,
         has_room: bool,
-    ) -> Decision {
-        let Some(sharing) = &mut self.sharing else { return Decision::Keep };
+    ) -> bool {
+        let Some(sharing) = &mut self.sharing else { return true };
         let call = Call {
             from: sharing.neighbour(from),
             // A neighbour without a recent notice may not share out state: then no proxy behind would keep the call.
@@ -46,12 +63,8 @@ impl Edge {
         let elsewhere =
             if has_room { None } else { sharing.distributor.on_call_without_room(self.now, call) };
         let decision = elsewhere.unwrap_or_else(|| sharing.distributor.on_call(self.now, call));
-        match decision {
-            Decision::Keep => sharing.report.kept += 1,
-            Decision::PassOpen => sharing.report.passed_open += 1,
-            Decision::PassKept => sharing.report.passed_kept += 1,
-        }
-        decision
+        sharing.report.state.count(decision);
+        decision == Decision::Keep
     }
 
     /// The share of new requests that this proxy takes of a sender, from 0 to 1, where it shares out state. `None` for a
@@ -59,7 +72,7 @@ impl Edge {
     /// whoever gets 503 sends it no calls for a while.
     pub(crate) fn takes_of(&self, from: SocketAddr, method: Method) -> Option<f64> {
         let sharing = self.sharing.as_ref().filter(|_| method != Method::Options)?;
-        sharing.neighbour(from).is_none().then(|| sharing.distributor.takes())
+        sharing.neighbour(from).is_none().then(|| sharing.takes())
     }
 
     /// Whether an INVITE from there gets its 100 at once. Between those that share out state it would pass the one before,
@@ -69,9 +82,74 @@ impl Edge {
         self.sharing.as_ref().is_none_or(|sharing| sharing.neighbour(from).is_none())
     }
 
+    /// Whether the sender of a request is authenticated by a proxy before us, a neighbour that proves to say so.
+    pub(crate) fn is_vouched(&self, message: &Message<'_>, from: SocketAddr) -> bool {
+        let Some(sharing) = &self.sharing else { return false };
+        sharing.mark(message, from).has(Function::Authentication)
+            && param(message, message.top_via(), vouch::PARAMETER)
+                .is_some_and(|value| self.tokens.is_vouched(message, value, self.unix()))
+    }
+
+    /// Whether a neighbour demands that the sender of a request is authenticated.
+    pub(crate) fn is_asked(&self, message: &Message<'_>, from: SocketAddr) -> bool {
+        self.sharing.as_ref().is_some_and(|sharing| sharing.mark(message, from).asks())
+    }
+
+    /// Whether the transaction of a request that this proxy forwards may be at another one.
+    pub(crate) fn shares_state(&self) -> bool {
+        self.sharing.is_some()
+    }
+
+    /// Whether this next hop, or one behind it, verifies credentials.
+    pub(crate) fn verifies_behind(&self, hop: SocketAddr) -> bool {
+        let sharing = self.sharing.as_ref();
+        let authentication = sharing.and_then(|sharing| sharing.authentication.as_ref());
+        authentication.is_some_and(|distributor| distributor.hears(self.now, hop))
+    }
+
+    /// Whether the credentials of a request are for a proxy behind to verify, or somebody has done so before. `to` is a
+    /// next hop that verifies or leaves it to others, if it goes on to one.
+    pub(crate) fn leaves_credentials(
+        &mut self,
+        message: &Message<'_>,
+        from: SocketAddr,
+        to: Option<SocketAddr>,
+        credentials: CredentialsFor,
+    ) -> bool {
+        let Some(sharing) = &mut self.sharing else { return false };
+        let neighbour = sharing.neighbour(from);
+        let Some(distributor) = &mut sharing.authentication else { return false };
+        let call = Call {
+            from: neighbour,
+            to: to.map_or(NextHop::Exit, NextHop::Neighbour),
+            kept: credentials == CredentialsFor::NobodyAnyMore,
+            // The same for the request that comes again with credentials (RFC 3261 §22.2).
+            key: self.tokens.dialog_key(message),
+        };
+        let decision = match credentials {
+            CredentialsFor::Us => {
+                distributor.on_own_call(self.now, call);
+                Decision::Keep
+            }
+            CredentialsFor::Another => {
+                let elsewhere = distributor.on_call_without_room(self.now, call);
+                elsewhere.unwrap_or_else(|| distributor.on_call(self.now, call))
+            }
+            CredentialsFor::Anybody | CredentialsFor::NobodyAnyMore => distributor.on_call(self.now, call),
+        };
+        sharing.report.authentication.count(decision);
+        decision != Decision::Keep
+    }
+
     /// Appends the mark to our Via of a request that begins something, for a neighbour; `keeps`: its transaction is kept
-    /// here.
-    pub(crate) fn write_mark(&mut self, message: &Message<'_>, onward: &Onward<'_>, keeps: bool) {
+    /// here. `branch` is where that of the Via is.
+    pub(crate) fn write_mark(
+        &mut self,
+        message: &Message<'_>,
+        onward: &Onward<'_>,
+        keeps: bool,
+        branch: Range<usize>,
+    ) {
         let Some(sharing) = &self.sharing else { return };
         if sharing.neighbour(onward.hop.peer).is_none() {
             return;
@@ -83,16 +161,25 @@ impl Edge {
         };
         let mark = sharing.mark(message, onward.from.peer);
         let mark = kept.iter().fold(mark, |mark, function| mark.with(*function));
-        write_param(&mut self.scratch, Mark::PARAMETER, mark);
+        // What the one before says of the sender is no longer so where this proxy has verified it, and else is said again.
+        let mark = mark.without(Function::Authentication).asking(onward.proof == ToldProof::Asked);
+        if onward.proof != ToldProof::Verified {
+            return write_param(&mut self.scratch, Mark::PARAMETER, mark);
+        }
+        let vouch = self.tokens.vouch(message, &self.scratch[branch], self.unix());
+        write_param(&mut self.scratch, Mark::PARAMETER, mark.with(Function::Authentication));
+        write_param(&mut self.scratch, vouch::PARAMETER, vouch);
     }
 
     /// Reads the notice of the neighbour that sent this response, which is verified by now.
     pub(crate) fn hear_notice(&mut self, response: &Message<'_>, from: SocketAddr) {
         let Some(sharing) = &mut self.sharing else { return };
         let Some(neighbour) = sharing.neighbour(from) else { return };
-        let value = param(response, response.top_via(), sharing.function.notice_parameter());
-        if let Some(notice) = value.and_then(Notice::parse) {
-            sharing.distributor.on_notice(self.now, neighbour, notice);
+        for (function, distributor) in sharing.distributors() {
+            let value = param(response, response.top_via(), function.notice_parameter());
+            if let Some(notice) = value.and_then(Notice::parse) {
+                distributor.on_notice(self.now, neighbour, notice);
+            }
         }
     }
 
@@ -103,7 +190,7 @@ impl Edge {
         }
     }
 
-    /// Writes the notice into the Via of the next receiver of a response, if it is a neighbour, and removes any other
+    /// Writes the notices into the Via of the next receiver of a response, if it is a neighbour, and removes any other
     /// notice.
     pub(crate) fn tell_notice(&mut self, response: &Message<'_>, to: SocketAddr) {
         let Self { sharing: Some(sharing), scratch, edits, .. } = self else { return };
@@ -117,11 +204,13 @@ impl Edge {
         }
         let was_clean = done == via.value.start;
         scratch.extend_from_slice(&bytes[done as usize..via.value.end as usize]);
-        let notice = sharing.neighbour(to).and_then(|neighbour| sharing.notice(neighbour));
-        if let Some(notice) = notice {
-            write_param(scratch, sharing.function.notice_parameter(), notice);
+        let neighbour = sharing.neighbour(to).filter(|neighbour| sharing.tells(*neighbour));
+        if neighbour.is_some() {
+            for (function, distributor) in sharing.distributors() {
+                write_param(scratch, function.notice_parameter(), distributor.notice(neighbour));
+            }
         }
-        if notice.is_some() || !was_clean {
+        if neighbour.is_some() || !was_clean {
             edits.replace(response, via.value.of(bytes), scratch);
         }
     }

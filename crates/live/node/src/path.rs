@@ -17,7 +17,7 @@ use crate::forward::stateless::{Stateless, pass, relay, send_to};
 use crate::home::{Home, STORE_SILENT};
 use crate::limited;
 use crate::names::NoHop;
-use crate::progress::{Progress, Stage};
+use crate::progress::{Progress, Proof, Stage};
 use crate::record::check_from_tag;
 use crate::rejection::{OwnResponse, Refused, Rejection, refused};
 use crate::reply::{acknowledges_us, is_about_us};
@@ -30,6 +30,8 @@ use route::{Fork, Forward, RING_TIME, Service};
 use std::sync::Arc;
 use wire::{Message, Method};
 
+const NOBODY_VERIFIES: Refused =
+    Refused { retry_after: Some(1), ..refused(503, "Nobody Verifies Credentials") };
 const UNKNOWN_DIALOG: Refused = refused(481, "Call/Transaction Does Not Exist");
 
 /// A step of a shard, with all parts of the shard that a message or a timer may need.
@@ -164,6 +166,10 @@ impl Path<'_> {
     fn arrived(&mut self, arrival: &Arrival<'_>) -> Result<(), Rejection> {
         arrival.lets_in(&self.step.edge.routes.access)?;
         arrival.check(&self.step.edge.topology.ports)?;
+        // Whose sender a neighbour has not authenticated goes past no authentication here, whatever its Route says.
+        if self.step.edge.is_asked(arrival.message, arrival.flow.peer) {
+            return self.go_or_refuse(arrival, Progress::default());
+        }
         if let Some(stateful) = self.stateful.as_deref_mut()
             && stateful.within(&mut self.step, arrival)?
         {
@@ -237,17 +243,31 @@ impl Path<'_> {
     ) -> Result<Stage, Rejection> {
         let is_located = matches!(destination.to, To::Contacts);
         let is_for_registrar = matches!(destination.to, To::Registrar);
+        let is_new = arrival.message.to_tag().is_none();
+        let is_asked = self.step.edge.is_asked(arrival.message, arrival.flow.peer);
+        if is_asked && !(is_new && self.home.as_ref().is_some_and(|home| home.realm().is_some())) {
+            return Err(NOBODY_VERIFIES.into());
+        }
+        if is_new && self.step.edge.is_vouched(arrival.message, arrival.flow.peer) {
+            progress.proof = Proof::Before;
+        }
         if self.home.is_none() && !is_located {
             return Ok(Stage::GoesOn);
         }
         let step = &mut self.step;
-        let is_new = arrival.message.to_tag().is_none();
         // [22.1-3] Neither is challenged. What belongs to a transaction or dialog of ours has been taken already.
         let is_about = !arrival.begins_transaction();
         let from_member = arrival.member.is_some();
-        let is_stateless = self.home.as_ref().is_some_and(|home| home.forward() == Forward::Stateless);
-        if is_about && is_located && is_stateless {
+        let is_passed = match self.home.as_ref().map(|home| home.forward()) {
             // Nobody remembers where the INVITE went: the same question has the same answer.
+            Some(Forward::Stateless) => true,
+            Some(Forward::Distributed) => {
+                let recent = &self.stateless.recent_contacts;
+                recent.of(step.edge, arrival.message, arrival.flow.peer).is_some()
+            }
+            Some(Forward::Transaction | Forward::Dialog) | None => false,
+        };
+        if is_about && is_located && is_passed {
             return Ok(Stage::GoesOn);
         }
         if !is_new || is_about {
@@ -260,20 +280,21 @@ impl Path<'_> {
             };
         }
         let asks = destination.rule.is_some_and(|rule| step.edge.routes.rule(rule).authenticate);
-        let authenticates = is_for_registrar || (asks && !from_member);
+        let authenticates = is_for_registrar || is_asked || (asks && !from_member);
         if !(authenticates || is_located) {
             return Ok(Stage::GoesOn);
         }
         step.admit(arrival, &destination.request, progress)?;
         let Some(home) = self.home.as_deref_mut() else { return Ok(Stage::GoesOn) };
-        if authenticates
-            && progress.user.is_none()
-            && home.authenticate(step, arrival, is_for_registrar, progress)? == Stage::Done
-        {
+        if is_for_registrar {
+            // A neighbour vouches for a caller, and not for who may register.
+            if progress.user().is_none() && home.authenticate(step, arrival, progress)? == Stage::Done {
+                return Ok(Stage::Done);
+            }
+            home.register(step, arrival, progress)?;
             return Ok(Stage::Done);
         }
-        if is_for_registrar {
-            home.register(step, arrival, progress)?;
+        if authenticates && home.authenticate_caller(step, arrival, destination, progress)? == Stage::Done {
             return Ok(Stage::Done);
         }
         home.check_from(step.edge, arrival.message, progress)?;
@@ -289,7 +310,7 @@ impl Path<'_> {
     ) -> Result<(), Rejection> {
         let forward = self.home.as_ref().map(|home| home.forward()).unwrap_or_default();
         let Arrival { flow, message, .. } = *arrival;
-        if forward == Forward::Stateless
+        if matches!(forward, Forward::Stateless | Forward::Distributed)
             && let Some(contact) = self.stateless.recent_contacts.of(self.step.edge, message, flow.peer)
         {
             self.pass_to_contact(arrival, destination, &contact, progress);
@@ -302,9 +323,10 @@ impl Path<'_> {
             return home.look_up(step, arrival, aor, progress);
         };
         let Some(stateful) = self.stateful.as_deref_mut() else { return Err(NO_CONTACT.into()) };
-        let forward = kept_as(step.edge, arrival, forward);
+        let is_shared = forward == Forward::Distributed;
+        let mut forward = kept_as(step.edge, arrival, forward);
         check_from_tag(arrival.message, forward == Forward::Dialog)?;
-        if forward != Forward::Stateless {
+        if forward != Forward::Stateless && !is_shared {
             stateful.check_new(step, arrival, destination, forward)?;
         }
         let mut contacts = match contacts(step, arrival, &bindings, &progress.resolved) {
@@ -318,17 +340,29 @@ impl Path<'_> {
         };
         let may_go = limited::contact_filter(step, arrival, &destination.request, progress.begins());
         if forward == Forward::Stateless {
-            let contact = contacts.into_iter().find(may_go).map(Arc::new).ok_or(NEXT_HOP_OVERLOADED)?;
+            contacts = contacts.into_iter().find(may_go).into_iter().collect();
+        } else {
+            contacts.retain(may_go);
+        }
+        let Some(first) = contacts.first() else { return Err(NEXT_HOP_OVERLOADED.into()) };
+        if is_shared {
+            let has_room = has_room(stateful, step.edge, message);
+            // A request that forks needs state (RFC 3261 §16.11).
+            let may_pass = contacts.len() == 1;
+            if may_pass && !step.edge.keeps(message, flow.peer, first.hop.peer, has_room) {
+                forward = Forward::Stateless;
+            } else {
+                stateful.check_new(step, arrival, destination, forward)?;
+            }
+        }
+        if forward == Forward::Stateless {
+            let contact = Arc::new(contacts.remove(0));
             if arrival.begins_transaction() {
                 let key = copies_key(&step.edge.tokens, message, flow.peer);
                 self.stateless.recent_contacts.note(step.edge.now, key, Arc::clone(&contact));
             }
             self.pass_to_contact(arrival, destination, &contact, progress);
             return Ok(());
-        }
-        contacts.retain(may_go);
-        if contacts.is_empty() {
-            return Err(NEXT_HOP_OVERLOADED.into());
         }
         step.goes_on(progress);
         let rule = destination.rule.map(|rule| (Arc::clone(&step.edge.routes), rule));
@@ -350,6 +384,8 @@ impl Path<'_> {
         let onward = Onward {
             contact: Some(contact),
             rule: routes.as_ref().map(|(routes, rule)| routes.rule(*rule)),
+            keeps: arrival.begins_transaction().then_some(false),
+            proof: progress.proof.told(),
             ..Onward::of(arrival.flow, contact.hop, RecordRoute::Stateless)
         };
         let older = self.stateless.recent_contacts.is_older_than_key(step.edge, message, arrival.flow.peer);
@@ -396,6 +432,10 @@ impl Path<'_> {
                 Err(rejection) => return Err(rejection),
             }
         };
+        let is_unproved = matches!(progress.proof, Proof::Behind);
+        if is_unproved && !step.edge.verifies_behind(step.edge.topology.node(slot).peer) {
+            return Err(NOBODY_VERIFIES.into());
+        }
         if !(may_keep && follows.is_none() && self.keeps(arrival, service, slot)) {
             if let Some(key) = key.filter(|_| begins) {
                 self.stateless.recent_hops.note(self.step.edge.now, key, slot);
@@ -411,7 +451,8 @@ impl Path<'_> {
         if forward == Forward::Distributed {
             stateful.check_new(step, arrival, destination, kept_as)?;
         }
-        let is_fixed = request.in_dialog || named.is_some();
+        // Another one might be none that verifies.
+        let is_fixed = request.in_dialog || named.is_some() || is_unproved;
         // What comes again with credentials is for the member that asked for them.
         let may_move = !is_fixed && arrival.method == Method::Invite && why == Why::Policy;
         let patience = step.queues.as_deref().filter(|_| may_move).and_then(|queues| queues.patience(pool));
@@ -481,6 +522,7 @@ impl Path<'_> {
         let onward = Onward {
             rule: routes.as_ref().map(|(routes, rule)| routes.rule(*rule)),
             keeps: arrival.begins_transaction().then_some(false),
+            proof: progress.proof.told(),
             ..Onward::of(arrival.flow, step.edge.topology.node(slot), record_route)
         };
         let older = self.stateless.recent_hops.is_older_than_key(step.edge, message, arrival.flow.peer);
@@ -493,14 +535,14 @@ impl Path<'_> {
     fn keeps(&mut self, arrival: &Arrival<'_>, service: Service, slot: Slot) -> bool {
         let hop = self.step.edge.topology.node(slot).peer;
         let (edge, message) = (&*self.step.edge, arrival.message);
-        let has_room = self.stateful.as_ref().is_some_and(|stateful| {
-            stateful.has_room(message)
-                && (!edge.shares_dialogs() || stateful.has_room_for_call(edge, message))
-        });
-        service.has_transactions()
-            || self.step.edge.who_keeps(arrival.message, arrival.flow.peer, hop, has_room)
-                == distribute::Decision::Keep
+        let has_room = self.stateful.as_ref().is_some_and(|stateful| has_room(stateful, edge, message));
+        service.has_transactions() || self.step.edge.keeps(arrival.message, arrival.flow.peer, hop, has_room)
     }
+}
+
+/// Whether there is room for the state of another request, and of the call that it may begin.
+fn has_room(stateful: &Stateful, edge: &Edge, message: &Message<'_>) -> bool {
+    stateful.has_room(message) && (!edge.shares_dialogs() || stateful.has_room_for_call(edge, message))
 }
 
 /// What is kept of a request whose state is kept here. A call that has its record at a proxy before us gets no second one.

@@ -22,8 +22,8 @@ pub(crate) struct Progress {
     pub(crate) charge: Option<Charge>,
     /// Its ticket, if it begins something new. Whoever takes the request over has to end the ticket.
     pub(crate) ticket: Option<Ticket>,
-    /// The authenticated sender.
-    pub(crate) user: Option<User>,
+    /// What is known of who sends it.
+    pub(crate) proof: Proof,
     /// Whether the bindings of the user in its credentials have been looked up.
     pub(crate) has_looked_up: bool,
     /// The bindings of the user that its Request-URI names.
@@ -39,7 +39,12 @@ pub(crate) struct Progress {
 impl Progress {
     /// Whether the sender of the request is authenticated.
     pub(crate) fn sender(&self) -> Sender {
-        if self.user.is_some() { Sender::Genuine } else { Sender::Unproved }
+        if self.user().is_some() { Sender::Genuine } else { Sender::Unproved }
+    }
+
+    /// The user that its sender has proved to be, here.
+    pub(crate) fn user(&self) -> Option<&User> {
+        if let Proof::Here(user) = &self.proof { Some(user) } else { None }
     }
 
     /// The request is rejected, or answered here with a failure.
@@ -78,7 +83,45 @@ pub(crate) enum Stage {
     Done,
 }
 
+/// What is known of who sends a request.
+#[derive(Default)]
+pub(crate) enum Proof {
+    /// Nothing.
+    #[default]
+    None,
+    /// The user's credentials were verified here.
+    Here(User),
+    /// A neighbour before us has verified them.
+    Before,
+    /// A neighbour behind us has to.
+    Behind,
+}
+
+impl Proof {
+    /// What a neighbour that gets the request is told of it.
+    pub(crate) fn told(&self) -> ToldProof {
+        match self {
+            Self::None => ToldProof::Nothing,
+            Self::Here(_) | Self::Before => ToldProof::Verified,
+            Self::Behind => ToldProof::Asked,
+        }
+    }
+}
+
+/// What a neighbour is told of who sends a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum ToldProof {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// Who it is was proved here or before.
+    Verified,
+    /// It has to be proved there or behind, by the credentials in the request.
+    Asked,
+}
+
 /// An authenticated user.
+#[derive(Clone)]
 pub(crate) struct User {
     pub(crate) name: Box<[u8]>,
     pub(crate) realm: Box<[u8]>,

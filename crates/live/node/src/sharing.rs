@@ -6,7 +6,7 @@
 
 use base::Instant;
 use core::time::Duration;
-use distribute::{Distributor, Function, Load, Mark, Notice, Settings};
+use distribute::{Decision, Distributor, Function, Load, Mark, Settings};
 use route::Network;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -19,6 +19,9 @@ pub struct Distribution {
     pub neighbours: Vec<Network>,
     /// Whether the state of a dialog and its call record are shared out together with the transactions.
     pub dialogs: bool,
+    /// Whether the verification of credentials is shared out, and then what a call with it costs more than one without,
+    /// as `state_cost` of the settings.
+    pub authentication: Option<f64>,
     /// How the shares are found.
     pub settings: Settings,
 }
@@ -33,6 +36,7 @@ impl Default for Distribution {
         Self {
             neighbours: Vec::new(),
             dialogs: false,
+            authentication: None,
             settings: Settings { state_cost: STATE_COST, ..Settings::default() },
         }
     }
@@ -55,15 +59,40 @@ impl Distribution {
     }
 }
 
-/// Decisions of a shard, or a process, about requests outside dialogs.
+/// Decisions of a shard, or a process, about what one proxy of a chain has to do for a request outside dialogs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Decisions {
+    /// Done here.
+    pub kept: u64,
+    /// Left to a proxy behind.
+    pub passed_open: u64,
+    /// Done by a proxy before.
+    pub passed_kept: u64,
+}
+
+impl Decisions {
+    pub(crate) fn count(&mut self, decision: Decision) {
+        match decision {
+            Decision::Keep => self.kept += 1,
+            Decision::PassOpen => self.passed_open += 1,
+            Decision::PassKept => self.passed_kept += 1,
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.kept += other.kept;
+        self.passed_open += other.passed_open;
+        self.passed_kept += other.passed_kept;
+    }
+}
+
+/// What a shard, or a process, has shared out.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct SharingReport {
-    /// Forwarded with a transaction.
-    pub kept: u64,
-    /// Forwarded without one, for a proxy behind to keep.
-    pub passed_open: u64,
-    /// Forwarded without one, since a proxy before keeps it.
-    pub passed_kept: u64,
+    /// The state of calls: transactions, or dialogs with them.
+    pub state: Decisions,
+    /// The credentials of callers.
+    pub authentication: Decisions,
     /// How busy the process was in the last period, from 0 to 1.
     pub utilisation: f64,
     /// Neighbours that are told to send no more calls without state.
@@ -75,16 +104,16 @@ pub struct SharingReport {
 impl Default for SharingReport {
     /// Before any request: whatever comes is taken.
     fn default() -> Self {
-        Self { kept: 0, passed_open: 0, passed_kept: 0, utilisation: 0.0, throttled: 0, taken: 1.0 }
+        let (state, authentication) = (Decisions::default(), Decisions::default());
+        Self { state, authentication, utilisation: 0.0, throttled: 0, taken: 1.0 }
     }
 }
 
 impl SharingReport {
     /// Adds the decisions of another shard of the process.
     pub fn merge(&mut self, other: &Self) {
-        self.kept += other.kept;
-        self.passed_open += other.passed_open;
-        self.passed_kept += other.passed_kept;
+        self.state.merge(other.state);
+        self.authentication.merge(other.authentication);
         self.utilisation = self.utilisation.max(other.utilisation);
         self.taken = self.taken.min(other.taken);
         // All shards hear of the same neighbours.
@@ -105,17 +134,23 @@ pub(crate) struct Sharing {
     /// What is shared out: the transactions of a call, or these and its dialogs.
     pub(crate) function: Function,
     pub(crate) distributor: Distributor<SocketAddr>,
+    /// Who verifies credentials, if that is shared out.
+    pub(crate) authentication: Option<Distributor<SocketAddr>>,
     pub(crate) report: SharingReport,
 }
 
 impl Sharing {
     /// `salt` is another one in each shard of each process; `report` is what it did with other settings.
     pub(crate) fn new(distribution: &Distribution, shards: usize, salt: u64, report: SharingReport) -> Self {
+        let settings = distribution.share(shards);
+        let of_authentication =
+            |state_cost| Distributor::new(Settings { state_cost, load: Load::Measured, ..settings }, !salt);
         Self {
             neighbours: distribution.neighbours.clone(),
             responses: BTreeMap::new(),
             function: if distribution.dialogs { Function::Dialog } else { Function::State },
-            distributor: Distributor::new(distribution.share(shards), salt),
+            authentication: distribution.authentication.map(of_authentication),
+            distributor: Distributor::new(settings, salt),
             report,
         }
     }
@@ -125,19 +160,35 @@ impl Sharing {
         self.neighbours.iter().any(|network| network.contains(at.ip())).then_some(at)
     }
 
-    /// What a response to a neighbour is to tell it; `None`: it says nothing new.
-    pub(crate) fn notice(&mut self, neighbour: SocketAddr) -> Option<Notice> {
+    /// What is shared out, and by whom here.
+    pub(crate) fn distributors(&mut self) -> impl Iterator<Item = (Function, &mut Distributor<SocketAddr>)> {
+        let authentication = self.authentication.as_mut();
+        let authentication = authentication.map(|distributor| (Function::Authentication, distributor));
+        [(self.function, &mut self.distributor)].into_iter().chain(authentication)
+    }
+
+    /// Whether a response to a neighbour has notices; if not, they say nothing new.
+    pub(crate) fn tells(&mut self, neighbour: SocketAddr) -> bool {
         let responses = self.responses.entry(neighbour).or_default();
         *responses += 1;
-        let is_told = *responses <= TOLD_FIRST || responses.is_multiple_of(TOLD_AGAIN);
-        is_told.then(|| self.distributor.notice(Some(neighbour)))
+        *responses <= TOLD_FIRST || responses.is_multiple_of(TOLD_AGAIN)
+    }
+
+    /// Share of new requests that is taken of clients. As long as one thing can be given away, there is room.
+    pub(crate) fn takes(&self) -> f64 {
+        let of_authentication = self.authentication.as_ref().map_or(0.0, Distributor::takes);
+        self.distributor.takes().max(of_authentication)
     }
 
     /// A period of this length is over.
     pub(crate) fn period(&mut self, now: Instant, length: Duration, utilisation: f64) {
         self.distributor.on_period(now, length, utilisation);
         self.report.utilisation = self.distributor.utilisation();
-        self.report.taken = self.distributor.takes();
+        if let Some(authentication) = &mut self.authentication {
+            // As it was measured or computed.
+            authentication.on_period(now, length, self.report.utilisation);
+        }
+        self.report.taken = self.takes();
         self.responses.clear();
     }
 

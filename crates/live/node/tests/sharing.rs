@@ -1,13 +1,19 @@
 //! State distribution on bytes: proxies in series, of which one keeps the transactions of each call.
 mod common;
+#[path = "common/home.rs"]
+mod domain;
+#[path = "sharing/authentication.rs"]
+mod shared_authentication;
 #[path = "sharing/dialogs.rs"]
 mod shared_dialogs;
+#[path = "sharing/home.rs"]
+mod shared_home;
 
 use common::dialog::Dialog;
 use common::proxy::{ProxyBed, client};
 use common::text::{Req, answer};
 use common::{LIFETIME, Sent, addr};
-use node::{Distribution, ProxyLimits, ShardInput, SharingReport, TokenKey, Tokens};
+use node::{Decisions, Distribution, ProxyLimits, ShardInput, SharingReport, TokenKey, Tokens};
 use route::Service;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -126,7 +132,7 @@ impl Chain {
     }
 
     fn kept(&self) -> Vec<u64> {
-        self.reports().iter().map(|report| report.kept).collect()
+        self.reports().iter().map(|report| report.state.kept).collect()
     }
 
     /// Calls for some seconds, in which the proxies are so busy.
@@ -191,7 +197,8 @@ fn each_call_is_kept_once() {
         let used = kept.iter().filter(|kept| **kept > calls / 20).count();
         assert_eq!(used, length, "all take part: {kept:?}");
         for (report, proxy) in chain.reports().iter().zip(&chain.proxies) {
-            assert_eq!(report.kept + report.passed_open + report.passed_kept, calls);
+            let Decisions { kept, passed_open, passed_kept } = report.state;
+            assert_eq!(kept + passed_open + passed_kept, calls);
             let counters = proxy.shard.counters();
             assert_eq!((counters.drops.len(), counters.tokens_refused), (0, 0));
         }

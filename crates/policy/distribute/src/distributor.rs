@@ -171,7 +171,15 @@ impl<N: Ord + Copy> Distributor<N> {
         Decision::PassOpen
     }
 
-    /// A new call whose state this node has no room for. It goes on without where a neighbour behind may keep it, or
+    /// A new call that nobody else can see to, whatever the shares: as when its credentials answer a challenge of
+    /// this node.
+    pub fn on_own_call(&mut self, now: Instant, call: Call<N>) {
+        self.note_way(now, call);
+        self.calls += 1;
+        self.kept += 1;
+    }
+
+    /// A new call whose state this node has no room for, or that it cannot see to for another reason. It goes on without where a neighbour behind may keep it, or
     /// somebody keeps it already; `None`: it would be kept here.
     pub fn on_call_without_room(&mut self, now: Instant, call: Call<N>) -> Option<Decision> {
         if call.kept && call.from.is_some() {

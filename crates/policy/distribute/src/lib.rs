@@ -58,7 +58,8 @@
 //! # Other functions
 //!
 //! The same holds for anything that one node of a path has to do for a call: a second `Distributor` with marks of its
-//! own shares out authentication ([`Function`]).
+//! own shares out authentication ([`Function`]). What has begun at one node and has to end there, such as the answer to
+//! its challenge, is told by [`Distributor::on_own_call`].
 #![forbid(unsafe_code)]
 
 mod distributor;

@@ -3,7 +3,8 @@
 //! The value of the Via parameter `done` that a node adds to its own Via of a request to a trusted neighbour:
 //!
 //! ```text
-//! done = "done" EQUAL HEXDIG    ; a sum: 1 for state, 2 for authentication, 4 for dialogs
+//! done = "done" EQUAL HEXDIG    ; a sum: 1 for state, 2 for authentication, 4 for dialogs,
+//!                               ; 8 for a caller who has to be authenticated yet
 //! ```
 //!
 //! It is short, since a message that grows costs each proxy on its way. The digit is one of a `token` (RFC 3261 §25.1), so the
@@ -49,6 +50,9 @@ impl Mark {
     /// Name of the Via parameter of requests.
     pub const PARAMETER: &'static str = "done";
 
+    /// What [`asking`](Self::asking) adds.
+    const ASKS: u8 = 8;
+
     /// Whether somebody has seen to it.
     pub fn has(self, function: Function) -> bool {
         self.0 & function.bit() != 0
@@ -60,12 +64,28 @@ impl Mark {
         Self(self.0 | function.bit())
     }
 
+    /// The same mark without this function.
+    #[must_use]
+    pub fn without(self, function: Function) -> Self {
+        Self(self.0 & !function.bit())
+    }
+
+    /// Whether its sender demands that the caller is authenticated: by us, or by somebody behind us.
+    pub fn asks(self) -> bool {
+        self.0 & Self::ASKS != 0
+    }
+
+    /// The same mark, with that demand or without.
+    #[must_use]
+    pub fn asking(self, asks: bool) -> Self {
+        Self(if asks { self.0 | Self::ASKS } else { self.0 & !Self::ASKS })
+    }
+
     /// Reads the value of the parameter. `None` for what is no such value: the neighbour speaks another language, and
-    /// the call counts as one that nobody has seen to. A function that this version does not know is passed over.
+    /// the call counts as one that nobody has seen to.
     pub fn parse(value: &[u8]) -> Option<Self> {
         let [digit] = value else { return None };
-        let all = Function::ALL.iter().fold(0, |all, function| all | function.bit());
-        char::from(*digit).to_digit(16).map(|number| Self(number as u8 & all))
+        char::from(*digit).to_digit(16).map(|number| Self(number as u8))
     }
 }
 
@@ -86,6 +106,12 @@ mod tests {
             (Mark::default().with(Function::State), "1"),
             (Mark::default().with(Function::Authentication).with(Function::State), "3"),
             (Mark::default().with(Function::State).with(Function::Dialog), "5"),
+            (Mark::default().with(Function::State).asking(true), "9"),
+            (Mark::default().with(Function::Authentication).asking(true).asking(false), "2"),
+            (
+                Mark::default().with(Function::State).with(Function::Authentication).without(Function::State),
+                "2",
+            ),
         ] {
             assert_eq!(mark.to_string(), text);
             assert_eq!(Mark::parse(text.as_bytes()), Some(mark));
@@ -93,12 +119,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_mark_is_none_and_what_is_unknown_is_passed_over() {
+    fn what_is_no_mark_is_none() {
         for wrong in ["", "10", "g", "state", "-1", "\u{e9}", " 1"] {
             assert_eq!(Mark::parse(wrong.as_bytes()), None, "{wrong:?}");
         }
         for both in ["b", "B"] {
-            let mark = Mark::default().with(Function::State).with(Function::Authentication);
+            let mark = Mark::default().with(Function::State).with(Function::Authentication).asking(true);
             assert_eq!(Mark::parse(both.as_bytes()), Some(mark), "{both:?}");
         }
     }

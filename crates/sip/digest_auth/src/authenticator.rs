@@ -86,6 +86,9 @@ pub enum Examined {
     Claim(Claim),
     /// Answer this.
     Refused(Refusal),
+    /// They answer a nonce that another issuer made with one of our keys: that one can judge them. Whoever cannot
+    /// leave the request to it answers [`Refusal::Challenge`] with `stale`.
+    OfAnother,
     /// This user has no try left there: ask for the user's bindings, if [`Authenticator::may_ask`], and come back if
     /// one of them came from there ([`Authenticator::learn`]); else answer this.
     Limited(Refusal, Box<[u8]>),
@@ -179,7 +182,7 @@ impl Authenticator {
         if matches!(request.method, b"ACK" | b"CANCEL") {
             return Examined::Exempt;
         }
-        let mut stale = false;
+        let (mut stale, mut of_another) = (false, false);
         let own = values.into_iter().filter_map(|value| Credentials::parse(value).ok());
         let own = own.filter(|credentials| *credentials.realm.text() == *self.settings.realm);
         for credentials in own.take(VALUES_MAX) {
@@ -200,6 +203,10 @@ impl Authenticator {
                     stale = true;
                     continue;
                 }
+                NonceState::Another => {
+                    of_another = true;
+                    continue;
+                }
                 NonceState::Unknown => continue,
             };
             return match self.bans.attempt(now, request.place, &form.user) {
@@ -207,7 +214,7 @@ impl Authenticator {
                 Err(refusal) => Examined::Limited(refusal, form.user.into()),
             };
         }
-        Examined::Refused(Refusal::Challenge { stale })
+        if of_another { Examined::OfAnother } else { Examined::Refused(Refusal::Challenge { stale }) }
     }
 
     /// Judges a claim. `None` is for a user whom nobody knows: it takes as long as any other and counts as a wrong

@@ -85,7 +85,8 @@ fn steps(data: &[u8]) {
                 }
             }
             Examined::Limited(Refusal::Banned | Refusal::Busy, _)
-            | Examined::Refused(Refusal::Challenge { .. }) => {}
+            | Examined::Refused(Refusal::Challenge { .. })
+            | Examined::OfAnother => {}
             Examined::Exempt | Examined::Limited(..) | Examined::Refused(_) => {
                 panic!("a REGISTER is not exempt, and only a user has a limit")
             }

@@ -77,8 +77,11 @@ pub struct Nonce {
 pub enum NonceState {
     /// Made here, for this source, not long ago.
     Fresh(Nonce),
-    /// Made with one of our keys, but too old, for another source, or by another issuer. A new one with `stale=true`
-    /// is all that the client needs.
+    /// Made with one of our keys, for this source, not long ago, by another issuer, who may take it. From here a new
+    /// one with `stale=true` is all that the client needs.
+    Another,
+    /// Made with one of our keys, but too old or for another source. A new one with `stale=true` is all that the
+    /// client needs.
     Stale,
     /// Nobody with one of our keys made it.
     Unknown,
@@ -169,11 +172,15 @@ impl Nonces {
         let number = |at: usize| field[at..at + 8].iter().fold(0, |n, byte| n << 8 | u64::from(*byte));
         let issued = UnixTime::from_millis(number(8));
         let nonce = Nonce { number: number(0), issued };
-        let is_own = head[1..5] == self.issuer.to_be_bytes() && nonce.number < self.next;
+        let is_own = head[1..5] == self.issuer.to_be_bytes();
         let is_here = self.place(key, source) == head[21..];
         let is_old = date.saturating_since(issued) > self.settings.lifetime;
         let is_ahead = issued.saturating_since(date) > Self::AHEAD_MAX;
-        if is_own && is_here && !is_old && !is_ahead { NonceState::Fresh(nonce) } else { NonceState::Stale }
+        match is_here && !is_old && !is_ahead {
+            true if !is_own => NonceState::Another,
+            true if nonce.number < self.next => NonceState::Fresh(nonce),
+            _ => NonceState::Stale,
+        }
     }
 }
 
@@ -263,7 +270,9 @@ mod tests {
         assert_eq!(nonces.judge(at(1), source(), &nonce), NonceState::Unknown);
         assert!(matches!(nonces.judge(at(1), source(), &newer), NonceState::Fresh(_)));
         let other = Nonces::new(NEW.into(), 8, SETTINGS);
-        assert_eq!(other.judge(at(1), source(), &newer), NonceState::Stale, "another issuer");
+        assert_eq!(other.judge(at(1), source(), &newer), NonceState::Another);
+        assert_eq!(other.judge(at(400), source(), &newer), NonceState::Stale, "whoever made it");
+        assert_eq!(other.judge(at(1), "192.0.2.2".parse().unwrap(), &newer), NonceState::Stale);
         let foreign = NonceKey { id: NEW.id, key: [9; 16] };
         assert_eq!(
             Nonces::new(foreign.into(), 7, SETTINGS).judge(at(1), source(), &newer),

@@ -326,8 +326,19 @@ fn distribution(shared: &DistributionView) -> String {
     } else {
         String::new()
     };
+    let DistributionView {
+        verified_total: here,
+        left_unverified_total: left,
+        verified_before_total: done,
+        ..
+    } = shared;
+    let credentials = if here + left + done > 0 {
+        format!("\n  credentials: {here} judged here, {left} left to a proxy behind, {done} verified before")
+    } else {
+        String::new()
+    };
     format!(
-        "\nshared-out state: {kept} kept here, {} passed ({open} open, {before} kept before)\n  {:.0} % busy, {} throttled{refused}",
+        "\nshared-out state: {kept} kept here, {} passed ({open} open, {before} kept before){credentials}\n  {:.0} % busy, {} throttled{refused}",
         open + before,
         100.0 * shared.utilisation,
         plural(shared.throttled_neighbours as u64, "neighbour"),
@@ -689,7 +700,8 @@ pub(crate) mod tests {
             "retried_total": 2, "stateless_total": 20, "relayed_total": 1, "forked_total": 4, "rung_out_total": 1, "cancelled_total": 3,
             "refused_total": 1, "stray_total": 0,
             "distribution": {
-                "kept_total": 40, "passed_open_total": 20, "passed_kept_total": 5, "utilisation": 0.456, "throttled_neighbours": 1, "taken": 0.8
+                "kept_total": 40, "passed_open_total": 20, "passed_kept_total": 5, "verified_total": 9, "left_unverified_total": 2,
+                "verified_before_total": 1, "utilisation": 0.456, "throttled_neighbours": 1, "taken": 0.8
             },
             "calls": {
                 "ringing": 2, "answered": 7, "watched": 1, "memory_bytes": 9_000, "refused_total": 0, "found_again_total": 1,
@@ -705,7 +717,7 @@ pub(crate) mod tests {
              the process before is still there, with 1 request\n\
              since the start: 40 forwarded, 2 of them again to another next hop,\n  1 response relayed, 1 refused\n\
              forks: 4 further branches, 1 group rung out, 3 CANCELs\n\
-             shared-out state: 40 kept here, 25 passed (20 open, 5 kept before)\n  46 % busy, 1 neighbour throttled, 20 % of new requests refused\n\
+             shared-out state: 40 kept here, 25 passed (20 open, 5 kept before)\n  credentials: 9 judged here, 2 left to a proxy behind, 1 verified before\n  46 % busy, 1 neighbour throttled, 20 % of new requests refused\n\
              calls: 2 ringing, 7 answered, 1 watched after an end that nothing proves; 1 record\n\
              records are not where they belong: 512 bytes wait: No space left on device"
         );

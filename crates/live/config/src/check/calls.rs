@@ -19,11 +19,9 @@ pub(super) fn check(
     report: &mut Report<'_>,
 ) -> Option<CallsConfig> {
     let are_shared = distribution.is_some_and(|distribution| distribution.dialogs);
-    let keeps = |pool: &PoolConfig| {
-        pool.forward == Forward::Dialog || (are_shared && pool.forward == Forward::Distributed)
-    };
-    let is_kept = pools.iter().any(keeps)
-        || registrar.is_some_and(|registrar| registrar.home.forward == Forward::Dialog);
+    let keeps = |forward| forward == Forward::Dialog || (are_shared && forward == Forward::Distributed);
+    let is_kept = pools.iter().any(|pool| keeps(pool.forward))
+        || registrar.is_some_and(|registrar| keeps(registrar.home.forward));
     if raw.calls.is_some() && !is_kept && report.is_clean() {
         let remedy = "nothing keeps the state of calls; set forward = \"dialog\" for a pool, `proxy` or `registrar`, or \
              \"distributed\" with \"dialog\" among `distribution.shares`";

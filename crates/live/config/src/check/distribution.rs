@@ -19,13 +19,15 @@ pub(super) fn check(
     (pools, registrar): (&[PoolConfig], Option<&RegistrarConfig>),
     report: &mut Report<'_>,
 ) -> Option<Distribution> {
-    let sharer = pools.iter().find(|pool| pool.forward == Forward::Distributed);
+    let mut sharers =
+        pools.iter().filter(|pool| pool.forward == Forward::Distributed).map(|pool| &*pool.name);
+    let at_home = registrar.filter(|registrar| registrar.home.forward == Forward::Distributed);
+    let sharer = sharers.next().or(at_home.map(|_| "registrar"));
     let Some(table) = &raw.distribution else {
-        if let Some(pool) = sharer {
+        if let Some(name) = sharer {
             let remedy = format!(
-                "`{}` has forward = \"distributed\": expected the proxies that it shares out with, a table [distribution] with \
-                 neighbours = [\"10.0.0.2\"]",
-                pool.name
+                "`{name}` has forward = \"distributed\": expected the proxies that it shares out with, a table [distribution] with \
+                 neighbours = [\"10.0.0.2\"]"
             );
             report.missing("distribution", remedy);
         }
@@ -37,10 +39,17 @@ pub(super) fn check(
             "expected the proxies before and behind that share out as well: neighbours = [\"10.0.0.2\"]";
         report.missing("distribution.neighbours", remedy);
     }
-    let dialogs = dialogs(table, report);
-    tell_unkept(pools, (&neighbours, dialogs == Some(true)), report);
-    if dialogs == Some(true) {
+    let shares = shares(table, report);
+    let shares_out = |what| shares.as_ref().is_some_and(|shares| shares.contains(&what));
+    tell_unkept(pools, (&neighbours, shares_out(Shared::Dialog)), report);
+    if shares_out(Shared::Dialog) {
         tell_unrecorded(pools, registrar, report);
+    }
+    if shares_out(Shared::Authentication) {
+        tell_unverified(raw, (&neighbours, registrar), report);
+    } else if table.authentication_cost.is_set() {
+        let remedy = "nobody is verified for others; add \"authentication\" to `shares`, or remove this key";
+        report.conflict(&table.authentication_cost, remedy);
     }
     let high = table.high.value();
     let low = table.low.value();
@@ -72,11 +81,13 @@ pub(super) fn check(
         state_cost: table.state_cost.value()?,
         ..Distribution::default().settings
     };
-    Some(Distribution { neighbours, dialogs: dialogs?, settings })
+    let authentication = table.authentication_cost.value().filter(|_| shares_out(Shared::Authentication));
+    let dialogs = shares_out(Shared::Dialog);
+    shares.map(|_| Distribution { neighbours, dialogs, authentication, settings })
 }
 
-/// Whether dialogs are shared out with the transactions.
-fn dialogs(table: &RawDistribution, report: &mut Report<'_>) -> Option<bool> {
+/// What is shared out.
+fn shares(table: &RawDistribution, report: &mut Report<'_>) -> Option<Vec<Shared>> {
     let shares: Vec<_> = table.shares.iter().map(Setting::value).collect::<Option<_>>()?;
     for (index, setting) in table.shares.iter().enumerate() {
         if shares[..index].contains(&shares[index]) {
@@ -88,7 +99,37 @@ fn dialogs(table: &RawDistribution, report: &mut Report<'_>) -> Option<bool> {
                       \"dialog\"]";
         report.key_problem("distribution.shares", remedy);
     }
-    Some(shares.contains(&Shared::Dialog))
+    Some(shares)
+}
+
+/// Where authentication is shared out, all have to know the same users, each other's nonces, and each other's clients.
+fn tell_unverified(
+    raw: &RawConfig,
+    (neighbours, registrar): (&[Network], Option<&RegistrarConfig>),
+    report: &mut Report<'_>,
+) {
+    let mut tell = |remedy: &str| report.key_problem("distribution.shares", remedy.to_owned());
+    if registrar.is_none_or(|registrar| registrar.users.is_none()) {
+        tell(
+            "a proxy that shares out authentication verifies users: set `users` of [registrar], or remove \"authentication\"",
+        );
+    }
+    if raw.token.key.is_none() && raw.token.key_file.is_none() {
+        tell(
+            "the neighbours have to prove whom they have verified: set `key` of [token], the same at all of them, or remove \
+             \"authentication\"",
+        );
+    }
+    let trusted = registrar.map_or(&[][..], |registrar| &registrar.home.trusted);
+    let is_trusted = |network: &&Network| {
+        trusted.iter().any(|wider| wider.contains(network.first()) && wider.length() <= network.length())
+    };
+    if let Some(stranger) = neighbours.iter().find(|network| !is_trusted(network)) {
+        tell(&format!(
+            "a nonce is good at the client's address, which a neighbour names: add {stranger} to `trusted` of [registrar], or \
+             remove \"authentication\""
+        ));
+    }
 }
 
 /// Where dialogs are shared out, a call that no proxy before has kept must not go where nobody writes its record.
@@ -101,9 +142,10 @@ fn tell_unrecorded(pools: &[PoolConfig], registrar: Option<&RegistrarConfig>, re
         );
         report.key_problem("distribution.shares", remedy);
     }
-    if registrar.is_some_and(|registrar| registrar.home.forward != Forward::Dialog) {
+    let keeps = |forward| matches!(forward, Forward::Dialog | Forward::Distributed);
+    if registrar.is_some_and(|registrar| !keeps(registrar.home.forward)) {
         let remedy = "nobody would write the records of calls to users that a neighbour has left to this proxy; set forward = \"dialog\" \
-                      for `registrar`, or remove \"dialog\"";
+                      or \"distributed\" for `registrar`, or remove \"dialog\"";
         report.key_problem("distribution.shares", remedy);
     }
 }

@@ -30,10 +30,6 @@ pub(super) fn check(
     let bindings = bindings(raw, report);
     let offer = offer(raw, report);
     let forward = raw.forward.value();
-    if forward == Some(Forward::Distributed) {
-        let remedy = "who knows where users are keeps their calls; expected \"transaction\", \"dialog\" or \"stateless\"";
-        report.conflict(&raw.forward, remedy);
-    }
     let trusted = super::access::networks(&raw.trusted).into();
     let realm = realm.unwrap_or_else(|| domains.first().cloned())?;
     let registrar = location::Settings {

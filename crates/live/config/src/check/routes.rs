@@ -133,11 +133,12 @@ fn asked(
 }
 
 /// Credentials are good for one request: a repetition has to meet the transaction of the first, not to be asked
-/// again.
+/// again; where state is shared out, it is known as well.
 fn tell_unkept(path: &str, target: Option<&Target>, pools: &[PoolConfig], report: &mut Report<'_>) {
     let Some(Target::Pools(chosen)) = target else { return };
     let named = chosen.choices.iter().filter_map(|choice| pools.get(usize::from(choice.pool)));
-    if let Some(pool) = named.into_iter().find(|pool| !pool.forward.has_transactions()) {
+    let knows_copies = |forward: Forward| forward.has_transactions() || forward == Forward::Distributed;
+    if let Some(pool) = named.into_iter().find(|pool| !knows_copies(pool.forward)) {
         let remedy =
             format!("this needs `{}` to have forward = \"transaction\"; set that, or remove this", pool.name);
         report.key_problem(&join(path, "authenticate"), remedy);

@@ -121,11 +121,16 @@ pub(crate) enum Shared {
     Transaction,
     /// Its dialogs and its record.
     Dialog,
+    /// The credentials of its caller.
+    Authentication,
 }
 
 impl Names for Shared {
-    const NAMES: &'static [(&'static str, Self)] =
-        &[("transaction", Self::Transaction), ("dialog", Self::Dialog)];
+    const NAMES: &'static [(&'static str, Self)] = &[
+        ("transaction", Self::Transaction),
+        ("dialog", Self::Dialog),
+        ("authentication", Self::Authentication),
+    ];
 }
 
 impl Names for Law {

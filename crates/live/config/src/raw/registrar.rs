@@ -53,8 +53,9 @@ table! {
         /// What becomes of a REGISTER with a Path (RFC 3327) whose client does not say that it knows Path: 420, or it
         /// is taken.
         path: Setting<Choice<PathRule>> = usual.path,
-        /// How requests to users go on, as `forward` of a pool: `"transaction"`; `"dialog"`; or `"stateless"`, to the
-        /// contact that is preferred alone, for routes without `authenticate`.
+        /// How requests to users go on, as `forward` of a pool: `"transaction"`; `"dialog"`; `"stateless"`, to the
+        /// contact that is preferred alone, for routes without `authenticate`; or `"distributed"`: without state
+        /// where a neighbour of `[distribution]` keeps it and the user has one contact.
         forward: Setting<Choice<Forward>> = Forward::Transaction,
         /// Algorithms that are offered, a challenge for each, the most preferred first (RFC 8760). Without this key
         /// it is one that the users have hashes of: MD5, which every telephone knows, or else SHA-256. Many

@@ -4,6 +4,7 @@
 use crate::client_flow::ClientFlow;
 use crate::edge::Edge;
 use crate::forward::contacts::Contact;
+use crate::progress::ToldProof;
 use crate::record::{initiator_target, record, wants_record_route};
 use crate::remote_targets::TargetRefresh;
 use crate::route_header::{RouteHeader, edit_hop, max_breadth};
@@ -45,13 +46,15 @@ pub(crate) struct Onward<'a> {
     pub(crate) record_route: RecordRoute,
     /// Of a request that begins something: whether its transaction is kept here.
     pub(crate) keeps: Option<bool>,
+    /// What a neighbour is told of its sender.
+    pub(crate) proof: ToldProof,
 }
 
 impl Onward<'_> {
     /// As it came, from one hop to the other, for a proxy.
     pub(crate) fn of(from: Flow, hop: Flow, record_route: RecordRoute) -> Self {
         let (element, rule, contact, breadth, keeps) = (TokenOwner::Proxy, None, None, None, None);
-        Self { from, hop, element, rule, contact, breadth, record_route, keeps }
+        Self { from, hop, element, rule, contact, breadth, record_route, keeps, proof: ToldProof::Nothing }
     }
 }
 
@@ -99,7 +102,10 @@ impl Edge {
             Some(contact) => self.edit_for_contact(message, &route, onward.rule, contact),
             None => self.edit_by_rule(message, &route, onward.rule, onward.from.listener),
         }
-        self.drop_credentials(message, onward.from);
+        // Whoever has to verify them needs them.
+        if onward.proof != ToldProof::Asked {
+            self.drop_credentials(message, onward.from);
+        }
         if message.method() == Some(Method::Register) {
             self.add_path(message, onward);
         }
@@ -117,7 +123,7 @@ impl Edge {
         write(&self.tokens, &mut self.scratch);
         let branch = start..self.scratch.len();
         if let Some(keeps) = onward.keeps {
-            self.write_mark(message, onward, keeps);
+            self.write_mark(message, onward, keeps, branch.clone());
         }
         self.gate.overload.offer(onward.hop, &mut self.scratch);
         self.push_own_via(message, onward.hop, branch)

@@ -4,9 +4,11 @@ use super::place::client;
 use super::services::Home;
 use super::waiting::Pending;
 use crate::arrival::{Arrival, Inbound};
+use crate::destination::Destination;
 use crate::edge::Edge;
 use crate::event::{ShardEvent, WrongPassword};
-use crate::progress::{Progress, Stage, User};
+use crate::marks::CredentialsFor;
+use crate::progress::{Progress, Proof, Stage, User};
 use crate::question::StoreQuery;
 use crate::rejection::{OwnResponse, Refused, Rejection, refused};
 use crate::step::Step;
@@ -15,48 +17,102 @@ use location::{Answer, Aor};
 use wire::{Host, Message, NameAddr};
 
 impl Home {
-    /// Challenges a request, or asks a store about its credentials. The request goes on where users need not
-    /// authenticate.
+    /// Challenges a REGISTER, or asks a store about its credentials. It goes on where users need not authenticate.
     pub(crate) fn authenticate(
         &mut self,
         step: &mut Step<'_>,
         arrival: &Arrival<'_>,
-        is_for_registrar: bool,
         progress: &mut Progress,
     ) -> Result<Stage, Rejection> {
-        let (now, date) = (step.edge.now, step.edge.date());
+        let examined = self.examine(step.edge, arrival, Role::Registrar);
+        self.act(step, arrival, Role::Registrar, examined, progress)
+    }
+
+    /// The same for a caller, unless that is known to be somebody's work: of a proxy before, or of one behind, where
+    /// authentication is shared out.
+    pub(crate) fn authenticate_caller(
+        &mut self,
+        step: &mut Step<'_>,
+        arrival: &Arrival<'_>,
+        destination: &Destination<'_>,
+        progress: &mut Progress,
+    ) -> Result<Stage, Rejection> {
+        let Arrival { flow, message, .. } = *arrival;
+        let to = step.verifier(arrival, destination);
+        match progress.proof {
+            Proof::Here(_) | Proof::Behind => return Ok(Stage::GoesOn),
+            Proof::Before => {
+                step.edge.leaves_credentials(message, flow.peer, to, CredentialsFor::NobodyAnyMore);
+                return Ok(Stage::GoesOn);
+            }
+            Proof::None => {}
+        }
+        if let Some(user) = self.verified.user(step.edge, arrival) {
+            progress.proof = Proof::Here(user);
+            return Ok(Stage::GoesOn);
+        }
+        let examined = self.examine(step.edge, arrival, Role::Proxy);
+        let whose = match &examined {
+            Examined::Exempt => return Ok(Stage::GoesOn),
+            Examined::Claim(_) => CredentialsFor::Us,
+            Examined::OfAnother => CredentialsFor::Another,
+            Examined::Refused(Refusal::Challenge { .. }) => CredentialsFor::Anybody,
+            Examined::Refused(_) | Examined::Limited(..) => {
+                return self.act(step, arrival, Role::Proxy, examined, progress);
+            }
+        };
+        if step.edge.leaves_credentials(message, flow.peer, to, whose) {
+            progress.proof = Proof::Behind;
+            return Ok(Stage::GoesOn);
+        }
+        self.act(step, arrival, Role::Proxy, examined, progress)
+    }
+
+    /// Looks at the credentials of a request. Where nobody has to authenticate, none are asked for.
+    fn examine(&mut self, edge: &Edge, arrival: &Arrival<'_>, role: Role) -> Examined {
         let Arrival { flow, message, .. } = *arrival;
         let (_, place) = client(flow, message, &self.trusted);
-        let Some(authenticator) = &mut self.authenticator else { return Ok(Stage::GoesOn) };
-        // [22.1-1] A registrar is a user agent server, whose challenge is 401.
-        let role = if is_for_registrar { Role::Registrar } else { Role::Proxy };
+        let Some(authenticator) = &mut self.authenticator else { return Examined::Exempt };
         let method = message.cseq().method_name.of(message.bytes());
         let request = Request { method, uri: arrival.route.uri(message), place };
-        let values = message.headers(role.credentials_header());
-        match authenticator.examine(now, date, request, values) {
+        authenticator.examine(edge.now, edge.date(), request, message.headers(role.credentials_header()))
+    }
+
+    /// Does what there is to do about the credentials of a request.
+    fn act(
+        &mut self,
+        step: &mut Step<'_>,
+        arrival: &Arrival<'_>,
+        role: Role,
+        examined: Examined,
+        progress: &mut Progress,
+    ) -> Result<Stage, Rejection> {
+        let stale = match examined {
             Examined::Exempt => return Ok(Stage::GoesOn),
             Examined::Claim(claim) => {
                 let needs = claim.needs();
                 let (name, realm) = (needs.user.into(), needs.realm.into());
                 let asked = StoreQuery::User { name, realm, algorithm: needs.algorithm };
                 self.ask(step, arrival.inbound(), asked, Pending::User(claim, role), progress)?;
-            }
-            Examined::Refused(Refusal::Challenge { stale }) => {
-                self.counters.log_ins.stale += u64::from(stale);
-                self.counters.log_ins.challenged += u64::from(!stale);
-                self.challenge(step, arrival.inbound(), role, stale);
-                progress.refuse();
+                return Ok(Stage::Done);
             }
             Examined::Limited(refusal, user) => {
-                let party = if is_for_registrar { message.to() } else { message.from() };
+                let message = arrival.message;
+                let party = if role == Role::Registrar { message.to() } else { message.from() };
                 return self.ask_for_home(step, arrival, refusal, user, party, progress);
             }
+            Examined::Refused(Refusal::Challenge { stale }) => stale,
+            Examined::OfAnother => true,
             Examined::Refused(refusal) => return Err(super::services::limited(refusal).into()),
-        }
+        };
+        self.counters.log_ins.stale += u64::from(stale);
+        self.counters.log_ins.challenged += u64::from(!stale);
+        self.challenge(step, arrival.inbound(), role, stale);
+        progress.refuse();
         Ok(Stage::Done)
     }
 
-    /// 401 or 407. Where all challenges together are too long for a stranger, the last goes alone, which every client
+    /// 401 or 407, which RFC 3261 has from a registrar and a proxy [22.1-1]. Where all challenges together are too long for a stranger, the last goes alone, which every client
     /// knows.
     fn challenge(
         &mut self,
@@ -98,7 +154,11 @@ impl Home {
         let stale = match verdict {
             Verdict::Genuine { user, realm } => {
                 self.counters.log_ins.accepted += 1;
-                progress.user = Some(User { name: user, realm });
+                let user = User { name: user, realm };
+                if step.edge.shares_state() {
+                    self.verified.note(step.edge, inbound, &user);
+                }
+                progress.proof = Proof::Here(user);
                 return Stage::GoesOn;
             }
             Verdict::Replayed => true,
@@ -126,7 +186,7 @@ impl Home {
         message: &Message<'_>,
         progress: &Progress,
     ) -> Result<(), Refused> {
-        let Some(user) = &progress.user else { return Ok(()) };
+        let Some(user) = progress.user() else { return Ok(()) };
         let settings = self.registrar.settings();
         let from = NameAddr::parse(message.from()).and_then(|from| Aor::of(from.uri));
         // Whoever is called does not look at the port; and an address or name of ours is as good as a domain.

@@ -11,6 +11,7 @@ mod repeats;
 mod report;
 mod resume;
 mod services;
+mod verified;
 mod waiting;
 
 pub use report::{HomeCounters, HomeReport, LogIns, LookUps};

@@ -23,7 +23,7 @@ impl Home {
         progress: &mut Progress,
     ) -> Result<(), Rejection> {
         let Arrival { flow, message, .. } = *arrival;
-        let authorization = progress.user.as_ref().map_or(Authorization::Open, User::authorization);
+        let authorization = progress.user().map_or(Authorization::Open, User::authorization);
         let local = step.edge.topology.ports.get(flow.listener);
         let source = local.map(|local| Source::of(flow, local.advertised));
         match Register::read(message, source, authorization) {
@@ -87,7 +87,7 @@ impl Home {
             look_for_path(step, flow.peer, message);
         }
         let sent = step.out.transmits().len();
-        step.answer(flow, message, OwnResponse::OfHome(answer, progress.user.is_some()));
+        step.answer(flow, message, OwnResponse::OfHome(answer, progress.user().is_some()));
         progress.settle();
         self.keep_answer(step, flow.peer, message, sent);
     }

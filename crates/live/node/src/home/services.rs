@@ -2,6 +2,7 @@
 
 use super::repeats::{Repeats, RequestPrint};
 use super::report::{HomeCounters, HomeReport};
+use super::verified::Verified;
 use super::waiting::{Pending, PendingRequest, Waiting};
 use crate::arrival::Inbound;
 use crate::event::ShardEvent;
@@ -61,6 +62,7 @@ pub(crate) struct Home {
     keys: Keys,
     waiting: Waiting,
     repeats: Repeats,
+    pub(super) verified: Verified,
     /// How requests to users go on.
     forward: Forward,
     pub(super) trusted: Box<[Network]>,
@@ -103,15 +105,16 @@ impl Home {
             let bans = Bans::new(bans, ban_hash);
             Authenticator::new(wanted.digest.clone(), nonces, Replays::new(NONCES_MAX), bans)
         });
-        let anew = || (Waiting::new(now), Repeats::default(), HomeCounters::default());
-        let (waiting, repeats, counters) =
-            kept.map_or_else(anew, |home| (home.waiting, home.repeats, home.counters));
+        let anew = || (Waiting::new(now), Repeats::default(), Verified::default(), HomeCounters::default());
+        let (waiting, repeats, verified, counters) =
+            kept.map_or_else(anew, |home| (home.waiting, home.repeats, home.verified, home.counters));
         Self {
             registrar: Registrar::new(settings.registrar.clone()),
             authenticator,
             keys: Keys::new(random),
             waiting,
             repeats,
+            verified,
             forward: settings.forward,
             trusted: settings.trusted.clone(),
             counters,

@@ -3,6 +3,7 @@
 //! - [`dialog`]: in the Record-Route URI; names the node of a dialog, and where its requests may go.
 //! - [`branch`]: in our Via; names the node and the way back of a transaction.
 //! - [`flow`]: in the Path URI; names the connection of a client that registers with another registrar.
+//! - [`vouch`]: in our Via, for a neighbour; says that the caller is authenticated.
 //! - [`clock`]: the time that they carry.
 //!
 //! All are authenticated by `SipHash` with keys derived from one secret, and bound to the dialog or the transaction:
@@ -16,6 +17,7 @@ pub(crate) mod dialog;
 mod flow;
 pub(crate) mod owner;
 mod text;
+pub(crate) mod vouch;
 
 use balance::{CallKey, Tags};
 use core::hash::Hasher;
@@ -45,14 +47,15 @@ struct Derived {
     routing: [u64; 2],
     nonce: [u64; 2],
     flow: [u64; 2],
+    vouch: [u64; 2],
 }
 
 impl Derived {
     fn new(key: TokenKey) -> Self {
-        let [route, target, branch, routing, nonce, flow] =
-            [&b"route"[..], b"target", b"branch", b"routing", b"nonce", b"flow"]
+        let [route, target, branch, routing, nonce, flow, vouch] =
+            [&b"route"[..], b"target", b"branch", b"routing", b"nonce", b"flow", b"vouch"]
                 .map(|label| derive(key, label));
-        Self { route, target, branch, routing, nonce, flow }
+        Self { route, target, branch, routing, nonce, flow, vouch }
     }
 
     fn nonce_key(&self) -> NonceKey {
@@ -202,6 +205,12 @@ impl Tokens {
             hasher.write(tag);
             hasher.finish().max(1)
         })
+    }
+
+    /// Key of what a caller begins, the same when it is begun again with credentials; for use in memory.
+    pub(crate) fn dialog_key(&self, message: &Message<'_>) -> u64 {
+        let from_tag = message.from_tag().unwrap_or_default();
+        keyed_hash(self.kept, &[&(from_tag.len() as u32).to_be_bytes(), from_tag, message.call_id()])
     }
 
     /// For hashes that stay the same when a reload changes the secret.

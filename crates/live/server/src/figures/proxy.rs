@@ -71,16 +71,27 @@ figures! {
     #[derive(Copy, Default)]
     DistributionView as "Distribution" from (report: &SharingReport) {
         /// Forwarded with a transaction here.
-        kept_total: u64 = report.kept => [
+        kept_total: u64 = report.state.kept => [
             counter "sarabande_distribution_calls_total" (decision = "kept")
             "New requests whose state is shared out: kept here, passed on for somebody behind to keep, or kept before."
         ],
         /// Forwarded without one, for a proxy behind to keep.
-        passed_open_total: u64 = report.passed_open
+        passed_open_total: u64 = report.state.passed_open
             => [counter "sarabande_distribution_calls_total" (decision = "passed_open")],
         /// Forwarded without one, since a proxy before keeps it.
-        passed_kept_total: u64 = report.passed_kept
+        passed_kept_total: u64 = report.state.passed_kept
             => [counter "sarabande_distribution_calls_total" (decision = "passed_kept")],
+        /// Requests whose credentials are this proxy's to judge, where that is shared out: challenged or verified here.
+        verified_total: u64 = report.authentication.kept => [
+            counter "sarabande_distribution_credentials_total" (decision = "kept")
+            "New requests whose credentials are verified by one of the proxies: here, left to one behind, or before."
+        ],
+        /// Requests whose credentials were left to a proxy behind.
+        left_unverified_total: u64 = report.authentication.passed_open
+            => [counter "sarabande_distribution_credentials_total" (decision = "passed_open")],
+        /// Requests whose credentials a proxy before has verified.
+        verified_before_total: u64 = report.authentication.passed_kept
+            => [counter "sarabande_distribution_credentials_total" (decision = "passed_kept")],
         /// What the work of the last second takes of the processor time that the process may use, 0 to 1, without
         /// what waking up for it costs.
         utilisation: f64 = report.utilisation => [

@@ -110,6 +110,7 @@ fn of_file(
     let distribution = || Distribution {
         neighbours: vec![sites()],
         dialogs: false,
+        authentication: None,
         settings: distribute::Settings { law: file.law, ..Distribution::default().settings },
     };
     let rules = file.routes.iter().map(|route| rule(file, route)).collect();

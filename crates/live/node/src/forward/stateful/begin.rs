@@ -139,6 +139,7 @@ fn received(
         noted: None,
         tracked: None,
         is_genuine: progress.sender() == Sender::Genuine,
+        proof: progress.proof.told(),
         ticket: Cell::new(progress.ticket.take()),
         told: Cell::default(),
         way,

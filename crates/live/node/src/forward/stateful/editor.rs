@@ -138,6 +138,7 @@ impl Medium<Wire> for Editor<'_> {
             contact,
             breadth: branch.map(|branch| branch.breadth),
             keeps: request.begins().then_some(true),
+            proof: request.proof,
         };
         let (routing, asked) = (request.routing, Ingress::by(request.flow));
         let (receiver, by_initiator) = (0, request.refresh.by_initiator);

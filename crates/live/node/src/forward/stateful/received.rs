@@ -6,6 +6,7 @@ use super::located::Located;
 use crate::admission::Ticket;
 use crate::edge::Edge;
 use crate::forward::onward::{RecordRoute, Refresh};
+use crate::progress::ToldProof;
 use crate::route_header::max_breadth;
 use crate::token::owner::TokenOwner;
 use ::proxy::KeptRequest;
@@ -39,6 +40,8 @@ pub(crate) struct Received {
     pub(crate) tracked: Option<Box<Tracked>>,
     /// Whether its sender is authenticated.
     pub(crate) is_genuine: bool,
+    /// What a neighbour is told of its sender.
+    pub(crate) proof: ToldProof,
     /// The ticket of the gate; ends with the final response.
     pub(crate) ticket: Cell<Option<Ticket>>,
     /// Bytes of provisional responses that went back for it.
@@ -182,6 +185,7 @@ impl Received {
             noted: None,
             tracked: None,
             is_genuine: false,
+            proof: ToldProof::Nothing,
             ticket: Cell::default(),
             told: Cell::default(),
         }

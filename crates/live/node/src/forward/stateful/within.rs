@@ -11,6 +11,7 @@ use crate::edge::Edge;
 use crate::forward::contacts::anew;
 use crate::forward::onward::{Onward, RecordRoute, Refresh};
 use crate::forward::stateless::pass;
+use crate::progress::ToldProof;
 use crate::rejection::{Refused, Rejection, refused};
 use crate::remote_targets::{Led, refreshes_target};
 use crate::route_header::max_breadth;
@@ -77,6 +78,7 @@ impl Stateful {
             noted,
             tracked,
             is_genuine,
+            proof: ToldProof::Nothing,
             ticket: Cell::default(),
             told,
         };
