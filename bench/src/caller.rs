@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::io::Write;
 use std::net::SocketAddr;
-use std::ops::Range;
 
 use hdrhistogram::Histogram;
 
@@ -147,11 +146,6 @@ impl BenchCaller {
     /// Every call has either come to its end or has been refused.
     pub fn settled(&self) -> bool {
         self.outcome.completed + self.outcome.refused == self.outcome.started
-    }
-
-    /// How many of these calls, by number, have completed.
-    pub fn completed_of(&self, calls: Range<usize>) -> usize {
-        self.calls[calls].iter().filter(|call| call.stage == Stage::Completed).count()
     }
 
     /// Starts a call that was due at `due_ns`, over one of `endpoints` (they take turns), to its entry of `targets`.

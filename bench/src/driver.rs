@@ -2,7 +2,6 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use server::socket::{ReceiveBatch, SendBatch};
@@ -95,8 +94,7 @@ impl Driver {
         rates: &[f64],
     ) -> io::Result<RunOutcome> {
         let before: Vec<(u64, u64)> = self.answerers.iter().map(|a| (a.invites, a.misrouted)).collect();
-        let (caller, _) = self.play(targets, plan, rates.to_vec(), |_, _| false)?;
-        let mut outcome = caller.outcome;
+        let mut outcome = self.play(targets, plan, rates.to_vec())?.outcome;
         for (answerer, (invites, misrouted)) in self.answerers.iter().zip(before) {
             outcome.invites.push(answerer.invites - invites);
             outcome.misrouted += answerer.misrouted - misrouted;
@@ -104,40 +102,8 @@ impl Driver {
         Ok(outcome)
     }
 
-    /// Plays `plan` at each of these rates instead of its own, without a pause, until more than this part of the
-    /// calls have failed at two rates in a row. Returns what part of them failed at each.
-    pub fn climb(
-        &mut self,
-        targets: &[SocketAddr],
-        plan: &RunPlan,
-        rates: &[f64],
-        failed_max: f64,
-    ) -> io::Result<Vec<f64>> {
-        let failed = |caller: &BenchCaller, pace: &Pace, step: usize| {
-            let calls = pace.calls_of(step);
-            1.0 - caller.completed_of(calls.clone()) as f64 / calls.len() as f64
-        };
-        let mut step_seen = 0;
-        // Calls of the step before the last one are over by now.
-        let is_hopeless = |caller: &BenchCaller, pace: &Pace| {
-            if pace.step < step_seen + 3 {
-                return false;
-            }
-            step_seen += 1;
-            (step_seen - 1..=step_seen).all(|step| failed(caller, pace, step) > failed_max)
-        };
-        let (caller, pace) = self.play(targets, plan, rates.to_vec(), is_hopeless)?;
-        Ok((0..pace.steps_over()).map(|step| failed(&caller, &pace, step)).collect())
-    }
-
-    /// Plays `plan` at these rates, until it is over or `is_enough` says so.
-    fn play(
-        &mut self,
-        targets: &[SocketAddr],
-        plan: &RunPlan,
-        rates: Vec<f64>,
-        mut is_enough: impl FnMut(&BenchCaller, &Pace) -> bool,
-    ) -> io::Result<(BenchCaller, Pace)> {
+    /// Plays `plan` at these rates, until it is over.
+    fn play(&mut self, targets: &[SocketAddr], plan: &RunPlan, rates: Vec<f64>) -> io::Result<BenchCaller> {
         self.runs += 1;
         // Starts from nothing left over: late datagrams of an earlier run are ignored, by their Call-ID.
         let habit = Habit {
@@ -155,8 +121,8 @@ impl Driver {
             self.flush();
             let over = pace.next_ns().is_none();
             let is_late = over && self.now() > pace.end_ns + habit.hold_ns + PATIENCE_NS;
-            if is_late || over && caller.settled() || is_enough(&caller, &pace) {
-                return Ok((caller, pace));
+            if is_late || over && caller.settled() {
+                return Ok(caller);
             }
             let wake_ns = [pace.next_ns(), caller.next_end()].into_iter().flatten().min();
             self.receive(&mut caller, targets, if plan.spin { Some(0) } else { wake_ns })?;
@@ -226,15 +192,13 @@ struct Pace {
     /// Calls of this rate.
     taken: u64,
     total: u64,
-    /// How many calls there were before each rate so far.
-    before: Vec<usize>,
 }
 
 impl Pace {
     fn new(start_ns: u64, plan: &RunPlan, rates: Vec<f64>) -> Self {
         let (burst_ns, duration) = (nanos(plan.burst).max(1), plan.duration);
-        let (step, taken, total, end_ns, before) = (0, 0, 0, start_ns, vec![0]);
-        let mut pace = Self { rates, duration, burst_ns, step, start_ns, end_ns, taken, total, before };
+        let (step, taken, total, end_ns) = (0, 0, 0, start_ns);
+        let mut pace = Self { rates, duration, burst_ns, step, start_ns, end_ns, taken, total };
         pace.begin();
         pace
     }
@@ -257,21 +221,10 @@ impl Pace {
         let due_ns = self.next_ns().filter(|due_ns| *due_ns <= now_ns)?;
         self.taken += 1;
         if self.taken == self.total && self.step + 1 < self.rates.len() {
-            self.before.push(self.before[self.step] + self.total as usize);
             self.step += 1;
             self.begin();
         }
         Some(due_ns)
-    }
-
-    fn steps_over(&self) -> usize {
-        self.step + usize::from(self.taken == self.total)
-    }
-
-    /// Which calls were started at one of the rates so far.
-    fn calls_of(&self, step: usize) -> Range<usize> {
-        let start = self.before[step];
-        start..self.before.get(step + 1).copied().unwrap_or(start + self.taken as usize)
     }
 }
 
@@ -314,20 +267,6 @@ mod tests {
             std::iter::from_fn(|| pace.take(u64::MAX)).map(|due_ns| due_ns / 1_000_000).collect();
 
         assert_eq!(due, [0, 50, 100, 125, 150, 175]);
-        assert_eq!([pace.calls_of(0), pace.calls_of(1)], [0..2, 2..6]);
-    }
-
-    #[test]
-    fn a_climb_ends_when_two_rates_in_a_row_were_too_much() {
-        let mut driver = Driver::new(1).expect("loopback");
-        let deaf = Endpoint::bind().expect("bind");
-        let (servers, rates) = (driver.servers(), [100.0; 8]);
-
-        let carried = driver.climb(&servers, &plan(1.0, Duration::ZERO), &rates, 0.01).expect("climb");
-        let lost = driver.climb(&[deaf.address], &plan(1.0, Duration::ZERO), &rates, 0.01).expect("climb");
-
-        assert_eq!(carried, [0.0; 8]);
-        assert!(lost.len() < 8 && lost.iter().all(|lost| *lost > 0.99), "{lost:?}");
     }
 
     #[test]

@@ -11,7 +11,7 @@ pub enum Kept {
     Transactions,
     /// Transactions, dialogs and a record.
     Dialogs,
-    /// The same, and whoever keeps it asks for a password. It cannot be shared out here yet: it is a price.
+    /// The same, and whoever keeps it asks for a password. It is a price: no arrangement shares it out.
     Authenticated,
 }
 

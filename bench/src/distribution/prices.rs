@@ -36,7 +36,7 @@ pub const MODES: [(&str, Option<Kept>); 4] = [
 ];
 
 /// Nothing is refused: a capacity is what goes through.
-const NO_CONTROL: &str = "[overload]\nlocal = \"none\"\n";
+pub(super) const NO_CONTROL: &str = "[overload]\nlocal = \"none\"\n";
 
 fn spec(ways: Vec<(ProxyPlace, Forward)>, quota: f64) -> ProxySpec {
     ProxySpec { ways, quota, threads: 1, tables: NO_CONTROL.to_owned() }

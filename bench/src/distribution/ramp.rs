@@ -4,6 +4,7 @@ use anyhow::Result;
 
 use super::arrangement::{Forward, Kept, Shape};
 use super::chain::{Places, Product, ProxySpec};
+use super::prices::NO_CONTROL;
 use super::{CALLERS, DistributionBench, IN_PROGRESS, LoadResult};
 use crate::overload::load::LoadGenerator;
 
@@ -30,17 +31,13 @@ impl DistributionBench {
         let mut generator = LoadGenerator::repeating(CALLERS, 1)?;
         let answerers = generator.answerers();
         let places = Places { bench: self, answerers: &answerers };
-        let name = match kept {
-            None => "stateless",
-            Some(Kept::Transactions) => "transaction",
-            Some(Kept::Dialogs | Kept::Authenticated) => "dialog",
-        };
+        let name = kept.map_or("stateless", |kept| Forward::Stateful.name(kept));
         let way = Shape::Series(1).places().remove(0).remove(0);
         let spec = ProxySpec {
             ways: vec![(way, Forward::Told(name, self.keys.clone()))],
             quota: self.quota,
             threads,
-            tables: "[overload]\nlocal = \"none\"\n".to_owned(),
+            tables: NO_CONTROL.to_owned(),
         };
         let chain = places.start(Product::Sarabande, &[spec], kept.unwrap_or(Kept::Transactions))?;
         let target = [places.proxy(0, 5060)];

@@ -179,8 +179,8 @@ impl<N: Ord + Copy> Distributor<N> {
         self.kept += 1;
     }
 
-    /// A new call whose state this node has no room for, or that it cannot see to for another reason. It goes on without where a neighbour behind may keep it, or
-    /// somebody keeps it already; `None`: it would be kept here.
+    /// A new call whose state this node has no room for, or that it cannot see to for another reason. It goes on
+    /// without where a neighbour behind may keep it, or somebody keeps it already; `None`: it would be kept here.
     pub fn on_call_without_room(&mut self, now: Instant, call: Call<N>) -> Option<Decision> {
         if call.kept && call.from.is_some() {
             return Some(self.on_call(now, call));

@@ -38,14 +38,15 @@ impl Home {
         progress: &mut Progress,
     ) -> Result<Stage, Rejection> {
         let Arrival { flow, message, .. } = *arrival;
+        if matches!(progress.proof, Proof::Here(_) | Proof::Behind) {
+            return Ok(Stage::GoesOn);
+        }
         let to = step.verifier(arrival, destination);
-        match progress.proof {
-            Proof::Here(_) | Proof::Behind => return Ok(Stage::GoesOn),
-            Proof::Before => {
-                step.edge.leaves_credentials(message, flow.peer, to, CredentialsFor::NobodyAnyMore);
-                return Ok(Stage::GoesOn);
-            }
-            Proof::None => {}
+        // Whoever shares out nothing has users of its own, whom a neighbour does not know.
+        if matches!(progress.proof, Proof::Before)
+            && step.edge.leaves_credentials(message, flow.peer, to, CredentialsFor::NobodyAnyMore)
+        {
+            return Ok(Stage::GoesOn);
         }
         if let Some(user) = self.verified.user(step.edge, arrival) {
             progress.proof = Proof::Here(user);
@@ -112,8 +113,8 @@ impl Home {
         Ok(Stage::Done)
     }
 
-    /// 401 or 407, which RFC 3261 has from a registrar and a proxy [22.1-1]. Where all challenges together are too long for a stranger, the last goes alone, which every client
-    /// knows.
+    /// [22.1-1] 401 of a registrar, 407 of a proxy. Where all challenges together are too long for a stranger, the last
+    /// goes alone, which every client knows.
     fn challenge(
         &mut self,
         step: &mut Step<'_>,

@@ -309,6 +309,25 @@ fn a_mark_without_proof_saves_no_password() {
     assert!(statuses(&mut chain, neighbour, &plain.bytes()).contains(&407));
 }
 
+/// Whoever shares out no authentication has users of its own: a neighbour's word for a caller saves no password there.
+#[test]
+fn whoever_does_not_share_it_out_takes_no_word_for_it() {
+    for shares in [true, false] {
+        let mut chain = Chain::new(2);
+        if !shares {
+            chain.proxies[1]
+                .inner
+                .set(|setup| setup.settings.distribution.as_mut().expect("it shares").authentication = None);
+        }
+        let invite = call("call", "carol", client());
+        let challenged = chain.refused(&invite);
+        chain.by_client(&authorized(&challenged, ("alice", PASSWORD), &invite));
+        let statuses: Vec<_> = chain.at_client.iter().map(Sent::status).collect();
+        let expected: &[u16] = if shares { &[] } else { &[407] };
+        assert_eq!((statuses, chain.at_callee.len()), (expected.to_vec(), usize::from(shares)));
+    }
+}
+
 /// What a neighbour asks for is done, or refused: by the last one of a chain in any case, and whatever the Route says.
 #[test]
 fn who_is_asked_to_verify_does_so_or_refuses() {
