@@ -2,7 +2,7 @@
 
 use plan::{Node, Plan, Routing, Topology, solve};
 
-use super::prices::NodePrices;
+use super::prices::{NetworkPrices, NodePrices};
 
 /// What is kept of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -11,7 +11,7 @@ pub enum Kept {
     Transactions,
     /// Transactions, dialogs and a record.
     Dialogs,
-    /// The same, and whoever keeps it asks for a password. It is a price: no arrangement shares it out.
+    /// The same, and callers are asked for a password, once a call.
     Authenticated,
 }
 
@@ -40,10 +40,16 @@ impl ProxyPlace {
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Forward {
     Stateless,
+    /// Keeps transactions.
+    Transactions,
     /// Keeps all.
     Stateful,
     /// Finds what it keeps, with these lines of `[distribution]`.
-    Shared(String),
+    Shared {
+        /// Whether who asks callers for a password is shared out, too.
+        authentication: bool,
+        keys: String,
+    },
     /// Keeps all and says how busy it is, with these lines of `[distribution]`.
     Told(&'static str, String),
 }
@@ -52,7 +58,8 @@ impl Forward {
     pub(super) fn name(&self, kept: Kept) -> &'static str {
         match (self, kept) {
             (Self::Stateless, _) => "stateless",
-            (Self::Shared(_), _) => "distributed",
+            (Self::Shared { .. }, _) => "distributed",
+            (Self::Transactions, _) => "transaction",
             (Self::Told(name, _), _) => name,
             (Self::Stateful, Kept::Transactions) => "transaction",
             (Self::Stateful, Kept::Dialogs | Kept::Authenticated) => "dialog",
@@ -61,13 +68,9 @@ impl Forward {
 
     pub(super) fn keys(&self) -> Option<&str> {
         match self {
-            Self::Shared(keys) | Self::Told(_, keys) => Some(keys),
-            Self::Stateless | Self::Stateful => None,
+            Self::Shared { keys, .. } | Self::Told(_, keys) => Some(keys),
+            Self::Stateless | Self::Transactions | Self::Stateful => None,
         }
-    }
-
-    pub(super) fn authenticates(&self, kept: Kept) -> bool {
-        kept == Kept::Authenticated && *self != Self::Stateless
     }
 }
 
@@ -126,10 +129,35 @@ impl Shape {
     /// What it carries at most, and who keeps how much then. `prices` are those of the entry and of what stands
     /// behind it.
     pub(super) fn plan(self, prices: &[NodePrices; 2]) -> Plan {
-        let entries = self.entries();
+        self.plan_with(prices, 0.0, 0.0)
+    }
+
+    /// What it carries at most of this many calls/s, where entries spend time on what they refuse.
+    pub fn carried(self, prices: &NetworkPrices, offered: f64) -> f64 {
+        let plan = self.plan(&prices.nodes).load;
+        if offered <= plan {
+            offered
+        } else {
+            self.plan_with(&prices.nodes, 1.0 / prices.refusals, offered).load
+        }
+    }
+
+    /// An entry that is offered X calls/s and takes L spends `refusal` seconds on X - L of them. So it is as one that
+    /// loses `refusal * X` of its time, and forwards one call of its own for that much less.
+    fn plan_with(self, prices: &[NodePrices; 2], refusal: f64, offered: f64) -> Plan {
+        let (entries, paths) = (self.entries(), self.paths());
         let node = |index: usize| {
-            let NodePrices { stateless, stateful } = prices[usize::from(!entries.contains(&index))];
-            Node::new("", stateless, stateful.min(stateless))
+            let is_entry = entries.contains(&index);
+            let NodePrices { stateless, stateful } = prices[usize::from(!is_entry)];
+            let share = |passes: &dyn Fn(&[usize]) -> bool| -> f64 {
+                paths.iter().filter(|(path, _)| passes(path)).map(|(_, share)| share).sum()
+            };
+            let own = share(&|path| path[0] == index);
+            let saved = refusal * own / share(&|path| path.contains(&index));
+            let time = 1.0 - refusal * own * offered;
+            let [without, with] =
+                [stateless, stateful.min(stateless)].map(|rate| time / (1.0 / rate - saved));
+            Node::new("", without, with)
         };
         let nodes = (0..self.proxies()).map(node).collect();
         let topology =
@@ -152,8 +180,12 @@ pub(super) enum Arrangement {
     Entry,
     /// The proxy where a call leaves keeps it.
     Exit,
+    /// The proxy where a call enters asks for a password, the one where it leaves keeps the call.
+    Split,
     /// Each keeps this share of what comes open, by hand.
     Fixed(f64),
+    /// Each finds its share of calls by the law `level`, and the first one asks for passwords.
+    Calls(String),
     /// Each finds its share, by the law and with further lines.
     Law(&'static str, String),
 }
@@ -164,19 +196,34 @@ impl Arrangement {
             Self::Every => "every proxy".to_owned(),
             Self::Entry => "the first".to_owned(),
             Self::Exit => "the last".to_owned(),
+            Self::Split => "the last, passwords the first".to_owned(),
             Self::Fixed(_) => "by the plan, fixed".to_owned(),
+            Self::Calls(_) => "law level, passwords the first".to_owned(),
             Self::Law(law, _) => format!("law {law}"),
+        }
+    }
+
+    /// Whether a proxy asks callers for a password, if anybody does. Where two keep all, the first one asks.
+    pub(super) fn asks(&self, place: &ProxyPlace) -> bool {
+        match self {
+            Self::Every | Self::Entry | Self::Split | Self::Calls(_) => place.from.is_none(),
+            Self::Exit => place.is_exit(),
+            Self::Fixed(_) | Self::Law(..) => true,
         }
     }
 
     pub(super) fn forward(&self, place: &ProxyPlace) -> Forward {
         let stateful = |keeps: bool| if keeps { Forward::Stateful } else { Forward::Stateless };
+        let shared = |authentication, keys: String| Forward::Shared { authentication, keys };
         match self {
             Self::Every => Forward::Stateful,
             Self::Entry => stateful(place.from.is_none()),
             Self::Exit => stateful(place.is_exit()),
-            Self::Fixed(keep) => Forward::Shared(format!("law = \"fixed\"\nkeep = {keep:.3}")),
-            Self::Law(law, keys) => Forward::Shared(format!("law = \"{law}\"\n{keys}")),
+            Self::Split if place.is_exit() => Forward::Stateful,
+            Self::Split => Forward::Transactions,
+            Self::Fixed(keep) => shared(true, format!("law = \"fixed\"\nkeep = {keep:.3}")),
+            Self::Calls(keys) => shared(false, keys.clone()),
+            Self::Law(law, keys) => shared(true, format!("law = \"{law}\"\n{keys}")),
         }
     }
 }

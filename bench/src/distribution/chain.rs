@@ -1,5 +1,6 @@
 //! Proxies in a chain or a small network, each held to a part of a processor.
 
+use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::process::Command;
@@ -32,6 +33,8 @@ pub enum Product {
 pub(super) struct ProxySpec {
     /// Where its calls come from and go to, and how each way is forwarded.
     pub(super) ways: Vec<(ProxyPlace, Forward)>,
+    /// Whether it asks callers for a password.
+    pub(super) asks: bool,
     /// What it may use of a processor.
     pub(super) quota: f64,
     pub(super) threads: usize,
@@ -43,7 +46,7 @@ pub(super) struct ProxySpec {
 pub(super) struct Chain {
     pub(super) proxies: Vec<(Program, Quota)>,
     pub(super) admin: Vec<SocketAddr>,
-    _scratch: Scratch,
+    scratch: Scratch,
 }
 
 /// Where proxies and answerers are.
@@ -55,6 +58,10 @@ pub(super) struct Places<'a> {
 impl Places<'_> {
     pub(super) fn proxy(&self, index: usize, port: u16) -> SocketAddr {
         SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, 77, self.bench.network, index as u8 + 1)), port)
+    }
+
+    fn network(&self) -> String {
+        format!("127.77.{}.0/24", self.bench.network)
     }
 
     fn target(&self, target: Target) -> SocketAddr {
@@ -72,9 +79,15 @@ impl Places<'_> {
     /// The tables that say where calls go.
     fn routes(&self, spec: &ProxySpec, kept: Kept) -> String {
         if let [(place, forward)] = &spec.ways[..] {
-            let authentication = if forward.authenticates(kept) {
+            let authentication = if spec.asks {
+                let shared = match forward {
+                    Forward::Shared { .. } => {
+                        format!("trusted = [\"{}\"]\nforward = \"distributed\"\n", self.network())
+                    }
+                    _ => String::new(),
+                };
                 format!(
-                    "[registrar]\ndomains = [\"{REALM}\"]\nrealm = \"{REALM}\"\nusers = \"users\"\n\n\
+                    "[registrar]\ndomains = [\"{REALM}\"]\nrealm = \"{REALM}\"\nusers = \"users\"\n{shared}\n\
                      [[route]]\nauthenticate = true\npool = \"proxy\"\n\n"
                 )
             } else {
@@ -88,8 +101,8 @@ impl Places<'_> {
                 .from
                 .map_or_else(String::new, |index| format!("source = \"{}\"\n", self.proxy(index, 5060).ip()));
             format!(
-                "[pool.way{number}]\nmembers = [{}]\nforward = \"{}\"\ndialogs = \"route\"\nslow_start = \"0s\"\n\
-                 probe = {{ enabled = false }}\n\n[[route]]\nfrom = \"anyone\"\n{source}pool = \"way{number}\"\n\n",
+                "[pool.way{number}]\npolicy = \"hash\"\nmembers = [{}]\nforward = \"{}\"\ndialogs = \"route\"\n\
+                 slow_start = \"0s\"\nprobe = {{ enabled = false }}\n\n[[route]]\nfrom = \"anyone\"\n{source}pool = \"way{number}\"\n\n",
                 self.targets(place),
                 forward.name(kept),
             )
@@ -101,19 +114,27 @@ impl Places<'_> {
     fn file(&self, index: usize, spec: &ProxySpec, kept: Kept) -> String {
         let sharing = spec.ways.iter().find_map(|(_, forward)| forward.keys());
         let sharing = sharing.map_or_else(String::new, |keys| {
+            let is_shared =
+                |(_, forward): &(_, Forward)| matches!(forward, Forward::Shared { authentication: true, .. });
             let shares = match kept {
                 Kept::Transactions => "",
+                Kept::Authenticated if spec.ways.iter().any(is_shared) => {
+                    "shares = [\"transaction\", \"dialog\", \"authentication\"]\n"
+                }
                 Kept::Dialogs | Kept::Authenticated => "shares = [\"transaction\", \"dialog\"]\n",
             };
             // Calls without transactions may go to neighbours alone, so answerers have to be some.
             let neighbours = match &spec.ways[0].1 {
                 Forward::Told("stateless", _) => "127.0.0.0/8".to_owned(),
-                _ => format!("127.77.{}.0/24", self.bench.network),
+                _ => self.network(),
             };
             format!("[distribution]\nneighbours = [\"{neighbours}\"]\n{shares}{keys}\n\n")
         });
         // Who never keeps anything writes no records, and `check` refuses the table.
-        let writes = spec.ways.iter().any(|(_, forward)| forward.name(kept) != "stateless");
+        let writes = spec
+            .ways
+            .iter()
+            .any(|(_, forward)| !matches!(forward, Forward::Stateless | Forward::Transactions));
         let calls = match kept {
             Kept::Dialogs | Kept::Authenticated if writes => "[calls]\nrecords = \"calls.jsonl\"\n\n",
             _ => "",
@@ -125,7 +146,7 @@ impl Places<'_> {
             spec.threads,
             self.routes(spec, kept),
             spec.tables,
-            index + 1,
+            if kept == Kept::Authenticated { 1 } else { index + 1 },
             self.proxy(index, 8060),
         )
     }
@@ -153,7 +174,7 @@ impl Places<'_> {
             ("WITH_TM", keeps),
             ("WITH_DIALOG", is_dialog),
             ("WITH_RECORDS", is_dialog),
-            ("WITH_AUTH", forward.authenticates(kept)),
+            ("WITH_AUTH", spec.asks),
         ];
         for (name, _) in with.iter().filter(|(_, is_on)| *is_on) {
             command.arg("-A").arg(format!("{name}=1"));
@@ -180,11 +201,17 @@ impl Places<'_> {
             admin.push(self.proxy(index, 8060));
         }
         tie_to(processors() - 1)?;
-        Ok(Chain { proxies, admin, _scratch: scratch })
+        Ok(Chain { proxies, admin, scratch })
     }
 }
 
 impl Chain {
+    /// What the proxies have said.
+    pub(super) fn logs(&self) -> String {
+        let log = |index| fs::read_to_string(self.scratch.path().join(format!("{index}/log")));
+        (0..self.proxies.len()).map(log).filter_map(Result::ok).collect()
+    }
+
     /// Processor time that each has used, in nanoseconds.
     pub(super) fn used_ns(&self) -> io::Result<Vec<u64>> {
         self.proxies.iter().map(|(program, _)| Ok(program.usage()?.total_ns)).collect()

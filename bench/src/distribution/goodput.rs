@@ -5,8 +5,8 @@ use plan::{Plan, WayPlan};
 
 use super::arrangement::{Arrangement, Kept, ProxyPlace, Shape};
 use super::chain::{Places, Product, ProxySpec};
-use super::prices::NodePrices;
-use super::{CALLERS, DistributionBench, LoadResult};
+use super::prices::NetworkPrices;
+use super::{CALLERS, DistributionBench, LoadResult, USER};
 use crate::overload::load::LoadGenerator;
 
 /// A network whose goodput is measured.
@@ -32,8 +32,8 @@ pub struct Line {
 
 /// What one round of a case came to.
 pub struct Round {
-    /// Rates of the first proxy and of one behind it.
-    pub prices: [NodePrices; 2],
+    /// What its proxies carry.
+    pub prices: NetworkPrices,
     /// Calls a second that the linear program makes of them.
     pub plan: f64,
     /// All arrangements.
@@ -42,7 +42,8 @@ pub struct Round {
 
 /// Who can tell the share of what he keeps.
 fn says(product: Product, arrangement: &Arrangement) -> bool {
-    product == Product::Sarabande && matches!(arrangement, Arrangement::Fixed(_) | Arrangement::Law(..))
+    product == Product::Sarabande
+        && matches!(arrangement, Arrangement::Fixed(_) | Arrangement::Calls(_) | Arrangement::Law(..))
 }
 
 impl DistributionBench {
@@ -52,10 +53,15 @@ impl DistributionBench {
         // A hundredth of what it carries, as in the paper.
         let delta = plan.load / 100.0;
         let paper = Arrangement::Law("paper", format!("delta_c = {delta:.1}\n{}", self.keys));
-        let every = [Arrangement::Every, Arrangement::Entry, Arrangement::Exit];
-        let two = [Arrangement::Fixed(keep), paper, level.clone()];
-        let shared = if case.shape == Shape::Series(2) { two.to_vec() } else { vec![level] };
-        let mut all: Vec<_> = every.into_iter().chain(shared).map(|it| (Product::Sarabande, it)).collect();
+        let mut ours = vec![Arrangement::Every, Arrangement::Entry, Arrangement::Exit];
+        if case.kept == Kept::Authenticated {
+            ours.extend([Arrangement::Split, Arrangement::Calls(self.keys.clone())]);
+        }
+        if case.shape == Shape::Series(2) {
+            ours.extend([Arrangement::Fixed(keep), paper]);
+        }
+        ours.push(level);
+        let mut all: Vec<_> = ours.into_iter().map(|it| (Product::Sarabande, it)).collect();
         if case.shape == Shape::Series(2) && case.kept == Kept::Transactions {
             all.extend([Arrangement::Every, Arrangement::Entry].map(|it| (Product::Kamailio, it)));
         }
@@ -67,8 +73,8 @@ impl DistributionBench {
     /// # Errors
     /// What could not be started.
     pub fn round(&self, case: &Case, loads: &[f64], only: &str, turn: usize) -> Result<Round> {
-        let prices = self.node_prices(case.kept)?;
-        let plan = case.shape.plan(&prices);
+        let prices = self.network_prices(case.kept)?;
+        let plan = case.shape.plan(&prices.nodes);
         eprintln!("{}: the plan carries {:.0} calls/s", case.name, plan.load);
         let rates: Vec<f64> = loads.iter().map(|load| load * plan.load).collect();
         let mut arrangements = self.arrangements(case, &plan);
@@ -113,13 +119,15 @@ impl DistributionBench {
     ) -> Result<Vec<LoadResult>> {
         let entries = case.shape.entries();
         let mut generator = LoadGenerator::repeating(CALLERS, entries.len())?;
+        generator.user = (case.kept == Kept::Authenticated).then_some(USER);
         let answerers = generator.answerers();
         let places = Places { bench: self, answerers: &answerers };
         let spec = |ways: Vec<ProxyPlace>| {
+            let asks = case.kept == Kept::Authenticated && ways.iter().any(|place| arrangement.asks(place));
             let forward = |place| (arrangement.forward(&place), place);
             let ways: Vec<_> =
                 ways.into_iter().map(forward).map(|(forward, place)| (place, forward)).collect();
-            ProxySpec { ways, quota: self.quota, threads: 1, tables: String::new() }
+            ProxySpec { ways, asks, quota: self.quota, threads: 1, tables: String::new() }
         };
         let specs: Vec<ProxySpec> = case.shape.places().into_iter().map(spec).collect();
         let chain = places.start(product, &specs, case.kept)?;

@@ -16,6 +16,15 @@ pub struct NodePrices {
     pub stateful: f64,
 }
 
+/// What the proxies of a network are measured to carry.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct NetworkPrices {
+    /// The first proxy of a series, and one behind it.
+    pub nodes: [NodePrices; 2],
+    /// New calls a second that the first one refuses, if it does nothing else.
+    pub refusals: f64,
+}
+
 /// What a call costs one proxy.
 #[derive(Clone, Copy, Debug)]
 pub struct CallPrice {
@@ -38,8 +47,9 @@ pub const MODES: [(&str, Option<Kept>); 4] = [
 /// Nothing is refused: a capacity is what goes through.
 pub(super) const NO_CONTROL: &str = "[overload]\nlocal = \"none\"\n";
 
-fn spec(ways: Vec<(ProxyPlace, Forward)>, quota: f64) -> ProxySpec {
-    ProxySpec { ways, quota, threads: 1, tables: NO_CONTROL.to_owned() }
+fn spec(way: ProxyPlace, forward: Forward, kept: Kept, quota: f64) -> ProxySpec {
+    let asks = kept == Kept::Authenticated && forward != Forward::Stateless;
+    ProxySpec { ways: vec![(way, forward)], asks, quota, threads: 1, tables: NO_CONTROL.to_owned() }
 }
 
 impl DistributionBench {
@@ -54,8 +64,8 @@ impl DistributionBench {
         let places = Places { bench: self, answerers: &answerers };
         let forward = if kept.is_some() { Forward::Stateful } else { Forward::Stateless };
         let way = Shape::Series(1).places().remove(0).remove(0);
-        let specs = [spec(vec![(way, forward)], self.quota)];
-        let chain = places.start(product, &specs, kept.unwrap_or(Kept::Transactions))?;
+        let kept = kept.unwrap_or(Kept::Transactions);
+        let chain = places.start(product, &[spec(way, forward, kept, self.quota)], kept)?;
         let target = [places.proxy(0, 5060)];
         let full = self.saturate(&mut generator, &chain, &target, IN_PROGRESS)?;
         let capacity = full.window.set_up;
@@ -77,15 +87,16 @@ impl DistributionBench {
     }
 
     /// Calls a second that the proxy of this index carries in a series of two, where the other one has a whole
-    /// processor and keeps nothing.
-    fn carried(&self, index: usize, forward: &Forward, kept: Kept) -> Result<f64> {
+    /// processor, and keeps them if this one does not.
+    fn carried(&self, index: usize, keeps: bool, kept: Kept) -> Result<f64> {
         let mut generator = LoadGenerator::repeating(CALLERS, 1)?;
+        generator.user = (kept == Kept::Authenticated).then_some(USER);
         let answerers = generator.answerers();
         let places = Places { bench: self, answerers: &answerers };
         let spec_of = |(number, mut ways): (usize, Vec<_>)| {
             let is_measured = number == index;
-            let forward = if is_measured { forward.clone() } else { Forward::Stateless };
-            spec(vec![(ways.remove(0), forward)], if is_measured { self.quota } else { 1.0 })
+            let forward = if is_measured == keeps { Forward::Stateful } else { Forward::Stateless };
+            spec(ways.remove(0), forward, kept, if is_measured { self.quota } else { 1.0 })
         };
         let specs: Vec<_> = Shape::Series(2).places().into_iter().enumerate().map(spec_of).collect();
         let chain = places.start(Product::Sarabande, &specs, kept)?;
@@ -95,16 +106,32 @@ impl DistributionBench {
         Ok(full.window.set_up)
     }
 
-    /// The rates of both proxies of a series.
+    /// Calls a second that a proxy refuses which answers each with 503.
+    fn refusals(&self) -> Result<f64> {
+        let mut generator = LoadGenerator::repeating(CALLERS, 1)?;
+        let answerers = generator.answerers();
+        let places = Places { bench: self, answerers: &answerers };
+        let way = Shape::Series(1).places().remove(0).remove(0);
+        let tables = format!("{NO_CONTROL}\n[[route]]\nanswer = 503\n");
+        let spec = ProxySpec { tables, ..spec(way, Forward::Stateless, Kept::Transactions, self.quota) };
+        let chain = places.start(Product::Sarabande, &[spec], Kept::Transactions)?;
+        let target = [places.proxy(0, 5060)];
+        let full = self.saturate_started(&mut generator, &chain, &target, IN_PROGRESS)?;
+        ensure!(full.window.refused > 10.0, "{} calls/s refused are no price", full.window.refused);
+        Ok(full.window.refused)
+    }
+
+    /// The rates of both proxies of a series, and of refusals.
     ///
     /// # Errors
     /// What could not be started.
-    pub fn node_prices(&self, kept: Kept) -> Result<[NodePrices; 2]> {
-        let mut prices = [NodePrices { stateless: f64::NAN, stateful: f64::NAN }; 2];
-        for (index, prices) in prices.iter_mut().enumerate() {
-            prices.stateless = self.carried(index, &Forward::Stateless, kept)?;
-            prices.stateful = self.carried(index, &Forward::Stateful, kept)?;
+    pub fn network_prices(&self, kept: Kept) -> Result<NetworkPrices> {
+        let mut nodes = [NodePrices { stateless: f64::NAN, stateful: f64::NAN }; 2];
+        for (index, prices) in nodes.iter_mut().enumerate() {
+            prices.stateless = self.carried(index, false, kept)?;
+            prices.stateful = self.carried(index, true, kept)?;
         }
+        let prices = NetworkPrices { nodes, refusals: self.refusals()? };
         eprintln!("  carried in series, {kept:?}: {prices:?}");
         Ok(prices)
     }

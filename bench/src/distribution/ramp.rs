@@ -34,6 +34,7 @@ impl DistributionBench {
         let name = kept.map_or("stateless", |kept| Forward::Stateful.name(kept));
         let way = Shape::Series(1).places().remove(0).remove(0);
         let spec = ProxySpec {
+            asks: false,
             ways: vec![(way, Forward::Told(name, self.keys.clone()))],
             quota: self.quota,
             threads,

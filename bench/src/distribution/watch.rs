@@ -140,7 +140,7 @@ impl DistributionBench {
         rates: &[f64],
         says: bool,
     ) -> Result<Vec<LoadResult>> {
-        generator.await_calls(targets)?;
+        generator.await_calls(targets).with_context(|| chain.logs())?;
         let seconds = self.settle + self.counted;
         let first = Level { rate: rates[0], seconds: self.warm_up };
         let levels = rates.iter().map(|rate| Level { rate: *rate, seconds });
@@ -161,7 +161,18 @@ impl DistributionBench {
         targets: &[SocketAddr],
         calls: usize,
     ) -> Result<LoadResult> {
-        generator.await_calls(targets)?;
+        generator.await_calls(targets).with_context(|| chain.logs())?;
+        self.saturate_started(generator, chain, targets, calls)
+    }
+
+    /// The same, where no call may get through.
+    pub(super) fn saturate_started(
+        &self,
+        generator: &mut LoadGenerator,
+        chain: &Chain,
+        targets: &[SocketAddr],
+        calls: usize,
+    ) -> Result<LoadResult> {
         let seconds = self.settle + self.counted;
         let load = OfferedLoad::Closed { calls, seconds };
         let (log, looks) = play(generator, chain, targets, load, false)?;

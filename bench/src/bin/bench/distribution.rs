@@ -44,7 +44,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     quick: bool,
     /// What is measured.
-    #[arg(long, value_delimiter = ',', default_values = ["prices", "ramp", "transactions", "dialogs", "three", "fork"])]
+    #[arg(long, value_delimiter = ',', default_values = ["prices", "ramp", "transactions", "dialogs", "authentication", "three", "fork", "edges"])]
     parts: Vec<Part>,
     /// Loads of networks, as parts of the plan.
     #[arg(long, value_delimiter = ',', default_values_t = [0.8, 0.9, 1.0, 1.1, 1.2, 1.5, 2.0])]
@@ -73,6 +73,8 @@ enum Part {
     Transactions,
     /// Two in series that share out dialogs with records, too.
     Dialogs,
+    /// Two in series that share out authentication as well.
+    Authentication,
     /// Three in series.
     Three,
     /// One before two.
@@ -96,6 +98,12 @@ impl Part {
             Self::Dialogs => {
                 case("dialogs", "Two in series, dialogs with records", Shape::Series(2), Kept::Dialogs)
             }
+            Self::Authentication => case(
+                "authentication",
+                "Two in series, dialogs with records and authentication",
+                Shape::Series(2),
+                Kept::Authenticated,
+            ),
             Self::Three => case("three", "Three in series, transactions", Shape::Series(3), transactions),
             Self::Fork => case("fork", "One before two, transactions", Shape::Fork, transactions),
             Self::Edges => case("edges", "Edge, core, edge, transactions", Shape::Edges, transactions),

@@ -204,7 +204,7 @@ table! {
         max_branches: Setting<Count<1, 15>> = limits.branches.into(),
     }
 
-    let Settings { law, keep, period, high, low, delta_c, state_cost, .. } = Distribution::default().settings;
+    let Settings { law, keep, period, high, low, delta_c, .. } = Distribution::default().settings;
 
     /// Proxies in a chain share out who keeps the transactions of a call, for pools with `forward = "distributed"`.
     struct RawDistribution {
@@ -240,8 +240,9 @@ table! {
         stateful: Option<Setting<CallRate<1>>> => "the load is measured",
         /// Calls a second that this proxy carries without transactions, over all threads; at least `stateful`.
         stateless: Option<Setting<CallRate<1>>> => "the load is measured",
-        /// What a call with transactions costs more than one without, as part of the latter.
-        state_cost: Setting<Share<10, 10_000>> = state_cost,
+        /// What a call costs more that is kept, with transactions or with its dialog as well, as part of one that is
+        /// passed on.
+        state_cost: Option<Setting<Share<10, 10_000>>> => "0.35, with dialogs 0.9",
         /// With `"authentication"`: what a call costs more that is challenged and verified, as part of one without.
         authentication_cost: Setting<Share<10, 10_000>> = 1.0,
     }

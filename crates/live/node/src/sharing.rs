@@ -6,7 +6,7 @@
 
 use base::Instant;
 use core::time::Duration;
-use distribute::{Decision, Distributor, Function, Load, Mark, Settings};
+use distribute::{Decision, Distributor, Function, Load, Mark, Moves, Settings};
 use route::Network;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -26,10 +26,6 @@ pub struct Distribution {
     pub settings: Settings,
 }
 
-/// The additional cost of a call with transactions (`state_cost` of the settings): as measured, see
-/// docs/state-distribution.md.
-const STATE_COST: f64 = 0.7;
-
 impl Default for Distribution {
     /// Without neighbours, and with the cost of this proxy's transactions.
     fn default() -> Self {
@@ -37,12 +33,19 @@ impl Default for Distribution {
             neighbours: Vec::new(),
             dialogs: false,
             authentication: None,
-            settings: Settings { state_cost: STATE_COST, ..Settings::default() },
+            settings: Settings { state_cost: Self::state_cost(false), ..Settings::default() },
         }
     }
 }
 
 impl Distribution {
+    /// The additional cost of a call with transactions, and with its dialog and record as well (`state_cost` of the
+    /// settings): as measured, see docs/distribution/measured.md.
+    #[must_use]
+    pub const fn state_cost(dialogs: bool) -> f64 {
+        if dialogs { 0.9 } else { 0.35 }
+    }
+
     /// The part of one of so many shards.
     #[must_use]
     fn share(&self, shards: usize) -> Settings {
@@ -180,13 +183,23 @@ impl Sharing {
         self.distributor.takes().max(of_authentication)
     }
 
+    /// Overload control has refused a new request.
+    pub(crate) fn refused(&mut self, from: SocketAddr) {
+        let from = self.neighbour(from);
+        self.distributors().for_each(|(_, distributor)| distributor.on_refused(from));
+    }
+
     /// A period of this length is over.
     pub(crate) fn period(&mut self, now: Instant, length: Duration, utilisation: f64) {
-        self.distributor.on_period(now, length, utilisation);
+        // State goes first: a challenge costs least where the call has come in, and from each proxy behind it has to pass
+        // the ones before.
+        let takes_back = self.authentication.as_ref().is_none_or(Distributor::keeps_all);
+        self.distributor.on_period_of(now, length, utilisation, Moves { gives: true, takes_back });
         self.report.utilisation = self.distributor.utilisation();
         if let Some(authentication) = &mut self.authentication {
+            let moves = Moves { gives: self.distributor.gives_all(), takes_back: true };
             // As it was measured or computed.
-            authentication.on_period(now, length, self.report.utilisation);
+            authentication.on_period_of(now, length, self.report.utilisation, moves);
         }
         self.report.taken = self.takes();
         self.responses.clear();

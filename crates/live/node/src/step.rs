@@ -73,7 +73,12 @@ impl Step<'_> {
         let entry = self.edge.takes_of(arrival.flow.peer, arrival.method);
         let takes_all = entry.is_none_or(|share| share >= 1.0) && self.edge.gate.overload.takes_all(now);
         if is_unknown && (takes_all || self.is_new(request)) {
-            self.edge.gate.overload.admit(now, arrival, entry)?;
+            if let Err(refusal) = self.edge.gate.overload.admit(now, arrival, entry) {
+                if let Some(sharing) = self.edge.sharing.as_mut().filter(|_| refusal.is_by_law) {
+                    sharing.refused(arrival.flow.peer);
+                }
+                return Err(refusal.rejection);
+            }
         }
         self.begin(arrival, charge, progress)
     }

@@ -14,6 +14,7 @@ use common::proxy::{ProxyBed, client};
 use common::text::{Req, answer};
 use common::{LIFETIME, Sent, addr};
 use node::{Decisions, Distribution, ProxyLimits, ShardInput, SharingReport, TokenKey, Tokens};
+use overload::MessageClass;
 use route::Service;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -474,12 +475,44 @@ fn offer(chain: &mut Chain, name: &str, calls: usize) -> (usize, Vec<u64>) {
     for call in 0..calls {
         let arrived = chain.by_client(&Req::new("INVITE", &format!("{name}-{call}"), client()));
         taken += arrived.at_callee.len();
+        for invite in &arrived.at_callee {
+            // The response has the notice of the proxy behind.
+            chain.answered(invite, 180);
+        }
         for refusal in arrived.at_client.iter().filter(|sent| sent.status() == 503) {
             let pause = refusal.message().header("Retry-After").expect("a pause");
             pauses.push(core::str::from_utf8(pause).expect("ASCII").parse().expect("seconds"));
         }
     }
     (taken, pauses)
+}
+
+/// What overload control refuses says how much state has to go: one period, and all of it is with the second proxy.
+#[test]
+fn what_overload_control_refuses_makes_state_go_at_once() {
+    let after_a_period = |refused: usize| {
+        let mut chain = Chain::new(2);
+        chain.run("idle", 2, &[0.3, 0.3]);
+        chain.run("busy", 1, &[0.3, 0.3]);
+        for call in 0..refused {
+            // A wait counts that stays for 100 ms.
+            for pause in [0, 100] {
+                chain.proxies[0].now += Duration::from_millis(pause);
+                let (waited, class) = (Duration::from_millis(63), MessageClass::NewInvite);
+                chain.proxies[0].input(ShardInput::Waited { waited, queue: 0, class });
+            }
+            let refusal = chain.by_client(&Req::new("INVITE", &format!("refused-{call}"), client()));
+            assert_eq!(refusal.at_client[0].status(), 503);
+        }
+        let calm = ShardInput::Waited { waited: Duration::ZERO, queue: 0, class: MessageClass::NewInvite };
+        chain.proxies[0].input(calm);
+        chain.run("full", 1, &[1.0, 0.3]);
+        let before = chain.kept();
+        chain.run("after", 1, &[1.0, 0.3]);
+        chain.kept()[1] - before[1]
+    };
+    assert_eq!(after_a_period(0), 0, "a twelfth of all state in a period");
+    assert_eq!(after_a_period(40), 20);
 }
 
 /// Where all proxies are full, the first refuses a part of the new calls, and tells callers to come back at different
@@ -493,7 +526,7 @@ fn where_nobody_has_room_the_entry_refuses() {
     }
     let (taken, mut pauses) = offer(&mut chain, "late", 200);
     assert_eq!(taken + pauses.len(), 200);
-    // Of 12 periods the second proxy throttles in 11; each takes a twentieth.
+    // Of 12 periods the second proxy is known to throttle in 11; each takes a twentieth.
     assert!((95..130).contains(&taken), "{taken}");
     let reports = chain.reports();
     assert!((0.5..0.65).contains(&reports[0].taken), "{reports:?}");

@@ -45,6 +45,21 @@ pub enum Decision {
     PassOpen,
 }
 
+/// Which way shares may move in a period. All ways, unless a node has several things to give away, one after the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Moves {
+    /// More is given away.
+    pub gives: bool,
+    /// What was given away is taken back.
+    pub takes_back: bool,
+}
+
+impl Default for Moves {
+    fn default() -> Self {
+        Self { gives: true, takes_back: true }
+    }
+}
+
 /// Most upstream neighbours: whoever forges the addresses of trusted ones takes no more room than that.
 const UPSTREAM_MAX: usize = 1_024;
 
@@ -67,6 +82,9 @@ pub struct Distributor<N> {
     open: Recent<u64, ()>,
     calls: u64,
     kept: u64,
+    refused: u64,
+    /// Calls of clients: taken, and refused.
+    entry_calls: [u64; 2],
     /// Whether calls of this period came from a neighbour without state, and went on to another one.
     is_between: bool,
     utilisation: f64,
@@ -134,6 +152,8 @@ impl<N: Ord + Copy> Distributor<N> {
             open: Recent::new(settings.remembered),
             calls: 0,
             kept: 0,
+            refused: 0,
+            entry_calls: [0; 2],
             is_between: false,
             utilisation: 0.0,
             saturation: Saturation::default(),
@@ -151,7 +171,7 @@ impl<N: Ord + Copy> Distributor<N> {
         if !kept && self.open.get(&call.key).is_some() && call.to != NextHop::Exit {
             return Decision::PassOpen;
         }
-        self.calls += 1;
+        self.count(call.from);
         if kept {
             return Decision::PassKept;
         }
@@ -175,7 +195,7 @@ impl<N: Ord + Copy> Distributor<N> {
     /// this node.
     pub fn on_own_call(&mut self, now: Instant, call: Call<N>) {
         self.note_way(now, call);
-        self.calls += 1;
+        self.count(call.from);
         self.kept += 1;
     }
 
@@ -187,11 +207,23 @@ impl<N: Ord + Copy> Distributor<N> {
         }
         let NextHop::Neighbour(next) = call.to else { return None };
         self.note_way(now, call);
-        self.calls += 1;
+        self.count(call.from);
         self.is_between |= call.from.is_some();
         self.paths.entry(next).or_insert_with(|| Path::new(&self.settings)).open += 1;
         self.open.insert(call.key, ());
         Some(Decision::PassOpen)
+    }
+
+    /// Overload control has refused a new call, since this node has too much to do: one that [`takes`](Self::takes) had
+    /// let in. `from` as in [`Call`].
+    pub fn on_refused(&mut self, from: Option<N>) {
+        self.refused += 1;
+        self.entry_calls[1] += u64::from(from.is_none());
+    }
+
+    fn count(&mut self, from: Option<N>) {
+        self.calls += 1;
+        self.entry_calls[0] += u64::from(from.is_none());
     }
 
     /// Marked calls count, too: a neighbour that keeps all state itself has to hear of the room behind, or it would
@@ -227,6 +259,11 @@ impl<N: Ord + Copy> Distributor<N> {
     /// A period of this length is over, in which the processor was busy for this part of the time. Call it once in
     /// each [`Settings::period`], whether calls came or not.
     pub fn on_period(&mut self, now: Instant, length: Duration, utilisation: f64) {
+        self.on_period_of(now, length, utilisation, Moves::default());
+    }
+
+    /// The same, of one of several things that a node gives away in turn.
+    pub fn on_period_of(&mut self, now: Instant, length: Duration, utilisation: f64, moves: Moves) {
         let rate = |count: u64| count as f64 / length.as_secs_f64().max(1e-3);
         let utilisation = match self.settings.load {
             Load::Measured => utilisation,
@@ -242,10 +279,12 @@ impl<N: Ord + Copy> Distributor<N> {
             utilisation: self.utilisation,
             calls: rate(self.calls),
             kept: rate(self.kept),
+            refused: rate(self.refused),
             is_between: self.is_between,
         };
         // A path that is silent and unused begins anew when it is used again, with a full share.
         self.paths.retain(|_, path| path.open > 0 || path.told(now).is_some());
+        let before: Vec<Share> = self.paths.values().map(|path| path.share).collect();
         let paths = self.paths.values_mut();
         let mut loads: Vec<PathLoad<'_>> = paths
             .map(|path| {
@@ -256,23 +295,37 @@ impl<N: Ord + Copy> Distributor<N> {
             })
             .collect();
         self.settings.law.adjust(&self.settings, node, &mut loads, &mut self.saturation);
+        for (path, before) in self.paths.values_mut().zip(before) {
+            let (gives, takes_back) = (path.share.keep < before.keep, path.share.keep > before.keep);
+            if gives && !moves.gives || takes_back && !moves.takes_back {
+                path.share = before;
+            }
+        }
         self.sequence = self.sequence.max(now.as_nanos() / 1_000_000);
         let validity = self.settings.validity();
         self.upstream.retain(|_, upstream| now.saturating_since(upstream.seen) < validity);
         for upstream in self.upstream.values_mut().chain([&mut self.clients]) {
             tell(upstream, &self.settings, now, self.utilisation, &self.paths);
         }
-        let can_give = |path: &Path| path.open > 0 && path.share.keep > 0.0;
-        // Whoever decides about no calls sheds none of its load by refusing them.
-        let has_way_out = self.calls == 0
+        // What this node alone has too much its overload control refuses, at the same place and price.
+        let used = || self.paths.values().filter(|path| path.open > 0);
+        // Behind a node that keeps all state, somebody may be full by forwarding alone.
+        let level =
+            |path: &Path| path.told(now).filter(|_| path.share.keep >= 1.0).map_or(0.0, |it| it.level());
+        let behind = used().map(level).fold(1.0, f64::min);
+        let has_way_out = used().next().is_none()
             || (self.settings.law.gives(self.saturation)
                 && !self.clients.throttled
-                && self.paths.values().any(can_give));
-        self.entry.on_period(self.settings.room(), self.utilisation, has_way_out);
+                && behind < self.settings.high);
+        let busy = self.utilisation.max(behind);
+        let [taken, refused] = self.entry_calls;
+        let taken = if refused > 0 { taken as f64 / (taken + refused) as f64 } else { 1.0 };
+        self.entry.on_period(self.settings.room(), busy, taken, has_way_out);
         for path in self.paths.values_mut() {
             path.open = 0;
         }
-        (self.calls, self.kept, self.is_between) = (0, 0, false);
+        (self.calls, self.kept, self.refused, self.entry_calls) = (0, 0, 0, [0; 2]);
+        self.is_between = false;
     }
 
     /// What an upstream neighbour is to be told; `None` for clients, who are told nothing: it shows whether all on
@@ -291,6 +344,16 @@ impl<N: Ord + Copy> Distributor<N> {
     /// Share of the calls without state to this neighbour that get it here.
     pub fn keep(&self, next: N) -> f64 {
         self.paths.get(&next).map_or(Share::first(&self.settings).keep, |path| path.share.keep)
+    }
+
+    /// Whether nothing has been given away.
+    pub fn keeps_all(&self) -> bool {
+        self.paths.values().all(|path| path.share.keep >= 1.0)
+    }
+
+    /// Whether nothing is left to give away.
+    pub fn gives_all(&self) -> bool {
+        self.paths.values().all(|path| path.share.keep <= 0.0)
     }
 
     /// Share of new calls that this node should take of clients, from 0 to 1. Below 1 nobody on their way has room,

@@ -224,6 +224,9 @@ impl RampRounds {
     }
 }
 
+/// The plan where the entries spend time on what they refuse.
+const MOST: &str = "the plan, refusals paid";
+
 /// Goodput of one network, of all rounds.
 pub(super) struct CaseRounds {
     pub(super) case: Case,
@@ -237,10 +240,22 @@ impl CaseRounds {
         median(&self.rounds.iter().map(|round| round.plan).collect::<Vec<_>>())
     }
 
+    fn refusals(&self) -> f64 {
+        median(&self.rounds.iter().map(|round| round.prices.refusals).collect::<Vec<_>>())
+    }
+
+    /// What can be carried at each load by a plan that pays for refusals, as part of the plan, of each round.
+    fn most(&self, load: usize) -> Vec<f64> {
+        let of = |round: &Round| {
+            self.case.shape.carried(&round.prices, self.loads[load] * round.plan) / round.plan
+        };
+        self.rounds.iter().map(of).collect()
+    }
+
     pub(super) fn prices(&self) -> [NodePrices; 2] {
         [0, 1].map(|index| {
             let rate = |of: fn(&NodePrices) -> f64| {
-                median(&self.rounds.iter().map(|round| of(&round.prices[index])).collect::<Vec<_>>())
+                median(&self.rounds.iter().map(|round| of(&round.prices.nodes[index])).collect::<Vec<_>>())
             };
             NodePrices { stateless: rate(|price| price.stateless), stateful: rate(|price| price.stateful) }
         })
@@ -272,10 +287,12 @@ impl CaseRounds {
             title: self.case.title.to_owned(),
             head: format!(
                 "The plan carries {:.0} calls/s: the first proxy of a series carries {} calls/s without and with \
-                 state, one behind it {}. {} round(s); in percent of each round's own plan: middle, least and most.",
+                 state, one behind it {}; one that does nothing else refuses {:.0} calls/s. {} round(s); in percent of \
+                 each round's own plan: middle, least and most.",
                 self.plan(),
                 carried(first),
                 carried(second),
+                self.refusals(),
                 self.rounds.len()
             ),
             tables,
@@ -287,6 +304,8 @@ impl CaseRounds {
     fn summary(&self) -> ReportTable {
         let mut table = ReportTable::new(["answered in time, % of the plan"]);
         table.header.extend(self.loads.iter().map(|load| format!("at {} %", percent(*load))));
+        let most = (0..self.loads.len()).map(|load| percents(&self.most(load)));
+        table.rows.push([MOST.to_owned()].into_iter().chain(most).collect());
         for name in self.names() {
             let each = |load| percents(&self.of(name, load, |point| point.window.goodput, true));
             let row = (0..self.loads.len()).map(each);
@@ -360,7 +379,8 @@ impl CaseRounds {
             };
             plot.series(PlotSeries::line(name, self.loads.iter().enumerate().map(point)));
         }
-        plot.level("plan", 100.0);
+        let most = |(index, load): (usize, &f64)| (100.0 * load, 100.0 * median(&self.most(index)));
+        plot.series(PlotSeries::new(MOST, Style::Law, self.loads.iter().enumerate().map(most)));
         plot
     }
 

@@ -70,6 +70,7 @@ pub(super) fn check(
             .conflict(&table.delta_c, "it belongs to another law; add `law = \"paper\"`, or remove this key");
     }
     let load = load(table, report)?;
+    let dialogs = shares_out(Shared::Dialog);
     let settings = Settings {
         law,
         load,
@@ -78,11 +79,13 @@ pub(super) fn check(
         delta_c: table.delta_c.value()?,
         high,
         low,
-        state_cost: table.state_cost.value()?,
+        state_cost: match &table.state_cost {
+            Some(cost) => cost.value()?,
+            None => Distribution::state_cost(dialogs),
+        },
         ..Distribution::default().settings
     };
     let authentication = table.authentication_cost.value().filter(|_| shares_out(Shared::Authentication));
-    let dialogs = shares_out(Shared::Dialog);
     shares.map(|_| Distribution { neighbours, dialogs, authentication, settings })
 }
 

@@ -151,6 +151,13 @@ pub(crate) struct Overload {
     recent: [Judged; 2],
 }
 
+/// Why a new request was not taken.
+pub(crate) struct OverloadRefusal {
+    pub(crate) rejection: Rejection,
+    /// Whether this thread has too much to do, and not the proxies behind.
+    pub(crate) is_by_law: bool,
+}
+
 /// Of so long are the counts of late, and twice as long at most.
 const RECENT: Duration = Duration::from_secs(5);
 
@@ -253,7 +260,7 @@ impl Overload {
         now: Instant,
         arrival: &Arrival<'_>,
         entry: Option<f64>,
-    ) -> Result<(), Rejection> {
+    ) -> Result<(), OverloadRefusal> {
         if self.guard.is_off() {
             return Ok(());
         }
@@ -263,7 +270,8 @@ impl Overload {
         let path = RequestPath { from: None, takes_feedback, to: None, path: None };
         let waited = self.guard.wait(now);
         let is_stale = |triage: Triage| triage.fate(class, waited) != Fate::Serve;
-        let taken = if self.control.laws.triage.is_some_and(is_stale) {
+        let is_late = self.control.laws.triage.is_some_and(is_stale);
+        let taken = if is_late {
             Err(REFUSED)
         } else if !is_let_in {
             let retry_after = 1 + (self.usual.refused % PAUSE_MAX) as u16;
@@ -277,7 +285,8 @@ impl Overload {
         self.recent[0] += judged;
         taken.map_err(|rejection| {
             let retry_after = (rejection.retry_after > 0).then(|| u64::from(rejection.retry_after));
-            Refused { retry_after, ..refused(rejection.status, OVERLOADED) }.into()
+            let rejection = Refused { retry_after, ..refused(rejection.status, OVERLOADED) }.into();
+            OverloadRefusal { rejection, is_by_law: is_late || is_let_in }
         })
     }
 

@@ -2,10 +2,12 @@
 //!
 //! For each path with level L (how busy those are who would keep the state of one more call), once a period:
 //!
-//! `keep <- keep + gain * (max(U_high, L) - U) / S`, between 0 and 1,
+//! `keep <- keep + gain * (max(U_high, L) - U - D) / S`, between 0 and 1,
 //!
 //! where S is the utilisation that the state of all calls that came open would take:
-//! `S = r * open * U / (calls + r * kept)` with `r` the extra cost of a call with state.
+//! `S = r * open * U / (calls + r * kept)` with `r` the extra cost of a call with state. D is what the calls would take
+//! that this node has refused, `D = U * refused / calls`, as far as the path has room below `U_high`: a full node says
+//! 1 of itself, and gave state away by a tenth of the calls a period while it refused half of them.
 //!
 //! Up to `U_high` a node keeps all state, as in the paper. Above, it gives away what is too much in about 1 / gain
 //! periods, however much that is, and takes back as fast. When the nodes behind are as busy, it keeps more, up to
@@ -62,7 +64,9 @@ pub(super) fn adjust(
         return;
     }
     for path in paths {
-        let missing = path.level.max(settings.high) - node.utilisation;
+        let wanted = if node.calls > 0.0 { node.utilisation * node.refused / node.calls } else { 0.0 };
+        let room = (settings.high - path.level).max(0.0);
+        let missing = path.level.max(settings.high) - node.utilisation - wanted.min(room);
         if path.throttled && missing.abs() < NOISE {
             continue;
         }

@@ -29,10 +29,10 @@ impl Room {
         Self { high }
     }
 
-    /// The utilisation that a node aims at that refuses calls: 0.97 with the usual `U_high`. As much as can be had of
+    /// The utilisation that a node aims at that refuses calls: 0.98 with the usual `U_high`. As much as can be had of
     /// it without being full by chance.
     pub(crate) fn target(self) -> f64 {
-        self.high + 0.7 * (1.0 - self.high)
+        self.high + 0.8 * (1.0 - self.high)
     }
 
     /// From this utilisation on a node is full: 0.995 with the usual `U_high`. How much too much it has to do cannot
@@ -68,6 +68,8 @@ pub(crate) struct NodeLoad {
     pub(crate) calls: f64,
     /// Those whose state was kept here, whether there was a choice or not.
     pub(crate) kept: f64,
+    /// New calls that were refused, since the node has too much to do.
+    pub(crate) refused: f64,
     /// Whether calls without state came from a neighbour and went on to another one.
     pub(crate) is_between: bool,
 }

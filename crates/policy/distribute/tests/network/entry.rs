@@ -6,8 +6,8 @@ use plan::{Node, Routing, Topology, solve};
 use proptest::prelude::*;
 use std::fmt::Write as _;
 
-/// A refusal costs a tenth of a call that is forwarded.
-const REFUSING: f64 = 0.1;
+/// A refusal costs a quarter of a call that is forwarded: three messages in place of twelve.
+const REFUSING: f64 = 0.25;
 
 const PERIODS: usize = 150;
 const LAST: usize = 30;
@@ -88,6 +88,21 @@ fn an_entry_refuses_what_is_too_much() {
     }
 }
 
+/// From a cold start at half as much again as can be carried, state is given away within a few periods.
+#[test]
+fn what_is_refused_makes_state_go_fast() {
+    let mut table = String::from("periods until 95 % of the plan with refusals is carried, at 150 %\n");
+    for case in cases() {
+        let offered = case.optimum() * 1.5;
+        let plan = plan(&case, offered);
+        let mut network = case.network(Law::Level);
+        network.refusing = Some(REFUSING);
+        let low = (0..PERIODS).filter(|_| network.period(offered).carried < 0.95 * plan).count();
+        writeln!(table, "{:24}{low:4}", case.name).expect("a String takes all");
+    }
+    insta::assert_snapshot!("cold", table);
+}
+
 /// With a share that is set by hand the entry refuses, too: it cannot give more away.
 #[test]
 fn a_fixed_share_stays_and_the_entry_refuses() {
@@ -100,9 +115,11 @@ fn a_fixed_share_stays_and_the_entry_refuses() {
     (0..PERIODS).for_each(|_| drop(network.period(offered)));
     let carried = (0..LAST).map(|_| network.period(offered).carried).sum::<f64>() / LAST as f64;
     assert!((network.nodes[0].keep(1) - 0.5).abs() < 1e-9);
-    // A plan would have the first node keep less, since it refuses.
-    let plan = plan(case, offered);
-    assert!(carried >= 0.93 * plan, "{carried} of {plan}");
+    // What the first node carries with that share, and with the time that refusals leave.
+    let (stateless, stateful) = case.nodes[0];
+    let (forward, state) = (1.0 / stateless, 1.0 / stateful - 1.0 / stateless);
+    let most = (1.0 - REFUSING * forward * offered) / ((1.0 - REFUSING) * forward + 0.5 * state);
+    assert!((0.96 * most..most).contains(&carried), "{carried} of {most}");
 }
 
 /// Nothing is refused where there is room, nor once there is room again.
@@ -138,11 +155,11 @@ proptest! {
         prop_assert!(swing < 0.1, "{swing}");
     }
 
-    /// Where the first node refuses, a series is near what the plan carries. A node behind that is full with forwarding
-    /// alone is left out: it has to refuse by itself, since a level speaks of room for state.
+    /// Where the first node refuses, a series is near what the plan carries. A node behind the second one that is full
+    /// with forwarding alone is left out: the first one hears nothing of that.
     #[test]
-    fn a_series_that_refuses_is_near_the_plan(case in series(), part in 1.0..3.0_f64) {
-        prop_assume!(case.nodes[1..].iter().all(|(stateless, _)| stateless * 0.97 > case.optimum()));
+    fn a_series_that_refuses_is_near_the_plan(case in series(), part in 1.0..2.0_f64) {
+        prop_assume!(case.nodes[2..].iter().all(|(stateless, _)| stateless * 0.97 > case.optimum()));
         let offered = case.optimum() * part;
         let (carried, _) = settled(&case, Law::Level, Some(REFUSING), offered);
         let plan = plan(&case, offered);

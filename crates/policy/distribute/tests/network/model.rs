@@ -2,7 +2,7 @@
 
 use base::Instant;
 use core::time::Duration;
-use distribute::{Call, Decision, Distributor, NextHop, Settings};
+use distribute::{Call, Decision, Distributor, Moves, NextHop, Settings};
 
 /// Seconds of processor time: to forward a call, and more for its state.
 #[derive(Clone, Copy, Debug)]
@@ -23,7 +23,11 @@ pub(crate) struct Network {
     pub(crate) refusing: Option<f64>,
     /// Calls of each path that a whole one is missing for.
     rest: Vec<f64>,
-    /// And those that its entry takes.
+    /// The share of new calls that the overload control of each node takes, whatever it gives away: what there is time
+    /// for.
+    control: Vec<f64>,
+    /// Calls of each path that its entry lets in, and that its overload control takes of those.
+    let_in: Vec<f64>,
     taken: Vec<f64>,
     seed: u64,
 }
@@ -42,9 +46,9 @@ impl Network {
     pub(crate) fn new(costs: Vec<Cost>, paths: Vec<(Vec<usize>, f64)>, settings: Settings) -> Self {
         let nodes = (0..costs.len()).map(|node| Distributor::new(settings, salt(node as u64, 0)));
         let (nodes, rest) = (nodes.collect(), vec![0.0; paths.len()]);
-        let taken = rest.clone();
+        let (let_in, taken, control) = (rest.clone(), rest.clone(), vec![1.0; costs.len()]);
         let (now, period) = (Instant::ZERO, settings.period);
-        Self { costs, paths, nodes, now, period, refusing: None, rest, taken, seed: 0 }
+        Self { costs, paths, nodes, now, period, refusing: None, rest, control, let_in, taken, seed: 0 }
     }
 
     /// A number that no other call has.
@@ -91,12 +95,19 @@ impl Network {
                 offered += 1.0;
                 let entry = self.paths[path].0[0];
                 if let Some(part) = self.refusing {
-                    self.taken[path] += self.nodes[entry].takes();
+                    demand[entry] += part * self.costs[entry].forward;
+                    self.let_in[path] += self.nodes[entry].takes();
+                    if self.let_in[path] < 1.0 {
+                        continue;
+                    }
+                    self.let_in[path] -= 1.0;
+                    self.taken[path] += (self.control[entry] / self.nodes[entry].takes()).min(1.0);
                     if self.taken[path] < 1.0 {
-                        demand[entry] += part * self.costs[entry].forward;
+                        self.nodes[entry].on_refused(None);
                         continue;
                     }
                     self.taken[path] -= 1.0;
+                    demand[entry] -= part * self.costs[entry].forward;
                 }
                 *sent += 1.0;
                 let key = self.key();
@@ -108,8 +119,9 @@ impl Network {
                 }
             }
         }
-        for demand in &mut demand {
+        for ((demand, control), node) in demand.iter_mut().zip(&mut self.control).zip(&self.nodes) {
             *demand /= self.period.as_secs_f64();
+            *control = (control.min(node.takes()) / demand.max(0.1)).min(1.0);
         }
         let through = |node: &usize| 1.0 / demand[*node].max(1.0);
         let survive = |path: &(Vec<usize>, f64)| path.0.iter().map(through).product::<f64>();
@@ -118,10 +130,20 @@ impl Network {
     }
 
     /// Ends a period with these utilisations. `arrives` says whether the notice of one node gets to another.
-    pub(crate) fn end(&mut self, utilisation: &[f64], mut arrives: impl FnMut(usize, usize) -> bool) {
+    pub(crate) fn end(&mut self, utilisation: &[f64], arrives: impl FnMut(usize, usize) -> bool) {
+        self.end_of(utilisation, arrives, |_| Moves::default());
+    }
+
+    /// The same, where the shares of each node may move as `moves` says.
+    pub(crate) fn end_of(
+        &mut self,
+        utilisation: &[f64],
+        mut arrives: impl FnMut(usize, usize) -> bool,
+        moves: impl Fn(usize) -> Moves,
+    ) {
         self.now += self.period;
-        for (node, busy) in self.nodes.iter_mut().zip(utilisation) {
-            node.on_period(self.now, self.period, busy.min(1.0));
+        for (index, (node, busy)) in self.nodes.iter_mut().zip(utilisation).enumerate() {
+            node.on_period_of(self.now, self.period, busy.min(1.0), moves(index));
         }
         for teller in 0..self.nodes.len() {
             let upstream: Vec<usize> = self.nodes[teller].upstream().collect();
