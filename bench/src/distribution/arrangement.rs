@@ -59,9 +59,8 @@ impl Forward {
         match (self, kept) {
             (Self::Stateless, _) => "stateless",
             (Self::Shared { .. }, _) => "distributed",
-            (Self::Transactions, _) => "transaction",
             (Self::Told(name, _), _) => name,
-            (Self::Stateful, Kept::Transactions) => "transaction",
+            (Self::Transactions, _) | (Self::Stateful, Kept::Transactions) => "transaction",
             (Self::Stateful, Kept::Dialogs | Kept::Authenticated) => "dialog",
         }
     }

@@ -72,13 +72,14 @@ impl Step<'_> {
         let is_unknown = matches!(charge.begins, Begins::New | Begins::Anew);
         let entry = self.edge.takes_of(arrival.flow.peer, arrival.method);
         let takes_all = entry.is_none_or(|share| share >= 1.0) && self.edge.gate.overload.takes_all(now);
-        if is_unknown && (takes_all || self.is_new(request)) {
-            if let Err(refusal) = self.edge.gate.overload.admit(now, arrival, entry) {
-                if let Some(sharing) = self.edge.sharing.as_mut().filter(|_| refusal.is_by_law) {
-                    sharing.refused(arrival.flow.peer);
-                }
-                return Err(refusal.rejection);
+        if is_unknown
+            && (takes_all || self.is_new(request))
+            && let Err(refusal) = self.edge.gate.overload.admit(now, arrival, entry)
+        {
+            if let Some(sharing) = self.edge.sharing.as_mut().filter(|_| refusal.is_by_law) {
+                sharing.refused(arrival.flow.peer);
             }
+            return Err(refusal.rejection);
         }
         self.begin(arrival, charge, progress)
     }
