@@ -155,11 +155,12 @@ proptest! {
         prop_assert!(swing < 0.1, "{swing}");
     }
 
-    /// Where the first node refuses, a series is near what the plan carries. A node behind the second one that is full
-    /// with forwarding alone is left out: the first one hears nothing of that.
+    /// Where the first node refuses, a series is near what the plan carries. Longer series with a node behind the
+    /// first that is full with forwarding alone are left out: such a node tells of the room behind it.
     #[test]
     fn a_series_that_refuses_is_near_the_plan(case in series(), part in 1.0..2.0_f64) {
-        prop_assume!(case.nodes[2..].iter().all(|(stateless, _)| stateless * 0.97 > case.optimum()));
+        let is_full = |(stateless, _): &(f64, f64)| stateless * 0.97 <= case.optimum();
+        prop_assume!(case.nodes.len() == 2 || !case.nodes[1..].iter().any(is_full));
         let offered = case.optimum() * part;
         let (carried, _) = settled(&case, Law::Level, Some(REFUSING), offered);
         let plan = plan(&case, offered);
