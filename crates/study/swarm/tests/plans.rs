@@ -57,6 +57,7 @@ fn seeds_draw_both_kinds_of_plans_and_every_kind_of_action() {
     }
     for kind in [
         "shares out state",
+        "shares out dialogs",
         "FromSite",
         "HomePlan",
         "RemoveAll",

@@ -7,6 +7,7 @@ mod answered;
 mod balancer;
 mod mixed;
 mod overload;
+mod records;
 mod scaled;
 mod shared;
 
@@ -21,9 +22,11 @@ use balancer::BalancerChecker;
 use base::Instant;
 use control::scale::Order;
 use dialog::CallRecord;
+use distribute::Function;
 use mixed::MixedChecker;
 use node::ProxyReport;
 use overload::Overload;
+use records::Records;
 use route::Forward;
 use scaled::Scaled;
 use shared::Shared;
@@ -43,6 +46,8 @@ enum SiteWatch {
 pub(super) struct Checkers {
     answered: Answered,
     shared: Shared,
+    /// Of sites that share out dialogs.
+    records: Option<Records>,
     sites: Vec<SiteWatch>,
     /// By site.
     overload: Vec<Overload>,
@@ -63,13 +68,13 @@ impl Checkers {
             SiteRole::Proxy(file) => {
                 let mut watch =
                     ProxyWatch::new(&[site_address(number)], file.timers.transaction, TOKEN_LIFETIME);
-                if file.forwards(Forward::Distributed) {
-                    watch = watch.sharing(vec![SITES.into()]);
+                if let Some(function) = file.shared_function() {
+                    watch = watch.sharing(function, vec![SITES.into()]);
                 }
                 if file.forks() {
                     watch = watch.forking();
                 }
-                if file.forwards(Forward::Dialog) {
+                if file.keeps_dialogs() {
                     watch = watch.keeping_calls(file.calls.silence);
                 }
                 watch.set_hops(site.role.targets().into_iter().map(super::Destination::address));
@@ -94,6 +99,10 @@ impl Checkers {
         Self {
             answered: Answered::default(),
             shared: Shared::default(),
+            records: plan
+                .files()
+                .any(|file| file.shared_function() == Some(Function::Dialog))
+                .then(Records::default),
             sites: (0..).zip(&plan.sites).map(watch).collect(),
             overload: plan.sites.iter().map(overload).collect(),
             scaled: (0..).zip(&plan.sites).filter_map(scaled).collect(),
@@ -127,7 +136,10 @@ impl Checkers {
     }
 
     /// A process has ended: the next one knows nothing. What it did for calls that were not settled is lost.
-    pub(super) fn ended(&mut self, place: ProcessId) {
+    pub(super) fn ended(&mut self, now: Instant, place: ProcessId) {
+        if let Some(records) = &mut self.records {
+            records.ended(now, place.site);
+        }
         if let Some(scaled) = self.scaled.get_mut(&place.site) {
             scaled.ended();
         }
@@ -162,6 +174,9 @@ impl Checkers {
     /// A process wrote these records in the step that [`datagram`](Self::datagram) or [`unasked`](Self::unasked)
     /// tells of next.
     pub(super) fn written(&mut self, place: ProcessId, records: &[CallRecord]) {
+        if let Some(all) = &mut self.records {
+            all.written(place.site, records);
+        }
         match self.site(place) {
             SiteWatch::Proxy(watch) => watch.written(records),
             SiteWatch::Mixed(watch) => watch.written(place.process, records),
@@ -182,6 +197,7 @@ impl Checkers {
             self.answered.check(&one.bytes, one.to)?;
         }
         self.see_scaled(now, place, Some((from, bytes)), sent);
+        self.see_records(now, place, sent);
         let overload = &mut self.overload[usize::from(place.site)];
         overload.sent(sent)?;
         let is_up = |hop| process.slot_at(hop).is_some_and(|slot| process.is_up(slot));
@@ -221,6 +237,7 @@ impl Checkers {
             self.answered.check(&one.bytes, one.to)?;
         }
         self.see_scaled(now, place, None, sent);
+        self.see_records(now, place, sent);
         self.overload[usize::from(place.site)].sent(sent)?;
         match self.site(place) {
             SiteWatch::Balancer(watch) if matches!(cause, ProcessInput::Unreachable) => {
@@ -248,6 +265,12 @@ impl Checkers {
     pub(super) fn said(&mut self, from: SocketAddr, response: &Message<'_>) -> Result<(), String> {
         self.scaled.values_mut().for_each(|scaled| scaled.said(from, response));
         self.answered.said(from, response)
+    }
+
+    fn see_records(&mut self, now: Instant, place: ProcessId, sent: &[Sent]) {
+        if let Some(records) = &mut self.records {
+            records.sent(now, place.site, sent);
+        }
     }
 
     /// A process that starts and stops servers got a datagram, and sent `sent`.
@@ -361,6 +384,9 @@ impl Checkers {
 
     /// The same: each call has been written of that was answered.
     pub(super) fn all_written(&self) -> Result<(), String> {
+        if let Some(records) = &self.records {
+            records.all_written()?;
+        }
         self.sites.iter().try_for_each(|site| match site {
             SiteWatch::Mixed(watch) => watch.all_written(),
             SiteWatch::Balancer(_) | SiteWatch::Proxy(_) | SiteWatch::Home(_) => Ok(()),

@@ -3,6 +3,7 @@
 use super::Drawer;
 use super::hosts::{Entry, LIMITS, entries};
 use crate::{Callee, Care, Destination, FilePlan, PoolPlan, RoutePlan, SitePlan, When};
+use base::Rng;
 use distribute::Law;
 use node::ProxyLimits;
 use rand::Rng as _;
@@ -40,7 +41,10 @@ impl Drawer {
         let is_small = care == Care::Harsh && self.chance(0.3);
         let transactions = if is_small { self.rng.random_range(1_400..2_400) } else { LIMITS.transactions };
         let limits = ProxyLimits { transactions, ..LIMITS };
-        let mut file = FilePlan { law, ..FilePlan::hops(&self.hops(targets, care), timers, limits) };
+        // All of a plan or none. Of a fork of the seed, so that the rest of the plan does not depend on it.
+        let shares_dialogs = Rng::from_seed(self.seed).fork("shares dialogs").random_bool(0.5);
+        let mut file =
+            FilePlan { law, shares_dialogs, ..FilePlan::hops(&self.hops(targets, care), timers, limits) };
         file.pools[0].service = Service::Distribute { record_route: true };
         let number = sites.len() as u16;
         sites.push(SitePlan::proxy(number, file));

@@ -8,7 +8,7 @@ use control::ProbeSettings;
 use core::ops::Range;
 use core::time::Duration;
 use dialog::CallSettings;
-use distribute::Law;
+use distribute::{Function, Law};
 use node::{ProxyLimits, QueueSetup};
 use overload::member::MemberLaw;
 use proxy::ProxyTimers;
@@ -32,6 +32,8 @@ pub struct FilePlan {
     pub calls: CallSettings,
     /// By which law the state of calls is shared out, where it is.
     pub law: Law,
+    /// Whether the dialogs of calls and their records are shared out as well.
+    pub shares_dialogs: bool,
     /// Timers of transactions, and Timer C.
     pub timers: ProxyTimers,
     /// What all that is forwarded with transactions may hold.
@@ -118,6 +120,7 @@ impl FilePlan {
             sessions: SessionSettings::default(),
             calls: CallSettings { silence: SILENCE, ..CallSettings::default() },
             law: Law::Level,
+            shares_dialogs: false,
             timers,
             limits,
             scale: None,
@@ -162,6 +165,18 @@ impl FilePlan {
     /// Whether a pool forwards in this way.
     pub fn forwards(&self, forward: Forward) -> bool {
         self.pools.iter().any(|pool| pool.service.forward() == forward)
+    }
+
+    /// Whether the site keeps the dialogs of calls and writes their records: of all calls, or of those that it takes
+    /// of what is shared out.
+    pub fn keeps_dialogs(&self) -> bool {
+        self.forwards(Forward::Dialog) || self.shared_function() == Some(Function::Dialog)
+    }
+
+    /// What is shared out with the other sites, if anything is.
+    pub fn shared_function(&self) -> Option<Function> {
+        let function = if self.shares_dialogs { Function::Dialog } else { Function::State };
+        self.forwards(Forward::Distributed).then_some(function)
     }
 
     /// Whether new calls may be refused since somebody has too much to do.

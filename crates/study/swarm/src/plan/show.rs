@@ -59,14 +59,17 @@ impl Plan {
             match role {
                 SiteRole::Home(plan) => writeln!(f, "{plan:?}")?,
                 SiteRole::Balancer(file) | SiteRole::Proxy(file) | SiteRole::Mixed(file) => {
-                    let FilePlan { shards, timers, limits, calls, law, scale, overload, .. } = &**file;
+                    let FilePlan {
+                        shards, timers, limits, calls, law, shares_dialogs, scale, overload, ..
+                    } = &**file;
                     let most = limits.transactions;
                     write!(f, "{shards} shards, Timer C {:?}, {most} transactions", timers.c)?;
-                    if file.forwards(Forward::Dialog) {
+                    if file.keeps_dialogs() {
                         write!(f, ", keeps calls by {calls:?}")?;
                     }
                     if file.forwards(Forward::Distributed) {
-                        write!(f, ", shares out state by the law {law:?}")?;
+                        let what = if *shares_dialogs { "dialogs" } else { "state" };
+                        write!(f, ", shares out {what} by the law {law:?}")?;
                     }
                     if *overload != OverloadPlan::default() {
                         write!(f, ", {overload:?}")?;

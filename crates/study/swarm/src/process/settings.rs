@@ -109,7 +109,7 @@ fn of_file(
     };
     let distribution = || Distribution {
         neighbours: vec![sites()],
-        dialogs: false,
+        dialogs: file.shares_dialogs,
         authentication: None,
         settings: distribute::Settings { law: file.law, ..Distribution::default().settings },
     };
@@ -119,7 +119,7 @@ fn of_file(
         routes: Arc::new(Routes { table: Table::new(rules, &[]), access: Vec::new() }),
         orphans,
         limits: file.limits,
-        dialogs: file.forwards(Forward::Dialog).then(dialogs),
+        dialogs: file.keeps_dialogs().then(dialogs),
         distribution: file.forwards(Forward::Distributed).then(distribution),
         overload: overload(&file.overload),
         ..shards(key, group)

@@ -27,8 +27,9 @@ const FULL: &[u8] = b"SIP/2.0 503 Too Many Transactions";
 const TOLD: Duration = Duration::from_secs(3);
 
 /// Of one proxy.
-#[derive(Default)]
 pub(super) struct Passing {
+    /// What is shared out.
+    function: Function,
     /// Where those are that share out state, too.
     neighbours: Vec<IpAddr>,
     /// The way of the first copy of what was passed on, since the process started.
@@ -50,16 +51,25 @@ fn call_of(message: &Message<'_>) -> Call {
     (message.call_id().to_vec(), from_tag.to_vec(), message.cseq().number)
 }
 
-/// Whether the topmost Via says that somebody keeps the state.
-fn is_marked(message: &Message<'_>) -> bool {
+/// Whether the topmost Via says that somebody has seen to this function.
+fn is_marked(message: &Message<'_>, function: Function) -> bool {
     let mut params = message.top_via().params(message.bytes());
     let mark = params.find(|param| param.name == Mark::PARAMETER.as_bytes());
-    mark.and_then(|param| Mark::parse(param.value?)).is_some_and(|mark| mark.has(Function::State))
+    mark.and_then(|param| Mark::parse(param.value?)).is_some_and(|mark| mark.has(function))
 }
 
 impl Passing {
-    pub(super) fn new(neighbours: Vec<IpAddr>) -> Self {
-        Self { neighbours, ..Self::default() }
+    pub(super) fn new(function: Function, neighbours: Vec<IpAddr>) -> Self {
+        Self {
+            function,
+            neighbours,
+            passed: BTreeMap::new(),
+            calls: BTreeSet::new(),
+            sent: BTreeMap::new(),
+            leads: BTreeMap::new(),
+            told: BTreeMap::new(),
+            unheard: BTreeSet::new(),
+        }
     }
 
     pub(super) fn restarted(&mut self) {
@@ -133,7 +143,7 @@ impl Passing {
     /// A response came from a neighbour, with what it tells or without.
     pub(super) fn heard(&mut self, now: Instant, response: &Message<'_>, from: SocketAddr) {
         let mut params = response.top_via().params(response.bytes());
-        if params.any(|param| param.name == Function::State.notice_parameter().as_bytes()) {
+        if params.any(|param| param.name == self.function.notice_parameter().as_bytes()) {
             self.told.insert(from, now);
         }
     }
@@ -155,12 +165,12 @@ impl Passing {
         is_kept: bool,
     ) {
         let is_neighbour = |at: SocketAddr| self.neighbours.contains(&at.ip());
-        let came_kept = is_neighbour(from) && is_marked(request);
+        let came_kept = is_neighbour(from) && is_marked(request, self.function);
         let call = request.call_id().escape_ascii();
         ProcessRule::KeptTwice.holds(!(came_kept && is_kept), format_args!("call {call} of {from}"));
         let is_somebodys = came_kept || is_kept;
         if is_neighbour(to) {
-            let says = is_marked(forwarded);
+            let says = is_marked(forwarded, self.function);
             ProcessRule::WrongMark
                 .holds(says == is_somebodys, format_args!("call {call} to {to}: {says}, not {is_somebodys}"));
         } else {

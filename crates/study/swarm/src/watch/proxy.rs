@@ -10,7 +10,7 @@ use super::{ProcessRule, Sent};
 use base::Instant;
 use core::time::Duration;
 use dialog::CallRecord;
-use distribute::Mark;
+use distribute::{Function, Mark};
 use node::{ProxyReport, TokenOwner, is_hop_branch};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
@@ -119,10 +119,11 @@ impl ProxyWatch {
         Self { calls: Some(Calls::new(silence)), ..self }
     }
 
-    /// The same of one that shares out the state of calls with the proxies at these addresses.
+    /// The same of one that shares out the state of calls, or their dialogs as well, with the proxies at these
+    /// addresses.
     #[must_use]
-    pub fn sharing(self, neighbours: Vec<IpAddr>) -> Self {
-        Self { passing: Some(Passing::new(neighbours)), ..self }
+    pub fn sharing(self, function: Function, neighbours: Vec<IpAddr>) -> Self {
+        Self { passing: Some(Passing::new(function, neighbours)), ..self }
     }
 
     /// Whether it shares out the state of calls.

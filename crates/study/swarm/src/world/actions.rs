@@ -18,7 +18,7 @@ impl<W: Wrapper> World<W> {
                     if let Some(stores) = &mut self.hosts[host as usize].stores {
                         stores.process_ended();
                     }
-                    self.checkers.ended(self.place(*process));
+                    self.checkers.ended(now, self.place(*process));
                     self.close_all(host, CutOff::Told);
                 }
             }

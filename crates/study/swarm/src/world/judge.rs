@@ -60,8 +60,7 @@ impl<W: Wrapper> World<W> {
             SiteRole::Home(HomePlan { timers, .. }) => of_transactions(timers),
             SiteRole::Balancer(file) => of_table(file) + file.sessions.call_lifetime,
             SiteRole::Proxy(file) => {
-                let of_calls =
-                    if file.forwards(Forward::Dialog) { file.calls.silence } else { Duration::ZERO };
+                let of_calls = if file.keeps_dialogs() { file.calls.silence } else { Duration::ZERO };
                 of_transactions(&file.timers) + of_calls
             }
             SiteRole::Mixed(file) => {

@@ -4,6 +4,7 @@ use base::{Flow, Instant, Transport};
 use control::Drainer;
 use control::scale::{Order, Server};
 use dialog::CallRecord;
+use distribute::Function;
 use route::Forward;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -347,6 +348,12 @@ pub(crate) fn scaled(plan: &Plan) -> bool {
 /// Proxies that share out the state of calls.
 pub(crate) fn sharing(plan: &Plan) -> bool {
     plan.sites.iter().all(|site| shares(&site.role))
+}
+
+/// Proxies that share out dialogs and records as well.
+pub(crate) fn sharing_dialogs(plan: &Plan) -> bool {
+    let shares = |role: &SiteRole| role.file().and_then(FilePlan::shared_function);
+    plan.sites.iter().all(|site| shares(&site.role) == Some(Function::Dialog))
 }
 
 /// A registrar and its users' phones.

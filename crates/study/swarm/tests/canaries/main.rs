@@ -36,6 +36,7 @@ fn canaries() -> Vec<Canary> {
         proxy::of_reports(),
         sharing::of_copies(),
         sharing::of_state(),
+        sharing::of_records(),
         calls::all(),
         forks::all(),
         home::all(),

@@ -53,7 +53,8 @@ pub(crate) fn of_state() -> Vec<Canary> {
     vec![
         // It keeps what another one keeps.
         breaks(ProcessRule::KeptTwice).on(is_invite, |_, _, bytes, from, sent| {
-            if is_passed(sent) && scanned(bytes).top_via().value.of(bytes).ends_with(b"done=1") {
+            let via = scanned(bytes).top_via().value.of(bytes);
+            if is_passed(sent) && (via.ends_with(b"done=1") || via.ends_with(b"done=5")) {
                 sent.insert(0, response(bytes, from, 100));
             }
         }),
@@ -72,7 +73,7 @@ pub(crate) fn of_state() -> Vec<Canary> {
             }
         }),
         breaks(ProcessRule::WrongMark)
-            .tampers(is_invite, |one| replace(&mut one.bytes, ";done=0", ";done=1")),
+            .tampers(is_invite, |one| replace(&mut one.bytes, ";done=0", ";done=5")),
         // It refuses every tenth call.
         breaks(ProcessRule::RefusedFull).on(is_invite, |memory, _, bytes, from, sent| {
             if is_passed(sent) && scanned(bytes).to_tag().is_none() && memory.turn(10) {
@@ -84,6 +85,25 @@ pub(crate) fn of_state() -> Vec<Canary> {
         Canary::new(RunRule::TwoStates.text(), sharing).hears(|memory, bytes| {
             if is_invite(bytes) && !memory.seen.insert(bytes.clone()) {
                 rebranch(bytes, 0);
+            }
+        }),
+    ]
+}
+
+/// Who writes the record of a call.
+pub(crate) fn of_records() -> Vec<Canary> {
+    let breaks = |rule: RunRule| Canary::new(rule.text(), sharing_dialogs);
+    vec![
+        // No record is the last one of its call.
+        breaks(RunRule::NoRecord).writes(|_, records| {
+            for record in records {
+                record.is_final = false;
+            }
+        }),
+        // Marks get lost between proxies, so that the one behind keeps the call, too.
+        breaks(RunRule::TwoRecords).hears(|_, bytes| {
+            if is_invite(bytes) {
+                replace(bytes, ";done=5", ";done=0");
             }
         }),
     ]

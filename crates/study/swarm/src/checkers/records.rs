@@ -1,0 +1,126 @@
+//! The records of calls whose dialogs are shared out, over all sites together: a call that was answered and hung up
+//! has one final record, whichever site has kept it.
+
+use crate::plan::SITES;
+use crate::{RunRule, Sent};
+use base::Instant;
+use core::time::Duration;
+use dialog::{CallRecord, RecordEvent};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use wire::{Message, Method};
+
+/// Call-ID and tag of the caller.
+type CallName = (Vec<u8>, Vec<u8>);
+/// A call and the tag of the callee.
+type DialogName = (CallName, Vec<u8>);
+
+/// Copies of a request may come for 64*T1 after its final response (RFC 3261 §17.1.1.2, §17.1.2.2).
+const COPIES: Duration = Duration::from_secs(32);
+
+/// When the process of a site ended that a call had passed.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Died {
+    /// In the call. The token in its Record-Route tells the next process whether it keeps the call, but not whether a
+    /// record was written.
+    InCall,
+    /// While copies of the INVITE could come. Another site may keep the call by one of them.
+    WhileInvited,
+}
+
+/// The dialogs of a run.
+#[derive(Default)]
+pub(super) struct Records {
+    /// The calls that came by each site.
+    seen: BTreeMap<u16, BTreeSet<CallName>>,
+    /// When callers first got a 2xx to their INVITE.
+    answered: BTreeMap<DialogName, Instant>,
+    /// When somebody first got a 2xx to a BYE.
+    hung_up: BTreeMap<DialogName, Instant>,
+    /// The sites that wrote a final record, once for each.
+    written: BTreeMap<DialogName, Vec<u16>>,
+    died: BTreeMap<CallName, Died>,
+}
+
+/// The dialog of a response if the caller has sent its request, and if the callee has.
+fn names(response: &Message<'_>) -> [DialogName; 2] {
+    let tag = |tag: Option<&[u8]>| tag.unwrap_or_default().to_vec();
+    let (from, to) = (tag(response.from_tag()), tag(response.to_tag()));
+    let call_id = response.call_id().to_vec();
+    [((call_id.clone(), from.clone()), to.clone()), ((call_id, to), from)]
+}
+
+impl Records {
+    /// A site sent this.
+    pub(super) fn sent(&mut self, now: Instant, site: u16, sent: &[Sent]) {
+        for one in sent {
+            let Ok(message) = wire::scan(&one.bytes) else { continue };
+            let is_inside = one.to.ip() == IpAddr::from(SITES);
+            let [by_caller, by_callee] = names(&message);
+            match (message.cseq().method, message.status()) {
+                (Method::Invite, None) if message.to_tag().is_none() => {
+                    self.seen.entry(site).or_default().insert(by_caller.0);
+                }
+                (Method::Invite, Some(200..300)) if !is_inside => {
+                    self.answered.entry(by_caller).or_insert(now);
+                }
+                (Method::Bye, Some(200..300)) if !is_inside => {
+                    let mut both = [by_caller, by_callee].into_iter();
+                    if let Some(name) = both.find(|name| self.answered.contains_key(name)) {
+                        self.hung_up.entry(name).or_insert(now);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// A site wrote these.
+    pub(super) fn written(&mut self, site: u16, records: &[CallRecord]) {
+        for record in records.iter().filter(|record| record.is_final && record.event == RecordEvent::Ended) {
+            let Some(accepted) = &record.accepted else { continue };
+            let call = (record.about.call_id().to_vec(), record.about.tag().to_vec());
+            self.written.entry((call, accepted.tag.to_vec())).or_default().push(site);
+        }
+    }
+
+    /// The process of a site has ended.
+    pub(super) fn ended(&mut self, now: Instant, site: u16) {
+        let is_long_ago = |at: Option<&Instant>| at.is_some_and(|at| now > *at + COPIES);
+        for call in self.seen.get(&site).into_iter().flatten() {
+            let first = (call.clone(), Vec::new());
+            let dialogs = || self.answered.range(first.clone()..).take_while(|((of, _), _)| of == call);
+            let is_settled =
+                |name: &DialogName| self.written.contains_key(name) && is_long_ago(self.hung_up.get(name));
+            if dialogs().count() > 0 && dialogs().all(|(name, _)| is_settled(name)) {
+                continue;
+            }
+            let is_set_up = dialogs().any(|(_, at)| is_long_ago(Some(at)));
+            let died = if is_set_up { Died::InCall } else { Died::WhileInvited };
+            let worst = self.died.entry(call.clone()).or_insert(died);
+            *worst = died.max(*worst);
+        }
+    }
+
+    /// All is over: each call that was answered and hung up has one final record.
+    pub(super) fn all_written(&self) -> Result<(), String> {
+        for name in self.hung_up.keys() {
+            let (call, sites) = (&name.0, self.written.get(name).map_or(&[][..], Vec::as_slice));
+            let detail = || format!("call {} at sites {sites:?}", call.0.escape_ascii());
+            let all_at_one = || sites.windows(2).all(|two| two[0] == two[1]);
+            let (least, is_one) = match self.died.get(call) {
+                None => (1, sites.len() <= 1),
+                // A copy of the BYE makes another record of the process after.
+                Some(Died::InCall) => (0, all_at_one()),
+                Some(Died::WhileInvited) => continue,
+            };
+            if sites.len() < least {
+                return Err(RunRule::NoRecord.broken(format_args!("{}", detail())));
+            }
+            if !is_one {
+                return Err(RunRule::TwoRecords.broken(format_args!("{}", detail())));
+            }
+        }
+        Ok(())
+    }
+}
