@@ -134,6 +134,10 @@ impl Shape {
     /// What it carries at most of this many calls/s, where entries spend time on what they refuse.
     pub fn carried(self, prices: &NetworkPrices, offered: f64) -> f64 {
         let plan = self.plan(&prices.nodes).load;
+        // Refusing takes all the time of an entry, or is no cheaper than forwarding: nothing is known.
+        if offered >= prices.refusals || prices.refusals <= prices.nodes[0].stateless {
+            return f64::NAN;
+        }
         if offered <= plan {
             offered
         } else {

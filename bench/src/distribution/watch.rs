@@ -140,7 +140,7 @@ impl DistributionBench {
         rates: &[f64],
         says: bool,
     ) -> Result<Vec<LoadResult>> {
-        generator.await_calls(targets).with_context(|| chain.logs())?;
+        generator.await_calls(targets).with_context(|| format!("the proxies say:\n{}", chain.logs()))?;
         let seconds = self.settle + self.counted;
         let first = Level { rate: rates[0], seconds: self.warm_up };
         let levels = rates.iter().map(|rate| Level { rate: *rate, seconds });
@@ -161,7 +161,7 @@ impl DistributionBench {
         targets: &[SocketAddr],
         calls: usize,
     ) -> Result<LoadResult> {
-        generator.await_calls(targets).with_context(|| chain.logs())?;
+        generator.await_calls(targets).with_context(|| format!("the proxies say:\n{}", chain.logs()))?;
         self.saturate_started(generator, chain, targets, calls)
     }
 

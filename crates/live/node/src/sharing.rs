@@ -179,7 +179,8 @@ impl Sharing {
 
     /// Share of new requests that is taken of clients. As long as one thing can be given away, there is room.
     pub(crate) fn takes(&self) -> f64 {
-        let of_authentication = self.authentication.as_ref().map_or(0.0, Distributor::takes);
+        let authentication = self.authentication.as_ref().filter(|distributor| distributor.has_choice());
+        let of_authentication = authentication.map_or(0.0, Distributor::takes);
         self.distributor.takes().max(of_authentication)
     }
 
@@ -197,7 +198,7 @@ impl Sharing {
         self.distributor.on_period_of(now, length, utilisation, Moves { gives: true, takes_back });
         self.report.utilisation = self.distributor.utilisation();
         if let Some(authentication) = &mut self.authentication {
-            let moves = Moves { gives: self.distributor.gives_all(), takes_back: true };
+            let moves = Moves { gives: self.distributor.gives_all(now), takes_back: true };
             // As it was measured or computed.
             authentication.on_period_of(now, length, self.report.utilisation, moves);
         }

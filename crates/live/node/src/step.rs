@@ -76,7 +76,9 @@ impl Step<'_> {
             && (takes_all || self.is_new(request))
             && let Err(refusal) = self.edge.gate.overload.admit(now, arrival, entry)
         {
-            if let Some(sharing) = self.edge.sharing.as_mut().filter(|_| refusal.is_by_law) {
+            // What can be shared out: a REGISTER is served here, and OPTIONS are let in by all.
+            let counts = refusal.is_by_law && !matches!(arrival.method, Method::Register | Method::Options);
+            if let Some(sharing) = self.edge.sharing.as_mut().filter(|_| counts) {
                 sharing.refused(arrival.flow.peer);
             }
             return Err(refusal.rejection);

@@ -99,6 +99,8 @@ struct Path {
     share: Share,
     /// Calls of this period that came without state.
     open: u64,
+    /// Whether there were any in the last one.
+    was_used: bool,
     told: Option<Told>,
 }
 
@@ -110,7 +112,7 @@ struct Told {
 
 impl Path {
     fn new(settings: &Settings) -> Self {
-        Self { share: Share::first(settings), open: 0, told: None }
+        Self { share: Share::first(settings), open: 0, was_used: false, told: None }
     }
 
     fn told(&self, now: Instant) -> Option<Notice> {
@@ -308,20 +310,21 @@ impl<N: Ord + Copy> Distributor<N> {
             tell(upstream, &self.settings, now, self.utilisation, &self.paths);
         }
         // What this node alone has too much its overload control refuses, at the same place and price.
-        let used = || self.paths.values().filter(|path| path.open > 0);
+        let ways = &self.clients.last_to;
+        let used = self.paths.iter().filter(|(next, path)| path.open > 0 && ways.contains(&Some(**next)));
         // Behind a node that keeps all state, somebody may be full by forwarding alone.
         let level =
             |path: &Path| path.told(now).filter(|_| path.share.keep >= 1.0).map_or(0.0, |it| it.level());
-        let behind = used().map(level).fold(1.0, f64::min);
-        let has_way_out = used().next().is_none()
-            || (self.settings.law.gives(self.saturation)
-                && !self.clients.throttled
-                && behind < self.settings.high);
-        let busy = self.utilisation.max(behind);
+        let behind = used.map(|(_, path)| level(path)).reduce(f64::min);
+        let has_way_out = behind.is_none_or(|behind| {
+            self.settings.law.gives(self.saturation) && !self.clients.throttled && behind < self.settings.high
+        });
+        let busy = self.utilisation.max(behind.unwrap_or(0.0));
         let [taken, refused] = self.entry_calls;
         let taken = if refused > 0 { taken as f64 / (taken + refused) as f64 } else { 1.0 };
         self.entry.on_period(self.settings.room(), busy, taken, has_way_out);
         for path in self.paths.values_mut() {
+            path.was_used = path.open > 0;
             path.open = 0;
         }
         (self.calls, self.kept, self.refused, self.entry_calls) = (0, 0, 0, [0; 2]);
@@ -346,14 +349,25 @@ impl<N: Ord + Copy> Distributor<N> {
         self.paths.get(&next).map_or(Share::first(&self.settings).keep, |path| path.share.keep)
     }
 
-    /// Whether nothing has been given away.
-    pub fn keeps_all(&self) -> bool {
-        self.paths.values().all(|path| path.share.keep >= 1.0)
+    /// The paths that had calls without state in the last period: shares of the others stay as they were.
+    fn used(&self) -> impl Iterator<Item = &Path> {
+        self.paths.values().filter(|path| path.was_used)
     }
 
-    /// Whether nothing is left to give away.
-    pub fn gives_all(&self) -> bool {
-        self.paths.values().all(|path| path.share.keep <= 0.0)
+    /// Whether there was anything to give away in the last period.
+    pub fn has_choice(&self) -> bool {
+        self.used().next().is_some()
+    }
+
+    /// Whether nothing has been given away.
+    pub fn keeps_all(&self) -> bool {
+        self.used().all(|path| path.share.keep >= 1.0)
+    }
+
+    /// Whether nothing more can be given away, by `now`: all of it is, or the neighbour asks for no more.
+    pub fn gives_all(&self, now: Instant) -> bool {
+        let is_throttled = |path: &Path| path.told(now).is_some_and(|notice| notice.throttled);
+        self.used().all(|path| path.share.keep <= 0.0 || is_throttled(path))
     }
 
     /// Share of new calls that this node should take of clients, from 0 to 1. Below 1 nobody on their way has room,

@@ -19,8 +19,8 @@ use crate::law::Room;
 /// The least share. Were it 0, no multiplication could lift it again.
 const LEAST: f64 = 0.02;
 
-/// The largest increase from one period to the next: an idle period says little about the next one.
-const RISE: f64 = 2.0;
+/// The largest step from one period to the next: an idle one, or one with few calls, says little about the next.
+const STEP: f64 = 2.0;
 
 /// The factor of a period in which the node was full.
 const FALL: f64 = 0.95;
@@ -39,14 +39,14 @@ impl Default for Entry {
 }
 
 impl Entry {
-    /// A period is over, in which overload control took this share of the clients' calls that were let in. `has_way_out`: state can be given away
-    /// still, to a node with room.
+    /// A period is over, in which overload control took this share of the clients' calls that were let in.
+    /// `has_way_out`: somebody behind has room, or no calls of clients go to anybody behind.
     pub(crate) fn on_period(&mut self, room: Room, utilisation: f64, taken: f64, has_way_out: bool) {
         let share = if utilisation >= room.full() {
-            self.share * taken * FALL
+            self.share * taken.max(1.0 / STEP) * FALL
         } else {
             // An idle node (U = 0) asks for an infinite increase.
-            self.share * (room.target() / utilisation.max(f64::MIN_POSITIVE)).min(RISE)
+            self.share * (room.target() / utilisation.max(f64::MIN_POSITIVE)).min(STEP)
         };
         let share = if has_way_out { share.max(self.share) } else { share };
         self.share = share.clamp(LEAST, 1.0);

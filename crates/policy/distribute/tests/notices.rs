@@ -182,3 +182,41 @@ proptest! {
         }
     }
 }
+
+/// Where nobody behind has room, the entry takes fewer; with no calls, or calls that leave the network, it takes all
+/// again.
+#[test]
+fn an_entry_without_ways_takes_all_again() {
+    for leaves in [false, true] {
+        let mut node = Distributor::new(Settings::default(), 5);
+        let mut now = Instant::ZERO;
+        for sequence in 0..20 {
+            now += SECOND;
+            node.on_notice(now, 1, Notice::new(true, 1.0, 1.0, sequence));
+            for key in 0..100 {
+                node.on_call(now, call(key));
+            }
+            node.on_period(now, SECOND, 1.0);
+        }
+        assert!(node.takes() < 0.7, "{}", node.takes());
+        for _ in 0..10 {
+            now += SECOND;
+            for key in 0..if leaves { 100 } else { 0 } {
+                node.on_call(now, Call { to: NextHop::Exit, ..call(key) });
+            }
+            node.on_period(now, SECOND, 0.3);
+        }
+        assert!((node.takes() - 1.0).abs() < 1e-9, "{}", node.takes());
+    }
+}
+
+/// A neighbour that gets no calls without state says nothing of what can be given away.
+#[test]
+fn what_is_not_used_counts_neither_as_kept_nor_as_given() {
+    let (mut node, mut now) = node(Notice::new(false, 0.2, 0.2, 1));
+    assert!(node.has_choice() && !node.gives_all(now) && !node.keeps_all(), "{}", node.keep(1));
+    now += SECOND;
+    node.on_notice(now, 1, Notice::new(false, 0.2, 0.2, 2));
+    node.on_period(now, SECOND, 0.95);
+    assert!(!node.has_choice() && node.gives_all(now) && node.keeps_all(), "{}", node.keep(1));
+}

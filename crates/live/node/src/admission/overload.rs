@@ -154,7 +154,7 @@ pub(crate) struct Overload {
 /// Why a new request was not taken.
 pub(crate) struct OverloadRefusal {
     pub(crate) rejection: Rejection,
-    /// Whether this thread has too much to do, and not the proxies behind.
+    /// Whether it was let in, as far as the proxies behind go.
     pub(crate) is_by_law: bool,
 }
 
@@ -270,8 +270,7 @@ impl Overload {
         let path = RequestPath { from: None, takes_feedback, to: None, path: None };
         let waited = self.guard.wait(now);
         let is_stale = |triage: Triage| triage.fate(class, waited) != Fate::Serve;
-        let is_late = self.control.laws.triage.is_some_and(is_stale);
-        let taken = if is_late {
+        let taken = if self.control.laws.triage.is_some_and(is_stale) {
             Err(REFUSED)
         } else if !is_let_in {
             let retry_after = 1 + (self.usual.refused % PAUSE_MAX) as u16;
@@ -286,7 +285,7 @@ impl Overload {
         taken.map_err(|rejection| {
             let retry_after = (rejection.retry_after > 0).then(|| u64::from(rejection.retry_after));
             let rejection = Refused { retry_after, ..refused(rejection.status, OVERLOADED) }.into();
-            OverloadRefusal { rejection, is_by_law: is_late || is_let_in }
+            OverloadRefusal { rejection, is_by_law: is_let_in }
         })
     }
 

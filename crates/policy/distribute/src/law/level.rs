@@ -6,7 +6,8 @@
 //!
 //! where S is the utilisation that the state of all calls that came open would take:
 //! `S = r * open * U / (calls + r * kept)` with `r` the extra cost of a call with state. D is what the calls would take
-//! that this node has refused, `D = U * refused / calls`, as far as the path has room below `U_high`: a full node says
+//! that this node has refused while U is above `U_high`, `D = U * refused / calls`, as far as the path has room below
+//! it: a full node says
 //! 1 of itself, and gave state away by a tenth of the calls a period while it refused half of them.
 //!
 //! Up to `U_high` a node keeps all state, as in the paper. Above, it gives away what is too much in about 1 / gain
@@ -63,8 +64,9 @@ pub(super) fn adjust(
     if all_state <= 0.0 {
         return;
     }
+    let is_busy = node.calls > 0.0 && node.utilisation >= settings.high;
+    let wanted = if is_busy { node.utilisation * node.refused / node.calls } else { 0.0 };
     for path in paths {
-        let wanted = if node.calls > 0.0 { node.utilisation * node.refused / node.calls } else { 0.0 };
         let room = (settings.high - path.level).max(0.0);
         let missing = path.level.max(settings.high) - node.utilisation - wanted.min(room);
         if path.throttled && missing.abs() < NOISE {

@@ -208,7 +208,7 @@ fn two_functions_share_the_nodes() {
             // State is given away first, and taken back last.
             let takes_back = authentication.nodes.iter().map(Distributor::keeps_all).collect::<Vec<_>>();
             state.end_of(&demand, |_, _| true, |node| Moves { gives: true, takes_back: takes_back[node] });
-            let gives = state.nodes.iter().map(Distributor::gives_all).collect::<Vec<_>>();
+            let gives = state.nodes.iter().map(|node| node.gives_all(state.now)).collect::<Vec<_>>();
             authentication.end_of(
                 &demand,
                 |_, _| true,
