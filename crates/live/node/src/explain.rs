@@ -370,8 +370,8 @@ impl Path<'_> {
     fn check_entry(&self, arrival: &Arrival<'_>) -> Result<(), String> {
         match self.step.edge.takes_of(arrival.flow.peer, arrival.method) {
             Some(share) if share < 1.0 && !self.step.edge.gate.overload.is_off() => Err(format!(
-                "refused: 503 Overloaded, as {:.0} % of new requests from outside [distribution] now: no proxy \
-                 behind has room",
+                "refused: 503 Overloaded, as {:.0} % of new requests from outside [distribution] now: no proxy behind \
+                 has room",
                 (1.0 - share) * 100.0
             )),
             _ => Ok(()),

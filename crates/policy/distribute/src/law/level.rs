@@ -6,9 +6,9 @@
 //!
 //! where S is the utilisation that the state of all calls that came open would take:
 //! `S = r * open * U / (calls + r * kept)` with `r` the extra cost of a call with state. D is what the calls would take
-//! that this node has refused while U is above `U_high`, `D = U * refused / calls`, as far as the path has room below
-//! it: a full node says
-//! 1 of itself, and gave state away by a tenth of the calls a period while it refused half of them.
+//! that overload control has refused while U is above `U_high`, as far as the path has room below it:
+//! `D = U * refused / calls`. A full node says 1 of itself, and without D would give state away by a tenth of the calls
+//! a period while it refuses half of them.
 //!
 //! Up to `U_high` a node keeps all state, as in the paper. Above, it gives away what is too much in about 1 / gain
 //! periods, however much that is, and takes back as fast. When the nodes behind are as busy, it keeps more, up to
