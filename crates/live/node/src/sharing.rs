@@ -6,7 +6,7 @@
 
 use base::Instant;
 use core::time::Duration;
-use distribute::{Decision, Distributor, Function, Load, Mark, Moves, Settings};
+use distribute::{Decision, Distributor, Function, Load, Mark, Settings};
 use route::Network;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -192,16 +192,12 @@ impl Sharing {
 
     /// A period of this length is over.
     pub(crate) fn period(&mut self, now: Instant, length: Duration, utilisation: f64) {
-        // State goes first: a challenge costs least where the call has come in, and from each proxy behind it has to pass
-        // the ones before.
-        let takes_back = self.authentication.as_ref().is_none_or(Distributor::keeps_all);
-        self.distributor.on_period_of(now, length, utilisation, Moves { gives: true, takes_back });
-        self.report.utilisation = self.distributor.utilisation();
-        if let Some(authentication) = &mut self.authentication {
-            let moves = Moves { gives: self.distributor.gives_all(now), takes_back: true };
-            // As it was measured or computed.
-            authentication.on_period_of(now, length, self.report.utilisation, moves);
+        match &mut self.authentication {
+            // A challenge costs least where the call has come in: from each proxy behind it has to pass the ones before.
+            Some(last) => self.distributor.on_period_before(last, now, length, utilisation),
+            None => self.distributor.on_period(now, length, utilisation),
         }
+        self.report.utilisation = self.distributor.utilisation();
         self.report.taken = self.takes();
         self.responses.clear();
     }

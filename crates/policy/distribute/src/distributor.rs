@@ -47,11 +47,11 @@ pub enum Decision {
 
 /// Which way shares may move in a period. All ways, unless a node has several things to give away, one after the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Moves {
+struct Moves {
     /// More is given away.
-    pub gives: bool,
+    gives: bool,
     /// What was given away is taken back.
-    pub takes_back: bool,
+    takes_back: bool,
 }
 
 impl Default for Moves {
@@ -264,8 +264,17 @@ impl<N: Ord + Copy> Distributor<N> {
         self.on_period_of(now, length, utilisation, Moves::default());
     }
 
-    /// The same, of one of several things that a node gives away in turn.
-    pub fn on_period_of(&mut self, now: Instant, length: Duration, utilisation: f64, moves: Moves) {
+    /// The same of two things that a node gives away in turn: of `last` once nothing more of this one can be given, and
+    /// this one is taken back once all of `last` is.
+    pub fn on_period_before(&mut self, last: &mut Self, now: Instant, length: Duration, utilisation: f64) {
+        let takes_back = last.keeps_all();
+        self.on_period_of(now, length, utilisation, Moves { gives: true, takes_back });
+        let moves = Moves { gives: self.gives_all(now), takes_back: true };
+        // As it was measured or computed.
+        last.on_period_of(now, length, self.utilisation, moves);
+    }
+
+    fn on_period_of(&mut self, now: Instant, length: Duration, utilisation: f64, moves: Moves) {
         let rate = |count: u64| count as f64 / length.as_secs_f64().max(1e-3);
         let utilisation = match self.settings.load {
             Load::Measured => utilisation,
@@ -360,12 +369,12 @@ impl<N: Ord + Copy> Distributor<N> {
     }
 
     /// Whether nothing has been given away.
-    pub fn keeps_all(&self) -> bool {
+    fn keeps_all(&self) -> bool {
         self.used().all(|path| path.share.keep >= 1.0)
     }
 
     /// Whether nothing more can be given away, by `now`: all of it is, or the neighbour asks for no more.
-    pub fn gives_all(&self, now: Instant) -> bool {
+    fn gives_all(&self, now: Instant) -> bool {
         let is_throttled = |path: &Path| path.told(now).is_some_and(|notice| notice.throttled);
         self.used().all(|path| path.share.keep <= 0.0 || is_throttled(path))
     }

@@ -69,7 +69,7 @@ mod mark;
 mod notice;
 mod settings;
 
-pub use distributor::{Call, Decision, Distributor, Moves, NextHop};
+pub use distributor::{Call, Decision, Distributor, NextHop};
 pub use law::Law;
 pub use mark::{Function, Mark};
 pub use notice::{AGE, Notice};

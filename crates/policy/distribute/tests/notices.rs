@@ -210,13 +210,28 @@ fn an_entry_without_ways_takes_all_again() {
     }
 }
 
-/// A neighbour that gets no calls without state says nothing of what can be given away.
+/// Of two things in turn, what has no calls holds up neither that the other is given away nor that it is taken back.
 #[test]
-fn what_is_not_used_counts_neither_as_kept_nor_as_given() {
-    let (mut node, mut now) = node(Notice::new(false, 0.2, 0.2, 1));
-    assert!(node.has_choice() && !node.gives_all(now) && !node.keeps_all(), "{}", node.keep(1));
-    now += SECOND;
-    node.on_notice(now, 1, Notice::new(false, 0.2, 0.2, 2));
-    node.on_period(now, SECOND, 0.95);
-    assert!(!node.has_choice() && node.gives_all(now) && node.keeps_all(), "{}", node.keep(1));
+fn what_is_not_used_holds_nothing_up() {
+    let (mut first, mut now) = node(Notice::new(false, 0.2, 0.2, 1));
+    let mut last = Distributor::new(Settings::default(), 6);
+    let kept = first.keep(1);
+    assert!(kept > 0.0 && kept < 1.0, "{kept}");
+    let mut sequence = 1;
+    let mut period = |first: &mut Distributor<u8>, last: &mut Distributor<u8>, first_has_calls, busy| {
+        now += SECOND;
+        sequence += 1;
+        first.on_notice(now, 1, Notice::new(false, 0.2, 0.2, sequence));
+        last.on_notice(now, 1, Notice::new(false, 0.2, 0.2, sequence));
+        for key in 0..100 {
+            if first_has_calls { &mut *first } else { &mut *last }.on_call(now, call(key));
+        }
+        first.on_period_before(last, now, SECOND, busy);
+    };
+    period(&mut first, &mut last, false, 0.95);
+    assert!(last.keep(1) < 1.0 && (first.keep(1) - kept).abs() < 1e-9);
+    for _ in 0..2 {
+        period(&mut first, &mut last, true, 0.3);
+    }
+    assert!(last.keep(1) < 1.0 && first.keep(1) > kept, "{}", first.keep(1));
 }

@@ -2,7 +2,7 @@
 
 use super::model::{Cost, Network, salt};
 use core::time::Duration;
-use distribute::{Distributor, Law, Moves, Settings};
+use distribute::{Distributor, Law, Settings};
 use plan::{Node, Routing, Topology, solve};
 use std::fmt::Write as _;
 
@@ -205,15 +205,7 @@ fn two_functions_share_the_nodes() {
             let (one, other) = (state.send(load), authentication.send(load));
             let demand: Vec<f64> =
                 one.demand.iter().zip(&other.demand).map(|(one, other)| one + other).collect();
-            // State is given away first, and taken back last.
-            let takes_back = authentication.nodes.iter().map(Distributor::keeps_all).collect::<Vec<_>>();
-            state.end_of(&demand, |_, _| true, |node| Moves { gives: true, takes_back: takes_back[node] });
-            let gives = state.nodes.iter().map(|node| node.gives_all(state.now)).collect::<Vec<_>>();
-            authentication.end_of(
-                &demand,
-                |_, _| true,
-                |node| Moves { gives: gives[node], takes_back: true },
-            );
+            state.end_before(&mut authentication, &demand);
             if period >= PERIODS - LAST {
                 let busiest = demand.into_iter().fold(0.0, f64::max);
                 excess += (busiest - 1.0).max(0.0) / LAST as f64;

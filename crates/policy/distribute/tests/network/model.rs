@@ -2,7 +2,7 @@
 
 use base::Instant;
 use core::time::Duration;
-use distribute::{Call, Decision, Distributor, Moves, NextHop, Settings};
+use distribute::{Call, Decision, Distributor, NextHop, Settings};
 
 /// Seconds of processor time: to forward a call, and more for its state.
 #[derive(Clone, Copy, Debug)]
@@ -131,20 +131,25 @@ impl Network {
 
     /// Ends a period with these utilisations. `arrives` says whether the notice of one node gets to another.
     pub(crate) fn end(&mut self, utilisation: &[f64], arrives: impl FnMut(usize, usize) -> bool) {
-        self.end_of(utilisation, arrives, |_| Moves::default());
+        self.now += self.period;
+        for (node, busy) in self.nodes.iter_mut().zip(utilisation) {
+            node.on_period(self.now, self.period, busy.min(1.0));
+        }
+        self.tell(arrives);
     }
 
-    /// The same, where the shares of each node may move as `moves` says.
-    pub(crate) fn end_of(
-        &mut self,
-        utilisation: &[f64],
-        mut arrives: impl FnMut(usize, usize) -> bool,
-        moves: impl Fn(usize) -> Moves,
-    ) {
+    /// The same of two networks of the same nodes, which give away what is of this one first.
+    pub(crate) fn end_before(&mut self, last: &mut Self, utilisation: &[f64]) {
         self.now += self.period;
-        for (index, (node, busy)) in self.nodes.iter_mut().zip(utilisation).enumerate() {
-            node.on_period_of(self.now, self.period, busy.min(1.0), moves(index));
+        last.now = self.now;
+        for ((node, last), busy) in self.nodes.iter_mut().zip(&mut last.nodes).zip(utilisation) {
+            node.on_period_before(last, self.now, self.period, busy.min(1.0));
         }
+        self.tell(|_, _| true);
+        last.tell(|_, _| true);
+    }
+
+    fn tell(&mut self, mut arrives: impl FnMut(usize, usize) -> bool) {
         for teller in 0..self.nodes.len() {
             let upstream: Vec<usize> = self.nodes[teller].upstream().collect();
             for told in upstream {
