@@ -71,7 +71,7 @@ fn every_key_of_routes_is_read() {
     let east = config.pools.iter().find(|pool| pool.name == "east").and_then(|pool| pool.queue.as_ref());
     let moves = east.and_then(|queue| queue.settings.moves);
     assert_eq!(moves, Some(Moves::after(std::time::Duration::from_millis(100))));
-    assert_eq!(config.summary(), "10 routes, 4 pools");
+    assert_eq!(config.summary(), "11 routes, 4 pools");
 }
 
 #[test]

@@ -10,6 +10,7 @@ use crate::remote_targets::TargetRefresh;
 use crate::reply::is_about_us;
 use crate::settings::Orphans;
 use crate::step::Step;
+use crate::target;
 use crate::token::branch::Transaction;
 use crate::validate::{check_extensions, check_room};
 use balance::{Balancer, Direction, PoolId, Request, Slot};
@@ -37,6 +38,8 @@ pub(crate) enum To {
     Registrar,
     /// The contacts of the user that its Request-URI names.
     Contacts,
+    /// The address in the Request-URI of one who is no member, without a transaction.
+    Address(Flow),
     /// A next hop, or a member that gets the request with a transaction; the policy chooses.
     Onward,
     /// The next hop that its first copy, or its INVITE, went to before its pool became another one.
@@ -50,9 +53,9 @@ pub(crate) enum To {
 }
 
 impl To {
-    /// The way out of the pool.
+    /// The way to what is no member.
     pub(crate) fn outside(self) -> Option<Flow> {
-        if let Self::Outside(Ok(flow)) = self { Some(flow) } else { None }
+        if let Self::Outside(Ok(flow)) | Self::Address(flow) = self { Some(flow) } else { None }
     }
 }
 
@@ -100,9 +103,12 @@ impl Step<'_> {
         if pool.is_some() && !is_for_registrar && self.has_left(arrival) && self.is_new(&request) {
             return Err(refused(403, "Forbidden").into());
         }
+        let relays = rule.filter(|rule| {
+            arrival.member.is_none() && self.edge.routes.rule(*rule).target == Target::RequestUri
+        });
         let goes_onward =
             standing != Standing::Orphan && goes_onward(self.pools.service(request.pool), &request);
-        let older = if is_located {
+        let older = if is_located || relays.is_some() {
             stateless.recent_contacts.is_older_than_key(self.edge, message, flow.peer)
         } else if goes_onward {
             stateless.recent_hops.is_older_than_key(self.edge, message, flow.peer)
@@ -115,7 +121,9 @@ impl Step<'_> {
         let to = if is_for_registrar && message.to_tag().is_none() {
             To::Registrar
         } else if leaves {
-            To::Outside(self.way_out(arrival))
+            To::Outside(self.way_out(arrival, rule))
+        } else if let Some(rule) = relays {
+            To::Address(self.way_to_address(arrival, rule)?)
         } else if is_located {
             To::Contacts
         } else if goes_onward && !is_in_table(self.balancer, self.pools.service(request.pool), &request) {
@@ -146,7 +154,7 @@ impl Step<'_> {
         let hop = |slot: Slot| self.edge.topology.node(slot);
         match to {
             // The way out has been checked, and contacts are looked at one by one.
-            To::Registrar | To::Contacts | To::Orphan | To::Outside(_) => Ok(()),
+            To::Registrar | To::Contacts | To::Address(_) | To::Orphan | To::Outside(_) => Ok(()),
             To::Followed(slot) => arrival.check_hop(hop(slot)),
             To::Member | To::Onward => {
                 if let Some(slot) = request.pinned {
@@ -225,7 +233,9 @@ impl Step<'_> {
             Target::Answer(_) => return Err(Refuser::Answer(index).into()),
             Target::Silence => return Err(Refuser::Silence(index).into()),
             // Whoever is no member has nothing sent to where he likes.
-            Target::RequestUri if !from_member => return Err(Refuser::MembersOnly(index).into()),
+            Target::RequestUri if !from_member && rule.conditions.hosts.is_empty() => {
+                return Err(Refuser::Relay(index).into());
+            }
             Target::RequestUri | Target::Location | Target::Pools(_) => {}
         }
         check_room(message, rule.actions.growth(route.uri(message)))?;
@@ -249,9 +259,28 @@ impl Step<'_> {
         }
     }
 
-    /// The way of what a member sends to others than its pool.
-    fn way_out(&mut self, arrival: &Arrival<'_>) -> Result<Flow, Rejection> {
+    /// The way of what somebody sends who is no member: no name is looked up, and neither a Route nor `maddr` leads out
+    /// of the networks that the rule is for.
+    fn way_to_address(&mut self, arrival: &Arrival<'_>, rule: usize) -> Result<Flow, Rejection> {
         let target = arrival.route.target(arrival.message);
+        let hosts = &self.edge.routes.rule(rule).conditions.hosts;
+        let is_in = |ip| hosts.iter().any(|network| network.contains(ip));
+        if !matches!(target, target::Target::Address(to) if is_in(to.address.ip())) {
+            return Err(Refuser::Relay(rule).into());
+        }
+        self.way_to(arrival, target)
+    }
+
+    /// The way of what a member sends to others than its pool.
+    fn way_out(&mut self, arrival: &Arrival<'_>, rule: Option<usize>) -> Result<Flow, Rejection> {
+        let route = &arrival.route;
+        let rewritten = rule.filter(|_| route.next.is_none()).and_then(|rule| {
+            self.edge.rewrite(self.edge.routes.rule(rule), route.uri(arrival.message), arrival.flow.listener)
+        });
+        let target = match &rewritten {
+            Some(uri) => target::Target::of(uri),
+            None => route.target(arrival.message),
+        };
         let held = arrival.held().filter(|held| held.is_senders());
         // The client that the node of its dialog answers may have no other way to it than its connection.
         if let Some(by) = held.and_then(|held| self.edge.led(arrival.message, held, &target)?.flow)
@@ -260,6 +289,11 @@ impl Step<'_> {
             arrival.check_hop(way)?;
             return Ok(way);
         }
+        self.way_to(arrival, target)
+    }
+
+    /// The way to a target outside of the pools.
+    fn way_to(&mut self, arrival: &Arrival<'_>, target: target::Target<'_>) -> Result<Flow, Rejection> {
         let Edge { names, topology, now, .. } = &mut *self.edge;
         let preferred = arrival.route.far_side.unwrap_or(arrival.flow.listener);
         let way = names.next_hop(*now, target, arrival.call, topology, preferred, self.out)?;

@@ -196,7 +196,9 @@ impl Path<'_> {
         match destination.to {
             To::Followed(slot) => return Ok(Some((slot, Why::Session))),
             To::Onward => {}
-            To::Registrar | To::Contacts | To::Member | To::Outside(_) | To::Orphan => return Ok(None),
+            To::Registrar | To::Contacts | To::Address(_) | To::Member | To::Outside(_) | To::Orphan => {
+                return Ok(None);
+            }
         }
         if service.has_hops() {
             let named = step.named_member(arrival, destination)?;
@@ -245,7 +247,7 @@ impl Path<'_> {
         let (now, balancer, routes) = (self.step.edge.now, &*self.step.balancer, &self.step.edge.routes);
         let request = &destination.request;
         let (mut verdicts, mut passed, mut queue) = (Vec::new(), Vec::new(), None);
-        if matches!(destination.to, To::Orphan | To::Contacts) {
+        if matches!(destination.to, To::Orphan | To::Contacts | To::Address(_)) {
             let decision = Decision::Orphan;
             return Choice { pool: request.pool, decision, verdicts, passed_over: passed, queue };
         }
@@ -355,10 +357,15 @@ impl Path<'_> {
             Refuser::Rule(index) => {
                 format!("{} of the route {}", entry(&routes.rule(index).access), name(index))
             }
-            Refuser::MembersOnly(index) => format!(
-                "the route {} sends requests where their Request-URI leads, which is for members of pools only",
-                name(index)
-            ),
+            Refuser::Relay(index) => {
+                let is_closed = routes.rule(index).conditions.hosts.is_empty();
+                let why = if is_closed {
+                    "which is for members of pools only"
+                } else {
+                    "and this one leads out of its `host_network`"
+                };
+                format!("the route {} sends requests where their Request-URI leads, {why}", name(index))
+            }
             Refuser::Answer(index) | Refuser::Silence(index) => {
                 format!("the route {} has it so", name(index))
             }

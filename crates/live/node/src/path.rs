@@ -222,6 +222,7 @@ impl Path<'_> {
         }
         match destination.to {
             To::Contacts => self.locate(arrival, &destination, progress),
+            To::Address(hop) => self.relay(arrival, &destination, hop, progress),
             To::Onward => self.onward(arrival, &destination, progress),
             To::Followed(slot) => {
                 self.step.follow(arrival, &destination.request, progress)?;
@@ -356,18 +357,54 @@ impl Path<'_> {
             }
         }
         if forward == Forward::Stateless {
-            let contact = Arc::new(contacts.remove(0));
-            if arrival.begins_transaction() {
-                let key = copies_key(&step.edge.tokens, message, flow.peer);
-                self.stateless.recent_contacts.note(step.edge.now, key, Arc::clone(&contact));
-            }
-            self.pass_to_contact(arrival, destination, &contact, progress);
+            self.pass_noted(arrival, destination, contacts.remove(0), progress);
             return Ok(());
         }
         step.goes_on(progress);
         let rule = destination.rule.map(|rule| (Arc::clone(&step.edge.routes), rule));
         let located = Located::new(contacts, RING_TIME, rule);
         stateful.begin_located(step, arrival, destination, located, forward == Forward::Dialog, progress)
+    }
+
+    /// Sends a request to the address in its Request-URI, as if a user with this contact were there.
+    fn relay(
+        &mut self,
+        arrival: &Arrival<'_>,
+        destination: &Destination<'_>,
+        hop: Flow,
+        progress: &mut Progress,
+    ) -> Result<(), Rejection> {
+        self.step.admit(arrival, &destination.request, progress)?;
+        let edge = &*self.step.edge;
+        let received = arrival.route.uri(arrival.message);
+        let rewritten = destination
+            .rule
+            .and_then(|rule| edge.rewrite(edge.routes.rule(rule), received, arrival.flow.listener));
+        let uri = rewritten.unwrap_or_else(|| received.to_vec()).into();
+        let contact = Contact { uri, path: Box::default(), q: 1_000, hop, spare: Vec::new() };
+        if !limited::contact_filter(&mut self.step, arrival, &destination.request, progress.begins())(
+            &contact,
+        ) {
+            return Err(NEXT_HOP_OVERLOADED.into());
+        }
+        self.pass_noted(arrival, destination, contact, progress);
+        Ok(())
+    }
+
+    /// Sends a request to a contact without a transaction. Its copies go there as well.
+    fn pass_noted(
+        &mut self,
+        arrival: &Arrival<'_>,
+        destination: &Destination<'_>,
+        contact: Contact,
+        progress: &mut Progress,
+    ) {
+        let (edge, contact) = (&*self.step.edge, Arc::new(contact));
+        if arrival.begins_transaction() {
+            let key = copies_key(&edge.tokens, arrival.message, arrival.flow.peer);
+            self.stateless.recent_contacts.note(edge.now, key, Arc::clone(&contact));
+        }
+        self.pass_to_contact(arrival, destination, &contact, progress);
     }
 
     /// Sends a request to the contact of a user without a transaction.

@@ -123,8 +123,8 @@ pub(crate) enum Refuser {
     Rule(usize),
     /// The answer of a rule, by its index.
     Answer(usize),
-    /// A rule that is for members of pools only: it sends a request where its Request-URI leads.
-    MembersOnly(usize),
+    /// A rule that sends a request where its Request-URI leads: for members of pools, or into its networks.
+    Relay(usize),
     /// A rule that answers nobody.
     Silence(usize),
     /// No rule is for the request.

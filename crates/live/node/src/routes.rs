@@ -46,6 +46,12 @@ impl Routes {
         self.rule(index).target == Target::Location
     }
 
+    /// Whether requests of strangers go where their Request-URI leads.
+    pub(crate) fn have_relays(&self) -> bool {
+        let is_relay = |rule: &Rule| rule.target == Target::RequestUri && !rule.conditions.hosts.is_empty();
+        self.table.rules().iter().any(is_relay)
+    }
+
     /// What a request gets that a list or rule refuses: an answer, or nothing.
     pub(crate) fn answer(&self, refuser: Refuser) -> Result<OwnResponse<'_>, Drop> {
         let refusal = match refuser {
@@ -53,7 +59,7 @@ impl Routes {
                 self.access.get(usize::from(index)).map_or(Refusal::Silence, |list| list.refusal)
             }
             Refuser::Rule(index) => self.rule(index).access.refusal,
-            Refuser::MembersOnly(_) => Refusal::Forbidden,
+            Refuser::Relay(_) => Refusal::Forbidden,
             Refuser::Silence(_) => Refusal::Silence,
             Refuser::NoRule => return Ok(OwnResponse::Refused(NO_ROUTE)),
             Refuser::Answer(index) => {

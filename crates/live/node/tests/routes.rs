@@ -434,10 +434,82 @@ fn nobody_but_a_member_has_requests_sent_to_where_they_say() {
         target: Target::RequestUri,
         ..Rule::default()
     };
-    let mut bed = bed(vec![rule]);
+    let mut bed = bed(vec![rule.clone()]);
     let outside = Req { uri: "sip:carol@127.0.9.9:5060".to_owned(), ..invite("a", "bob") };
     assert_eq!(bed.one(0, client(), &outside.bytes()).status(), 403);
     Dialog::outbound(&mut bed, "out", 0, addr("127.0.9.9:5060"));
+    // Nor out of the networks that are listed, by whatever means.
+    set_rules(&mut bed, vec![relay()]);
+    let out =
+        ["sip:carol@192.0.2.9", "sip:carol@host.example", "sip:carol@127.0.9.9;maddr=192.0.2.9", "tel:+44"];
+    for (call, uri) in out.into_iter().enumerate() {
+        let asked = Req { uri: uri.to_owned(), ..Req::new("INVITE", &format!("out-{call}"), client()) };
+        let answers = bed.receive(0, client(), &asked.bytes());
+        assert!(matches!(&answers[..], [one] if [403, 404].contains(&one.status())), "{uri}: {answers:#?}");
+    }
+    let routed = Req { uri: "sip:carol@127.0.9.9".to_owned(), ..invite("routed", "carol") };
+    let routed = routed.with("Route", "<sip:192.0.2.9;lr>");
+    assert_eq!(bed.one(0, client(), &routed.bytes()).status(), 403);
+    let explained = bed.explain(client(), &routed.bytes()).map(|_| ()).unwrap_err();
+    assert!(explained.ends_with("and this one leads out of its `host_network`"), "{explained}");
+    let stranger = addr("127.0.8.1:5060");
+    let asked = Req { uri: "sip:carol@127.0.9.9".to_owned(), ..Req::new("INVITE", "stranger", stranger) };
+    assert_eq!(bed.one(0, stranger, &asked.bytes()).status(), 404);
+}
+
+/// Requests from 127.0.9.0/24 go to the addresses there that they name.
+fn relay() -> Rule {
+    let network = || vec!["127.0.9.0/24".parse().expect("a network")];
+    Rule {
+        conditions: Conditions { sources: network(), hosts: network(), ..Conditions::default() },
+        target: Target::RequestUri,
+        ..Rule::default()
+    }
+}
+
+#[test]
+fn listed_sources_reach_listed_addresses_without_a_look_up_and_without_state() {
+    let mut bed = bed(vec![relay()]);
+    let callee = addr("127.0.9.9:5070");
+    let invite = Req { uri: format!("sip:carol@{callee}"), ..Req::new("INVITE", "c", client()) };
+    let sent = bed.one(0, client(), &invite.bytes());
+    assert_eq!((sent.to, sent.message().uri()), (callee, Some(invite.uri.as_bytes())));
+    assert_eq!(bed.one(0, client(), &invite.bytes()), sent, "a repetition");
+    let cancel = bed.one(0, client(), &invite.same_branch("CANCEL", None).bytes());
+    assert_eq!((cancel.to, cancel.branch()), (callee, sent.branch()));
+    let failure = bed.one(0, callee, &answer(&sent.bytes, addr("127.0.0.1:5060"), 487, callee));
+    assert_eq!(failure.to, client());
+    let ack = bed.one(0, client(), &invite.same_branch("ACK", Some("carol")).bytes());
+    assert_eq!((ack.to, ack.branch()), (callee, sent.branch()));
+
+    let second = Req { uri: format!("sip:carol@{callee}"), ..Req::new("INVITE", "d", client()) };
+    let sent = bed.one(0, client(), &second.bytes());
+    let ok = bed.one(0, callee, &answer(&sent.bytes, addr("127.0.0.1:5060"), 200, callee));
+    assert_eq!(ok.to, client());
+    let call = Dialog::of("d", (client(), 0), (callee, 0), &sent, &ok);
+    // What the rule says now changes nothing for a call that has begun.
+    set_rules(&mut bed, vec![Rule { target: Target::Silence, ..Rule::default() }]);
+    call.caller_asks(&mut bed, "ACK", 1);
+    call.callee_asks(&mut bed, "INVITE", 2);
+    call.callee_asks(&mut bed, "ACK", 2);
+    call.caller_asks(&mut bed, "BYE", 3);
+    bed.assert_idle();
+}
+
+/// A rule may change where a request goes before it goes there.
+#[test]
+fn a_member_s_request_goes_where_its_changed_uri_leads() {
+    let mut actions = Actions::default();
+    actions.set_host("127.0.9.8:5062").expect("it may be there");
+    let conditions = Conditions { origin: Origin::Members, ..Conditions::default() };
+    let mut bed = bed(vec![Rule { conditions, actions, target: Target::RequestUri, ..Rule::default() }]);
+    let node = addr(bed.site.nodes[0].0);
+    let invite = Req { uri: "sip:carol@127.0.9.9:5060".to_owned(), ..Req::new("INVITE", "c", node) };
+    let sent = bed.one(0, node, &invite.bytes());
+    assert_eq!(
+        (sent.to, sent.message().uri()),
+        (addr("127.0.9.8:5062"), Some(&b"sip:carol@127.0.9.8:5062"[..]))
+    );
 }
 
 #[test]

@@ -33,6 +33,7 @@ fn covers(earlier: &Conditions, later: &Conditions) -> bool {
     all_within(&later.methods, &earlier.methods, MethodName::eq)
         && (earlier.origin == Origin::Anyone || earlier.origin == later.origin)
         && all_within(&later.sources, &earlier.sources, |later, earlier| earlier.covers(later))
+        && all_within(&later.hosts, &earlier.hosts, |later, earlier| earlier.covers(later))
         && all_within(&later.listeners, &earlier.listeners, |later, earlier| is_listener(*earlier, *later))
         && all_within(&later.transports, &earlier.transports, |later, earlier| later == earlier)
         && earlier.texts.iter().all(|(field, wider)| {

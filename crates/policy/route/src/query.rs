@@ -6,6 +6,7 @@ use crate::tel::TelUri;
 use base::Flow;
 use core::cell::OnceCell;
 use std::borrow::Cow;
+use std::net::IpAddr;
 use wire::{Host, Message, Method, NameAddr, SipUri};
 
 /// A request that looks for its route.
@@ -33,6 +34,11 @@ impl<'m> Query<'m> {
             Method::Ack | Method::Cancel => Method::Invite,
             method => method,
         }
+    }
+
+    /// The address that its Request-URI has as host.
+    pub(crate) fn address(&self) -> Option<IpAddr> {
+        SipUri::parse(self.uri).ok()?.host.ip()
     }
 
     /// The method as it is written.

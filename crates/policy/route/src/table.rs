@@ -10,7 +10,7 @@ use crate::rule::{MethodName, is_listener};
 use crate::{Conditions, Network, Origin, Pattern, Rule};
 use core::fmt;
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use wire::Method;
 
 /// Rules in order, of which the first that matches a request wins.
@@ -46,6 +46,7 @@ struct Compiled {
     /// By index; all where a rule names none.
     listeners: Option<Vec<bool>>,
     sources: Vec<Network>,
+    hosts: Vec<Network>,
     texts: Vec<(Key, Vec<Pattern>)>,
 }
 
@@ -218,6 +219,7 @@ impl Compiled {
             transports,
             listeners,
             sources: conditions.sources.clone(),
+            hosts: conditions.hosts.clone(),
             texts: texts.collect(),
         }
     }
@@ -252,8 +254,8 @@ impl Compiled {
             && self.listeners.as_ref().is_none_or(|listeners| {
                 listeners.get(usize::from(query.flow.listener)).copied().unwrap_or(false)
             })
-            && (self.sources.is_empty()
-                || self.sources.iter().any(|network| network.contains(query.flow.peer.ip())))
+            && is_in(&self.sources, || Some(query.flow.peer.ip()))
+            && is_in(&self.hosts, || query.address())
             && self.texts.iter().all(|(key, patterns)| {
                 reader.any(*key, |text| patterns.iter().any(|pattern| pattern.matches(text, key.any_case())))
             })
@@ -265,6 +267,12 @@ impl Compiled {
             || method == Method::Other
                 && self.other_methods.iter().any(|name| name.as_bytes() == query.method_name())
     }
+}
+
+/// Whether an address is in one of these networks, if there are any.
+fn is_in(networks: &[Network], address: impl FnOnce() -> Option<IpAddr>) -> bool {
+    networks.is_empty()
+        || address().is_some_and(|address| networks.iter().any(|network| network.contains(address)))
 }
 
 fn key(field: &Field, names: &mut HeaderNames) -> Key {

@@ -8,7 +8,8 @@ use core::cmp::Reverse;
 pub enum Target {
     /// To a member of one of these.
     Pools(Pools),
-    /// Where its Request-URI leads, as it is after the rule's actions.
+    /// Where its Request-URI leads, as it is after the rule's actions; of whoever is no member of a pool only to an
+    /// address in [`Conditions::hosts`](crate::Conditions::hosts), so that no stranger has requests sent anywhere.
     #[default]
     RequestUri,
     /// To where the user in its Request-URI has registered.

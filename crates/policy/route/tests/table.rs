@@ -202,6 +202,7 @@ fn rules_that_never_win_are_told_with_the_one_that_takes_theirs() {
         |one: Conditions, other: Conditions| Conditions { texts: [one.texts, other.texts].concat(), ..one };
     let source = |text: &str| Conditions { sources: vec![text.parse().unwrap()], ..Conditions::default() };
     let unreachable = |rules: &[Conditions]| table(rules.to_vec()).unreachable();
+    let host = |text: &str| Conditions { hosts: vec![text.parse().unwrap()], ..Conditions::default() };
     let everything = Conditions::default();
     assert_eq!(unreachable(&[everything.clone(), prefix("44")]), [(1, Reason::Covered(0))]);
     assert_eq!(
@@ -216,6 +217,8 @@ fn rules_that_never_win_are_told_with_the_one_that_takes_theirs() {
     assert_eq!(unreachable(&[both(source("10.0.0.0/8"), prefix("4")), prefix("4")]), []);
     assert_eq!(unreachable(&[source("10.0.0.0/8"), source("10.1.0.0/16")]), [(1, Reason::Covered(0))]);
     assert_eq!(unreachable(&[source("10.0.0.0/8"), source("11.1.0.0/16")]), []);
+    assert_eq!(unreachable(&[host("10.0.0.0/8"), host("10.1.0.0/16")]), [(1, Reason::Covered(0))]);
+    assert_eq!(unreachable(&[host("10.0.0.0/8"), source("10.1.0.0/16"), host("11.0.0.0/8")]), []);
     assert_eq!(unreachable(&[both(exact("bob"), prefix("a"))]), [(0, Reason::Contradiction)]);
     assert_eq!(unreachable(&[both(prefix("ab"), prefix("ac"))]), [(0, Reason::Contradiction)]);
     assert_eq!(unreachable(&[both(prefix("a"), prefix("ab"))]), []);

@@ -1,7 +1,7 @@
 //! Which requests a `[[route]]` is for.
 
 use super::listen::{no_such_listener, no_such_transport};
-use crate::kind::{FieldText, Kind, Text, TransportName};
+use crate::kind::{FieldText, Kind, NetworkText, Text, TransportName};
 use crate::raw::{RawRoute, RawText, RawTexts};
 use crate::report::Report;
 use crate::setting::{Listed, Setting, Several};
@@ -30,7 +30,9 @@ pub(super) fn check(
 ) -> Option<Conditions> {
     let methods = several(raw.method.as_ref());
     let origin = raw.from.as_ref().map(Setting::value);
-    let sources: Vec<Network> = several(raw.source.as_ref()).into_iter().map(|(value, _)| value).collect();
+    let networks = |raw| several::<NetworkText>(raw).into_iter().map(|(value, _)| value).collect();
+    let sources: Vec<Network> = networks(raw.source.as_ref());
+    let hosts: Vec<Network> = networks(raw.host_network.as_ref());
     let listeners = listeners(raw, listen, report);
     let transports = transports(raw, listen, report);
     let mut texts = Vec::new();
@@ -51,6 +53,7 @@ pub(super) fn check(
         methods: methods.into_iter().map(|(name, _)| MethodName::new(&name)).collect(),
         origin: origin.unwrap_or_else(|| Some(route::Origin::default()))?,
         sources,
+        hosts,
         listeners,
         transports,
         texts,

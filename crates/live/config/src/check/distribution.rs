@@ -2,14 +2,14 @@
 
 use super::access::networks;
 use crate::kind::Shared;
-use crate::raw::{RawConfig, RawDistribution};
+use crate::raw::{RawConfig, RawDistribution, RawRoute};
 use crate::report::Report;
 use crate::setting::Setting;
 use crate::typed::{PoolConfig, RegistrarConfig};
 use control::Address;
 use distribute::{Law, Load, Settings};
 use node::Distribution;
-use route::{Dialogs, Forward, Network};
+use route::{Dialogs, Forward, Network, Origin};
 use std::net::SocketAddr;
 
 /// With whom the state of calls is shared out, if with anybody; nobody does so alone. `None` as well where something
@@ -42,6 +42,7 @@ pub(super) fn check(
     let shares = shares(table, report);
     let shares_out = |what| shares.as_ref().is_some_and(|shares| shares.contains(&what));
     tell_unkept(pools, (&neighbours, shares_out(Shared::Dialog)), report);
+    tell_relays(raw, report);
     if shares_out(Shared::Dialog) {
         tell_unrecorded(pools, registrar, report);
     }
@@ -150,6 +151,19 @@ fn tell_unrecorded(pools: &[PoolConfig], registrar: Option<&RegistrarConfig>, re
         let remedy = "nobody would write the records of calls to users that a neighbour has left to this proxy; set forward = \"dialog\" \
                       or \"distributed\" for `registrar`, or remove \"dialog\"";
         report.key_problem("distribution.shares", remedy);
+    }
+}
+
+/// A relay keeps nothing, whatever a neighbour has left.
+fn tell_relays(raw: &RawConfig, report: &mut Report<'_>) {
+    let is_relay = |route: &RawRoute| {
+        let is_for_members = route.from.as_ref().and_then(Setting::value) == Some(Origin::Members);
+        route.host_network.is_some() && route.request_uri.is_some() && !is_for_members
+    };
+    if raw.route.iter().any(is_relay) {
+        let remedy = "a route with `host_network` and `request_uri` passes calls without state, also those that a neighbour has left to \
+                      this proxy; use `pool`, `next` or `location` there, or remove [distribution]";
+        report.key_problem("distribution", remedy);
     }
 }
 

@@ -14,8 +14,8 @@ use crate::typed::{Listen, PoolConfig, PoolOrigin};
 use balance::PoolId;
 use control::MemberSettings;
 use route::{
-    Answer, BudgetSettings, Choice, Conditions, Failover, Forward, Origin, Outcome, Pools, Reason, Refusal,
-    Rule, Table, Target,
+    Answer, BudgetSettings, Choice, Failover, Forward, Origin, Outcome, Pools, Reason, Refusal, Rule, Table,
+    Target,
 };
 
 /// Most routes: their indexes are kept short.
@@ -88,14 +88,11 @@ fn rule(
     let access = lists.read(refusal.unwrap_or_default(), report);
     let actions = actions::check(path, raw, report);
     let target = target(path, name, raw, around, pools, report);
-    let is_for_members = |conditions: &Conditions| conditions.origin == Origin::Members;
     if target == Some(Target::RequestUri)
         && raw.request_uri.is_some()
-        && !conditions.as_ref().is_none_or(is_for_members)
+        && conditions.as_ref().is_some_and(|conditions| conditions.origin != Origin::Members)
     {
-        let remedy = "nobody but a member may have requests sent to where they say, or this would be an open relay: add from = \
-                      \"members\", or use `pool` or `next`";
-        report.key_problem(&join(path, "request_uri"), remedy);
+        check_relay(path, raw, report);
     }
     if matches!(target, Some(Target::Answer(_) | Target::Silence)) && !actions.is_empty() {
         let remedy =
@@ -114,6 +111,27 @@ fn rule(
         actions,
         target: target?,
     })
+}
+
+/// Strangers have requests sent where they say only from and to what is listed, and without a transaction.
+fn check_relay(path: &str, raw: &RawRoute, report: &mut Report<'_>) {
+    let mut tell = |key: &str, remedy: &str| report.key_problem(&join(path, key), remedy);
+    if raw.host_network.is_none() || (raw.source.is_none() && raw.allow.is_empty()) {
+        let remedy = "nobody but a member may have requests sent to where they say, or this would be an open relay: add from = \
+                      \"members\", use `pool` or `next`, or list who may and where to: `source` or `allow`, and `host_network`";
+        return tell("request_uri", remedy);
+    }
+    if raw.set_host.is_some() {
+        tell(
+            "set_host",
+            "the request goes to the address that it has, in `host_network`; use `next`, or remove this",
+        );
+    }
+    if raw.authenticate.is_some() {
+        let remedy = "a password is good for one request, and nobody would know its copies, which go on without a transaction; \
+                      use `pool` or `next`, or remove this";
+        tell("authenticate", remedy);
+    }
 }
 
 /// A flag that needs something of `[registrar]`, and whether that is there.

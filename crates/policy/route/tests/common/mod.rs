@@ -188,15 +188,17 @@ fn conditions() -> impl Strategy<Value = Conditions> {
     let methods = some(["INVITE", "REGISTER", "PING"].map(MethodName::new).to_vec());
     let origin = select(vec![Origin::Outside, Origin::Outside, Origin::Members, Origin::Anyone]);
     let networks = ["10.0.0.0/8", "10.0.0.0/24", "10.0.0.1", "0.0.0.0/0", "::/0", "2001:db8::/32"];
-    let sources = some(networks.map(|network| network.parse::<Network>().unwrap()).to_vec());
+    let networks = || some(networks.map(|network| network.parse::<Network>().unwrap()).to_vec());
     let listeners = ["192.0.2.1:5060", "0.0.0.0:5060", "0.0.0.0:5070", "[::]:5060"]
         .map(|at| at.parse::<SocketAddr>().unwrap());
     let transports = some(vec![Transport::Udp, Transport::Tls, Transport::Tcp]);
-    (methods, origin, sources, some(listeners.to_vec()), transports, vec(text(), 0..3)).prop_map(
-        |(methods, origin, sources, listeners, transports, texts)| Conditions {
+    let places = (networks(), networks(), some(listeners.to_vec()));
+    (methods, origin, places, transports, vec(text(), 0..3)).prop_map(
+        |(methods, origin, (sources, hosts, listeners), transports, texts)| Conditions {
             methods,
             origin,
             sources,
+            hosts,
             listeners,
             transports,
             texts,
@@ -227,10 +229,14 @@ pub(crate) fn naive(rule: &Conditions, call: &Call, listeners: &[SocketAddr]) ->
                 && (wildcard || at.ip() == named.ip())
         })
     };
+    let host =
+        texts(&Field::Uri(Place::RequestUri, Part::Host), call).first().and_then(|host| host.parse().ok());
     let is_method = |name: &MethodName| *name == MethodName::new(method);
     has_origin
         && (rule.methods.is_empty() || rule.methods.iter().any(is_method))
         && (rule.sources.is_empty() || rule.sources.iter().any(|network| holds(network, peer)))
+        && (rule.hosts.is_empty()
+            || host.is_some_and(|ip| rule.hosts.iter().any(|network| holds(network, ip))))
         && (rule.listeners.is_empty() || rule.listeners.iter().any(is_at))
         && (rule.transports.is_empty() || rule.transports.contains(&call.flow.transport))
         && rule.texts.iter().all(|(field, patterns)| {
