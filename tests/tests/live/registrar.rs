@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use testkit::TestRequest;
 
 /// Hashes of `user:example.com:sesame`, as `md5sum` and `sha256sum` make them.
-const USERS: &str = "alice:example.com:MD5:174dc5b75643cb678c9b8ae5066d4b25\n\
+pub(super) const USERS: &str = "alice:example.com:MD5:174dc5b75643cb678c9b8ae5066d4b25\n\
                      alice:example.com:SHA-256:ef3bf7089d5a2b33966dfa1b7cb3c9c2767327889338ee0236d434880940322a\n\
                      bob:example.com:MD5:3b1f2e31947dc0a19b600d2e41d30ce2\n\
                      bob:example.com:SHA-256:5a0ba5521bed1fa3ec0cb18aa5b2c2750f5910ebd2886d139992f388a64c19ff\n";
@@ -41,7 +41,7 @@ fn at_address(field: &TestSite) -> RunningProxy {
 
 /// What SIPp calls as, where it is reached, and what its credentials are for, which it would not take from the
 /// Request-URI.
-fn phone<'a>(user: &'a str, contact: &'a str, uri: &'a str) -> Vec<&'a str> {
+pub(super) fn phone<'a>(user: &'a str, contact: &'a str, uri: &'a str) -> Vec<&'a str> {
     let keys = [("user", user), ("callee", "bob"), ("contact", contact)];
     let keys = keys.iter().flat_map(|(name, value)| ["-key", *name, *value]);
     keys.chain(["-au", user, "-ap", PASSWORD, "-auth_uri", uri]).collect()

@@ -1,11 +1,12 @@
-//! Proxies in series that share out who keeps the transactions of a call.
+//! Proxies in series that share out who keeps the state of a call, and who verifies its caller.
 
 use std::net::SocketAddr;
 
-use sarabande_tests::{CallLoad, RunningProxy, SippCaller, SippServer, TestSite};
+use sarabande_tests::{CallLoad, Phone, RunningProxy, SippCaller, SippServer, TestSite};
 use serde_json::Value;
 
 use super::SOME;
+use super::registrar::{USERS, phone};
 
 /// Hosts of the proxies, from the first to the last.
 const HOSTS: [u8; 3] = [1, 5, 6];
@@ -26,9 +27,12 @@ fn series(field: &TestSite, server: SocketAddr, ways: [&str; 3]) -> Vec<RunningP
 
 /// Of the requests that began something: kept, passed on open, passed on kept.
 fn shares(proxy: &RunningProxy) -> [u64; 3] {
+    figures(proxy, ["kept_total", "passed_open_total", "passed_kept_total"])
+}
+
+fn figures<const N: usize>(proxy: &RunningProxy, keys: [&str; N]) -> [u64; N] {
     let all: Value = serde_json::from_str(&proxy.get("/api/proxy")).expect("JSON");
-    ["kept_total", "passed_open_total", "passed_kept_total"]
-        .map(|key| all["distribution"][key].as_u64().unwrap_or_else(|| panic!("{key} in {all}")))
+    keys.map(|key| all["distribution"][key].as_u64().unwrap_or_else(|| panic!("{key} in {all}")))
 }
 
 /// `uac_NAME` calls `uas` through the series: every call succeeds at both ends.
@@ -79,5 +83,64 @@ fn all_of_a_call_finds_its_way() {
             let field = TestSite::new(&format!("sharing-{name}"));
             calls(&field, name, uas, ways, SOME);
         }
+    }
+}
+
+/// SIPp and a phone call by passwords: one proxy asks for them, verifies, keeps each call and writes its record,
+/// whichever of the three has that share.
+#[test]
+fn anyone_in_the_chain_verifies_and_keeps() {
+    const KEYS: [&str; 3] = ["verified_total", "left_unverified_total", "verified_before_total"];
+    let load = CallLoad { calls: 100, rate: 50, hold_ms: 300 };
+    for keeper in [0, 1, 2] {
+        let field = TestSite::new(&format!("sharing-passwords-{keeper}"));
+        let users = field.folder().join("users");
+        std::fs::write(&users, USERS).expect("the scratch folder can be written");
+        let neighbours: Vec<_> = HOSTS.iter().map(|&host| format!("\"{}\"", field.ip(host))).collect();
+        let neighbours = neighbours.join(", ");
+        let server = SippServer::start(&field, "uas_call", field.sip(11), 500);
+        let mut next = server.address();
+        let (mut proxies, mut records) = (Vec::new(), Vec::new());
+        for (index, &host) in HOSTS.iter().enumerate().rev() {
+            let file = field.folder().join(format!("calls-{index}.jsonl"));
+            let keep = u8::from(index == keeper);
+            let more = format!(
+                "forward = \"distributed\"\n[distribution]\nneighbours = [{neighbours}]\nlaw = \"fixed\"\nkeep = {keep}\n\
+                 shares = [\"transaction\", \"dialog\", \"authentication\"]\n\
+                 [registrar]\ndomains = [\"example.com\"]\nusers = {users:?}\ntrusted = [{neighbours}]\nforward = \"distributed\"\n\
+                 [calls]\nrecords = {file:?}\n[[route]]\nauthenticate = true\npool = \"proxy\"\n"
+            );
+            proxies.push(RunningProxy::with_threads(&field, host, &[next], 1, &more));
+            records.push(file);
+            next = field.sip(host);
+        }
+        proxies.reverse();
+        records.reverse();
+        let (edge, caller) = (proxies[0].address(), field.sip(2));
+        let contact = caller.to_string();
+        let options = phone("alice", &contact, "bob@example.com");
+        SippCaller::start(&field, "uac_user", (caller, edge), load, &options).finish_clean();
+        let alice = Phone::start(&field, 3, ("alice", "sesame", edge), Some("sip:bob@example.com"), 4);
+        alice.says("Call established: sip:bob@example.com");
+        alice.finish();
+        let wrong = Phone::start(&field, 4, ("bob", "wrong", edge), Some("sip:alice@example.com"), 3);
+        wrong.finish();
+        proxies.iter().for_each(RunningProxy::wait_until_idle);
+        assert_eq!(server.finish_clean().calls(), load.calls + 1);
+        // Whoever has not yet heard that a neighbour has room keeps the call.
+        let is_most = |count: u64| count > load.calls - 3;
+        let written = |file| std::fs::read_to_string(file).unwrap_or_default().lines().count() as u64;
+        let written: Vec<_> = records.iter().map(written).collect();
+        assert_eq!(written.iter().sum::<u64>(), load.calls + 1, "{written:?}");
+        for (index, (proxy, &written)) in proxies.iter().zip(&written).enumerate() {
+            let [verified, left, before] = figures(proxy, KEYS);
+            let told = format!("{index}, {keeper} keeps: {written} written, {verified} {left} {before}");
+            assert_eq!(is_most(written), index == keeper, "{told}");
+            // A call is challenged first.
+            assert_eq!(is_most(verified / 2), index == keeper, "{told}");
+            assert_eq!(is_most(left / 2), index < keeper, "{told}");
+            assert_eq!(is_most(before), index > keeper, "{told}");
+        }
+        proxies.into_iter().for_each(RunningProxy::stop);
     }
 }
