@@ -8,7 +8,8 @@
 //! - or keeps an [`end_to_end::Targets`] where feedback travels the whole path;
 //! - and for each server that knows nothing of all this a [`member::MemberLimit`].
 //!
-//! [`OverloadSettings`] says which of these a host runs, and a [`Guard`] puts them together.
+//! [`OverloadSettings`] says which of these a host runs, and a [`Guard`] puts them together. A [`TurnControl`] asks
+//! the guard of a host that serves each request as it comes.
 #![forbid(unsafe_code)]
 
 mod class;
@@ -23,6 +24,7 @@ pub mod retry_after;
 mod settings;
 pub mod signal;
 mod triage;
+mod turn;
 mod verdict;
 
 pub use class::{MessageClass, RequestInfo, Tier, is_above_routine, is_emergency};
@@ -31,6 +33,7 @@ pub use mix::{Mix, Scope};
 pub use refusing::Refusing;
 pub use settings::{FeedbackLaw, LocalLaw, OverloadSettings};
 pub use triage::{Fate, Triage};
+pub use turn::{TurnControl, TurnRefusal};
 pub use verdict::{RejectAt, RejectState, Verdict};
 
 use core::time::Duration;

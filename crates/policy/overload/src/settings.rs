@@ -71,6 +71,18 @@ pub struct OverloadSettings {
 }
 
 impl OverloadSettings {
+    /// What a server does unless it is told otherwise: new requests are taken by their wait, and what finishes calls
+    /// comes first.
+    pub fn by_wait() -> Self {
+        let local = LocalLaw::Delay(delay::DelaySettings::default());
+        Self { local, triage: Some(Triage::default()), ..Self::default() }
+    }
+
+    /// Whether no law and no feedback is in use.
+    pub fn is_off(&self) -> bool {
+        *self == Self { alternate: self.alternate, ..Self::default() }
+    }
+
     /// The wait from which on a new request is late: where the law `delay` begins to refuse; T1/16 with the others.
     pub fn late(&self) -> Duration {
         match self.local {

@@ -6,8 +6,8 @@ use crate::rejection::{Refused, Rejection, refused};
 use base::{Instant, Peer, Rng};
 use core::time::Duration;
 use overload::{
-    Fate, Guard, LocalLaw, MessageClass, Mix, OverloadSettings, RequestInfo, RequestPath, Scope, Tier,
-    Triage, is_above_routine, is_emergency,
+    Guard, LocalLaw, MessageClass, OverloadSettings, RequestInfo, RequestPath, Tier, Triage, TurnControl,
+    is_above_routine, is_emergency,
 };
 use route::Network;
 use std::net::IpAddr;
@@ -25,9 +25,7 @@ pub struct OverloadControl {
 impl Default for OverloadControl {
     /// New requests are taken by their wait, what finishes calls comes first, and nobody is a neighbour.
     fn default() -> Self {
-        let local = LocalLaw::Delay(overload::local::delay::DelaySettings::default());
-        let laws = OverloadSettings { local, triage: Some(Triage::default()), ..OverloadSettings::default() };
-        Self { laws, neighbours: Box::default() }
+        Self { laws: OverloadSettings::by_wait(), neighbours: Box::default() }
     }
 }
 
@@ -96,51 +94,13 @@ impl OverloadReport {
     }
 }
 
-/// Whether the wait of new requests without priority is a standing one. A pause of the thread (another program on its
-/// processor, a process that starts) delays once what came during it, and is no reason to refuse anything; with too many
-/// requests the wait stays.
-#[derive(Debug, Default)]
-struct Standing {
-    noted: Instant,
-    late_since: Option<Instant>,
-    calm_since: Option<Instant>,
-    is_on: bool,
-}
-
-/// So long messages have to be late in a row: much longer than a pause takes to be made up for, short against T1.
-const LATE_FOR: Duration = Duration::from_millis(100);
-/// So long none may have been late until waits count no more.
-const CALM_FOR: Duration = Duration::from_secs(1);
-
-impl Standing {
-    /// Whether this wait counts. Above `late` a message is late.
-    fn counts(&mut self, now: Instant, waited: Duration, late: Duration) -> bool {
-        // Where nothing came for a while, nothing waited.
-        if now.saturating_since(core::mem::replace(&mut self.noted, now)) > LATE_FOR {
-            self.late_since = None;
-        }
-        if waited > late {
-            self.calm_since = None;
-            let since = *self.late_since.get_or_insert(now);
-            self.is_on |= now.saturating_since(since) >= LATE_FOR;
-        } else {
-            self.late_since = None;
-            let since = *self.calm_since.get_or_insert(now);
-            self.is_on &= now.saturating_since(since) < CALM_FOR;
-        }
-        self.is_on
-    }
-}
-
 /// The guard of a shard.
 pub(crate) struct Overload {
     control: OverloadControl,
     pub(super) guard: Guard<Peer>,
-    standing: Standing,
+    turn: TurnControl,
     /// What is said to neighbours and taken from them, if anything is.
     pub(super) feedback: Option<Box<Neighbours>>,
-    /// What kinds of requests clients send, where state is shared out.
-    entry: Mix,
     rng: Rng,
     /// How long the thread had been busy in all when the laws began. `None`: it has not said so since.
     busy_before: Option<Duration>,
@@ -173,9 +133,8 @@ impl Overload {
         Self {
             control: off,
             guard,
-            standing: Standing::default(),
+            turn: TurnControl::new(rng.fork("turn")),
             feedback: None,
-            entry: Mix::new(Scope::NewRequests),
             rng,
             busy_before: None,
             usual: Judged::default(),
@@ -205,13 +164,7 @@ impl Overload {
     /// The requests of this class to come have waited so long in the sockets and queue of the thread, where so many wait
     /// still. Requests with priority come first and probes last, so that their waits do not tell how long others wait.
     pub(crate) fn waited(&mut self, now: Instant, waited: Duration, queue: usize, class: MessageClass) {
-        let counts = match class {
-            MessageClass::NewInvite | MessageClass::NewOther => {
-                self.standing.counts(now, waited, self.control.laws.late())
-            }
-            _ => self.standing.is_on,
-        };
-        self.guard.on_waited(now, if counts { waited } else { Duration::ZERO });
+        self.turn.on_waited(&mut self.guard, now, waited, class);
         self.guard.on_queue(queue);
     }
 
@@ -265,27 +218,17 @@ impl Overload {
             return Ok(());
         }
         let class = self.class(arrival);
-        let is_let_in = entry.is_none_or(|share| self.entry.draw(now, class, share, &mut self.rng));
         let takes_feedback = self.is_spared(arrival.flow, arrival.message);
         let path = RequestPath { from: None, takes_feedback, to: None, path: None };
-        let waited = self.guard.wait(now);
-        let is_stale = |triage: Triage| triage.fate(class, waited) != Fate::Serve;
-        let taken = if self.control.laws.triage.is_some_and(is_stale) {
-            Err(REFUSED)
-        } else if !is_let_in {
-            let retry_after = 1 + (self.usual.refused % PAUSE_MAX) as u16;
-            Err(overload::Rejection { retry_after, ..REFUSED })
-        } else {
-            self.guard.on_request(now, class, &path)
-        };
+        let taken = self.turn.admit(&mut self.guard, now, class, &path, entry);
         let judged = Judged { offered: 1, refused: u64::from(taken.is_err()) };
         *(if class.tier() == Tier::Later { &mut self.priority } else { &mut self.usual }) += judged;
         self.roll(now);
         self.recent[0] += judged;
-        taken.map_err(|rejection| {
+        taken.map_err(|overload::TurnRefusal { rejection, is_by_law }| {
             let retry_after = (rejection.retry_after > 0).then(|| u64::from(rejection.retry_after));
             let rejection = Refused { retry_after, ..refused(rejection.status, OVERLOADED) }.into();
-            OverloadRefusal { rejection, is_by_law: is_let_in }
+            OverloadRefusal { rejection, is_by_law }
         })
     }
 
@@ -349,38 +292,3 @@ impl Overload {
 
 /// The reason phrase of a refusal by the law.
 const OVERLOADED: &str = "Overloaded";
-
-/// The longest Retry-After, in seconds, of a call that is refused since no proxy behind has room. Callers are told each
-/// number of seconds up to it in turn, so that they do not come back together.
-const PAUSE_MAX: u64 = 5;
-
-/// What a request gets that has waited too long.
-const REFUSED: overload::Rejection = overload::Rejection { status: 503, retry_after: 0 };
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Whether the last of these waits counts, each in milliseconds at a time in milliseconds.
-    fn counts(standing: &mut Standing, waits: impl IntoIterator<Item = (u64, u64)>) -> bool {
-        let late = Duration::from_millis(31);
-        let note =
-            |(at, waited)| standing.counts(Instant::from_millis(at), Duration::from_millis(waited), late);
-        waits.into_iter().map(note).last().expect("a wait")
-    }
-
-    #[test]
-    fn a_wait_counts_that_stays_and_a_pause_does_not() {
-        let mut standing = Standing::default();
-        // A pause of 300 ms, of which the messages that came in it are read within 20 ms.
-        assert!(!counts(&mut standing, (0..20).map(|at| (1_000 + at, 300 - at * 15))));
-        // Two pauses with nothing between.
-        assert!(!counts(&mut standing, [(2_000, 50), (3_000, 50)]));
-        // Too many requests.
-        assert!(!counts(&mut standing, (0..10).map(|at| (4_000 + at * 10, 50))));
-        assert!(counts(&mut standing, [(4_100, 50)]));
-        // The wait falls as some are refused.
-        assert!(counts(&mut standing, (0..99).map(|at| (4_110 + at * 10, 20))));
-        assert!(!counts(&mut standing, (0..10).map(|at| (5_100 + at * 10, 20))));
-    }
-}

@@ -63,8 +63,7 @@ impl<N: Ord + Copy> Guard<N> {
     pub fn new(now: Instant, settings: OverloadSettings, workers: u32, mean: Duration, rng: Rng) -> Self {
         let (local, receiver) = (settings.controller(), settings.receiver());
         let meter = |period: Option<Duration>| Some(Utilisation::new(now, period?, workers));
-        let is_off =
-            settings == OverloadSettings { alternate: settings.alternate, ..OverloadSettings::default() };
+        let is_off = settings.is_off();
         let backlog = Backlog::new(workers, mean);
         Self {
             local_meter: meter(local.period()),

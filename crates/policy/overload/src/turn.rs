@@ -1,0 +1,150 @@
+//! Which new requests a host takes that learns how long each message has waited in the buffers before it.
+
+use crate::{Fate, Guard, MessageClass, Mix, Rejection, RequestPath, Scope, Triage};
+use base::{Instant, Rng};
+use core::time::Duration;
+
+/// Decides about new requests when their turn comes, with the [`Guard`] of the host: by the wait that stays, and by
+/// the share that is taken of a request's sender.
+#[derive(Clone, Debug)]
+pub struct TurnControl {
+    standing: Standing,
+    /// What kinds of requests come from senders of which a share is taken.
+    entry: Mix,
+    /// Requests that were refused by the share.
+    outside: u64,
+    rng: Rng,
+}
+
+/// Why a new request is not taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TurnRefusal {
+    /// How it is answered.
+    pub rejection: Rejection,
+    /// Whether the share had let it in, so that the host itself has refused it.
+    pub is_by_law: bool,
+}
+
+impl TurnControl {
+    /// One that has seen no request. `rng` draws by the share.
+    pub fn new(rng: Rng) -> Self {
+        Self { standing: Standing::default(), entry: Mix::new(Scope::NewRequests), outside: 0, rng }
+    }
+
+    /// A message of this class, whose turn is now, has waited so long. Messages with priority are served first and
+    /// probes last, so that their waits do not tell how long others wait.
+    pub fn on_waited<N: Ord + Copy>(
+        &mut self,
+        guard: &mut Guard<N>,
+        now: Instant,
+        waited: Duration,
+        class: MessageClass,
+    ) {
+        let counts = match class {
+            MessageClass::NewInvite | MessageClass::NewOther => {
+                self.standing.counts(now, waited, guard.settings().late())
+            }
+            _ => self.standing.is_on,
+        };
+        guard.on_waited(now, if counts { waited } else { Duration::ZERO });
+    }
+
+    /// Whether a new request is taken. `entry` is the share, 0 to 1, that is taken of what comes from its sender,
+    /// where state is shared out. A host without any law refuses nothing by that either.
+    pub fn admit<N: Ord + Copy>(
+        &mut self,
+        guard: &mut Guard<N>,
+        now: Instant,
+        class: MessageClass,
+        path: &RequestPath<N>,
+        entry: Option<f64>,
+    ) -> Result<(), TurnRefusal> {
+        if guard.is_off() {
+            return Ok(());
+        }
+        let is_let_in = entry.is_none_or(|share| self.entry.draw(now, class, share, &mut self.rng));
+        let waited = guard.wait(now);
+        let is_stale = |triage: Triage| triage.fate(class, waited) != Fate::Serve;
+        let taken = if guard.settings().triage.is_some_and(is_stale) {
+            Err(REFUSED)
+        } else if !is_let_in {
+            let retry_after = 1 + (self.outside % PAUSE_MAX) as u16;
+            self.outside += 1;
+            Err(Rejection { retry_after, ..REFUSED })
+        } else {
+            guard.on_request(now, class, path)
+        };
+        taken.map_err(|rejection| TurnRefusal { rejection, is_by_law: is_let_in })
+    }
+}
+
+/// What a request gets that has waited too long.
+const REFUSED: Rejection = Rejection { status: 503, retry_after: 0 };
+
+/// The longest Retry-After, in seconds, of a request that the share refuses. Callers are told each number of seconds
+/// up to it in turn, so that they do not come back together.
+const PAUSE_MAX: u64 = 5;
+
+/// Whether the wait of new requests without priority is a standing one. A pause of the thread (another program on its
+/// processor, a process that starts) delays once what came during it, and is no reason to refuse anything; with too
+/// many requests the wait stays.
+#[derive(Clone, Debug, Default)]
+struct Standing {
+    noted: Instant,
+    late_since: Option<Instant>,
+    calm_since: Option<Instant>,
+    is_on: bool,
+}
+
+/// So long messages have to be late in a row: much longer than a pause takes to be made up for, short against T1.
+const LATE_FOR: Duration = Duration::from_millis(100);
+/// So long none may have been late until waits count no more.
+const CALM_FOR: Duration = Duration::from_secs(1);
+
+impl Standing {
+    /// Whether this wait counts. Above `late` a message is late.
+    fn counts(&mut self, now: Instant, waited: Duration, late: Duration) -> bool {
+        // Where nothing came for a while, nothing waited.
+        if now.saturating_since(core::mem::replace(&mut self.noted, now)) > LATE_FOR {
+            self.late_since = None;
+        }
+        if waited > late {
+            self.calm_since = None;
+            let since = *self.late_since.get_or_insert(now);
+            self.is_on |= now.saturating_since(since) >= LATE_FOR;
+        } else {
+            self.late_since = None;
+            let since = *self.calm_since.get_or_insert(now);
+            self.is_on &= now.saturating_since(since) < CALM_FOR;
+        }
+        self.is_on
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether the last of these waits counts, each in milliseconds at a time in milliseconds.
+    fn counts(standing: &mut Standing, waits: impl IntoIterator<Item = (u64, u64)>) -> bool {
+        let late = Duration::from_millis(31);
+        let note =
+            |(at, waited)| standing.counts(Instant::from_millis(at), Duration::from_millis(waited), late);
+        waits.into_iter().map(note).last().expect("a wait")
+    }
+
+    #[test]
+    fn a_wait_counts_that_stays_and_a_pause_does_not() {
+        let mut standing = Standing::default();
+        // A pause of 300 ms, of which the messages that came in it are read within 20 ms.
+        assert!(!counts(&mut standing, (0..20).map(|at| (1_000 + at, 300 - at * 15))));
+        // Two pauses with nothing between.
+        assert!(!counts(&mut standing, [(2_000, 50), (3_000, 50)]));
+        // Too many requests.
+        assert!(!counts(&mut standing, (0..10).map(|at| (4_000 + at * 10, 50))));
+        assert!(counts(&mut standing, [(4_100, 50)]));
+        // The wait falls as some are refused.
+        assert!(counts(&mut standing, (0..99).map(|at| (4_110 + at * 10, 20))));
+        assert!(!counts(&mut standing, (0..10).map(|at| (5_100 + at * 10, 20))));
+    }
+}
