@@ -159,8 +159,7 @@ impl Session<'_> {
         for rounds in &mut self.cases {
             if rounds.case.shape == Shape::Series(2) {
                 let (prices, plan) = (rounds.prices(), rounds.plan());
-                let keep = rounds.case.shape.keep(&prices);
-                rounds.simulated = simulated::run(&prices, plan, keep, &rounds.loads);
+                rounds.simulated = simulated::run(rounds.case.kept, &prices, plan, &rounds.loads);
             }
         }
     }

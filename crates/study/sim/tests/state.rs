@@ -5,7 +5,7 @@ use config::scenario::{Costs, Group, HostFault, LinkFaults, RunSettings, Scenari
 use distribute::{Law, Settings};
 use load::{RandomTime, RateStep};
 use proxy::ProxyTimers;
-use sim::model::{NetworkState, RunResults, StateKeeping, UtilisationRule, run_sharing};
+use sim::model::{NetworkState, ProxyModel, RunResults, StateKeeping, UtilisationRule, run_sharing};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -72,7 +72,7 @@ fn network(servers: usize, paths: &[&[usize]], rate: f64) -> Scenario {
 }
 
 fn all(servers: usize, keeping: StateKeeping) -> NetworkState {
-    NetworkState { groups: vec![keeping; servers], trying: false }
+    NetworkState { groups: vec![keeping; servers], model: ProxyModel::OfPaper { trying: false } }
 }
 
 fn distributed(law: Law) -> StateKeeping {
@@ -136,7 +136,10 @@ fn state_is_kept_exactly_once_where_messages_are_lost_doubled_and_overtaken() {
                 .filter(|(from, to)| from < to)
                 .map(|(from, to)| link(from, to))
                 .collect();
-            let state = NetworkState { trying: true, ..all(servers, distributed(law)) };
+            let state = NetworkState {
+                model: ProxyModel::OfPaper { trying: true },
+                ..all(servers, distributed(law))
+            };
             let results = run_sharing(&scenario, &state, 7);
             let (calls, more) = kept(&results);
             let rang = sum(&results, |stream| stream.answer_delay.count());
@@ -264,7 +267,7 @@ fn a_chain_that_is_configured_by_a_plan_keeps_what_was_planned() {
         let told = serde_json::to_value(&plan).expect("a plan is JSON");
         let told = told["nodes"].as_array().expect("nodes");
         let groups = told.iter().map(|node| StateKeeping::Distributed(configured(node))).collect();
-        let state = NetworkState { groups, trying: false };
+        let state = NetworkState { groups, model: ProxyModel::OfPaper { trying: false } };
         let results = run_sharing(&network(length, &[&path], 0.9 * OPTIMUM[length - 1]), &state, 11);
         let (calls, more) = kept(&results);
         assert!(calls.len() > 5_000 && more == 0, "{} calls, {more} kept twice", calls.len());

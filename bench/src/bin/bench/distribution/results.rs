@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use papers::report::{Axis, Plot, PlotSeries, ReportTable, Style};
 use sarabande_bench::distribution::goodput::{Case, Round};
-use sarabande_bench::distribution::prices::{self, CallPrice, NodePrices};
+use sarabande_bench::distribution::prices::{self, CallPrice, NetworkPrices, NodePrices};
 use sarabande_bench::distribution::ramp::{self, Ramp};
 use sarabande_bench::distribution::simulated::SimulatedPoint;
 use sarabande_bench::distribution::{LoadResult, Product};
@@ -240,10 +240,6 @@ impl CaseRounds {
         median(&self.rounds.iter().map(|round| round.plan).collect::<Vec<_>>())
     }
 
-    fn refusals(&self) -> f64 {
-        median(&self.rounds.iter().map(|round| round.prices.refusals).collect::<Vec<_>>())
-    }
-
     /// What can be carried at each load by a plan that pays for refusals, as part of the plan, of each round.
     fn most(&self, load: usize) -> Vec<f64> {
         let of = |round: &Round| {
@@ -252,13 +248,15 @@ impl CaseRounds {
         self.rounds.iter().map(of).collect()
     }
 
-    pub(super) fn prices(&self) -> [NodePrices; 2] {
-        [0, 1].map(|index| {
-            let rate = |of: fn(&NodePrices) -> f64| {
-                median(&self.rounds.iter().map(|round| of(&round.prices.nodes[index])).collect::<Vec<_>>())
-            };
-            NodePrices { stateless: rate(|price| price.stateless), stateful: rate(|price| price.stateful) }
-        })
+    pub(super) fn prices(&self) -> NetworkPrices {
+        let rate = |of: &dyn Fn(&NetworkPrices) -> f64| {
+            median(&self.rounds.iter().map(|round| of(&round.prices)).collect::<Vec<_>>())
+        };
+        let nodes = [0, 1].map(|index| NodePrices {
+            stateless: rate(&|prices| prices.nodes[index].stateless),
+            stateful: rate(&|prices| prices.nodes[index].stateful),
+        });
+        NetworkPrices { nodes, refusals: rate(&|prices| prices.refusals) }
     }
 
     fn names(&self) -> Vec<&str> {
@@ -276,7 +274,7 @@ impl CaseRounds {
     }
 
     pub(super) fn part(&self) -> PartReport {
-        let [first, second] = self.prices();
+        let NetworkPrices { nodes: [first, second], refusals } = self.prices();
         let carried = |prices: NodePrices| format!("{:.0} and {:.0}", prices.stateless, prices.stateful);
         let mut tables = vec![self.summary(), self.details()];
         if !self.simulated.is_empty() {
@@ -292,7 +290,7 @@ impl CaseRounds {
                 self.plan(),
                 carried(first),
                 carried(second),
-                self.refusals(),
+                refusals,
                 self.rounds.len()
             ),
             tables,

@@ -14,7 +14,7 @@ use base::{Instant, Ledger, Operation, Slab};
 use config::scenario::{Discard, Group, Scenario};
 use core::time::Duration;
 use overload::signal::Utilisation;
-use overload::{Fate, Guard, MessageClass, Rejection};
+use overload::{Fate, Guard, MessageClass, OverloadSettings, Rejection};
 use proxy::Fire;
 use rand::Rng as _;
 use std::collections::BTreeSet;
@@ -30,6 +30,8 @@ pub(crate) struct Job {
     is_spared: bool,
     /// The same for copies of a message; only where copies are looked for.
     key: u64,
+    /// When it came.
+    since: Instant,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -150,7 +152,9 @@ impl Host {
             background: group.background,
         };
         let mean = costs.message.div_f64(capacity);
-        let guard = Guard::new(Instant::ZERO, group.guard(), group.workers.into(), mean, rng.fork("control"));
+        let has_gate = matches!(&role, Role::Proxy(proxy) if proxy.gate.is_some());
+        let laws = if has_gate { OverloadSettings::by_wait() } else { group.guard() };
+        let guard = Guard::new(Instant::ZERO, laws, group.workers.into(), mean, rng.fork("control"));
         let lanes = Lanes {
             rules: guard.settings().triage,
             buffers_rejections: group.overload.buffer_rejections,
@@ -211,7 +215,7 @@ impl Host {
             return self.arrive_at_server(now, message, agents);
         }
         // Where nothing is refused nobody asks whether a call is new.
-        let may_refuse = !self.element.guard.is_idle();
+        let may_refuse = !self.element.guard.is_idle() && !self.element.has_gate();
         if may_refuse && message.is_initial_invite() {
             // It is compared with the transactions that there are.
             self.clear_away(now);
@@ -234,7 +238,9 @@ impl Host {
                     && message.method == Method::Invite
                     && proxy.core.knows(&message.server_key());
                 class = class_of(&message, known);
-                rejection = guard.on_request(now, class, &proxy.router.way(from, class, &message)).err();
+                if proxy.gate.is_none() {
+                    rejection = guard.on_request(now, class, &proxy.router.way(from, class, &message)).err();
+                }
             } else {
                 on_response(&mut self.element.guard, now, &message, from, notices.overload.as_deref());
                 if let (Some(room), Some(keeper)) = (&notices.room, &mut proxy.keeper) {
@@ -249,10 +255,10 @@ impl Host {
             self.enqueue(
                 now,
                 Priority::P2,
-                Job { what: What::Rejection(at, rejection), class, is_spared, key },
+                Job { what: What::Rejection(at, rejection), class, is_spared, key, since: now },
             );
         } else {
-            let job = Job { what: What::Message(at), class, is_spared, key };
+            let job = Job { what: What::Message(at), class, is_spared, key, since: now };
             self.enqueue(now, priority(class, triage), job);
         }
     }
@@ -276,7 +282,7 @@ impl Host {
             }
         }
         let what = What::Message(self.messages.insert(message));
-        let job = Job { what, class: MessageClass::Response, is_spared: false, key: 0 };
+        let job = Job { what, class: MessageClass::Response, is_spared: false, key: 0, since: now };
         if self.enqueue(now, lane, job) == Admission::Queued {
             self.unanswered.extend(request);
         }
@@ -289,7 +295,8 @@ impl Host {
             let triage = self.element.guard.settings().triage.is_some();
             let class = MessageClass::Response;
             let what = What::Probe(self.messages.insert(probe));
-            self.enqueue(now, priority(class, triage), Job { what, class, is_spared: false, key: 0 });
+            let job = Job { what, class, is_spared: false, key: 0, since: now };
+            self.enqueue(now, priority(class, triage), job);
         } else if let Role::Balancer(balancer) = &mut self.element.role
             && self.cpu.is_up()
         {
@@ -301,7 +308,7 @@ impl Host {
         let Job { what, class, .. } = job;
         let admission = self.cpu.enqueue(now, lane, job);
         if admission == Admission::Queued {
-            if let What::Message(_) = what {
+            if matches!(what, What::Message(_)) && self.element.has_watched_queue() {
                 self.element.guard.on_enqueue(now, class, self.cpu.occupied());
             }
             return admission;
@@ -356,7 +363,7 @@ impl Host {
                 }
                 What::Message(at) => {
                     request = messages.get(at).map(|message| message.server_key_at(element.id).key);
-                    let cost = element.message(&mut work, job.class, &messages[at]);
+                    let cost = element.message(&mut work, job.class, &messages[at], now - job.since);
                     messages.remove(at);
                     cost
                 }
@@ -386,15 +393,18 @@ impl Host {
 
     /// A job has left the queue, and stale ones before it.
     fn left(&mut self, now: Instant, served: Option<(Job, Duration)>) {
-        if self.element.guard.is_off() {
+        let is_watched = self.element.has_watched_queue();
+        for job in core::mem::take(&mut self.cpu.triage().dropped) {
+            if is_watched {
+                self.element.guard.on_dequeue(now, job.class, self.cpu.occupied());
+            }
+            self.lose(now, job.class, job.what);
+        }
+        if !is_watched {
             if let Role::Proxy(proxy) = &mut self.element.role {
                 proxy.router.forget_settled();
             }
             return;
-        }
-        for job in core::mem::take(&mut self.cpu.triage().dropped) {
-            self.element.guard.on_dequeue(now, job.class, self.cpu.occupied());
-            self.lose(now, job.class, job.what);
         }
         if let Some((Job { what: What::Message(_), class, .. }, cost)) = served {
             self.element.guard.on_dequeue(now, class, self.cpu.occupied());
@@ -473,7 +483,8 @@ impl Host {
                 self.element.results.give_ups.add(now, 1.0);
             }
             let at = self.fires.insert(fire);
-            let job = Job { what: What::Timer(at), class: MessageClass::Timer, is_spared: false, key: 0 };
+            let (what, class) = (What::Timer(at), MessageClass::Timer);
+            let job = Job { what, class, is_spared: false, key: 0, since: now };
             self.enqueue(now, Priority::P1, job);
         }
     }

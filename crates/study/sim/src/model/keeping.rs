@@ -75,14 +75,30 @@ impl StateKeeping {
 pub struct NetworkState {
     /// By group. Those that are left out keep the state of every call.
     pub groups: Vec<StateKeeping>,
-    /// Whether who keeps the state of a call answers its INVITE with 100 at once. RFC 3261 §17.2.1 leaves it out
-    /// where another response follows within 200 ms.
-    pub trying: bool,
+    /// What they do besides.
+    pub model: ProxyModel,
+}
+
+/// What the proxies of a scenario do about overload, and when whoever keeps the state of a call answers its INVITE
+/// with 100.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ProxyModel {
+    /// As papers have it: a proxy has the overload control that the scenario says, and none where it need not keep
+    /// the state of every call.
+    OfPaper {
+        /// Whether a 100 is sent, and then at once. RFC 3261 §17.2.1 leaves it out where another response follows
+        /// within 200 ms.
+        trying: bool,
+    },
+    /// As a running server with its default settings. It refuses new calls by how long they have waited. One whose
+    /// keeping is [`StateKeeping::Distributed`] refuses as well what [`Distributor::takes`] leaves out of the calls
+    /// of clients. Between neighbours that share out state the 100 comes after 200 ms, and else at once.
+    OfServer,
 }
 
 impl Default for NetworkState {
     fn default() -> Self {
-        Self { groups: Vec::new(), trying: true }
+        Self { groups: Vec::new(), model: ProxyModel::OfPaper { trying: true } }
     }
 }
 
@@ -220,6 +236,23 @@ impl Keeper {
             }
             Rule::ByUtilisation { utilisation: last, .. } => *last = utilisation,
             Rule::Never | Rule::Share { .. } => {}
+        }
+    }
+
+    /// The share of new calls that is taken of a sender, from 0 to 1. `None`: all are let in. Calls of a neighbour
+    /// were taken at their entry.
+    pub(super) fn takes(&self, from: HostId) -> Option<f64> {
+        match &self.rule {
+            Rule::Distributed(distributor) if !self.map.shares_state(from) => Some(distributor.takes()),
+            _ => None,
+        }
+    }
+
+    /// Overload control has refused a new call that had been let in.
+    pub(super) fn on_refused(&mut self, from: HostId) {
+        let from = Some(from).filter(|from| self.map.shares_state(*from));
+        if let Rule::Distributed(distributor) = &mut self.rule {
+            distributor.on_refused(from);
         }
     }
 

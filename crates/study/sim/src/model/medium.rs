@@ -1,6 +1,6 @@
 //! How typed messages are edited and routed: the simulator's counterpart of editing bytes.
 
-use super::keeping::{NetworkState, StateKeeping};
+use super::keeping::{NetworkState, ProxyModel, StateKeeping};
 use super::message::{CallId, HostId, ModelMessage, ModelVia, Sent};
 use base::Rng;
 use config::scenario::{Scenario, ScenarioFeedback, Select};
@@ -291,8 +291,14 @@ impl Medium<Typed> for Editor {
     fn add_challenges(&mut self, _: &mut Sent, _: &ModelMessage) {}
 
     fn respond(&mut self, request: &ModelMessage, status: u16) -> Option<Sent> {
-        (status > 100 || self.map.state.trying)
-            .then(|| Sent { to: request.top().host, message: request.response(status, self.host) })
+        let is_silent = status == 100 && self.map.state.model == ProxyModel::OfPaper { trying: false };
+        (!is_silent).then(|| Sent { to: request.top().host, message: request.response(status, self.host) })
+    }
+
+    fn tries_at_once(&self, request: &ModelMessage) -> bool {
+        let is_shared = |host| self.map.shares_state(host);
+        self.map.state.model != ProxyModel::OfServer
+            || !(is_shared(self.host) && is_shared(request.top().host))
     }
 
     fn cancel(&mut self, invite: &Sent) -> (Sent, TransactionKey) {

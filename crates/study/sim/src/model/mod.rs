@@ -7,6 +7,7 @@
 mod agents;
 mod balancer;
 mod control;
+mod gate;
 mod host;
 mod keeping;
 mod links;
@@ -19,7 +20,7 @@ mod ties;
 mod work;
 mod world;
 
-pub use keeping::{NetworkState, StateKeeping, UtilisationRule};
+pub use keeping::{NetworkState, ProxyModel, StateKeeping, UtilisationRule};
 pub use links::rules;
 pub use measure::{HostResults, Outcomes, RunResults, StreamResults};
 pub use message::{HOPS_MAX, HostId, ModelMessage, ModelStart, ModelVia};

@@ -2,6 +2,7 @@
 
 use super::agents::{Agents, Alarm, Out};
 use super::balancer::Balancer;
+use super::gate::Gate;
 use super::keeping::Keeper;
 use super::measure::HostResults;
 use super::medium::{Editor, Router, Typed};
@@ -50,6 +51,8 @@ pub(crate) struct Proxy {
     pub(crate) router: Router,
     /// `None` where the state of every call is kept.
     pub(crate) keeper: Option<Keeper>,
+    /// Of one that works as a running server: it judges calls when their turn comes, by how long they have waited.
+    pub(crate) gate: Option<Gate>,
 }
 
 impl Proxy {
@@ -111,19 +114,37 @@ impl Element {
         if fire.is_cleanup() { self.costs.cleanup } else { self.costs.timer }
     }
 
-    /// Handles it, and says what that costs on the base server.
+    /// Whether it judges new calls when their turn comes, as a running server does.
+    pub(crate) fn has_gate(&self) -> bool {
+        matches!(&self.role, Role::Proxy(proxy) if proxy.gate.is_some())
+    }
+
+    /// Whether its guard decides by what waits in its queue.
+    pub(crate) fn has_watched_queue(&self) -> bool {
+        !self.guard.is_off() && !self.has_gate()
+    }
+
+    /// Handles it, and says what that costs on the base server. It has waited so long.
     pub(crate) fn message(
         &mut self,
         work: &mut Work<'_>,
         class: MessageClass,
         message: &ModelMessage,
+        waited: Duration,
     ) -> Duration {
         let now = work.now;
         let Self { id, role, guard, looks_up, costs, ledger, failing, .. } = self;
         match role {
             Role::Proxy(proxy) => {
                 ledger.charge(Operation::Scan);
-                if class.is_new() && !guard.is_off() {
+                let Proxy { gate, keeper, .. } = &mut **proxy;
+                if let Some(gate) = gate {
+                    if class.is_new()
+                        && let Err(rejection) = gate.admit(now, guard, keeper.as_mut(), message, waited)
+                    {
+                        return self.reject(work, message, rejection);
+                    }
+                } else if class.is_new() && !guard.is_off() {
                     let way = proxy.router.way(message.top().host, class, message);
                     // Two copies waited, and each was new when it came: this one is no second request.
                     let is_copy = proxy.core.knows(&message.server_key());
@@ -269,7 +290,7 @@ fn proxied(
     message: &ModelMessage,
     sink: &mut Outgoing<'_>,
 ) -> Duration {
-    let Proxy { core, editor, router, keeper } = proxy;
+    let Proxy { core, editor, router, keeper, .. } = proxy;
     if let ModelStart::Response(status) = message.start {
         if keeper.is_some() && message.top().is_stateless() {
             pass_back(editor, ledger, message, sink);

@@ -2,8 +2,9 @@
 
 use super::agents::{Agents, Alarm, Out, UserAgent};
 use super::balancer::Balancer;
+use super::gate::Gate;
 use super::host::{Host, NEVER};
-use super::keeping::{Keeper, NetworkState, StateKeeping};
+use super::keeping::{Keeper, NetworkState, ProxyModel, StateKeeping};
 use super::links::{network, place};
 use super::measure::RunResults;
 use super::medium::{Editor, Map, Router};
@@ -74,7 +75,7 @@ pub fn run_watched(scenario: &Scenario, seed: u64, passed: &dyn Fn(Duration)) ->
 /// The same with proxies that do not keep the state of every call.
 ///
 /// # Panics
-/// Where such a proxy has overload control, too: what it forwards without state would never count as settled.
+/// Where the scenario gives overload control to such a proxy, or to one that works as a running server.
 pub fn run_sharing(scenario: &Scenario, state: &NetworkState, seed: u64) -> RunResults {
     run_with(scenario, state, seed, &mut |_, _| false)
 }
@@ -121,9 +122,14 @@ impl<'a> World<'a> {
                 let rng = rng.fork(&group.host_name(number));
                 let role = role(scenario, index, id, &map, (Instant::ZERO, 0), &rng);
                 let host = Host::new(id, number, group, scenario, role, &rng);
+                // Feedback would never hear what became of a call without state, and a running server has its own
+                // laws.
+                let keeps_all =
+                    state.of(index) == StateKeeping::Always && state.model != ProxyModel::OfServer;
                 assert!(
-                    host.element.guard.is_off() || state.of(index) == StateKeeping::Always,
-                    "{} has overload control and does not keep the state of every call; give it one of the two",
+                    group.guard().is_off() || keeps_all,
+                    "the scenario gives overload control to {}, which is only for proxies of papers that keep the state \
+                     of every call",
                     group.name
                 );
                 hosts.push(host);
@@ -482,7 +488,8 @@ fn role(
             let serial = u64::from(life) << 24;
             let core = proxy::Proxy::new(scenario.timers, serial);
             let (editor, keeper) = (Editor::new(Arc::clone(map), host), Keeper::new(map, host, rng));
-            Role::Proxy(Box::new(Proxy { core, editor, router, keeper }))
+            let gate = (map.state.model == ProxyModel::OfServer).then(|| Gate::new(rng));
+            Role::Proxy(Box::new(Proxy { core, editor, router, keeper, gate }))
         }
         scenario::HostRole::Balancer(settings) => {
             let servers = map.after(group);

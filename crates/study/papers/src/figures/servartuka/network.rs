@@ -6,7 +6,7 @@ use core::time::Duration;
 use distribute::{Law, Settings};
 use load::{ArrivalProcess, RandomTime};
 use plan::{Node, Routing, Topology, solve};
-use sim::model::{NetworkState, StateKeeping, UtilisationRule};
+use sim::model::{NetworkState, ProxyModel, StateKeeping, UtilisationRule};
 
 /// Calls a second that the paper's server forwards without state: `T_SL` (section 2.2).
 pub(super) const STATELESS: f64 = 5700.0;
@@ -179,7 +179,7 @@ impl Network {
             Mode::Unmarked => StateKeeping::Unmarked(law(Law::Paper)),
             Mode::Cortes => StateKeeping::ByUtilisation(UtilisationRule::OF_PAPER),
         };
-        NetworkState { groups: vec![keeping; self.speeds.len()], trying }
+        NetworkState { groups: vec![keeping; self.speeds.len()], model: ProxyModel::OfPaper { trying } }
     }
 }
 

@@ -1,0 +1,166 @@
+//! Proxies of the model that refuse calls as a running server does: how much a chain carries above its capacity,
+//! which calls are refused, and when a 100 is sent.
+
+use base::Instant;
+use config::scenario::{Costs, Group, LinkFaults, RunSettings, Scenario, Stream};
+use distribute::{Law, Settings};
+use load::{ArrivalProcess, RandomTime, RateStep};
+use proxy::ProxyTimers;
+use sim::model::{NetworkState, ProxyModel, RunResults, StateKeeping, run_sharing};
+use sim::stats::Series;
+use std::time::Duration;
+
+/// Two proxies as measured (docs/distribution/measured.md): calls a second of the first one without and with state,
+/// of the second one with state; refusals a second of one that does nothing else; and what the plan makes of that.
+const STATELESS: f64 = 1772.0;
+const STATEFUL: f64 = 1525.0;
+const SECOND_STATEFUL: f64 = 1532.0;
+const REFUSALS: f64 = 9472.0;
+const PLAN: f64 = 1666.0;
+/// INVITE, 180, 200, ACK, BYE, 200: what a proxy reads of a call. Of INVITE and BYE it has two transactions each.
+const MESSAGES: f64 = 6.0;
+const TRANSACTIONS: f64 = 4.0;
+
+fn second(second: u64) -> Instant {
+    Instant::ZERO + Duration::from_secs(second)
+}
+
+fn costs() -> Costs {
+    let seconds = Duration::from_secs_f64;
+    let message = 1.0 / STATELESS / MESSAGES;
+    Costs {
+        base_capacity: STATEFUL,
+        message: seconds(message),
+        timer: seconds(message / 2.0),
+        reject: seconds(2.0 / 3.0 / REFUSALS),
+        reject_ack: seconds(1.0 / 3.0 / REFUSALS),
+        operations: vec![("create_transaction", seconds((1.0 / STATEFUL - 1.0 / STATELESS) / TRANSACTIONS))],
+        ..Costs::default()
+    }
+}
+
+/// Two in series, of these capacities, with calls at this rate until a second.
+fn series(capacities: [f64; 2], rate: f64, ends: u64) -> Scenario {
+    let step = |at, rate, ramp| RateStep { at: Duration::from_secs(at), rate, ramp };
+    let stream = Stream {
+        load: vec![step(0, rate / 2.0, true), step(ends / 4, rate, false), step(ends, 0.0, false)],
+        arrivals: ArrivalProcess::Poisson,
+        holding: RandomTime::Fixed(Duration::from_millis(1)),
+        ..Stream::of_paper("calls", vec![0, 1], rate)
+    };
+    let group = |(number, capacity): (usize, f64)| Group {
+        buffer: 3_000,
+        ..Group::proxies(&format!("proxy {number}"), 1, capacity)
+    };
+    Scenario {
+        title: "two in series".to_owned(),
+        run: RunSettings {
+            duration: Duration::from_secs(ends),
+            warm_up: Duration::ZERO,
+            bin: Duration::from_secs(1),
+            ..RunSettings::default()
+        },
+        costs: costs(),
+        timers: ProxyTimers::default(),
+        groups: (1..).zip(capacities).map(group).collect(),
+        streams: vec![stream],
+        links: Vec::new(),
+        faults: Vec::new(),
+    }
+}
+
+const OF_PAPER: ProxyModel = ProxyModel::OfPaper { trying: false };
+
+fn run(scenario: &Scenario, keeping: StateKeeping, model: ProxyModel) -> RunResults {
+    run_sharing(scenario, &NetworkState { groups: vec![keeping; 2], model }, 1)
+}
+
+fn law(law: Law) -> StateKeeping {
+    let settings =
+        Settings { law, keep: 0.4, delta_c: PLAN / 100.0, state_cost: 0.35, ..Settings::default() };
+    StateKeeping::Distributed(settings)
+}
+
+/// Calls that are answered while this part of the plan is offered, as part of the plan.
+fn answered(keeping: StateKeeping, load: f64, model: ProxyModel) -> f64 {
+    const ENDS: u64 = 40;
+    let scenario = series([STATEFUL, SECOND_STATEFUL], load * PLAN, ENDS);
+    let results = run(&scenario, keeping, model);
+    results.streams[0].answered[0].rate(second(ENDS - 10), second(ENDS)) / PLAN
+}
+
+#[test]
+fn a_chain_above_its_capacity_carries_most_of_it_where_the_entry_refuses_the_rest() {
+    for (load, without) in [(1.2, 0.5), (2.0, 0.35)] {
+        let refusing = answered(law(Law::Level), load, ProxyModel::OfServer);
+        assert!(refusing > 0.8, "{load}: {refusing} of the plan");
+        let taking_all = answered(law(Law::Level), load, OF_PAPER);
+        assert!(taking_all < without, "{load}: {taking_all} of the plan where nothing is refused");
+    }
+}
+
+/// The second one is full of what the first forwards, and the first has room.
+#[test]
+fn what_a_proxy_behind_cannot_carry_is_refused_at_the_entry() {
+    const ENDS: u64 = 40;
+    let scenario = series([2.0 * STATEFUL, STATEFUL], 1.5 * STATELESS, ENDS);
+    let results = run(&scenario, law(Law::Level), ProxyModel::OfServer);
+    let lately = |series: &Series| series.rate(second(ENDS - 20), second(ENDS));
+    let [first, behind] = [0, 1].map(|host: usize| lately(&results.hosts[host].rejected));
+    assert!(first > 500.0 && behind < 0.1 * first, "refused: {first} calls/s, {behind} behind");
+    let answered = lately(&results.streams[0].answered[0]);
+    assert!(answered > 0.9 * STATELESS, "{answered} calls/s");
+}
+
+#[test]
+fn a_copy_of_a_call_that_was_taken_is_not_refused_and_one_that_was_refused_is_not_taken() {
+    const ENDS: u64 = 20;
+    // The second one has room for all that the first forwards.
+    let mut scenario = series([STATEFUL, 4.0 * STATEFUL], 2.0 * STATELESS, ENDS);
+    scenario.run.duration += Duration::from_secs(140);
+    // So long that callers send an INVITE again that the first proxy has passed on, and nobody has answered yet.
+    scenario.links = vec![LinkFaults {
+        from: Some(0),
+        to: Some(1),
+        since: Duration::ZERO,
+        until: scenario.run.duration,
+        delay: Duration::from_millis(400),
+        jitter: Duration::ZERO,
+        loss: 0.0,
+        duplication: 0.0,
+        reordering: 0.0,
+    }];
+    let results = run(&scenario, law(Law::Level), ProxyModel::OfServer);
+    let stream = &results.streams[0];
+    let resent = stream.resends.rate(second(ENDS / 2), second(ENDS));
+    let refused = stream.outcomes.refused;
+    // A caller of the model gives up after 10 s, and hangs up if the answer comes later.
+    let set_up = stream.outcomes.completed + stream.outcomes.answered_late;
+    let kept: usize = results.hosts.iter().map(|host| host.kept.len()).sum();
+    assert!(resent > 100.0 && refused > 1_000, "{resent} copies/s, {refused} calls refused");
+    assert_eq!(set_up + refused, stream.calls, "{:?}", stream.outcomes);
+    assert_eq!(kept as u64, set_up, "the other calls that were kept had been refused");
+}
+
+/// Messages of a run with few calls.
+fn messages(keeping: StateKeeping, model: ProxyModel, ring: Duration) -> u64 {
+    let mut scenario = series([STATEFUL, SECOND_STATEFUL], 20.0, 10);
+    scenario.run.duration += Duration::from_mins(1);
+    scenario.streams[0].ring = ring;
+    run(&scenario, keeping, model).messages
+}
+
+#[test]
+fn the_100_of_a_second_proxy_is_sent_after_200_ms_between_neighbours_that_share_out_state() {
+    let at_once = ProxyModel::OfPaper { trying: true };
+    let soon = Duration::from_millis(100);
+    let late = Duration::from_millis(300);
+    let of_server = |keeping, ring| messages(keeping, ProxyModel::OfServer, ring);
+    // State is at the last proxy.
+    let last = StateKeeping::Share(0.0);
+    assert_eq!(of_server(last, soon), messages(last, OF_PAPER, soon));
+    assert_eq!(of_server(last, late), messages(last, at_once, late));
+    assert!(of_server(last, soon) < of_server(last, late));
+    // Without sharing there are no such neighbours.
+    assert_eq!(of_server(StateKeeping::Always, soon), messages(StateKeeping::Always, at_once, soon));
+}
