@@ -14,9 +14,10 @@ use crate::target;
 use crate::token::branch::Transaction;
 use crate::validate::{check_extensions, check_room};
 use balance::{Balancer, Direction, PoolId, Request, Slot};
-use base::Flow;
+use base::{Flow, Peer};
 use route::{Query, Service, Target};
-use wire::Method;
+use std::net::SocketAddr;
+use wire::{Method, SipUri};
 
 /// The destination of a request, with all that forwarding needs.
 pub(crate) struct Destination<'m> {
@@ -38,7 +39,7 @@ pub(crate) enum To {
     Registrar,
     /// The contacts of the user that its Request-URI names.
     Contacts,
-    /// The address in the Request-URI of one who is no member, without a transaction.
+    /// The address that a stranger's Request-URI or Route names, without a transaction: a listed one.
     Address(Flow),
     /// A next hop, or a member that gets the request with a transaction; the policy chooses.
     Onward,
@@ -53,7 +54,7 @@ pub(crate) enum To {
 }
 
 impl To {
-    /// The way to what is no member.
+    /// The way where no pool decides.
     pub(crate) fn outside(self) -> Option<Flow> {
         if let Self::Outside(Ok(flow)) | Self::Address(flow) = self { Some(flow) } else { None }
     }
@@ -106,9 +107,17 @@ impl Step<'_> {
         let relays = rule.filter(|rule| {
             arrival.member.is_none() && self.edge.routes.rule(*rule).target == Target::RequestUri
         });
+        // What began in another way, before a change of the routes, ends so.
+        let is_known = |this: &Self| {
+            stateless.recent_hops.before(this, arrival, &request).is_some()
+                || is_remembered(this.balancer, &request)
+        };
+        let relays = relays.filter(|_| !is_known(self));
         let goes_onward =
             standing != Standing::Orphan && goes_onward(self.pools.service(request.pool), &request);
-        let older = if is_located || relays.is_some() {
+        let older = if relays.is_some() {
+            stateless.recent_relays.is_older_than_key(self.edge, message, flow.peer)
+        } else if is_located {
             stateless.recent_contacts.is_older_than_key(self.edge, message, flow.peer)
         } else if goes_onward {
             stateless.recent_hops.is_older_than_key(self.edge, message, flow.peer)
@@ -222,7 +231,10 @@ impl Step<'_> {
             return Ok(None);
         }
         let from_member = arrival.member.is_some();
-        let query = Query { message, uri: route.uri(message), flow: *flow, from_member };
+        let (uri, topology) = (route.uri(message), &self.edge.topology);
+        let names_us =
+            routes.table.asks_for_hosts() && SipUri::parse(uri).is_ok_and(|uri| topology.is_ours(&uri));
+        let query = Query { message, uri, flow: *flow, from_member, names_us };
         let Some((index, rule)) = routes.table.find(&query) else {
             return if from_member { Ok(None) } else { Err(Refuser::NoRule.into()) };
         };
@@ -259,13 +271,22 @@ impl Step<'_> {
         }
     }
 
-    /// The way of what somebody sends who is no member: no name is looked up, and neither a Route nor `maddr` leads out
-    /// of the networks that the rule is for.
+    /// The way of a stranger's request to the address that it names. No name is looked up, and neither a Route nor
+    /// `maddr` leads out of the networks of the rule, or back to us.
     fn way_to_address(&mut self, arrival: &Arrival<'_>, rule: usize) -> Result<Flow, Rejection> {
         let target = arrival.route.target(arrival.message);
         let hosts = &self.edge.routes.rule(rule).conditions.hosts;
-        let is_in = |ip| hosts.iter().any(|network| network.contains(ip));
-        if !matches!(target, target::Target::Address(to) if is_in(to.address.ip())) {
+        let ports = &self.edge.topology.ports;
+        let may_go = match target {
+            target::Target::Address(Peer { transport, address }) => {
+                let there = SocketAddr::new(address.ip().to_canonical(), address.port());
+                hosts.iter().any(|network| network.contains(address.ip()))
+                    && ports.advertised_at(Peer::new(transport, there)).is_none()
+            }
+            target::Target::Name(_) => false,
+            target::Target::OtherTransport | target::Target::Nowhere => true,
+        };
+        if !may_go {
             return Err(Refuser::Relay(rule).into());
         }
         self.way_to(arrival, target)

@@ -32,8 +32,8 @@ pub struct Explanation {
     pub route: Option<RouteTaken>,
     /// The user to whose contacts it goes; the decision then says nothing.
     pub located: Option<Aor>,
-    /// The way out, of a request that a member sends to others than a pool, or that goes where the other party of its
-    /// dialog has named; the decision is then who sends it, or says nothing.
+    /// The way of a request that no pool gets: where its Route or Request-URI leads, or the other party of its dialog has
+    /// named; the decision is then who sends it, or says nothing.
     pub outside: Option<Flow>,
     /// Pools of its rule that were asked before, and took nothing.
     pub passed_over: Vec<PassedOver>,
@@ -362,7 +362,7 @@ impl Path<'_> {
                 let why = if is_closed {
                     "which is for members of pools only"
                 } else {
-                    "and this one leads out of its `host_network`"
+                    "and this one leads to no address of others in its `host_network`"
                 };
                 format!("the route {} sends requests where their Request-URI leads, {why}", name(index))
             }

@@ -2,7 +2,6 @@
 
 use crate::admission::{Begins, NEXT_HOP_OVERLOADED, Overload, class_of};
 use crate::arrival::Arrival;
-use crate::forward::contacts::Contact;
 use crate::queue::Turn;
 use crate::step::Step;
 use crate::topology::Topology;
@@ -34,16 +33,16 @@ pub(crate) fn class(
     overload.class(arrival)
 }
 
-/// Tells whether a request may be sent to a contact of a user. Each contact that it is asked about counts as sent to.
-pub(crate) fn contact_filter<'a>(
+/// Tells whether a request may be sent to what is no member. Each hop that it is asked about counts as sent to.
+pub(crate) fn hop_filter<'a>(
     step: &'a mut Step<'_>,
     arrival: &Arrival<'_>,
     request: &Request<'_>,
     begins: Begins,
-) -> impl FnMut(&Contact) -> bool + use<'a> {
+) -> impl FnMut(Flow) -> bool + use<'a> {
     let (now, overload) = (step.edge.now, &mut step.edge.gate.overload);
     let class = overload.limits_hops().then(|| class(overload, step.balancer, arrival, request, begins));
-    move |contact| class.is_none_or(|class| overload.may_go(now, class, contact.hop))
+    move |hop| class.is_none_or(|class| overload.may_go(now, class, hop))
 }
 
 /// Asks for a member that may be sent a request of this class. One that the balancer would choose and that wants no

@@ -339,11 +339,11 @@ impl Path<'_> {
             }
             Err(NoHop::Refused(refused)) => return Err(refused.into()),
         };
-        let may_go = limited::contact_filter(step, arrival, &destination.request, progress.begins());
+        let mut may_go = limited::hop_filter(step, arrival, &destination.request, progress.begins());
         if forward == Forward::Stateless {
-            contacts = contacts.into_iter().find(may_go).into_iter().collect();
+            contacts = contacts.into_iter().find(move |contact| may_go(contact.hop)).into_iter().collect();
         } else {
-            contacts.retain(may_go);
+            contacts.retain(move |contact| may_go(contact.hop));
         }
         let Some(first) = contacts.first() else { return Err(NEXT_HOP_OVERLOADED.into()) };
         if is_shared {
@@ -357,7 +357,12 @@ impl Path<'_> {
             }
         }
         if forward == Forward::Stateless {
-            self.pass_noted(arrival, destination, contacts.remove(0), progress);
+            let contact = Arc::new(contacts.remove(0));
+            if arrival.begins_transaction() {
+                let key = copies_key(&step.edge.tokens, message, flow.peer);
+                self.stateless.recent_contacts.note(step.edge.now, key, Arc::clone(&contact));
+            }
+            self.pass_to_contact(arrival, destination, &contact, progress);
             return Ok(());
         }
         step.goes_on(progress);
@@ -366,7 +371,7 @@ impl Path<'_> {
         stateful.begin_located(step, arrival, destination, located, forward == Forward::Dialog, progress)
     }
 
-    /// Sends a request to the address in its Request-URI, as if a user with this contact were there.
+    /// Sends a request to the address that it names, as a stateless proxy. The requests of its dialogs go from end to end.
     fn relay(
         &mut self,
         arrival: &Arrival<'_>,
@@ -374,37 +379,31 @@ impl Path<'_> {
         hop: Flow,
         progress: &mut Progress,
     ) -> Result<(), Rejection> {
-        self.step.admit(arrival, &destination.request, progress)?;
-        let edge = &*self.step.edge;
-        let received = arrival.route.uri(arrival.message);
-        let rewritten = destination
-            .rule
-            .and_then(|rule| edge.rewrite(edge.routes.rule(rule), received, arrival.flow.listener));
-        let uri = rewritten.unwrap_or_else(|| received.to_vec()).into();
-        let contact = Contact { uri, path: Box::default(), q: 1_000, hop, spare: Vec::new() };
-        if !limited::contact_filter(&mut self.step, arrival, &destination.request, progress.begins())(
-            &contact,
-        ) {
-            return Err(NEXT_HOP_OVERLOADED.into());
+        let Arrival { flow, message, .. } = *arrival;
+        let step = &mut self.step;
+        let recent = &mut self.stateless.recent_relays;
+        if recent.of(step.edge, message, flow.peer).is_some() {
+            step.follow(arrival, &destination.request, progress)?;
+        } else {
+            step.admit(arrival, &destination.request, progress)?;
+            let begins = progress.begins();
+            if !limited::hop_filter(step, arrival, &destination.request, begins)(hop) {
+                return Err(NEXT_HOP_OVERLOADED.into());
+            }
+            step.goes_on(progress);
         }
-        self.pass_noted(arrival, destination, contact, progress);
-        Ok(())
-    }
-
-    /// Sends a request to a contact without a transaction. Its copies go there as well.
-    fn pass_noted(
-        &mut self,
-        arrival: &Arrival<'_>,
-        destination: &Destination<'_>,
-        contact: Contact,
-        progress: &mut Progress,
-    ) {
-        let (edge, contact) = (&*self.step.edge, Arc::new(contact));
         if arrival.begins_transaction() {
-            let key = copies_key(&edge.tokens, arrival.message, arrival.flow.peer);
-            self.stateless.recent_contacts.note(edge.now, key, Arc::clone(&contact));
+            recent.note(step.edge.now, copies_key(&step.edge.tokens, message, flow.peer), ());
         }
-        self.pass_to_contact(arrival, destination, &contact, progress);
+        let routes = destination.rule.map(|rule| (Arc::clone(&step.edge.routes), rule));
+        let onward = Onward {
+            rule: routes.as_ref().map(|(routes, rule)| routes.rule(*rule)),
+            ..Onward::of(flow, hop, RecordRoute::No)
+        };
+        let older = recent.is_older_than_key(step.edge, message, flow.peer);
+        pass(step, message, &onward, destination.routing, &Refresh::of(true), older);
+        progress.pass();
+        Ok(())
     }
 
     /// Sends a request to the contact of a user without a transaction.

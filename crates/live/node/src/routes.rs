@@ -46,12 +46,6 @@ impl Routes {
         self.rule(index).target == Target::Location
     }
 
-    /// Whether requests of strangers go where their Request-URI leads.
-    pub(crate) fn have_relays(&self) -> bool {
-        let is_relay = |rule: &Rule| rule.target == Target::RequestUri && !rule.conditions.hosts.is_empty();
-        self.table.rules().iter().any(is_relay)
-    }
-
     /// What a request gets that a list or rule refuses: an answer, or nothing.
     pub(crate) fn answer(&self, refuser: Refuser) -> Result<OwnResponse<'_>, Drop> {
         let refusal = match refuser {

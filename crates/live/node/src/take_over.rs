@@ -76,7 +76,6 @@ impl Shard {
         }
         if differs(|one, other| one.settings.routes == other.settings.routes) {
             self.stateful.set_routes(&settings.routes, shards);
-            self.stateful.serve_contacts(settings.routes.have_relays());
             self.edge.routes = Arc::clone(&settings.routes);
         }
         if differs(|one, other| one.settings.rates == other.settings.rates) {
@@ -129,7 +128,7 @@ impl Shard {
         self.home = settings.map(|settings| Box::new(Home::set_up(kept, settings, secrets, now, shards)));
         self.edge.realm = self.home.as_ref().and_then(|home| home.realm()).map(Into::into);
         self.edge.trusted = settings.map(|settings| settings.trusted.clone()).unwrap_or_default();
-        self.stateful.serve_contacts(self.home.is_some());
+        self.stateful.serve_home(self.home.is_some());
     }
 
     /// Takes over which pools have queues, by their number.

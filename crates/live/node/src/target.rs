@@ -115,5 +115,6 @@ const fn mark(transport: Transport) -> u8 {
 
 /// Whether a datagram may be sent there.
 pub(crate) fn is_unicast(ip: IpAddr) -> bool {
+    let ip = ip.to_canonical();
     !ip.is_unspecified() && !ip.is_multicast() && ip != Ipv4Addr::BROADCAST
 }

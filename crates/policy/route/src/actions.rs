@@ -211,8 +211,15 @@ impl Actions {
         match &self.host {
             Some(host) => {
                 out.extend_from_slice(host.as_bytes());
-                let params = rest.iter().position(|&byte| byte == b';').unwrap_or(rest.len());
-                out.extend_from_slice(&rest[params..]);
+                // RFC 3261 §19.1.1: `maddr` would lead elsewhere, whatever the host.
+                let is_kept = |param: &&[u8]| {
+                    let name = param.split(|&byte| byte == b'=').next().unwrap_or_default();
+                    !name.eq_ignore_ascii_case(b"maddr")
+                };
+                for param in rest.split(|&byte| byte == b';').skip(1).filter(is_kept) {
+                    out.push(b';');
+                    out.extend_from_slice(param);
+                }
             }
             None => out.extend_from_slice(rest),
         }
@@ -382,6 +389,7 @@ mod tests {
         let host = |uri| rewritten(|a| a.set_host("b.example"), uri);
         assert_eq!(host("sip:a;x=1@[::1]:5061;lr"), "sip:a;x=1@b.example;lr");
         assert_eq!(host("sip:b.example"), "sip:b.example");
+        assert_eq!(host("sip:a@h;MAddr=192.0.2.9;lr"), "sip:a@b.example;lr");
     }
 
     #[test]

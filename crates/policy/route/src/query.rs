@@ -20,12 +20,15 @@ pub struct Query<'m> {
     pub flow: Flow,
     /// Whether a member of a pool sent it.
     pub from_member: bool,
+    /// Whether its Request-URI names this program, and so nobody to send it to. Only asked about where
+    /// [`Table::asks_for_hosts`](crate::Table::asks_for_hosts).
+    pub names_us: bool,
 }
 
 impl<'m> Query<'m> {
     /// About a request with the Request-URI that it has.
     pub fn new(message: &'m Message<'m>, flow: Flow, from_member: bool) -> Self {
-        Self { message, uri: message.uri().unwrap_or_default(), flow, from_member }
+        Self { message, uri: message.uri().unwrap_or_default(), flow, from_member, names_us: false }
     }
 
     /// The method by which it goes: ACK and CANCEL go where their INVITE went (RFC 3261 §9.1, §17.1.1.3).
@@ -36,9 +39,9 @@ impl<'m> Query<'m> {
         }
     }
 
-    /// The address that its Request-URI has as host.
+    /// The address that its Request-URI has as host, unless that is ours.
     pub(crate) fn address(&self) -> Option<IpAddr> {
-        SipUri::parse(self.uri).ok()?.host.ip()
+        SipUri::parse(self.uri).ok()?.host.ip().filter(|_| !self.names_us)
     }
 
     /// The method as it is written.

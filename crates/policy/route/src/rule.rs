@@ -90,7 +90,7 @@ pub struct Conditions {
     pub origin: Origin,
     /// Where it comes from.
     pub sources: Vec<Network>,
-    /// The host of its Request-URI is an address in one of these; a name is in none.
+    /// The host of its Request-URI is an address in one of these; a name is in none, nor is an address of ours.
     pub hosts: Vec<Network>,
     /// The listener that it came to, by the address that it is bound to; a wildcard is each address of its family
     /// with its port.

@@ -32,6 +32,7 @@ pub struct Table {
     networks: NetworkIndex<Vec<u32>>,
     /// Rules without a condition that an index could hold.
     others: Vec<u32>,
+    asks_for_hosts: bool,
 }
 
 /// A rule's conditions as they are compared.
@@ -103,7 +104,8 @@ impl Table {
             kept.extend(more);
             kept.dedup();
         });
-        Self { rules, compiled, names, texts, values, networks, others }
+        let asks_for_hosts = rules.iter().any(|rule| !rule.conditions.hosts.is_empty());
+        Self { rules, compiled, names, texts, values, networks, others, asks_for_hosts }
     }
 
     /// The first rule that is for this request, and its index.
@@ -134,6 +136,11 @@ impl Table {
         look(&self.others);
         let best = (best != u32::MAX).then_some(best as usize)?;
         Some((best, &self.rules[best]))
+    }
+
+    /// Whether a rule asks for the address in the Request-URI.
+    pub fn asks_for_hosts(&self) -> bool {
+        self.asks_for_hosts
     }
 
     /// The rules in order.

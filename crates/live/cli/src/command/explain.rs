@@ -178,7 +178,7 @@ fn text(explanation: &ExplanationView) -> String {
         "full" => {
             "a new call, and as many wait in the queue of its pool as may: another pool of its route gets it, or it gets 503".to_owned()
         }
-        "outside" => "a member sent it, so it goes where its Route or Request-URI leads".to_owned(),
+        "outside" => "no pool gets it: it goes where its Route or Request-URI leads".to_owned(),
         "session" => "its call is in the session table".to_owned(),
         "token" => "a verified token names it, or the request comes from there".to_owned(),
         "moved" => format!("its member died before it answered; {policy} chose another one"),
@@ -391,7 +391,7 @@ mod tests {
     fn what_a_member_sends_goes_outside() {
         let outside = Some("192.0.2.9:5060".parse().unwrap());
         let text = text(&ExplanationView { outside, ..explanation(None, "outside") });
-        assert!(text.starts_with("goes to  192.0.2.9:5060\nbecause  a member sent it"), "{text}");
+        assert!(text.starts_with("goes to  192.0.2.9:5060\nbecause  no pool gets it"), "{text}");
     }
 
     #[test]

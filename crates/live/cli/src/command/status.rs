@@ -139,7 +139,7 @@ fn admission(overload: &OverloadView) -> String {
     let now = match (*recently_refused * 100.0, *acceptance * 100.0) {
         (0.0, _) => String::new(),
         (share, takes) => format!(
-            "; {share:.0} % of late: messages wait {:.0} ms, {takes:.0} % of new requests are taken now",
+            "; {share:.0} % of the last seconds, now messages wait {:.0} ms and the law takes {takes:.0} % of new requests",
             wait_seconds * 1_000.0
         ),
     };
@@ -291,7 +291,7 @@ fn proxy_text(health: &HealthView, proxy: &ProxyView) -> String {
     format!(
         "sarabande {}, up {up}, proxy, {new_calls}\n{}{gap}\n\
          {} of at most {} transactions, {} of at most {} MiB, {} unanswered{}\n\
-         since the start: {} forwarded, {} of them again to another next hop,\n  {} relayed, {} refused{}{}{}{}{}",
+         since the start: {} forwarded, {} of them again to another next hop,\n  {} without a transaction, {} relayed, {} refused{}{}{}{}{}",
         health.version,
         hops.collect::<String>(),
         proxy.transactions,
@@ -302,6 +302,7 @@ fn proxy_text(health: &HealthView, proxy: &ProxyView) -> String {
         before(health, "request"),
         proxy.forwarded_total,
         proxy.retried_total,
+        proxy.stateless_total,
         plural(proxy.relayed_total, "response"),
         proxy.refused_total,
         health.overload.as_ref().map(admission).unwrap_or_default(),
@@ -322,7 +323,7 @@ fn distribution(shared: &DistributionView) -> String {
     let DistributionView { kept_total: kept, passed_open_total: open, passed_kept_total: before, .. } =
         shared;
     let refused = if shared.taken < 1.0 {
-        format!(", {:.0} % of new requests refused", 100.0 * (1.0 - shared.taken))
+        format!(", {:.0} % of new requests refused now", 100.0 * (1.0 - shared.taken))
     } else {
         String::new()
     };
@@ -715,9 +716,9 @@ pub(crate) mod tests {
             "sarabande 1.2.3, up 5s, proxy, new calls are taken\n\nnext hop 10.0.0.1:5060 failed, gets none while others live\n\
              next hop 10.0.0.2:5060 in use\n\n12 of at most 1000 transactions, 5 of at most 256 MiB, 3 requests unanswered\n\
              the process before is still there, with 1 request\n\
-             since the start: 40 forwarded, 2 of them again to another next hop,\n  1 response relayed, 1 refused\n\
+             since the start: 40 forwarded, 2 of them again to another next hop,\n  20 without a transaction, 1 response relayed, 1 refused\n\
              forks: 4 further branches, 1 group rung out, 3 CANCELs\n\
-             shared-out state: 40 kept here, 25 passed (20 open, 5 kept before)\n  credentials: 9 judged here, 2 left to a proxy behind, 1 verified before\n  46 % busy, 1 neighbour throttled, 20 % of new requests refused\n\
+             shared-out state: 40 kept here, 25 passed (20 open, 5 kept before)\n  credentials: 9 judged here, 2 left to a proxy behind, 1 verified before\n  46 % busy, 1 neighbour throttled, 20 % of new requests refused now\n\
              calls: 2 ringing, 7 answered, 1 watched after an end that nothing proves; 1 record\n\
              records are not where they belong: 512 bytes wait: No space left on device"
         );

@@ -154,11 +154,12 @@ fn tell_unrecorded(pools: &[PoolConfig], registrar: Option<&RegistrarConfig>, re
     }
 }
 
-/// A relay keeps nothing, whatever a neighbour has left.
+/// What goes where its Request-URI leads has no state here, also of calls that a neighbour has left to this proxy.
 fn tell_relays(raw: &RawConfig, report: &mut Report<'_>) {
     let is_relay = |route: &RawRoute| {
         let is_for_members = route.from.as_ref().and_then(Setting::value) == Some(Origin::Members);
-        route.host_network.is_some() && route.request_uri.is_some() && !is_for_members
+        let is_asked = route.request_uri.as_ref().and_then(Setting::value) == Some(true);
+        route.host_network.is_some() && is_asked && !is_for_members
     };
     if raw.route.iter().any(is_relay) {
         let remedy = "a route with `host_network` and `request_uri` passes calls without state, also those that a neighbour has left to \

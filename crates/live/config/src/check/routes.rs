@@ -113,12 +113,12 @@ fn rule(
     })
 }
 
-/// Strangers have requests sent where they say only from and to what is listed, and without a transaction.
+/// A stranger's request is sent to the address that it names only where its source is listed, and that address.
 fn check_relay(path: &str, raw: &RawRoute, report: &mut Report<'_>) {
     let mut tell = |key: &str, remedy: &str| report.key_problem(&join(path, key), remedy);
     if raw.host_network.is_none() || (raw.source.is_none() && raw.allow.is_empty()) {
         let remedy = "nobody but a member may have requests sent to where they say, or this would be an open relay: add from = \
-                      \"members\", use `pool` or `next`, or list who may and where to: `source` or `allow`, and `host_network`";
+                      \"members\", use `pool` or `next`, or list the senders in `source` or `allow`, and the addresses in `host_network`";
         return tell("request_uri", remedy);
     }
     if raw.set_host.is_some() {
@@ -127,7 +127,13 @@ fn check_relay(path: &str, raw: &RawRoute, report: &mut Report<'_>) {
             "the request goes to the address that it has, in `host_network`; use `next`, or remove this",
         );
     }
-    if raw.authenticate.is_some() {
+    if several(raw.host_network.as_ref()).iter().any(|(network, _)| network.length() == 0) {
+        tell(
+            "host_network",
+            "this is every address, and so an open relay; list the networks that may be reached",
+        );
+    }
+    if raw.authenticate.as_ref().and_then(Setting::value) == Some(true) {
         let remedy = "a password is good for one request, and nobody would know its copies, which go on without a transaction; \
                       use `pool` or `next`, or remove this";
         tell("authenticate", remedy);

@@ -41,7 +41,8 @@ table! {
         user: Option<RawTexts> => "any",
         /// Condition: the host of the Request-URI, in any case, without a port.
         host: Option<RawTexts> => "any",
-        /// Condition: the host of the Request-URI is an address in this network; a name is in none.
+        /// Condition: the host of the Request-URI is an address in this network. A name is in none, nor is an address of
+        /// ours.
         host_network: Option<Several<NetworkText>> => "any",
         /// Condition: the user of From. Anybody can write there what they like.
         from_user: Option<RawTexts> => "any",
@@ -85,9 +86,8 @@ table! {
         /// Target: next hops, with a transaction of ours, in the order of a hash of the Call-ID; each is tried when
         /// another fails.
         next: Option<Several<NextHop>> => "none",
-        /// Target: where the Request-URI leads, as it is after all the above. For members of pools; for others, whose
-        /// `source` or `allow` says who they are, only to an address in `host_network`, without a transaction and
-        /// without a look-up.
+        /// Target: where the Request-URI leads, as it is after all the above. For members of pools. From a source in
+        /// `source` or `allow` also to an address in `host_network`, without a transaction and without a look-up.
         request_uri: Option<Setting<crate::kind::Flag>> => "`false`",
         /// Target: where the user in the Request-URI has registered with `[registrar]`; 480 where that is nowhere.
         location: Option<Setting<crate::kind::Flag>> => "`false`",

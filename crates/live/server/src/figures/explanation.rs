@@ -25,8 +25,7 @@ figures! {
         user: Option<String>,
         /// These contacts, those first that are tried first; empty where nobody has registered.
         contacts: Vec<ContactView>,
-        /// Where a request would go that a member sends to others than a pool, or that belongs to a dialog by Route
-        /// (`outside`); `null` otherwise.
+        /// Where a request would go that no pool gets, by its Route or Request-URI (`outside`); `null` otherwise.
         outside: Option<PeerText>,
         /// The route that it goes by; `null` without one.
         route: Option<Route>,

@@ -241,9 +241,8 @@ impl Stateful {
         (self.hops, self.counted) = (hops, counted);
     }
 
-    /// Requests for users of the home domain, or for addresses that strangers name, are forwarded with tokens of a proxy, from
-    /// now on if not before.
-    pub(crate) fn serve_contacts(&mut self, is_there: bool) {
+    /// Requests for users of the home domain are forwarded in this way, from now on if not before.
+    pub(crate) fn serve_home(&mut self, is_there: bool) {
         self.has_pool |= is_there;
     }
 

@@ -20,6 +20,7 @@ pub(crate) struct Stateless {
     pub(crate) unacknowledged: Unacknowledged,
     pub(crate) recent_hops: RecentCopies<Slot>,
     pub(crate) recent_contacts: RecentCopies<Arc<Contact>>,
+    pub(crate) recent_relays: RecentCopies<()>,
 }
 
 impl Default for Stateless {
@@ -30,6 +31,7 @@ impl Default for Stateless {
             unacknowledged: Unacknowledged::default(),
             recent_hops: RecentCopies::new(HOPS),
             recent_contacts: RecentCopies::new(CONTACTS),
+            recent_relays: RecentCopies::new(HOPS),
         }
     }
 }
