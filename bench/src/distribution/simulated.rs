@@ -138,10 +138,10 @@ mod tests {
     /// As recorded in docs/distribution/measured.md, two in series, transactions.
     const RECORDED: NetworkPrices = NetworkPrices {
         nodes: [
-            NodePrices { stateless: 1772.0, stateful: 1525.0 },
-            NodePrices { stateless: 1926.0, stateful: 1532.0 },
+            NodePrices { stateless: 2188.0, stateful: 1587.0 },
+            NodePrices { stateless: 2030.0, stateful: 1622.0 },
         ],
-        refusals: 9472.0,
+        refusals: 12409.0,
     };
 
     fn answered(points: &[SimulatedPoint], name: &str, load: f64, plan: f64) -> f64 {
@@ -150,13 +150,15 @@ mod tests {
     }
 
     #[test]
-    fn below_capacity_all_is_carried_and_above_it_nearly_as_much_as_live() {
-        let plan = 1666.0;
+    fn below_capacity_all_is_carried_and_above_it_as_much_as_live() {
+        let plan = 1818.0;
         let points = run(Kept::Transactions, &RECORDED, plan, &[0.7, 1.2, 2.0]);
         for (name, _) in MODES {
             assert!((answered(&points, name, 0.7, plan) / 0.7 - 1.0).abs() < 0.02, "{name}");
         }
         let level = [1.2, 2.0].map(|load| answered(&points, "law level", load, plan));
-        assert!(level[0] > 0.9 && level[1] > 0.7, "{level:?}");
+        // What running proxies carried at these loads, in the same record.
+        let is_near = |(simulated, live): (f64, f64)| (simulated / live - 1.0).abs() < 0.15;
+        assert!(level.into_iter().zip([0.89, 0.81]).all(is_near), "{level:?}");
     }
 }

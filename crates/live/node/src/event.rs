@@ -28,6 +28,8 @@ pub enum ShardEvent {
     /// A REGISTER for a contact elsewhere came through this proxy without Path, and calls go back to the proxy; told
     /// once.
     NoPath(SocketAddr),
+    /// A request from here has the mark of a proxy that shares out state, and no neighbour of ours is there; told once.
+    MarkOfStranger(SocketAddr),
     /// This neighbour does not answer our offer of overload control; told once.
     NoFeedback(SocketAddr),
     /// No node took new calls: so many were refused since the last time that this was told, at most once a second.

@@ -48,8 +48,12 @@ impl Edge {
         from: SocketAddr,
         to: SocketAddr,
         has_room: bool,
+        out: &mut Outbox<ShardEvent>,
     ) -> bool {
         let Some(sharing) = &mut self.sharing else { return true };
+        if sharing.meets_stranger(message, from) {
+            out.event(ShardEvent::MarkOfStranger(from));
+        }
         let call = Call {
             from: sharing.neighbour(from),
             // A neighbour without a recent notice may not share out state: then no proxy behind would keep the call.

@@ -350,7 +350,7 @@ impl Path<'_> {
             let has_room = has_room(stateful, step.edge, message);
             // A request that forks needs state (RFC 3261 §16.11).
             let may_pass = contacts.len() == 1;
-            if may_pass && !step.edge.keeps(message, flow.peer, first.hop.peer, has_room) {
+            if may_pass && !step.edge.keeps(message, flow.peer, first.hop.peer, has_room, step.out) {
                 forward = Forward::Stateless;
             } else {
                 stateful.check_new(step, arrival, destination, forward)?;
@@ -572,7 +572,8 @@ impl Path<'_> {
         let hop = self.step.edge.topology.node(slot).peer;
         let (edge, message) = (&*self.step.edge, arrival.message);
         let has_room = self.stateful.as_ref().is_some_and(|stateful| has_room(stateful, edge, message));
-        service.has_transactions() || self.step.edge.keeps(arrival.message, arrival.flow.peer, hop, has_room)
+        let Step { edge, out, .. } = &mut self.step;
+        service.has_transactions() || edge.keeps(arrival.message, arrival.flow.peer, hop, has_room, out)
     }
 }
 

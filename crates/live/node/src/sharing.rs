@@ -140,6 +140,7 @@ pub(crate) struct Sharing {
     /// Who verifies credentials, if that is shared out.
     pub(crate) authentication: Option<Distributor<SocketAddr>>,
     pub(crate) report: SharingReport,
+    has_told_stranger: bool,
 }
 
 impl Sharing {
@@ -155,7 +156,17 @@ impl Sharing {
             authentication: distribution.authentication.map(of_authentication),
             distributor: Distributor::new(settings, salt),
             report,
+            has_told_stranger: false,
         }
+    }
+
+    /// Whether a request has the mark of a proxy that is in no neighbours of ours, so that state is kept twice; once.
+    pub(crate) fn meets_stranger(&mut self, message: &Message<'_>, from: SocketAddr) -> bool {
+        let is_marked = !self.has_told_stranger
+            && self.neighbour(from).is_none()
+            && param(message, message.top_via(), Mark::PARAMETER).and_then(Mark::parse).is_some();
+        self.has_told_stranger |= is_marked;
+        is_marked
     }
 
     /// An address, if it is that of a neighbour.

@@ -67,23 +67,30 @@ impl Step<'_> {
             return Err(refused_until(end, self.edge.now).into());
         }
         let charge = self.charge(arrival, request);
+        // What is known here already is never refused.
+        if matches!(charge.begins, Begins::New | Begins::Anew) {
+            self.take_in(arrival, request)?;
+        }
+        self.begin(arrival, charge, progress)
+    }
+
+    /// Asks overload control, and where state is shared out the entry, about a request that may begin something.
+    fn take_in(&mut self, arrival: &Arrival<'_>, request: &Request<'_>) -> Result<(), Rejection> {
         let now = self.edge.now;
-        // What is known here already is never refused: only where there is something to refuse need it be looked up.
-        let is_unknown = matches!(charge.begins, Begins::New | Begins::Anew);
         let entry = self.edge.takes_of(arrival.flow.peer, arrival.method);
         let takes_all = entry.is_none_or(|share| share >= 1.0) && self.edge.gate.overload.takes_all(now);
-        if is_unknown
-            && (takes_all || self.is_new(request))
-            && let Err(refusal) = self.edge.gate.overload.admit(now, arrival, entry)
-        {
+        // Only where there is something to refuse need it be looked up whether the request is known.
+        if !takes_all && !self.is_new(request) {
+            return Ok(());
+        }
+        self.edge.gate.overload.admit(now, arrival, entry).map_err(|refusal| {
             // What can be shared out: a REGISTER is served here, and OPTIONS are let in by all.
             let counts = refusal.is_by_law && !matches!(arrival.method, Method::Register | Method::Options);
             if let Some(sharing) = self.edge.sharing.as_mut().filter(|_| counts) {
                 sharing.refused(arrival.flow.peer);
             }
-            return Err(refusal.rejection);
-        }
-        self.begin(arrival, charge, progress)
+            refusal.rejection
+        })
     }
 
     /// Asks the gate about a request that follows its first copy, or its INVITE, to a next hop. Its source is charged

@@ -13,7 +13,7 @@ use common::dialog::Dialog;
 use common::proxy::{ProxyBed, client};
 use common::text::{Req, answer};
 use common::{LIFETIME, Sent, addr};
-use node::{Decisions, Distribution, ProxyLimits, ShardInput, SharingReport, TokenKey, Tokens};
+use node::{Decisions, Distribution, ProxyLimits, ShardEvent, ShardInput, SharingReport, TokenKey, Tokens};
 use overload::MessageClass;
 use route::Service;
 use std::net::SocketAddr;
@@ -322,8 +322,14 @@ fn the_mark_of_a_stranger_is_worth_nothing() {
         assert!(ours.params(at_callee.bytes()).all(|param| param.name != b"done"));
     }
     let mut chain = Chain::new(1);
-    chain.by_client(&Req::new("INVITE", "call", client()).via(&via_with("done=1")));
-    assert_eq!(chain.kept(), [1], "the last one before the way out");
+    for call in ["call", "another"] {
+        let via = via_with("done=1").replace("stranger", call);
+        chain.by_client(&Req::new("INVITE", call, client()).via(&via));
+    }
+    assert_eq!(chain.kept(), [2], "the last one before the way out");
+    // It may be a proxy that only one side takes for a neighbour.
+    let told = chain.proxies[0].events.iter();
+    assert_eq!(told.filter(|event| matches!(event, ShardEvent::MarkOfStranger(_))).count(), 1);
 }
 
 /// A call that a neighbour has marked is not kept again; what is no mark counts as none.

@@ -134,6 +134,39 @@ mod tests {
     }
 
     #[test]
+    fn what_has_waited_too_long_is_refused_by_the_law_and_the_rest_by_the_share() {
+        let (now, rng) = (Instant::from_millis(1_000), Rng::from_seed(1));
+        let mut guard: Guard<u8> = Guard::new(
+            now,
+            crate::OverloadSettings::by_wait(),
+            1,
+            Duration::from_millis(1),
+            rng.fork("guard"),
+        );
+        let mut turn = TurnControl::new(rng);
+        let path = RequestPath { from: None, takes_feedback: false, to: None, path: None };
+        let admit = |turn: &mut TurnControl, guard: &mut Guard<u8>, at, entry| {
+            turn.admit(guard, at, MessageClass::NewInvite, &path, entry)
+        };
+        assert_eq!(admit(&mut turn, &mut guard, now, None), Ok(()));
+        // Nobody from outside is let in, and they come back at different times.
+        let refused = |retry_after, is_by_law| {
+            Err(TurnRefusal { rejection: Rejection { retry_after, ..REFUSED }, is_by_law })
+        };
+        for retry_after in [1, 2, 3, 4, 5, 1] {
+            assert_eq!(admit(&mut turn, &mut guard, now, Some(0.0)), refused(retry_after, false));
+        }
+        assert_eq!(admit(&mut turn, &mut guard, now, Some(1.0)), Ok(()));
+        // A minute's wait that stays: whoever is let in is refused all the same.
+        let later = now + LATE_FOR;
+        for at in [now, later] {
+            turn.on_waited(&mut guard, at, Duration::from_mins(1), MessageClass::NewInvite);
+        }
+        assert_eq!(admit(&mut turn, &mut guard, later, None), refused(0, true));
+        assert_eq!(admit(&mut turn, &mut guard, later, Some(0.0)), refused(0, false));
+    }
+
+    #[test]
     fn a_wait_counts_that_stays_and_a_pause_does_not() {
         let mut standing = Standing::default();
         // A pause of 300 ms, of which the messages that came in it are read within 20 ms.

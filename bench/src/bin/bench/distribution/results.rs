@@ -369,7 +369,7 @@ impl CaseRounds {
 
     fn plot(&self) -> Plot {
         let x = Axis::linear("offered load (% of the plan)");
-        let y = Axis::linear("answered in time (% of the plan)").from_to(0.0, 110.0);
+        let y = Axis::linear("answered in time (% of the plan)").from_to(0.0, 130.0);
         let mut plot = Plot::new(format!("Goodput. {}", self.case.title), x, y);
         for name in self.names() {
             let point = |(index, load): (usize, &f64)| {

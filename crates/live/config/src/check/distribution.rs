@@ -52,13 +52,7 @@ pub(super) fn check(
         let remedy = "nobody is verified for others; add \"authentication\" to `shares`, or remove this key";
         report.conflict(&table.authentication_cost, remedy);
     }
-    let high = table.high.value();
-    let low = table.low.value();
-    let (high, low) = (high?, low?);
-    if low > high {
-        let setting = if table.low.is_set() { &table.low } else { &table.high };
-        report.conflict(setting, "expected `low` to be at most `high`");
-    }
+    let (high, low) = levels(table, report)?;
     let law = table.law.value()?;
     if table.keep.is_set() && law != Law::Fixed {
         report.conflict(
@@ -166,6 +160,20 @@ fn tell_relays(raw: &RawConfig, report: &mut Report<'_>) {
                       this proxy; use `pool`, `next` or `location` there, or remove [distribution]";
         report.key_problem("distribution", remedy);
     }
+}
+
+/// `high` and `low`.
+fn levels(table: &RawDistribution, report: &mut Report<'_>) -> Option<(f64, f64)> {
+    let high = table.high.value();
+    let low = table.low.value();
+    let (high, low) = (high?, low?);
+    if low > high {
+        let setting = if table.low.is_set() { &table.low } else { &table.high };
+        let percent = |share: f64| (share * 100.0).round();
+        let remedy = format!("expected `low`, {} %, to be at most `high`, {} %", percent(low), percent(high));
+        report.conflict(setting, remedy);
+    }
+    Some((high, low))
 }
 
 /// How the proxy knows its utilisation.

@@ -56,6 +56,7 @@ impl<E: Egress> Control<E> {
             | ShardEvent::Failed(_)
             | ShardEvent::NoRecordRoute(_)
             | ShardEvent::NoPath(_)
+            | ShardEvent::MarkOfStranger(_)
             | ShardEvent::NoFeedback(_)
             | ShardEvent::Record(_)
             | ShardEvent::WrongPassword(_)

@@ -52,7 +52,10 @@ impl Worker {
                     tracing::debug!(method, call_id, %from, "{cause}");
                     continue;
                 }
-                told @ (ShardEvent::NoRecordRoute(_) | ShardEvent::NoFeedback(_) | ShardEvent::NoPath(_)) => {
+                told @ (ShardEvent::NoRecordRoute(_)
+                | ShardEvent::NoFeedback(_)
+                | ShardEvent::NoPath(_)
+                | ShardEvent::MarkOfStranger(_)) => {
                     tell_once(&told);
                     continue;
                 }
@@ -134,6 +137,7 @@ fn tell_once(event: &ShardEvent) {
         ShardEvent::NoRecordRoute(member) => tell_unrecorded(member),
         ShardEvent::NoFeedback(neighbour) => tell_deaf(neighbour),
         ShardEvent::NoPath(proxy) => tell_pathless(proxy),
+        ShardEvent::MarkOfStranger(from) => tell_stranger(from),
         _ => {}
     }
 }
@@ -145,6 +149,18 @@ fn tell_deaf(neighbour: SocketAddr) {
         "this neighbour of [overload] does not answer our offer of overload control (RFC 7339); turn it on there, or \
          remove its network from `neighbours`"
     );
+}
+
+/// Says once, whichever thread hears of it first, that a proxy which is no neighbour takes this one for a neighbour.
+fn tell_stranger(from: SocketAddr) {
+    static TOLD: Once = Once::new();
+    TOLD.call_once(|| {
+        tracing::warn!(
+            %from,
+            "requests from here have a mark of [distribution], but `neighbours` does not hold their source: the mark counts for nothing, \
+             and state is kept twice. If it is a proxy of yours, add it"
+        );
+    });
 }
 
 /// Says once, whichever thread hears of it first, that a proxy passes REGISTERs on without Path.

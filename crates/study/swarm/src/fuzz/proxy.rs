@@ -231,6 +231,7 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
             | ShardEvent::AtLimit { .. }
             | ShardEvent::NoRecordRoute(_)
             | ShardEvent::NoPath(_)
+            | ShardEvent::MarkOfStranger(_)
             | ShardEvent::NoFeedback(_)
             | ShardEvent::NoRoom(_) => None,
         }));
