@@ -10,7 +10,7 @@ use sim::model::{NetworkState, ProxyModel, RunResults, StateKeeping, run_sharing
 use sim::stats::Series;
 use std::time::Duration;
 
-/// Two proxies as measured (docs/distribution/measured.md): calls a second of the first one without and with state,
+/// Two proxies as `bench/distribution` once measured them: calls a second of the first one without and with state,
 /// of the second one with state; refusals a second of one that does nothing else; and what the plan makes of that.
 const STATELESS: f64 = 1772.0;
 const STATEFUL: f64 = 1525.0;
@@ -90,7 +90,7 @@ fn answered(keeping: StateKeeping, load: f64, model: ProxyModel) -> f64 {
 }
 
 #[test]
-fn a_chain_above_its_capacity_carries_most_of_it_where_the_entry_refuses_the_rest() {
+fn a_chain_above_its_capacity_carries_most_of_it_where_the_rest_is_refused() {
     for (load, without) in [(1.2, 0.5), (2.0, 0.35)] {
         let refusing = answered(law(Law::Level), load, ProxyModel::OfServer);
         assert!(refusing > 0.8, "{load}: {refusing} of the plan");
