@@ -70,3 +70,21 @@ impl Drop for TestSite {
         }
     }
 }
+
+/// Whether a socket is bound to `address`, asked of the kernel: a test message would be a call to SIPp, and to bind a
+/// socket there oneself takes the address from the process that is about to.
+pub(crate) fn listens(address: SocketAddr) -> bool {
+    let (tables, ip) = match address.ip() {
+        IpAddr::V4(ip) => {
+            (["/proc/net/udp", "/proc/net/tcp"], format!("{:08X}", u32::from_le_bytes(ip.octets())))
+        }
+        IpAddr::V6(ip) => {
+            let words = ip.octets();
+            let words =
+                words.as_chunks::<4>().0.iter().map(|word| format!("{:08X}", u32::from_le_bytes(*word)));
+            (["/proc/net/udp6", "/proc/net/tcp6"], words.collect())
+        }
+    };
+    let wanted = format!(" {ip}:{:04X} ", address.port());
+    tables.iter().any(|table| fs::read_to_string(table).unwrap_or_default().contains(&wanted))
+}

@@ -1,6 +1,6 @@
 //! A Kamailio of a test.
 
-use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -8,7 +8,7 @@ use rustix::process::Signal;
 
 use crate::certificates::Authority;
 use crate::child::Child;
-use crate::field::TestSite;
+use crate::field::{TestSite, listens};
 use crate::tls_client::path_text;
 use crate::wait::until;
 
@@ -97,7 +97,7 @@ impl KamailioProxy {
         command.arg("-A").arg(format!("HOP=\"{next}\""));
         let child = Child::start("kamailio", &folder, &mut command);
         let is_taken = |transport: &&str| match *transport {
-            "udp" => UdpSocket::bind(address).is_err(),
+            "udp" => listens(address),
             stream => TcpStream::connect(at(stream)).is_ok(),
         };
         until("Kamailio has its addresses", || transports.iter().all(is_taken).then_some(()));

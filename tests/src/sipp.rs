@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use crate::child::Child;
-use crate::field::TestSite;
+use crate::field::{TestSite, listens};
 use crate::stats::Stats;
 use crate::wait::until;
 
@@ -232,21 +232,4 @@ fn fresh(field: &TestSite, name: &str) -> PathBuf {
     let name = name.replace(['[', ']', ':'], "_");
     let path = |n: u32| field.folder().join(format!("{name}-{n}"));
     (0..100).map(path).find(|path| !path.exists()).expect("a test starts less than 100 SIPp at one address")
-}
-
-/// Whether a socket is bound to `address`, asked of the kernel: a test message would be a call to SIPp.
-fn listens(address: SocketAddr) -> bool {
-    let (tables, ip) = match address.ip() {
-        IpAddr::V4(ip) => {
-            (["/proc/net/udp", "/proc/net/tcp"], format!("{:08X}", u32::from_le_bytes(ip.octets())))
-        }
-        IpAddr::V6(ip) => {
-            let words = ip.octets();
-            let words =
-                words.as_chunks::<4>().0.iter().map(|word| format!("{:08X}", u32::from_le_bytes(*word)));
-            (["/proc/net/udp6", "/proc/net/tcp6"], words.collect())
-        }
-    };
-    let wanted = format!(" {ip}:{:04X} ", address.port());
-    tables.iter().any(|table| std::fs::read_to_string(table).unwrap_or_default().contains(&wanted))
 }
