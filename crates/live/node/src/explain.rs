@@ -14,6 +14,7 @@ use crate::token::copies::copies_key;
 use balance::{CandidateVerdict, Decision, NodeId, PoolId, Request, Slot, Why};
 use base::Flow;
 use location::Aor;
+use overload::Origin;
 use route::{Access, Exceeded, Outcome, Step as Change};
 use wire::{Message, Via};
 
@@ -375,8 +376,8 @@ impl Path<'_> {
 
     /// Whether all that its source begins is taken now, where state is shared out.
     fn check_entry(&self, arrival: &Arrival<'_>) -> Result<(), String> {
-        match self.step.edge.takes_of(arrival.flow.peer, arrival.method) {
-            Some(share) if share < 1.0 && !self.step.edge.gate.overload.is_off() => Err(format!(
+        match self.step.edge.origin(arrival.flow.peer, arrival.method) {
+            Origin::Client(share) if share < 1.0 && !self.step.edge.gate.overload.is_off() => Err(format!(
                 "refused: 503 Overloaded, as {:.0} % of new requests from outside [distribution] now: no proxy behind \
                  has room",
                 (1.0 - share) * 100.0

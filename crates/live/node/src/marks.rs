@@ -11,6 +11,7 @@ use base::{Flow, Outbox};
 use core::fmt::Write as _;
 use core::ops::Range;
 use distribute::{Call, Decision, Function, Mark, NextHop, Notice};
+use overload::Origin;
 use std::net::SocketAddr;
 use wire::{Message, Method};
 
@@ -71,12 +72,14 @@ impl Edge {
         decision == Decision::Keep
     }
 
-    /// The share of new requests that this proxy takes of a sender, from 0 to 1, where it shares out state. `None` for a
-    /// neighbour: what it sends was taken at the entry. And for OPTIONS, by which others find out whether this proxy lives:
-    /// whoever gets 503 sends it no calls for a while.
-    pub(crate) fn takes_of(&self, from: SocketAddr, method: Method) -> Option<f64> {
-        let sharing = self.sharing.as_ref().filter(|_| method != Method::Options)?;
-        sharing.neighbour(from).is_none().then(|| sharing.takes())
+    /// Whom a new request comes from, to overload control. OPTIONS count as a client's of which all are taken: by them
+    /// others find out whether this proxy lives, and whoever gets 503 sends it no calls for a while.
+    pub(crate) fn origin(&self, from: SocketAddr, method: Method) -> Origin {
+        match self.sharing.as_ref().filter(|_| method != Method::Options) {
+            None => Origin::Client(1.0),
+            Some(sharing) if sharing.neighbour(from).is_some() => Origin::Chain,
+            Some(sharing) => Origin::Client(sharing.takes()),
+        }
     }
 
     /// Whether an INVITE from there gets its 100 at once. Between those that share out state it would pass the one before,

@@ -10,6 +10,7 @@ use crate::queue::Queues;
 use crate::rejection::{OwnResponse, Rejection, refused_until};
 use balance::{Balancer, Request};
 use base::{Flow, Instant, Outbox};
+use overload::Origin;
 use wire::{Message, Method};
 
 /// The parts of a shard that every way of forwarding uses, and the outbox of the step.
@@ -77,13 +78,14 @@ impl Step<'_> {
     /// Asks overload control, and where state is shared out the entry, about a request that may begin something.
     fn take_in(&mut self, arrival: &Arrival<'_>, request: &Request<'_>) -> Result<(), Rejection> {
         let now = self.edge.now;
-        let entry = self.edge.takes_of(arrival.flow.peer, arrival.method);
-        let takes_all = entry.is_none_or(|share| share >= 1.0) && self.edge.gate.overload.takes_all(now);
+        let origin = self.edge.origin(arrival.flow.peer, arrival.method);
+        let is_let_in = !matches!(origin, Origin::Client(share) if share < 1.0);
+        let takes_all = is_let_in && self.edge.gate.overload.takes_all(now);
         // Only where there is something to refuse need it be looked up whether the request is known.
         if !takes_all && !self.is_new(request) {
             return Ok(());
         }
-        self.edge.gate.overload.admit(now, arrival, entry).map_err(|refusal| {
+        self.edge.gate.overload.admit(now, arrival, origin).map_err(|refusal| {
             // What can be shared out: a REGISTER is served here, and OPTIONS are let in by all.
             let counts = refusal.is_by_law && !matches!(arrival.method, Method::Register | Method::Options);
             if let Some(sharing) = self.edge.sharing.as_mut().filter(|_| counts) {

@@ -33,7 +33,7 @@ pub use mix::{Mix, Scope};
 pub use refusing::Refusing;
 pub use settings::{FeedbackLaw, LocalLaw, OverloadSettings};
 pub use triage::{Fate, Triage};
-pub use turn::{TurnControl, TurnRefusal};
+pub use turn::{Origin, TurnControl, TurnRefusal};
 pub use verdict::{RejectAt, RejectState, Verdict};
 
 use core::time::Duration;

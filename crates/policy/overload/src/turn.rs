@@ -1,6 +1,6 @@
 //! Which new requests a host takes that learns how long each message has waited in the buffers before it.
 
-use crate::{Fate, Guard, MessageClass, Mix, Rejection, RequestPath, Scope, Triage};
+use crate::{Fate, Guard, MessageClass, Mix, Rejection, RequestPath, Scope, Tier, Triage};
 use base::{Instant, Rng};
 use core::time::Duration;
 
@@ -14,6 +14,16 @@ pub struct TurnControl {
     /// Requests that were refused by the share.
     outside: u64,
     rng: Rng,
+}
+
+/// Whom a new request comes from.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Origin {
+    /// A client. This share of what clients send is taken, 0 to 1.
+    Client(f64),
+    /// A host of the same chain. It has worked for the request, and so have those before it; refused, all of that is
+    /// lost. So its request has the room of one with priority, and clients are refused first.
+    Chain,
 }
 
 /// Why a new request is not taken.
@@ -49,20 +59,22 @@ impl TurnControl {
         guard.on_waited(now, if counts { waited } else { Duration::ZERO });
     }
 
-    /// Whether a new request is taken. `entry` is the share, 0 to 1, that is taken of what comes from its sender,
-    /// where state is shared out. A host without any law refuses nothing by that either.
+    /// Whether a new request is taken. A host without any law refuses nothing by the share of clients either.
     pub fn admit<N: Ord + Copy>(
         &mut self,
         guard: &mut Guard<N>,
         now: Instant,
         class: MessageClass,
         path: &RequestPath<N>,
-        entry: Option<f64>,
+        origin: Origin,
     ) -> Result<(), TurnRefusal> {
         if guard.is_off() {
             return Ok(());
         }
-        let is_let_in = entry.is_none_or(|share| self.entry.draw(now, class, share, &mut self.rng));
+        let is_let_in = match origin {
+            Origin::Client(share) => share >= 1.0 || self.entry.draw(now, class, share, &mut self.rng),
+            Origin::Chain => true,
+        };
         let waited = guard.wait(now);
         let is_stale = |triage: Triage| triage.fate(class, waited) != Fate::Serve;
         let taken = if guard.settings().triage.is_some_and(is_stale) {
@@ -72,7 +84,8 @@ impl TurnControl {
             self.outside += 1;
             Err(Rejection { retry_after, ..REFUSED })
         } else {
-            guard.on_request(now, class, path)
+            let has_priority = origin == Origin::Chain && class.tier() == Tier::First;
+            guard.on_request(now, if has_priority { MessageClass::Priority } else { class }, path)
         };
         taken.map_err(|rejection| TurnRefusal { rejection, is_by_law: is_let_in })
     }
@@ -145,25 +158,53 @@ mod tests {
         );
         let mut turn = TurnControl::new(rng);
         let path = RequestPath { from: None, takes_feedback: false, to: None, path: None };
-        let admit = |turn: &mut TurnControl, guard: &mut Guard<u8>, at, entry| {
-            turn.admit(guard, at, MessageClass::NewInvite, &path, entry)
+        let admit = |turn: &mut TurnControl, guard: &mut Guard<u8>, at, origin| {
+            turn.admit(guard, at, MessageClass::NewInvite, &path, origin)
         };
-        assert_eq!(admit(&mut turn, &mut guard, now, None), Ok(()));
+        assert_eq!(admit(&mut turn, &mut guard, now, Origin::Chain), Ok(()));
         // Nobody from outside is let in, and they come back at different times.
         let refused = |retry_after, is_by_law| {
             Err(TurnRefusal { rejection: Rejection { retry_after, ..REFUSED }, is_by_law })
         };
         for retry_after in [1, 2, 3, 4, 5, 1] {
-            assert_eq!(admit(&mut turn, &mut guard, now, Some(0.0)), refused(retry_after, false));
+            assert_eq!(admit(&mut turn, &mut guard, now, Origin::Client(0.0)), refused(retry_after, false));
         }
-        assert_eq!(admit(&mut turn, &mut guard, now, Some(1.0)), Ok(()));
+        assert_eq!(admit(&mut turn, &mut guard, now, Origin::Client(1.0)), Ok(()));
         // A minute's wait that stays: whoever is let in is refused all the same.
         let later = now + LATE_FOR;
         for at in [now, later] {
             turn.on_waited(&mut guard, at, Duration::from_mins(1), MessageClass::NewInvite);
         }
-        assert_eq!(admit(&mut turn, &mut guard, later, None), refused(0, true));
-        assert_eq!(admit(&mut turn, &mut guard, later, Some(0.0)), refused(0, false));
+        assert_eq!(admit(&mut turn, &mut guard, later, Origin::Chain), refused(0, true));
+        assert_eq!(admit(&mut turn, &mut guard, later, Origin::Client(0.0)), refused(0, false));
+    }
+
+    #[test]
+    fn clients_are_refused_before_other_hosts_of_the_chain() {
+        let (now, rng) = (Instant::from_millis(1_000), Rng::from_seed(2));
+        let mut guard: Guard<u8> = Guard::new(
+            now,
+            crate::OverloadSettings::by_wait(),
+            1,
+            Duration::from_millis(1),
+            rng.fork("guard"),
+        );
+        let mut turn = TurnControl::new(rng);
+        let path = RequestPath { from: None, takes_feedback: false, to: None, path: None };
+        let later = now + LATE_FOR;
+        let mut taken = |wait, class, origin| {
+            for at in [now, later] {
+                turn.on_waited(&mut guard, at, Duration::from_millis(wait), MessageClass::NewInvite);
+            }
+            (0..100).filter(|_| turn.admit(&mut guard, later, class, &path, origin).is_ok()).count()
+        };
+        let everybody = Origin::Client(1.0);
+        for class in [MessageClass::NewInvite, MessageClass::NewOther] {
+            assert_eq!([everybody, Origin::Chain].map(|origin| taken(63, class, origin)), [0, 100]);
+            let some = taken(94, class, Origin::Chain);
+            assert!((20..80).contains(&some), "{some}");
+            assert_eq!(taken(125, class, Origin::Chain), 0);
+        }
     }
 
     #[test]

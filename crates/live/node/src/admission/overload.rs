@@ -6,8 +6,8 @@ use crate::rejection::{Refused, Rejection, refused};
 use base::{Instant, Peer, Rng};
 use core::time::Duration;
 use overload::{
-    Guard, LocalLaw, MessageClass, OverloadSettings, RequestInfo, RequestPath, Tier, Triage, TurnControl,
-    is_above_routine, is_emergency,
+    Guard, LocalLaw, MessageClass, Origin, OverloadSettings, RequestInfo, RequestPath, Tier, Triage,
+    TurnControl, is_above_routine, is_emergency,
 };
 use route::Network;
 use std::net::IpAddr;
@@ -206,13 +206,12 @@ impl Overload {
             || (self.guard.acceptance(now) >= 1.0 && !self.control.laws.triage.is_some_and(is_late))
     }
 
-    /// Whether a new request is taken. `entry` is the share that is taken of what comes from its sender, where state is
-    /// shared out; no law refuses nothing by that either.
+    /// Whether a new request is taken.
     pub(crate) fn admit(
         &mut self,
         now: Instant,
         arrival: &Arrival<'_>,
-        entry: Option<f64>,
+        origin: Origin,
     ) -> Result<(), OverloadRefusal> {
         if self.guard.is_off() {
             return Ok(());
@@ -220,7 +219,7 @@ impl Overload {
         let class = self.class(arrival);
         let takes_feedback = self.is_spared(arrival.flow, arrival.message);
         let path = RequestPath { from: None, takes_feedback, to: None, path: None };
-        let taken = self.turn.admit(&mut self.guard, now, class, &path, entry);
+        let taken = self.turn.admit(&mut self.guard, now, class, &path, origin);
         let judged = Judged { offered: 1, refused: u64::from(taken.is_err()) };
         *(if class.tier() == Tier::Later { &mut self.priority } else { &mut self.usual }) += judged;
         self.roll(now);

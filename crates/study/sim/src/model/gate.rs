@@ -5,7 +5,7 @@ use super::keeping::Keeper;
 use super::message::{HostId, ModelMessage};
 use base::{Instant, Recent, Rng};
 use core::time::Duration;
-use overload::{Guard, MessageClass, Rejection, RequestPath, TurnControl};
+use overload::{Guard, MessageClass, Origin, Rejection, RequestPath, TurnControl};
 use transaction::TransactionKey;
 
 /// Calls whose verdict is remembered, in each of two generations: of 32 s (64*T1, RFC 3261 §17.1.1.2) at 2,000 a
@@ -41,9 +41,9 @@ impl Gate {
         if let Some(verdict) = self.verdicts.get(&key) {
             return *verdict;
         }
-        let entry = keeper.as_ref().and_then(|keeper| keeper.takes(from));
+        let origin = keeper.as_ref().map_or(Origin::Client(1.0), |keeper| keeper.origin(from));
         let path = RequestPath { from: None, takes_feedback: false, to: None, path: None };
-        let taken = self.turn.admit(guard, now, class, &path, entry);
+        let taken = self.turn.admit(guard, now, class, &path, origin);
         if let (Err(refusal), Some(keeper)) = (taken, keeper)
             && refusal.is_by_law
         {

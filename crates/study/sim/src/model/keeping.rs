@@ -7,6 +7,7 @@ use super::message::{HostId, ModelMessage};
 use base::{Instant, Rng};
 use core::time::Duration;
 use distribute::{Call, Decision, Distributor, NextHop, Notice, Settings};
+use overload::Origin;
 use rand::Rng as _;
 use std::sync::Arc;
 use wire::Method;
@@ -239,12 +240,12 @@ impl Keeper {
         }
     }
 
-    /// The share of new calls that is taken of a sender, from 0 to 1. `None`: all are let in. Calls of a neighbour
-    /// were taken at their entry.
-    pub(super) fn takes(&self, from: HostId) -> Option<f64> {
+    /// Whom a new call comes from, to overload control.
+    pub(super) fn origin(&self, from: HostId) -> Origin {
         match &self.rule {
-            Rule::Distributed(distributor) if !self.map.shares_state(from) => Some(distributor.takes()),
-            _ => None,
+            Rule::Distributed(_) if self.map.shares_state(from) => Origin::Chain,
+            Rule::Distributed(distributor) => Origin::Client(distributor.takes()),
+            _ => Origin::Client(1.0),
         }
     }
 
