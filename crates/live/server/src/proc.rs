@@ -92,7 +92,7 @@ fn address(text: &str) -> Option<SocketAddr> {
     Some(SocketAddr::new(ip, u16::from_str_radix(port, 16).ok()?))
 }
 
-/// A control group of this process: see cgroups(7).
+/// A control group of a thread: see cgroups(7).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct ControlGroup {
     /// Empty for version 2.
@@ -102,9 +102,10 @@ pub(crate) struct ControlGroup {
 }
 
 impl ControlGroup {
-    /// All of this process, from `/proc/self/cgroup`.
+    /// All of the calling thread, from `/proc/thread-self/cgroup`: a thread may be in another group than the rest of its
+    /// process.
     pub(crate) fn all() -> io::Result<Vec<Self>> {
-        Ok(Self::parse(&fs::read_to_string("/proc/self/cgroup")?))
+        Ok(Self::parse(&fs::read_to_string("/proc/thread-self/cgroup")?))
     }
 
     /// Lines such as `4:cpu,cpuacct:/site/proxy`, and `0::/site` for version 2.

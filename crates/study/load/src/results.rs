@@ -51,6 +51,14 @@ impl Times {
     pub fn merge(&mut self, other: &Self) {
         self.0.add(&other.0).expect("both histograms have the same bounds");
     }
+
+    /// Those that were recorded after `before`, an earlier state of the same.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        let mut times = self.0.clone();
+        times.subtract(&before.0).expect("what was recorded stays");
+        Self(times)
+    }
 }
 
 impl Serialize for Times {
@@ -143,6 +151,15 @@ impl CallResults {
         self.invite_response.merge(&other.invite_response);
         self.refusal_response.merge(&other.refusal_response);
         self.bye_response.merge(&other.bye_response);
+    }
+
+    /// The same counts, with the times since `before`, an earlier state of these results.
+    #[must_use]
+    pub fn with_times_since(mut self, before: &Self) -> Self {
+        self.invite_response = self.invite_response.since(&before.invite_response);
+        self.refusal_response = self.refusal_response.since(&before.refusal_response);
+        self.bye_response = self.bye_response.since(&before.bye_response);
+        self
     }
 
     /// Counts an answered call for the server that answered it.
@@ -260,6 +277,15 @@ mod tests {
         assert_eq!(sum.invite_response.count(), 1_000);
         let p90 = sum.invite_response.percentile_us(90.0);
         assert!(p90.abs_diff(900_000) <= 900, "three digits: {p90}");
+    }
+
+    #[test]
+    fn times_since_are_those_of_later_calls() {
+        let (before, mut now) = (some(1..=10), some(1..=10));
+        now.merge(&some(20..=22));
+        let later = now.with_times_since(&before);
+        assert_eq!((later.calls_started, later.invite_response.count()), (6, 3));
+        assert_eq!(later.invite_response.percentile_us(1.0) / 1_000, 20);
     }
 
     #[test]

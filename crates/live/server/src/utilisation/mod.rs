@@ -92,9 +92,9 @@ impl Meter {
         Some((length, busy.min(1.0)))
     }
 
-    /// How many the process may use.
+    /// How many the process may use, or this thread where it has a control group of its own.
     fn processors(&self) -> f64 {
-        // A quota may be changed at any time, and a process moved. Without /proc there is none to be known.
+        // A quota may be changed at any time, and a thread moved. Without /proc there is none to be known.
         let quotas = quotas().unwrap_or_default();
         quotas.iter().filter_map(Quota::processors).fold(self.threads, f64::min)
     }

@@ -1,11 +1,11 @@
-//! How much of the processors the control groups of this process let it use.
+//! How much of the processors the control groups of a thread let it use.
 
 use crate::proc::{ControlGroup, Mount};
 use std::fs::read_to_string;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Where a control group says how much its processes may use.
+/// Where a control group says how much its threads may use.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Quota {
     /// Version 1: its directory.
@@ -37,7 +37,7 @@ fn first_version(quota: &str, period: &str) -> Option<f64> {
     (quota > 0.0 && period > 0.0).then(|| quota / period)
 }
 
-/// The control groups of this process and those around them.
+/// The control groups of the calling thread and those around them.
 pub(super) fn quotas() -> io::Result<Vec<Quota>> {
     Ok(of(&ControlGroup::all()?, &Mount::all()?))
 }

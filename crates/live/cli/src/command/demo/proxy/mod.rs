@@ -2,6 +2,8 @@
 //! keeps the state of the calls.
 
 mod chain;
+mod group;
+mod measure;
 mod output;
 mod phases;
 mod phones;
@@ -22,7 +24,7 @@ pub(crate) struct Arguments {
     /// How long each phase lasts.
     #[arg(long, default_value_t = 10.0, value_parser = super::seconds)]
     seconds: f64,
-    /// Phases of 5 s, and fewer of them: some fifteen seconds in all.
+    /// Phases of 5 s, and fewer of them: some fifteen seconds in all, and seven before them where load is measured.
     #[arg(long, conflicts_with = "seconds")]
     quick: bool,
     /// Decides when calls come and how long they last.
@@ -52,7 +54,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
 
 /// What must not happen, whatever the machine.
 fn verdict(outcome: &Outcome) -> Result<()> {
-    match (outcome.calls.calls_failed(), outcome.calls.wrong_server, outcome.registrations.failed) {
+    match (outcome.lost(), outcome.calls.wrong_server, outcome.registrations.failed) {
         (0, 0, 0) => Ok(()),
         (lost, wrong, failed) => {
             bail!("{lost} calls failed, {wrong} messages met a wrong phone, {failed} registrations failed")

@@ -1,6 +1,7 @@
 //! Shows a moment of the demo: as a picture, or as lines where there is no terminal.
 
-use super::chain::{CAST, Part, rate};
+use super::chain::{CAST, Part};
+use super::phases::Phase;
 use super::scene::{Line, Scene, known_percent, percent};
 use super::view;
 use crate::command::demo::stage::{self, LineClock};
@@ -8,18 +9,17 @@ use anyhow::Result;
 use ratatui::Frame;
 
 impl stage::Scene for Scene<'_> {
-    /// The phase that lines are of.
-    type Told = Option<usize>;
+    /// The name of the phase that lines are of.
+    type Told = Option<&'static str>;
 
     fn draw(&self, frame: &mut Frame<'_>) {
         view::draw(frame, self);
     }
 
-    fn print(&self, told: &mut Option<usize>, clock: &mut LineClock) -> Result<()> {
-        if told.replace(self.index) != Some(self.index) {
-            let (phase, number, of) = (self.phase(), self.index + 1, self.phases.len());
-            let calls = rate(phase.load);
-            print_line!("phase {number}/{of} {}, {calls:.0} calls/s: {}", phase.name, phase.shows)?;
+    fn print(&self, told: &mut Self::Told, clock: &mut LineClock) -> Result<()> {
+        let Phase { name, shows, .. } = self.phase;
+        if told.replace(name) != Some(name) {
+            print_line!("{}{name}, {:.0} calls/s: {shows}", self.place(), self.rate)?;
         }
         if !clock.is_due() {
             return Ok(());

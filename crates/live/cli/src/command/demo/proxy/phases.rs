@@ -10,11 +10,15 @@ pub(super) struct Phase {
     pub(super) load: f64,
 }
 
+/// Comes before the others where processors are real: what one carries differs from machine to machine.
+pub(super) const MEASURE: Phase =
+    Phase { name: "measuring", shows: "what the first carries alone", load: 0.6 };
+
 pub(super) const PHASES: [Phase; 5] = [
     Phase { name: "quiet", load: 0.5, shows: "the first has room, and keeps all" },
-    Phase { name: "busy", load: 1.08, shows: "the first is full, and passes some on" },
-    Phase { name: "busier", load: 1.15, shows: "it passes more on, until both are alike" },
-    Phase { name: "too much", load: 1.3, shows: "all are full, and say so: throttle" },
+    Phase { name: "busy", load: 1.0, shows: "the first is full, and passes some on" },
+    Phase { name: "busier", load: 1.06, shows: "it passes more on, and the second fills" },
+    Phase { name: "too much", load: 1.25, shows: "both are full, and refuse the rest" },
     Phase { name: "quiet again", load: 0.5, shows: "the first takes it all back" },
 ];
 /// Those of the quick demo, by their place.

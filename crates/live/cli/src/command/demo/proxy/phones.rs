@@ -17,9 +17,6 @@ pub(super) const USERS: [&str; 2] = ["alice", "bob"];
 
 /// How often each phone registers again. Far more often than a real one, so that there is something to see.
 const REFRESH: Duration = Duration::from_secs(2);
-/// Mean time that calls last.
-const HOLD: Duration = Duration::from_millis(500);
-
 /// How registering has gone so far.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Registered {
@@ -29,16 +26,21 @@ pub(super) struct Registered {
     pub(super) failed: u64,
 }
 
-/// The phones at work.
+/// The phones, registered.
 pub(super) struct Phones {
-    callers: Vec<Running<CallResults>>,
     /// They answer as long as they are there.
     _answerers: Vec<Running<AnswererResults>>,
+    rng: Rng,
+    /// How often they began to call: no call is like one of another time.
+    rounds: u32,
     registered: Arc<Mutex<Registered>>,
     /// Ends the thread that registers when it is gone.
     end: Option<Sender<()>>,
     registering: Option<JoinHandle<()>>,
 }
+
+/// Calls of the phones.
+pub(super) struct Calls(Vec<Running<CallResults>>);
 
 /// A phone that takes calls, and has still to be registered.
 pub(super) struct Ringing {
@@ -53,13 +55,8 @@ impl Ringing {
         Ok(Self { answerers: answerers.collect::<Result<_>>()?, rng })
     }
 
-    /// Registers the phones, then has them call each other by way of `entry`, each as `plan` says.
-    pub(super) fn register_and_call(
-        self,
-        (entry, registrar): (SocketAddr, SocketAddr),
-        password: &str,
-        plan: &ArrivalPlan,
-    ) -> Result<Phones> {
+    /// Registers the phones.
+    pub(super) fn register(self, registrar: SocketAddr, password: &str) -> Result<Phones> {
         let Self { answerers, rng } = self;
         let account = |(user, answerer): (&&'static str, &Running<AnswererResults>)| {
             let password = password.to_owned();
@@ -83,14 +80,10 @@ impl Ringing {
                 registered.failed += (registrations.len() - granted) as u64;
             }
         })?;
-        let caller = |(user, callee): (&&str, &&str)| {
-            let rng = rng.fork(&format!("{user} calls"));
-            call(entry, format!("sip:{callee}@{DOMAIN}"), plan.clone(), HOLD, rng)
-        };
-        let callers = USERS.iter().zip(USERS.iter().rev()).map(caller).collect::<Result<_>>()?;
         Ok(Phones {
-            callers,
             _answerers: answerers,
+            rng,
+            rounds: 0,
             registered,
             end: Some(end),
             registering: Some(registering),
@@ -103,20 +96,32 @@ impl Phones {
         *self.registered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// They call each other by way of `entry`, each as `plan` says, and hang up after `hold` in the mean.
+    pub(super) fn call(&mut self, entry: SocketAddr, plan: &ArrivalPlan, hold: Duration) -> Result<Calls> {
+        self.rounds += 1;
+        let caller = |(user, callee): (&&str, &&str)| {
+            let rng = self.rng.fork(&format!("{user} calls, {}", self.rounds));
+            call(entry, format!("sip:{callee}@{DOMAIN}"), plan.clone(), hold, rng)
+        };
+        Ok(Calls(USERS.iter().zip(USERS.iter().rev()).map(caller).collect::<Result<_>>()?))
+    }
+}
+
+impl Calls {
     /// Of both phones.
-    pub(super) fn calls(&self) -> CallResults {
+    pub(super) fn results(&self) -> CallResults {
         let mut sum = CallResults::default();
-        self.callers.iter().for_each(|caller| sum.merge(&caller.snapshot().results));
+        self.0.iter().for_each(|caller| sum.merge(&caller.snapshot().results));
         sum
     }
 
     pub(super) fn are_finished(&self) -> bool {
-        self.callers.iter().all(Running::is_finished)
+        self.0.iter().all(Running::is_finished)
     }
 
     /// They begin no more calls, and end those that there are.
     pub(super) fn wind_down(&self) {
-        self.callers.iter().for_each(Running::wind_down);
+        self.0.iter().for_each(Running::wind_down);
     }
 }
 

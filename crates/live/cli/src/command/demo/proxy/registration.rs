@@ -7,7 +7,8 @@ use std::time::Duration;
 use wire::build::RequestBuilder;
 use wire::{AuthText, Challenge, Credentials, Message};
 
-/// How long to wait for an answer before the request is sent again, and how often it is sent.
+/// How long to wait for an answer before the request is sent again, and how often it is sent. A refused one is sent again
+/// after as long.
 const PATIENCE: Duration = Duration::from_millis(500);
 const TRIES: u32 = 6;
 
@@ -49,17 +50,19 @@ impl Registration {
 
     /// Registers the contact. Fails when it is refused, or nobody answers.
     pub(super) fn refresh(&mut self) -> Result<()> {
-        for _ in 0..3 {
+        for _ in 0..TRIES {
             let answer = self.exchange()?;
             let message = wire::scan(&answer).map_err(|_| anyhow!("the answer is no SIP message"))?;
             match message.status() {
                 Some(200) => return Ok(()),
                 // The first one, or the nonce is too old (RFC 3261 §22.3).
                 Some(401) => self.challenged = Some(read(&message)?),
+                // A full proxy takes it later.
+                Some(503) => std::thread::sleep(PATIENCE),
                 status => bail!("REGISTER of {} is answered with {}", self.account.user, status.unwrap_or(0)),
             }
         }
-        bail!("{} is challenged again and again", self.account.user)
+        bail!("{} is challenged or refused again and again", self.account.user)
     }
 
     /// Sends a request, and again until its final response comes.

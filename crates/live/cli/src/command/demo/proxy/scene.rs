@@ -1,10 +1,10 @@
 //! What the demo shows: the proxies, the phones, and what each phase has come to.
 
-use super::chain::{CAST, HIGH, rate};
+use super::chain::{CAST, HIGH};
 use super::phases::Phase;
 use super::phones::Registered;
 use crate::picture::Rate;
-use load::CallResults;
+use load::{CallResults, Times};
 use server::figures::Standing;
 
 /// What a proxy says of itself.
@@ -58,45 +58,68 @@ fn line((kept, all): &mut (Rate, Rate), seconds: f64, standing: &Standing) -> Li
 
 /// One moment, to be shown.
 pub(super) struct Scene<'a> {
-    pub(super) phases: &'a [Phase],
-    /// Which of them it is.
-    pub(super) index: usize,
+    pub(super) phase: Phase,
+    /// Its number, and how many there are; `None` before them, while it is measured what a proxy carries.
+    pub(super) number: Option<(usize, usize)>,
+    /// Calls a second that are offered.
+    pub(super) rate: f64,
     /// Since the beginning, and of how many, in seconds.
     pub(super) seconds: f64,
     pub(super) total: f64,
+    pub(super) is_measured: bool,
     pub(super) lines: Vec<Line>,
     pub(super) registered: Registered,
+    /// Counts of all calls, times of this phase.
     pub(super) calls: CallResults,
     /// The phases before.
     pub(super) ended: &'a [Ended],
 }
 
 impl Scene<'_> {
-    pub(super) fn phase(&self) -> &Phase {
-        &self.phases[self.index]
+    /// Where in the demo it is.
+    pub(super) fn place(&self) -> String {
+        self.number.map_or_else(String::new, |(number, of)| format!("phase {number}/{of} "))
     }
 }
 
 /// What a phase has come to.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Ended {
     pub(super) phase: Phase,
+    /// Calls a second that were offered.
+    pub(super) rate: f64,
     pub(super) lines: Vec<Line>,
-}
-
-impl Ended {
-    pub(super) fn rate(&self) -> f64 {
-        rate(self.phase.load)
-    }
+    /// Of the phase's calls: from the INVITE to the 200.
+    pub(super) times: Times,
 }
 
 /// What came of it all.
 pub(super) struct Outcome {
     pub(super) ended: Vec<Ended>,
+    pub(super) is_measured: bool,
+    /// Calls a second that the first proxy carries when it keeps all.
+    pub(super) carries: f64,
     pub(super) calls: CallResults,
     pub(super) registrations: Registered,
     /// What is missing since somebody has seen enough.
     pub(super) quit: Option<String>,
+}
+
+impl Outcome {
+    pub(super) fn refused(&self) -> u64 {
+        refused(&self.calls)
+    }
+
+    /// Calls that failed otherwise.
+    pub(super) fn lost(&self) -> u64 {
+        self.calls.calls_failed() - self.refused()
+    }
+}
+
+/// Calls that a proxy refused since it was full: with 503, or 500 where it stands behind the first one, whose client
+/// must not take a 503 for its own (RFC 3261 §16.7).
+pub(super) fn refused(calls: &CallResults) -> u64 {
+    [500, 503].iter().filter_map(|status| calls.calls_refused.get(status)).sum()
 }
 
 /// A part as percent.

@@ -11,17 +11,25 @@ pub(super) fn text(outcome: &Outcome) -> String {
     if !outcome.ended.is_empty() {
         text += "At the end of each phase:\n\n";
         text += &phases(outcome);
-        text += "\n\n busy: of what the proxy's processor, which is a model, can do\n \
-                 keeps: calls whose state it keeps; home rings the phones, and keeps all\n\n";
+        let (how, busy) = if outcome.is_measured {
+            ("measured first", "of its part of a processor, by its own measure")
+        } else {
+            ("by the model", "of what its processor, which is a model, can do")
+        };
+        let carries = outcome.carries;
+        write!(
+            text,
+            "\n\n calls/s: edge carries {carries:.0} when it keeps all, {how}\n busy: {busy}\n keeps: calls whose state it keeps; home rings the phones, and keeps all\n \
+             INVITE: ms from it to the 200, of the phase's calls\n\n"
+        )
+        .expect("a String takes any text");
     }
-    let calls = &outcome.calls;
     write!(
         text,
-        "{} calls, {} lost; INVITE p50 {} ms, p99 {} ms\n{} phones registered, {} times in all, {} times in vain",
-        calls.calls_started,
-        calls.calls_failed(),
-        table::percentile(&calls.invite_response, 50.0),
-        table::percentile(&calls.invite_response, 99.0),
+        "{} calls, {} lost; {} refused since a proxy was full\n{} phones registered, {} times in all, {} times in vain",
+        outcome.calls.calls_started,
+        outcome.lost(),
+        outcome.refused(),
         outcome.registrations.phones,
         outcome.registrations.granted,
         outcome.registrations.failed,
@@ -36,13 +44,15 @@ pub(super) fn text(outcome: &Outcome) -> String {
 fn phases(outcome: &Outcome) -> String {
     let columns = CAST.iter().flat_map(|part| [format!("{}\nbusy", part.name), "\nkeeps".to_owned()]);
     let header = ["phase", "calls/s"].map(str::to_owned).into_iter().chain(columns);
+    let header = header.chain(["INVITE\np50", "\np99"].map(str::to_owned));
     let header: Vec<_> = header.collect();
     let header: Vec<_> = header.iter().map(String::as_str).collect();
     let mut table = table::table(&header);
     for ended in &outcome.ended {
         let figures = ended.lines.iter().flat_map(|line| [percent(line.busy), known_percent(line.keeps)]);
-        let first = [ended.phase.name.to_owned(), format!("{:.0}", ended.rate())];
-        table.add_row(first.into_iter().chain(figures));
+        let first = [ended.phase.name.to_owned(), format!("{:.0}", ended.rate)];
+        let times = [50.0, 99.0].map(|percent| table::percentile(&ended.times, percent));
+        table.add_row(first.into_iter().chain(figures).chain(times));
     }
     table.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
 }

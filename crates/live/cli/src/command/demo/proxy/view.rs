@@ -1,7 +1,8 @@
 //! The live view: the proxies in a row, the phones, and what the phases before have come to.
 
-use super::chain::{CAST, HIGH, Part, rate};
-use super::scene::{Ended, Line, Scene, known_percent, percent};
+use super::chain::{CAST, HIGH, Part};
+use super::phases::PHASES;
+use super::scene::{Ended, Line, Scene, known_percent, percent, refused};
 use crate::command::demo::view::{alarm, bar, count, draw_head, draw_rows, draw_text, right, times};
 use crate::picture::{ACCENT, DIM, area, draw_keys};
 use ratatui::Frame;
@@ -15,7 +16,7 @@ const BAR: u16 = 14;
 
 pub(super) fn draw(frame: &mut Frame<'_>, scene: &Scene<'_>) {
     let area = area(frame);
-    let below = scene.phases.len() as u16 + 3;
+    let below = PHASES.len() as u16 + 3;
     let rows = Constraint::from_lengths([4, CAST.len() as u16 + 3, 5, below, 1]);
     let [head, proxies, phones, below, foot] = Layout::vertical(rows).areas(area);
     draw_head(frame, head, now(scene), (scene.seconds, scene.total));
@@ -25,13 +26,12 @@ pub(super) fn draw(frame: &mut Frame<'_>, scene: &Scene<'_>) {
     draw_keys(frame, foot, " q quits ");
 }
 
-fn now<'a>(scene: &Scene<'a>) -> Vec<Span<'a>> {
-    let phase = scene.phase();
+fn now(scene: &Scene<'_>) -> Vec<Span<'static>> {
     vec![
-        Span::from(format!("phase {}/{}  ", scene.index + 1, scene.phases.len())),
-        Span::from(phase.name).fg(Color::Yellow).bold(),
-        Span::from(format!("  {:.0} calls/s  ", rate(phase.load))),
-        Span::from(phase.shows).style(DIM),
+        Span::from(scene.place()),
+        Span::from(scene.phase.name).fg(Color::Yellow).bold(),
+        Span::from(format!("  {:.0} calls/s  ", scene.rate)),
+        Span::from(scene.phase.shows).style(DIM),
     ]
 }
 
@@ -58,7 +58,12 @@ fn draw_proxies(frame: &mut Frame<'_>, area: Rect, scene: &Scene<'_>) {
     let header = ["proxy", "busy", "", "keeps state of", "", "open", "calls/s", "says"];
     let columns = (header, 5..=6, [6, BAR, 5, BAR, 5, 6, 7, 10]);
     let rows = CAST.iter().zip(&scene.lines).map(row);
-    draw_rows(frame, area, "proxies in a row, as the calls come to them", columns, rows);
+    let title = if scene.is_measured {
+        "proxies in a row, each with a part of a processor"
+    } else {
+        "proxies in a row, on processors that are a model"
+    };
+    draw_rows(frame, area, title, columns, rows);
 }
 
 fn draw_phones(frame: &mut Frame<'_>, area: Rect, scene: &Scene<'_>) {
@@ -72,10 +77,12 @@ fn draw_phones(frame: &mut Frame<'_>, area: Rect, scene: &Scene<'_>) {
         count(&calls.calls_started, " calls  "),
         count(&calls.calls_in_progress, " in progress  "),
         count(&calls.retransmissions_sent, " repeated  "),
-        alarm(calls.calls_failed(), " lost  "),
-        alarm(calls.wrong_server, " at wrong phone"),
+        alarm(calls.calls_failed() - refused(calls), " lost  "),
+        count(&refused(calls), " refused  "),
+        alarm(calls.wrong_server, " astray"),
     ];
-    let times = times("INVITE", &calls.invite_response);
+    let mut times = times("INVITE", &calls.invite_response);
+    times.push_span(Span::from("this phase").style(DIM));
     let text = vec![Text::from(registrations.concat()), Text::from(made.concat()), times];
     draw_text(frame, area, "alice and bob, who call each other", text);
 }
@@ -90,16 +97,15 @@ fn draw_phases(frame: &mut Frame<'_>, area: Rect, scene: &Scene<'_>) {
 fn figures(ended: &Ended) -> String {
     let of = |line: &Line| format!("{:>11}{:>7}", percent(line.busy), known_percent(line.keeps));
     let lines = ended.lines.iter().map(of).collect::<Vec<_>>().concat();
-    format!("{:<12}{:>8.0}{lines}", ended.phase.name, ended.rate())
+    format!("{:<12}{:>8.0}{lines}", ended.phase.name, ended.rate)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::phases::PHASES;
     use super::super::phones::Registered;
     use super::*;
     use crate::command::demo::view::{assert_shown, rows};
-    use load::CallResults;
+    use load::{CallResults, Times};
 
     #[test]
     fn all_of_it_fits_in_80_columns_and_24_rows() {
@@ -112,20 +118,22 @@ mod tests {
         };
         let lines =
             vec![line(1.0, Some(0.617), true), line(0.81, Some(0.383), false), line(0.02, None, false)];
-        let ended: Vec<_> =
-            PHASES.iter().map(|phase| Ended { phase: *phase, lines: lines.clone() }).collect();
+        let ended =
+            PHASES.map(|phase| Ended { phase, rate: 1_281.4, lines: lines.clone(), times: Times::default() });
         let scene = Scene {
-            phases: &PHASES,
-            index: 3,
+            phase: PHASES[3],
+            number: Some((4, 5)),
+            rate: 1_281.4,
             seconds: 41.0,
             total: 50.0,
+            is_measured: true,
             lines,
             registered: Registered { phones: 2, granted: 40, failed: 0 },
             calls: CallResults::default(),
             ended: &ended,
         };
         let shown = [
-            "phase 4/5  too much  128 calls/s  all are full, and say so: throttle",
+            "phase 4/5 too much  1281 calls/s  both are full, and refuse the rest",
             "██████████████ 100 % █████████░░░░░  62 %  12345     113 throttle",
             "░░░░░░░░░░░░░░     -  12345",
             "2 phones registered, with passwords  40 times in all  0 times in vain",
@@ -135,7 +143,7 @@ mod tests {
         assert_shown(&rows(|frame| draw(frame, &scene)), &shown);
         // What a phase shows is not cut off, either.
         for phase in PHASES {
-            let before = format!("phase 1/5  {}  {:.0} calls/s  ", phase.name, rate(phase.load));
+            let before = format!("phase 1/5 {}  12345 calls/s  ", phase.name);
             assert!(before.len() + phase.shows.len() <= 76, "{}", phase.shows);
         }
     }
