@@ -1,6 +1,6 @@
 //! Which new requests a host takes that learns how long each message has waited in the buffers before it.
 
-use crate::{Fate, Guard, MessageClass, Mix, Rejection, RequestPath, Scope, Tier, Triage};
+use crate::{Fate, Guard, MessageClass, Mix, Rejection, RequestPath, Scope, Triage};
 use base::{Instant, Rng};
 use core::time::Duration;
 
@@ -22,7 +22,8 @@ pub enum Origin {
     /// A client. This share of what clients send is taken, 0 to 1.
     Client(f64),
     /// A host of the same chain. It has worked for the request, and so have those before it; refused, all of that is
-    /// lost. So its request has the room of one with priority, and clients are refused first.
+    /// lost. So by the law `delay` its request may wait half as long again, and clients are refused first, calls with
+    /// priority last.
     Chain,
 }
 
@@ -72,7 +73,7 @@ impl TurnControl {
             return Ok(());
         }
         let is_let_in = match origin {
-            Origin::Client(share) => share >= 1.0 || self.entry.draw(now, class, share, &mut self.rng),
+            Origin::Client(share) => self.entry.draw(now, class, share, &mut self.rng),
             Origin::Chain => true,
         };
         let waited = guard.wait(now);
@@ -84,8 +85,7 @@ impl TurnControl {
             self.outside += 1;
             Err(Rejection { retry_after, ..REFUSED })
         } else {
-            let has_priority = origin == Origin::Chain && class.tier() == Tier::First;
-            guard.on_request(now, if has_priority { MessageClass::Priority } else { class }, path)
+            guard.on_request(now, class, &RequestPath { is_onward: origin == Origin::Chain, ..*path })
         };
         taken.map_err(|rejection| TurnRefusal { rejection, is_by_law: is_let_in })
     }
@@ -157,7 +157,7 @@ mod tests {
             rng.fork("guard"),
         );
         let mut turn = TurnControl::new(rng);
-        let path = RequestPath { from: None, takes_feedback: false, to: None, path: None };
+        let path = RequestPath { from: None, takes_feedback: false, to: None, path: None, is_onward: false };
         let admit = |turn: &mut TurnControl, guard: &mut Guard<u8>, at, origin| {
             turn.admit(guard, at, MessageClass::NewInvite, &path, origin)
         };
@@ -190,7 +190,7 @@ mod tests {
             rng.fork("guard"),
         );
         let mut turn = TurnControl::new(rng);
-        let path = RequestPath { from: None, takes_feedback: false, to: None, path: None };
+        let path = RequestPath { from: None, takes_feedback: false, to: None, path: None, is_onward: false };
         let later = now + LATE_FOR;
         let mut taken = |wait, class, origin| {
             for at in [now, later] {
@@ -200,10 +200,17 @@ mod tests {
         };
         let everybody = Origin::Client(1.0);
         for class in [MessageClass::NewInvite, MessageClass::NewOther] {
-            assert_eq!([everybody, Origin::Chain].map(|origin| taken(63, class, origin)), [0, 100]);
-            let some = taken(94, class, Origin::Chain);
+            assert_eq!([everybody, Origin::Chain].map(|origin| taken(46, class, origin) / 60), [0, 1]);
+            let some = taken(70, class, Origin::Chain);
             assert!((20..80).contains(&some), "{some}");
-            assert_eq!(taken(125, class, Origin::Chain), 0);
+            assert_eq!(
+                [63, 94].map(|wait| taken(wait, class, if wait == 63 { everybody } else { Origin::Chain })),
+                [0, 0]
+            );
+        }
+        // Whoever lets it in, an emergency call has more room.
+        for origin in [everybody, Origin::Chain] {
+            assert!(taken(94, MessageClass::Priority, origin) > 20, "{origin:?}");
         }
     }
 

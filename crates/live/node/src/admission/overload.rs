@@ -218,7 +218,7 @@ impl Overload {
         }
         let class = self.class(arrival);
         let takes_feedback = self.is_spared(arrival.flow, arrival.message);
-        let path = RequestPath { from: None, takes_feedback, to: None, path: None };
+        let path = RequestPath { from: None, takes_feedback, to: None, path: None, is_onward: false };
         let taken = self.turn.admit(&mut self.guard, now, class, &path, origin);
         let judged = Judged { offered: 1, refused: u64::from(taken.is_err()) };
         *(if class.tier() == Tier::Later { &mut self.priority } else { &mut self.usual }) += judged;

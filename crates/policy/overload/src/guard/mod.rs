@@ -9,7 +9,7 @@ use crate::end_to_end::{DownstreamPath, Targets};
 use crate::hop::{Feedback, Law, Limit, Receiver, RequestOutcome, Sender};
 use crate::local::Controller;
 use crate::signal::{Backlog, HostLoad, Utilisation};
-use crate::{FeedbackLaw, MessageClass, OverloadSettings, RejectAt, Verdict};
+use crate::{FeedbackLaw, MessageClass, OverloadSettings, RejectAt, Tier, Verdict};
 use base::{Instant, Rng};
 use core::time::Duration;
 use downstream::Downstream;
@@ -178,6 +178,9 @@ impl<N: Ord + Copy> Guard<N> {
     /// What this host itself can take.
     fn judge_here(&mut self, now: Instant, class: MessageClass, way: &RequestPath<N>) -> Verdict {
         self.load = self.load_at(now, class);
+        if way.is_onward && class.tier() == Tier::First {
+            self.load.wait = self.load.wait * 2 / 3;
+        }
         match (self.settings.feedback, &mut self.targets, way) {
             // Section VII-A: who is told upstream what to send rejects nothing but at the edge.
             (

@@ -16,6 +16,8 @@ pub struct RequestPath<N> {
     pub to: Option<N>,
     /// The rest of its way, where feedback travels the whole path.
     pub path: Option<DownstreamPath>,
+    /// Whether hosts before have worked for it that share their work with this one.
+    pub is_onward: bool,
 }
 
 /// How a request is answered that is not taken.

@@ -28,12 +28,12 @@ fn guard(settings: OverloadSettings) -> Guard<u32> {
 
 /// From a neighbour to another one, which both take part.
 fn way(from: u32, to: u32) -> RequestPath<u32> {
-    RequestPath { from: Some(from), takes_feedback: true, to: Some(to), path: None }
+    RequestPath { from: Some(from), takes_feedback: true, to: Some(to), path: None, is_onward: false }
 }
 
 /// From user agents.
 fn from_agents(to: u32) -> RequestPath<u32> {
-    RequestPath { from: None, takes_feedback: false, to: Some(to), path: None }
+    RequestPath { from: None, takes_feedback: false, to: Some(to), path: None, is_onward: false }
 }
 
 fn hop(limit: Option<Limit>, sequence: u64) -> Notice {

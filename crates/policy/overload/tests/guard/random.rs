@@ -81,6 +81,7 @@ fn way() -> impl Strategy<Value = RequestPath<u8>> {
             takes_feedback: takes_feedback && from.is_some(),
             to,
             path,
+            is_onward: false,
         },
     )
 }

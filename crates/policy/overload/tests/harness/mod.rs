@@ -211,7 +211,13 @@ impl World {
             Event::Call(sender) => {
                 self.next_call(sender);
                 let now = self.now;
-                let way = RequestPath { from: None, takes_feedback: false, to: Some(()), path: None };
+                let way = RequestPath {
+                    from: None,
+                    takes_feedback: false,
+                    to: Some(()),
+                    path: None,
+                    is_onward: false,
+                };
                 let sent = self.senders[sender]
                     .as_mut()
                     .is_none_or(|guard| guard.on_request(now, MessageClass::NewInvite, &way).is_ok());
@@ -280,7 +286,7 @@ impl World {
         let from = Some(message.from);
         if class != MessageClass::Response {
             let takes_feedback = message.from < self.plan.supporting;
-            let way = RequestPath { from, takes_feedback, to: None, path: None };
+            let way = RequestPath { from, takes_feedback, to: None, path: None, is_onward: false };
             if self.server.on_request(self.now, class, &way).is_err() {
                 self.second().rejected += 1;
                 self.rejections.push_back(message.from);

@@ -42,7 +42,7 @@ impl Gate {
             return *verdict;
         }
         let origin = keeper.as_ref().map_or(Origin::Client(1.0), |keeper| keeper.origin(from));
-        let path = RequestPath { from: None, takes_feedback: false, to: None, path: None };
+        let path = RequestPath { from: None, takes_feedback: false, to: None, path: None, is_onward: false };
         let taken = self.turn.admit(guard, now, class, &path, origin);
         if let (Err(refusal), Some(keeper)) = (taken, keeper)
             && refusal.is_by_law

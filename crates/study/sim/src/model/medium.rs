@@ -158,6 +158,7 @@ impl Router {
             takes_feedback: self.takes_feedback(from),
             to: request.hop.server(),
             path: class.is_new().then(|| self.path(request)),
+            is_onward: false,
         }
     }
 

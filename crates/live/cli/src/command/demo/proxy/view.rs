@@ -75,11 +75,11 @@ fn draw_phones(frame: &mut Frame<'_>, area: Rect, scene: &Scene<'_>) {
     ];
     let made = [
         count(&calls.calls_started, " calls  "),
-        count(&calls.calls_in_progress, " in progress  "),
+        count(&calls.calls_in_progress, " open  "),
         count(&calls.retransmissions_sent, " repeated  "),
         alarm(calls.calls_failed() - refused(calls), " lost  "),
         count(&refused(calls), " refused  "),
-        alarm(calls.wrong_server, " astray"),
+        alarm(calls.wrong_server, " at wrong phone"),
     ];
     let mut times = times("INVITE", &calls.invite_response);
     times.push_span(Span::from("this phase").style(DIM));
