@@ -2,7 +2,6 @@
 
 use super::group::Group;
 use super::phones::{DOMAIN, USERS};
-use super::scene::percent;
 use crate::command::demo::stage::Element;
 use crate::command::load::random;
 use anyhow::{Context as _, Result, anyhow};
@@ -66,8 +65,8 @@ impl Display for Processors {
         match self {
             Self::Measured(_) => write!(
                 f,
-                "Utilisation is measured: each proxy has {} of a processor, by a control group, and home what it needs.",
-                percent(PROCESSOR)
+                "Utilisation is measured: each proxy has {:.0} % of a processor, by a control group, and home what it needs.",
+                100.0 * PROCESSOR
             ),
             Self::Modelled(error) => write!(
                 f,

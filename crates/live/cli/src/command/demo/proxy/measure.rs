@@ -1,8 +1,8 @@
 //! Measures how many calls the first proxy carries when it keeps the state of all.
 
 use super::chain::CAST;
-use super::phases::MEASURE;
-use super::play::{Company, plan};
+use super::company::{Company, plan};
+use super::phases::{MEASURE, MEASURE_SECONDS};
 use super::scene::Line;
 use anyhow::{Result, ensure};
 use load::{ArrivalPlan, ArrivalProcess, CallResults};
@@ -17,10 +17,8 @@ const BURST: u64 = 50;
 const BURSTS_MAX: u64 = 200;
 /// How long a part of that load is offered, so that the first proxy has room and keeps all, and how much of that time
 /// counts.
-const STEADY: f64 = 4.0;
+const STEADY: f64 = MEASURE_SECONDS - FULL.as_millis() as f64 / 1e3;
 const COUNTED: f64 = 2.0;
-/// All of it.
-pub(super) const SECONDS: f64 = FULL.as_millis() as f64 / 1e3 + STEADY;
 
 /// Calls a second; `None` when somebody has seen enough.
 pub(super) async fn carried(company: &mut Company) -> Result<Option<f64>> {

@@ -2,6 +2,7 @@
 //! keeps the state of the calls.
 
 mod chain;
+mod company;
 mod group;
 mod measure;
 mod output;

@@ -1,15 +1,16 @@
 //! Has the phones call by way of the proxies, phase by phase, and shows it.
 
 use super::chain::{Chain, HIGH, MODEL_CARRIES, Processors};
+use super::company::{Company, plan};
 use super::measure;
-use super::phases::{MEASURE, Phase};
-use super::phones::{Calls, Phones, Ringing};
+use super::phases::Phase;
+use super::phones::Ringing;
 use super::scene::{Ended, Line, Outcome, Scene, Tracks};
 use crate::command::demo::stage::Screen;
 use crate::command::load::random;
 use crate::print;
 use anyhow::Result;
-use load::{ArrivalPlan, ArrivalProcess, CallResults, RateStep, Times};
+use load::{CallResults, Times};
 use std::time::{Duration, Instant};
 use tokio::signal::unix::SignalKind;
 
@@ -17,15 +18,6 @@ use tokio::signal::unix::SignalKind;
 const HOLD: Duration = Duration::from_millis(500);
 /// How long the last calls may take to end: that is repeated once or twice, if need be.
 const PATIENCE: f64 = 5.0;
-
-/// All that play, and where they are seen.
-pub(super) struct Company {
-    pub(super) chain: Chain,
-    phones: Phones,
-    pub(super) screen: Screen<Option<&'static str>>,
-    tracks: Tracks,
-    start: Instant,
-}
 
 /// Plays all phases, or until somebody has seen enough.
 pub(super) async fn play(phases: &[Phase], seconds: f64, seed: u64, plain: bool) -> Result<Outcome> {
@@ -46,49 +38,7 @@ pub(super) async fn play(phases: &[Phase], seconds: f64, seed: u64, plain: bool)
     outcome
 }
 
-/// Of each of the two phones: half of the calls, which come at these rates, each for so long.
-pub(super) fn plan(rates: &[f64], seconds: f64) -> ArrivalPlan {
-    let step = |(number, rate): (u32, &f64)| RateStep {
-        at: Duration::from_secs_f64(seconds) * number,
-        rate: rate / 2.0,
-        ramp: false,
-    };
-    ArrivalPlan {
-        // Chance would move the shares from one second to the next, and hide what moves them.
-        process: ArrivalProcess::Constant,
-        steps: (0..).zip(rates).map(step).collect(),
-        calls_max: None,
-        duration: Some(Duration::from_secs_f64(seconds) * rates.len() as u32),
-    }
-}
-
 impl Company {
-    pub(super) fn call(&mut self, plan: &ArrivalPlan, hold: Duration) -> Result<Calls> {
-        self.phones.call(self.chain.ends().0, plan, hold)
-    }
-
-    async fn sample(&mut self) -> Result<Vec<Line>> {
-        Ok(self.tracks.sample(self.start.elapsed().as_secs_f64(), &self.chain.standings().await?))
-    }
-
-    /// Shows a moment before the phases, and returns what the proxies say.
-    pub(super) async fn show_measuring(&mut self, rate: f64, calls: CallResults) -> Result<Vec<Line>> {
-        let lines = self.sample().await?;
-        self.screen.show(&Scene {
-            phase: MEASURE,
-            number: None,
-            rate,
-            seconds: self.start.elapsed().as_secs_f64(),
-            total: measure::SECONDS,
-            is_measured: true,
-            lines: lines.clone(),
-            registered: self.phones.registered(),
-            calls,
-            ended: &[],
-        })?;
-        Ok(lines)
-    }
-
     async fn play(&mut self, phases: &[Phase], seconds: f64) -> Result<Outcome> {
         let carries =
             if self.chain.is_measured() { measure::carried(self).await? } else { Some(MODEL_CARRIES) };
@@ -153,19 +103,5 @@ impl Company {
     fn outcome(&self, ended: Vec<Ended>, carries: f64, calls: CallResults, quit: Option<String>) -> Outcome {
         let (is_measured, registrations) = (self.chain.is_measured(), self.phones.registered());
         Outcome { ended, is_measured, carries, calls, registrations, quit }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_phase_has_its_rate() {
-        let rates = [50.0, 108.0, 115.0];
-        let plan = plan(&rates, 10.0);
-        let both: Vec<_> = plan.steps.iter().map(|step| (step.at.as_secs(), 2.0 * step.rate)).collect();
-        assert_eq!(both, (0..).step_by(10).zip(rates).collect::<Vec<_>>());
-        assert_eq!(plan.duration, Some(Duration::from_secs(30)));
     }
 }
