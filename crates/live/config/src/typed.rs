@@ -9,6 +9,7 @@ mod scale;
 pub use listen::*;
 pub use scale::*;
 
+use crate::kind::name_of;
 use balance::{HealthSettings, PolicyKind, Protection};
 use base::Peer;
 use control::{Address, MemberSettings, ProbeSettings};
@@ -185,7 +186,9 @@ impl Config {
             }
             (Some(proxy), _) if proxy.next.len() == 1 => format!("proxy, next hop {}", proxy.next[0]),
             (Some(proxy), _) => format!("proxy, {} next hops", proxy.next.len()),
-            (None, Some(pool)) => format!("{}, policy {}", members(&pool.members), pool.policy),
+            (None, Some(pool)) => {
+                format!("{}, {}", members(&pool.members), orders(pool.policy, pool.queue.as_deref()))
+            }
             (None, None) => "nothing".to_owned(),
         }
     }
@@ -302,6 +305,17 @@ pub struct PoolConfig {
     pub retry_after: Duration,
     /// Who starts and stops its servers, if anybody does.
     pub scale: Option<ScaleConfig>,
+}
+
+/// What orders the new calls of a pool: its policy, or the queue in front of it, with where its capacities come from.
+pub fn orders(policy: PolicyKind, queue: Option<&QueueSetup>) -> String {
+    match queue {
+        None => format!("policy {policy}"),
+        Some(queue) => {
+            let (order, source) = (name_of(queue.settings.choice), name_of(queue.source));
+            format!("queue {order}, capacity {source}")
+        }
+    }
 }
 
 impl PoolConfig {

@@ -19,6 +19,8 @@ const SET_BACK: Duration = Duration::from_secs(10);
 /// How long after its end a window is ended by the clock: what was captured in it can be read by then.
 const GRACE: Duration = Duration::from_millis(20);
 
+/// A window is late if more than this part of its messages was lost before it came here: 1/100.
+const LOST_PARTS: u64 = 100;
 /// A window that is ended so long after its end is late.
 const LATE: Duration = Duration::from_millis(100);
 
@@ -68,8 +70,12 @@ pub struct Report {
     pub totals: Counts,
     /// Requests that wait at its end.
     pub waiting: usize,
+    /// The age of the oldest request newer than every answered one; `None` with fewer than two such requests, of which
+    /// one alone may be lost. A server that stands still lets all wait, also where a window had no request.
+    pub oldest: Option<Duration>,
     /// Whether this process was late: the window was ended long after its end, or while not all was read that had
-    /// come, or its clock was set back. So it may have what belongs to others, or lack some.
+    /// come, or its clock was set back, or it stood still in a part of the window, or more than a hundredth of the packets
+    /// were lost. So it may have what belongs to others, or lack some.
     pub is_late: bool,
 }
 
@@ -95,6 +101,8 @@ pub struct Monitor {
     is_by_clock: bool,
     /// Whether the open window is late already.
     is_late: bool,
+    /// What came before this time was read late: this process stood still.
+    stalled_until: Instant,
 }
 
 /// All but what makes messages of packets, which hands them on while it is borrowed.
@@ -126,6 +134,7 @@ impl Monitor {
             clock: None,
             is_by_clock: false,
             is_late: false,
+            stalled_until: Instant::ZERO,
         }
     }
 
@@ -206,6 +215,9 @@ impl Monitor {
     /// that goes backwards ends none; a clock that was set back begins anew. A packet alone that is older than the
     /// clock is none.
     pub fn advance(&mut self, now: Instant, mut report: impl FnMut(&Report)) {
+        if let Some(clock) = self.clock.filter(|clock| clock.saturating_since(now) > LATE) {
+            self.stalled_until = clock;
+        }
         let Some(mut end) = self.end else {
             let start = self.start(now);
             self.measuring.latencies.end(start);
@@ -215,7 +227,7 @@ impl Monitor {
         let is_back = |at: Instant| end.saturating_since(at) > self.window + SET_BACK;
         if is_back(now) && self.clock.is_none_or(is_back) {
             end = self.start(now) + self.window;
-            self.is_late = true;
+            (self.is_late, self.stalled_until) = (true, Instant::ZERO);
         }
         for _ in 0..EMPTY_MAX {
             // At the end of time there is no next window.
@@ -253,12 +265,16 @@ impl Monitor {
         pairs.expire(end, totals);
         let counts = totals.since(&self.before);
         self.before = *totals;
-        let is_late = self.clock.is_some_and(|clock| clock >= end + LATE);
+        let overlaps = self.stalled_until + self.window > end;
+        let is_late = self.clock.is_some_and(|clock| clock >= end + LATE)
+            || overlaps
+            || counts.dropped * LOST_PARTS > counts.messages;
         Report {
             window: latencies.end(end),
             counts,
             totals: *totals,
             waiting: pairs.waiting(),
+            oldest: pairs.oldest(end),
             is_late: core::mem::take(&mut self.is_late) || is_late,
         }
     }

@@ -562,7 +562,7 @@ fn who_stalls_loses_capacity() {
     let capacity =
         |at| report.members.iter().find(|member| member.slot == Slot(bed.slot(at))).map(|of| of.capacity);
     let stalled = stalls.and_then(capacity).expect("a member");
-    assert!(report.counts.moved >= 2 && stalled < 45.0, "{report:?}");
+    assert!(report.counts.moved >= 1 && stalled < 45.0, "{report:?}");
     let others = report.members.iter().filter(|member| member.capacity > stalled);
     assert_eq!(others.count(), 2, "{report:?}");
 }

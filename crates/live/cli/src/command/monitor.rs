@@ -311,6 +311,11 @@ impl Printer {
         for (name, count) in notable(report) {
             write!(row, "  {name} {count}").expect("a String takes any text");
         }
+        // A server that stands still is not idle.
+        if let Some(oldest) = report.oldest.filter(|_| report.window.latency.is_none()) {
+            write!(row, "  {} waiting, for {} ms", report.waiting, milliseconds(oldest))
+                .expect("a String takes any text");
+        }
         row
     }
 
@@ -399,9 +404,12 @@ mod tests {
         );
         assert!(row.split("  unanswered").next().is_some_and(|row| row.len() <= 80));
         let empty = Report { window: Window { start: at(250), ..Window::default() }, ..Report::default() };
+        let stopped = Report { waiting: 3, oldest: Some(Duration::from_millis(3_100)), ..empty };
+        let stopped = Estimated { report: stopped, capacity: None };
         let empty = Estimated { report: empty, capacity: None };
         let printer = Printer { milliseconds: true, ..printer };
         assert_eq!(printer.row(&empty), "22:13:20.250        0");
+        assert_eq!(printer.row(&stopped), "22:13:20.250        0  3 waiting, for 3100 ms");
         let printer = Printer { milliseconds: false, has_capacity: true, ..printer };
         let row = printer.row(&Estimated { report, capacity: Some(312.52) });
         assert_eq!(

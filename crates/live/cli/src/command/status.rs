@@ -16,7 +16,7 @@ use comfy_table::{CellAlignment, ColumnConstraint, Table};
 use serde_json::{Value, json};
 use server::figures::{
     CallsView, DistributionView, HealthView, MemberView, MembersView, NameView, NeighbourView, NextHop,
-    OverloadView, PoolHealth, ProxyView, Sessions,
+    OverloadView, PoolHealth, ProxyView, QueueMemberView, Sessions,
 };
 use std::fmt::Write as _;
 
@@ -51,8 +51,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let of_home = registrar.as_ref().map(registrar::text).unwrap_or_default();
     let of_home = of_home + &connections.as_ref().map(connections::text).unwrap_or_default();
     let scales = scale::ask(target)?;
-    let of_home =
-        of_home + &capacity.as_ref().map(capacity::text).unwrap_or_default() + &scale::text(&scales);
+    let of_home = of_home
+        + &capacity.as_ref().map(|it| capacity::text(it, &health.pools)).unwrap_or_default()
+        + &scale::text(&scales);
     if health.role == "proxy" {
         if arguments.json {
             let proxy: Value = target.get("/api/proxy")?;
@@ -122,13 +123,16 @@ fn text(health: &HealthView, sessions: &Sessions, MembersView { members, names }
     )
 }
 
-/// Who chooses: the policy, or of each pool its own.
+/// What orders new calls, or that of each pool.
 fn policies(health: &HealthView) -> String {
-    if health.pools.len() < 2 {
-        return format!("policy {}", health.policy);
+    match &health.pools[..] {
+        [] => format!("policy {}", health.policy),
+        [pool] => pool.orders.clone(),
+        pools => {
+            let each = pools.iter().map(|pool| format!("{}: {}", pool.name, pool.orders));
+            each.collect::<Vec<_>>().join("; ")
+        }
     }
-    let each = health.pools.iter().map(|pool| format!("{} {}", pool.name, pool.policy));
-    format!("policies {}", each.collect::<Vec<_>>().join(" "))
 }
 
 /// What overload control takes and refuses.
@@ -211,10 +215,16 @@ fn queue(pool: &PoolHealth) -> Option<String> {
     // The sum of no floats is -0.0.
     let most = queue.members.iter().map(|member| member.calls_per_second).sum::<f64>() + 0.0;
     let silent = queue.members.iter().filter(|member| member.silent).count();
+    let is_full = |member: &&QueueMemberView| member.unanswered as f64 >= member.unanswered_most;
+    let full = queue.members.iter().filter(is_full).map(|member| &*member.address).collect::<Vec<_>>();
+    let full = match full[..] {
+        [] => String::new(),
+        _ => format!("; no call until an answer or a probe: {}", full.join(", ")),
+    };
     let silent = if silent > 0 { format!("; without word of {silent}") } else { String::new() };
     let moved = if queue.moved > 0 { format!(", {} moved", queue.moved) } else { String::new() };
     Some(format!(
-        "\nqueue of {}: {} waiting, {} delivered{moved}, {refused} refused; members take {most:.0} calls/s{silent}",
+        "\nqueue of {}: {} waiting, {} delivered{moved}, {refused} refused; members take {most:.0} calls/s{silent}{full}",
         pool.name,
         plural(queue.waiting as u64, "call"),
         queue.delivered,
@@ -561,6 +571,7 @@ pub(crate) mod tests {
         let pool = |name: &str, policy: &str, accepting, last_resort| PoolHealth {
             name: name.to_owned(),
             policy: policy.to_owned(),
+            orders: format!("policy {policy}"),
             members: 2,
             accepting,
             last_resort,
@@ -575,14 +586,20 @@ pub(crate) mod tests {
     fn a_queue_says_what_it_does() {
         let mut pool = several_pools().remove(0);
         assert_eq!(queue(&pool), None);
-        let member = |address: &str, calls_per_second, silent| json!({ "address": address, "calls_per_second": calls_per_second, "silent": silent });
+        let member = |address: &str, calls_per_second, silent| {
+            json!({
+                "address": address, "calls_per_second": calls_per_second, "silent": silent, "by": "responses",
+                "unanswered": if silent { 3 } else { 2 }, "unanswered_most": 2.5
+            })
+        };
         let shown = json!({
             "waiting": 1, "offered": 20, "delivered": 12, "refused": 3, "expired": 2, "cancelled": 1, "moved": 0, "copies": 5,
             "mean_wait_ms": 12.5,
             "members": [member("10.0.0.1:5060", 100.0, false), member("10.0.0.2:5060", 20.0, true)],
         });
         pool.queue = Some(serde_json::from_value(shown).expect("a queue"));
-        let line = "\nqueue of core: 1 call waiting, 12 delivered, 5 refused; members take 120 calls/s; without word of 1";
+        let line = "\nqueue of core: 1 call waiting, 12 delivered, 5 refused; members take 120 calls/s; without word of 1; \
+                    no call until an answer or a probe: 10.0.0.2:5060";
         assert_eq!(queue(&pool).as_deref(), Some(line));
         pool.queue.as_mut().expect("it was put there").moved = 4;
         assert_eq!(queue(&pool), Some(line.replace("12 delivered", "12 delivered, 4 moved")));
@@ -596,7 +613,7 @@ pub(crate) mod tests {
         let members = MembersView { members: vec![both, former], names: Vec::new() };
         let sessions = Sessions { active: 5, expired: 6, transactions: 7, shards: Vec::new() };
         let text = text(&health, &sessions, &members);
-        let head = "sarabande 1.2.3, up 5s, policies core tlwl spare hash out cjsq, new calls go to 2 of 6 members\n";
+        let head = "sarabande 1.2.3, up 5s, core: policy tlwl; spare: policy hash; out: policy cjsq, new calls go to 2 of 6 members\n";
         assert!(text.starts_with(head), "{text}");
         let words = |part: &str| {
             let line = text.lines().find(|line| line.contains(part)).unwrap_or_else(|| panic!("{text}"));

@@ -54,9 +54,14 @@ impl<T: Names> Kind for Choice<T> {
 
 impl<T: Names> Written for Choice<T> {
     fn written(value: T) -> Leaf {
-        let (name, _) = T::NAMES.iter().find(|(_, named)| *named == value).expect("every value has a name");
-        (*name).into()
+        name_of(value).into()
     }
+}
+
+/// The name of a value.
+pub(crate) fn name_of<T: Names>(value: T) -> &'static str {
+    let named = T::NAMES.iter().find(|(_, named)| *named == value);
+    named.map(|(name, _)| *name).expect("every value has a name")
 }
 
 /// A policy as the file names it. Further weights come from another key.

@@ -190,7 +190,7 @@ fn a_clock_that_was_set_back_begins_anew_and_is_late_once() {
     let mut reports = Vec::new();
     for now in [100_000, 101_050, 102_050, 40_500, 41_050, 42_050] {
         monitor.set_clock(at(now));
-        monitor.advance(at(100_000).min(at(now)), |report| reports.push(*report));
+        monitor.advance(at(now), |report| reports.push(*report));
         monitor.tick(true, |report| reports.push(*report));
     }
     let seen: Vec<_> = reports.iter().map(|report| (report.window.end, report.is_late)).collect();
@@ -202,4 +202,47 @@ fn a_clock_that_was_set_back_begins_anew_and_is_late_once() {
     // A packet that is old, by a clock that goes on, is none of a clock that was set back.
     monitor.advance(at(10_000), |report| panic!("{report:?}"));
     assert_eq!(monitor.deadline(), Some(at(43_000)));
+}
+
+/// Its packets have their own times, but what else went wrong meanwhile is not known.
+#[test]
+fn a_window_that_a_stop_was_in_is_late_though_it_ended_in_time() {
+    let reports = stopped_for(400, 1_000, false);
+    let late: Vec<_> =
+        reports.iter().filter(|report| report.is_late).map(|report| report.window.start).collect();
+    assert_eq!(late, [at(10_000)]);
+    let mut monitor = monitor();
+    call(&mut monitor, 1, 500, 1);
+    monitor.dropped(1);
+    // Two messages came, and one did not.
+    let mut late = Vec::new();
+    monitor.advance(at(3_000), |report| late.push(report.is_late));
+    assert_eq!(late, [true, false, false], "packets are missing");
+}
+
+#[test]
+fn a_server_that_stands_still_is_not_idle() {
+    let mut monitor = monitor();
+    let mut reports = call(&mut monitor, 1, 200, 1);
+    // Lost alone: what came later was answered.
+    for (number, came) in [(2, 300), (3, 1_400), (4, 2_400)] {
+        let (caller, server) = ("10.0.0.2:5060".parse().unwrap(), "10.0.0.1:5060".parse().unwrap());
+        monitor.advance(at(came), |report| reports.push(*report));
+        let request = TestRequest::new("INVITE", &number.to_string(), caller);
+        let captured = Captured {
+            at: at(came),
+            from: caller,
+            to: server,
+            transport: Transport::Udp,
+            bytes: &request.bytes(),
+        };
+        monitor.message(&captured);
+        if number == 2 {
+            reports.extend(call(&mut monitor, 9, 310, 1));
+        }
+    }
+    monitor.advance(at(4_000), |report| reports.push(*report));
+    let seen: Vec<_> = reports.iter().map(|report| (report.waiting, report.oldest)).collect();
+    let ms = |ms| Some(Duration::from_millis(ms));
+    assert_eq!(seen, [(1, None), (2, None), (3, ms(1_600)), (3, ms(2_600))]);
 }

@@ -270,6 +270,12 @@ impl Pairs {
         counts.add_gone(gone.unanswered, gone.evicted);
     }
 
+    /// The age of the oldest request newer than every answered one, if another one came after it. Where some may have
+    /// been refused, nothing is known of them.
+    pub(crate) fn oldest(&self, now: Instant) -> Option<Duration> {
+        self.table.oldest(now).filter(|_| self.in_doubt.is_empty())
+    }
+
     /// Requests that wait for their answer.
     pub(crate) fn waiting(&self) -> usize {
         self.table.open()

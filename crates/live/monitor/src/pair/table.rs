@@ -37,6 +37,8 @@ pub(super) struct Table {
     /// None before this number is open.
     oldest_open: u32,
     open: usize,
+    /// Number of the latest one that was settled.
+    settled: Option<u32>,
     timeout: Duration,
     most: usize,
 }
@@ -60,6 +62,7 @@ impl Table {
             index: HashTable::new(),
             oldest_open: 0,
             open: 0,
+            settled: None,
             timeout,
             most,
         }
@@ -119,7 +122,25 @@ impl Table {
         let request = &mut self.requests[place];
         request.open = false;
         self.open -= 1;
-        now.saturating_since(request.at)
+        let time = now.saturating_since(request.at);
+        if place >= self.after_settled() {
+            self.settled = Some(self.first.wrapping_add(place as u32));
+        }
+        time
+    }
+
+    /// The place from which on none is settled.
+    fn after_settled(&self) -> usize {
+        let place = self.settled.map(|number| number.wrapping_sub(self.first) as usize);
+        // It may be gone.
+        place.filter(|place| *place < self.requests.len()).map_or(0, |place| place + 1)
+    }
+
+    /// The age of the oldest request newer than every settled one, if another one came after it: one alone may be lost.
+    pub(super) fn oldest(&self, now: Instant) -> Option<Duration> {
+        let mut newer = self.requests.range(self.after_settled()..);
+        let oldest = newer.next()?;
+        newer.next().map(|_| now.saturating_since(oldest.at))
     }
 
     /// Requests without an answer.
@@ -240,6 +261,9 @@ mod tests {
                 prop_assert_eq!(gone, expected);
                 prop_assert_eq!(table.len(), list.len());
                 prop_assert_eq!(table.index.len(), list.len());
+                let newer = list.iter().rposition(|request| !request.open).map_or(0, |place| place + 1);
+                let oldest = list[newer..].first().filter(|_| newer + 1 < list.len());
+                prop_assert_eq!(table.oldest(now), oldest.map(|request| now - request.at));
                 prop_assert_eq!(table.open(), list.iter().filter(|request| request.open).count());
             }
         }

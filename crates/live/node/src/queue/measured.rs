@@ -172,10 +172,11 @@ impl Member {
         // Nearest rank.
         let at = (answers.len() * 95).div_ceil(100).saturating_sub(1);
         // A call that is unanswered for two windows took that long at least.
-        let is_stuck = answers.is_empty() && self.was_silent && self.calls_before > 0;
-        let p95 = answers.get(at).copied().or_else(|| is_stuck.then_some(length));
+        let is_stuck = answers.is_empty() && self.was_silent && self.calls_before > 0 && self.unanswered > 0;
+        let p95 = answers.get(at).copied();
         let carried = answers.len().saturating_sub(core::mem::take(&mut self.moved));
-        let window = Window { calls: self.calls, p95, goodput: carried as f64 / length.as_secs_f64() };
+        let goodput = carried as f64 / length.as_secs_f64();
+        let window = Window { calls: self.calls, p95, goodput, oldest: is_stuck.then_some(length) };
         self.was_silent = answers.is_empty() && self.calls > 0;
         self.unanswered = self.unanswered.min(self.calls + self.calls_before);
         self.calls_before = core::mem::take(&mut self.calls);

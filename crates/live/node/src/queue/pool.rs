@@ -99,6 +99,8 @@ pub struct QueueMember {
     pub capacity: f64,
     /// Calls that it got from the queue and has not answered at all, if they count on its bound.
     pub unanswered: usize,
+    /// Unanswered calls from which on it gets no other one.
+    pub unanswered_most: f64,
     /// Whether its announcements stay out.
     pub is_silent: bool,
     /// Whether it takes calls now, at a shard at least.
@@ -125,6 +127,7 @@ impl QueueReport {
                 Some(known) => {
                     known.capacity += member.capacity;
                     known.unanswered += member.unanswered;
+                    known.unanswered_most += member.unanswered_most;
                     known.is_silent |= member.is_silent;
                     known.is_open |= member.is_open;
                     known.is_known &= member.is_known;
@@ -387,6 +390,7 @@ impl PoolQueue {
             slot,
             capacity: view.capacity,
             unanswered: view.unanswered,
+            unanswered_most: view.unanswered_most,
             is_silent: view.silent,
             is_open: view.open,
             is_known: !view.silent && self.is_known(slot, announced),

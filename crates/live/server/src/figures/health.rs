@@ -62,6 +62,8 @@ figures! {
         name: String,
         /// Name of its policy.
         policy: String,
+        /// What orders its new calls: that policy, or a queue, in words.
+        orders: String,
         /// Members that it has, each address of a name for itself.
         members: usize,
         /// Members that take new calls.
@@ -175,9 +177,9 @@ impl PoolHealth {
             )),
             _ => None,
         };
-        let (name, policy) = (name.clone(), (*policy).to_owned());
+        let (name, policy, orders) = (name.clone(), (*policy).to_owned(), pool.orders.clone());
         let members = members.count();
-        (Self { name, policy, members, accepting, last_resort, at_limit, refused, queue }, trouble)
+        (Self { name, policy, orders, members, accepting, last_resort, at_limit, refused, queue }, trouble)
     }
 }
 

@@ -45,7 +45,7 @@ use crate::shards::{AllShards, ShardCounts, ShardSnapshot, Traffic};
 use balance::{NodeStats, PoolId};
 use base::Instant;
 use control::{ListedMember, PoolSettings};
-use node::QueueMember;
+use node::{CapacitySource, QueueMember};
 use overload::ThreadFigures;
 use std::collections::BTreeMap;
 use streams::StreamCounts;
@@ -61,11 +61,17 @@ pub(crate) struct PoolName {
     pub(crate) name: String,
     /// Name of its policy.
     pub(crate) policy: &'static str,
+    /// What orders its new calls, in words.
+    pub(crate) orders: String,
+    /// Where the capacities of its queue come from, if it has one.
+    pub(crate) source: Option<CapacitySource>,
 }
 
 impl PoolName {
     pub(crate) fn new(id: PoolId, pool: &PoolSettings) -> Self {
-        Self { id, name: pool.name.clone(), policy: pool.policy.name() }
+        let source = pool.queue.as_ref().map(|queue| queue.source);
+        let orders = config::orders(pool.policy, pool.queue.as_deref());
+        Self { id, name: pool.name.clone(), policy: pool.policy.name(), orders, source }
     }
 }
 
@@ -128,6 +134,7 @@ fn next_hops(view: &View) -> Vec<NextHop> {
 /// The queue in front of a pool, if it has one.
 fn queue(view: &View, shards: AllShards<'_>, pool: PoolId) -> Option<QueueView> {
     let report = shards.queue(pool)?;
+    let source = view.pools.iter().find(|known| known.id == pool)?.source?;
     let member = |member: &QueueMember| {
         let listed = view.at(member.slot)?;
         Some(QueueMemberView {
@@ -135,10 +142,24 @@ fn queue(view: &View, shards: AllShards<'_>, pool: PoolId) -> Option<QueueView> 
             calls_per_second: if member.is_open { member.capacity } else { 0.0 },
             // Nobody is beside a server that is off.
             silent: member.is_silent && !members::is_off(listed),
+            by: known_by(source, member).to_owned(),
+            unanswered: member.unanswered,
+            unanswered_most: member.unanswered_most,
         })
     };
     let members = report.members.iter().filter_map(member).collect();
     Some(QueueView::new(&report, members))
+}
+
+/// Where the capacity comes from that counts for a member.
+fn known_by(source: CapacitySource, member: &QueueMember) -> &'static str {
+    match source {
+        CapacitySource::Fixed => "configured",
+        CapacitySource::Announced if member.is_silent => "responses",
+        _ if !member.is_known => "initial",
+        CapacitySource::Announced => "monitor",
+        CapacitySource::Responses => "responses",
+    }
 }
 
 impl Figures {

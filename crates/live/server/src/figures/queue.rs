@@ -53,6 +53,15 @@ figures! {
         /// Whether its monitor has fallen silent.
         silent: bool
             => [gauge "sarabande_queue_member_silent" "1 for a member whose monitor has fallen silent."],
+        /// Where `calls_per_second` comes from: `monitor`, `responses` (its response times; while its monitor is silent, or
+        /// what is left of its last word, whichever is more), `configured`, or `initial` while nothing is known.
+        by: String,
+        /// Calls that it got and has not answered at all.
+        unanswered: usize => [
+            gauge "sarabande_queue_member_unanswered" "Calls that a member got from the queue and has not answered at all."
+        ],
+        /// Unanswered calls from which on it gets no other one.
+        unanswered_most: f64,
     }
 }
 

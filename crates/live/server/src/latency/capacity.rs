@@ -38,8 +38,7 @@ impl CapacityEstimate {
             self.estimator.get_or_insert_with(|| Estimator::new(report.window.start, self.settings));
         self.has_measured |= report.window.latency.is_some();
         let window = seen(report, report.window.start);
-        let calls = if self.has_measured { window.calls } else { 0 };
-        let window = Window { calls, ..window };
+        let window = if self.has_measured { window } else { Window::EMPTY };
         if report.is_late {
             estimator.on_late_window(now, &window)
         } else {
@@ -57,6 +56,7 @@ fn seen(report: &Report, start: Instant) -> Window {
         calls: report.counts.requests.saturating_sub(report.counts.refused),
         p95: report.window.latency.map(|latency| latency.p95),
         goodput,
+        oldest: report.oldest,
     }
 }
 

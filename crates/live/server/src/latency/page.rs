@@ -91,6 +91,11 @@ impl Shown {
             .sample(&[], sum.as_secs_f64());
         page.gauge("sarabande_monitor_waiting", "Requests that waited at the end of the last window.")
             .sample(&[], last.waiting);
+        page.gauge(
+            "sarabande_monitor_oldest_seconds",
+            "Age of the oldest request newer than every answered one; 0 with fewer than two.",
+        )
+        .sample(&[], last.oldest.unwrap_or_default().as_secs_f64());
         page.gauge("sarabande_monitor_window_measured", "Latencies in the last window.")
             .sample(&[], last.window.count);
         let mut family = page.gauge(
@@ -198,6 +203,7 @@ mod tests {
             counts: Counts { measured: count, ..Counts::default() },
             totals: Counts { measured: number * 10, dropped: 3, ..Counts::default() },
             waiting: 2,
+            oldest: Some(time(2_500)),
             is_late: false,
         };
         Estimated { report, capacity: Some(312.5) }
@@ -215,6 +221,7 @@ mod tests {
             "sarabande_monitor_dropped_total 3",
             "sarabande_monitor_latency_seconds_total 0.003",
             "sarabande_monitor_waiting 2",
+            "sarabande_monitor_oldest_seconds 0.125",
             "sarabande_monitor_capacity 312.5",
             "sarabande_monitor_report_up{balancer=\"edge:8061\"} 1",
             "sarabande_monitor_updates_total{balancer=\"edge:8061\"} 7",

@@ -23,6 +23,8 @@ pub struct WindowView {
     pub late: bool,
     /// Requests that wait at its end.
     pub waiting: usize,
+    /// The age of the oldest request newer than every answered one, in milliseconds; `null` with fewer than two of them.
+    pub oldest_ms: Option<f64>,
     /// Counts of events in it.
     #[serde(flatten)]
     pub counts: BTreeMap<&'static str, u64>,
@@ -85,6 +87,7 @@ impl From<&Estimated> for WindowView {
             capacity: *capacity,
             late: report.is_late,
             waiting: report.waiting,
+            oldest_ms: report.oldest.map(milliseconds),
             counts: counts(&report.counts),
         }
     }

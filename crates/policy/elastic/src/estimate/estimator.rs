@@ -15,6 +15,20 @@ pub struct Window {
     pub p95: Option<Duration>,
     /// Calls a second that it forwarded.
     pub goodput: f64,
+    /// The age of the oldest call newer than every forwarded one, at the end of the window; `None` where no call shows
+    /// that the server stands still.
+    pub oldest: Option<Duration>,
+}
+
+impl Window {
+    /// Nothing came, and nothing waits.
+    pub const EMPTY: Self = Self { calls: 0, p95: None, goodput: 0.0, oldest: None };
+
+    /// How long nothing has been forwarded that came, where that is longer than it may take: the server stands still,
+    /// with few calls perhaps.
+    pub(super) fn stands_still(&self, settings: &Settings) -> Option<Duration> {
+        self.oldest.filter(|oldest| self.p95.is_none() && *oldest > settings.threshold)
+    }
 }
 
 /// Latency as a law sees it: 1 is the threshold.
@@ -87,9 +101,9 @@ impl Estimator {
     /// Takes a window whose counts may belong to other windows, since the monitor was late. A slow window counts: no
     /// law raises the capacity above the threshold. A fast one changes nothing.
     pub fn on_late_window(&mut self, now: Instant, window: &Window) -> f64 {
-        let is_slow = window.p95.is_none_or(|p95| p95 > self.settings.threshold);
-        let nothing = Window { calls: 0, p95: None, goodput: 0.0 };
-        self.on_window(now, if is_slow { window } else { &nothing })
+        let latency = window.p95.or_else(|| window.stands_still(&self.settings));
+        let is_slow = latency.is_some_and(|latency| latency > self.settings.threshold);
+        self.on_window(now, if is_slow { window } else { &Window::EMPTY })
     }
 }
 

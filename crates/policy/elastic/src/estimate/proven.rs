@@ -7,11 +7,14 @@
 //! - L > 1 in two windows in a row, and no cut in the last 2 s: `c <- b * clamp(1 / sqrt(L), 0.7, 0.95)`, not below
 //!   `0.2 * P`. The base b is g where the capacity was tried (g >= 0.8 c), but c at most, else c: a slow server that
 //!   has little to do is cut step by step, not to its little, and one that gets more than its capacity, from others,
-//!   is cut all the same. Calls of which none was forwarded are the highest latency.
+//!   is cut all the same. Calls of which none was forwarded are the highest latency, however few, if the oldest of them
+//!   is older than the threshold.
 //! - L < 0.9 and the capacity was tried: `c <- c + max(0.3 * (P - c), 0.05 * c) * h / 2^f` for each second, where
 //!   `h = min(1, 2 * (0.9 - L))` is room for growth, and f how often in a row growth has ended in a cut.
-//! - L < 0.9, and it was not tried, but g >= 0.3 c: the same without `0.05 * c`, only up to P.
+//! - L < 0.9, and it was not tried: the same without `0.05 * c`, only up to P, and with less than 0.3 c as much slower.
 //! - Otherwise c stays.
+//!
+//! Windows of few calls say nothing alone. They are put together until they have ten calls, or 0.8 c if that is less.
 //!
 //! A calm of 30 s without a cut makes f zero. P forgets: a cut of a capacity that has grown since the last one brings
 //! it an eighth nearer to what was left. Cuts that follow each other are one trouble, and teach nothing new: a server
@@ -36,6 +39,39 @@ pub(super) struct Proven {
     grown: bool,
     /// f.
     failures: u32,
+    few: Few,
+}
+
+/// Windows of few calls, one after the other.
+#[derive(Debug, Clone, Default)]
+struct Few {
+    calls: u64,
+    p95: Option<Duration>,
+    /// Sum of the windows' goodput.
+    goodput: f64,
+    windows: u32,
+}
+
+impl Few {
+    /// What a window and those before it say as one, if they have so many calls. One that has them says it alone.
+    fn gather(&mut self, window: &Window, least: f64) -> Option<Window> {
+        if window.calls as f64 >= least {
+            *self = Self::default();
+            return Some(*window);
+        }
+        if self.calls + window.calls == 0 {
+            return None;
+        }
+        self.calls += window.calls;
+        self.p95 = self.p95.max(window.p95);
+        self.goodput += window.goodput;
+        self.windows += 1;
+        if (self.calls as f64) < least {
+            return None;
+        }
+        let Self { calls, p95, goodput, windows } = core::mem::take(self);
+        Some(Window { calls, p95, goodput: goodput / f64::from(windows), oldest: window.oldest })
+    }
 }
 
 impl Proven {
@@ -49,9 +85,14 @@ impl Proven {
     ) -> f64 {
         let law = &settings.proven;
         // A small capacity brings few calls: they have to do, or it would stay small for ever.
-        if (window.calls as f64) < law.calls_min.min((law.used * capacity).floor()).max(1.0) {
-            return capacity;
-        }
+        let least = law.calls_min.min((law.used * capacity).floor()).max(1.0);
+        let gathered = if window.stands_still(settings).is_some() {
+            self.few = Few::default();
+            Some(*window)
+        } else {
+            self.few.gather(window, least)
+        };
+        let Some(window) = gathered else { return capacity };
         let latency = window.p95.map_or(f64::INFINITY, |p95| relative(settings, p95));
         let tried = window.goodput >= law.used * capacity;
         if latency > 1.0 {
@@ -69,8 +110,8 @@ impl Proven {
             self.failures = 0;
         }
         let room = (2.0 * (law.goal - latency)).min(1.0);
-        let recovers = window.goodput >= law.used_again * capacity;
-        let back = if recovers { law.recover * (self.carried - capacity) } else { 0.0 };
+        let share = window.goodput / (law.used_again * capacity).max(f64::MIN_POSITIVE);
+        let back = law.recover * (self.carried - capacity) * share.min(1.0);
         let step = if tried { back.max(law.probe * capacity) } else { back };
         if step <= 0.0 || room <= 0.0 {
             return capacity;

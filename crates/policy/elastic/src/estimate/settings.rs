@@ -87,7 +87,7 @@ impl Default for SmaceSettings {
 /// Constants of our law. All were chosen in the model of `crates/policy/elastic/tests/estimate`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ProvenSettings {
-    /// A window of fewer calls says nothing: 10. The percentile of so few is their largest value.
+    /// Windows of fewer calls are put together: 10. The percentile of so few is their largest value.
     pub calls_min: f64,
     /// Windows in a row above the threshold before capacity is cut: 2. One alone is a spike.
     pub confirm: u32,
@@ -104,8 +104,8 @@ pub struct ProvenSettings {
     pub goal: f64,
     /// The capacity counts as tried when goodput is at least this part of it: 0.8.
     pub used: f64,
-    /// The same on the way back to what has been proven: 0.3. A server that others help gets no more than its share
-    /// of the calls, and would never show that it is well again.
+    /// With less than this part of it, the way back to what has been proven takes longer in proportion: 0.3. A server
+    /// that others help gets no more than its share of the calls, and would never show that it is well again.
     pub used_again: f64,
     /// Part of the way back to the proven rate in a second: 0.3.
     pub recover: f64,

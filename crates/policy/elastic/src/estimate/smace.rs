@@ -8,7 +8,8 @@
 //! What the paper leaves open, and what is done: goodput counts up to the capacity alone
 //! ([`SmaceSettings::goodput_bounded`](super::SmaceSettings::goodput_bounded)); `load_current` is the capacity that
 //! is announced, not what has come, so capacity grows to the maximum when nobody calls; a window without samples
-//! changes nothing; the conservative mode begins with the second reduction in a row and ends after a calm minute.
+//! changes nothing, but one of a server that stands still takes a tenth; the conservative mode begins with the second
+//! reduction in a row and ends after a calm minute.
 
 use super::estimator::relative;
 use super::{Settings, Window};
@@ -33,7 +34,8 @@ impl Smace {
 
     pub(super) fn next(&mut self, settings: &Settings, now: Instant, capacity: f64, window: &Window) -> f64 {
         let law = &settings.smace;
-        let Some(p95) = window.p95.filter(|_| window.calls > 0) else { return capacity };
+        let measured = window.p95.filter(|_| window.calls > 0);
+        let Some(p95) = measured.or_else(|| window.stands_still(settings)) else { return capacity };
         let latency = relative(settings, p95);
         if latency > 1.0 {
             self.calm_since = now;
@@ -49,7 +51,9 @@ impl Smace {
             self.reductions += 1;
             self.conservative |= self.reductions >= law.conservative_after && capacity < settings.maximum;
             let most = if law.goodput_bounded { capacity } else { f64::INFINITY };
-            return law.reduced * window.goodput.min(most);
+            // Of nothing that was forwarded nothing follows but that it was too much.
+            let goodput = if measured.is_some() { window.goodput } else { capacity };
+            return law.reduced * goodput.min(most);
         }
         self.reductions = 0;
         if self.conservative {

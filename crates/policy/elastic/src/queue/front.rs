@@ -230,6 +230,7 @@ impl<K: Ord + Clone, T, M: Ord + Copy> FrontQueue<K, T, M> {
         let Some(moves) = self.settings.moves else { return false };
         let has_stalled = !self.members.has_passed(first, sent, &self.settings);
         self.members.charge(now, other, &self.settings);
+        self.members.moves(first, sent);
         if has_stalled {
             self.members.stall(first, now + moves.hold, &self.settings);
         }

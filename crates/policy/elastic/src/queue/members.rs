@@ -110,6 +110,13 @@ impl<M: Ord + Copy> Members<M> {
         }
     }
 
+    /// Another member gets a call that this one got at `sent`.
+    pub(super) fn moves(&mut self, member: M, sent: Instant) {
+        if let Some(member) = self.all.get_mut(&member) {
+            member.unanswered.moves(sent);
+        }
+    }
+
     /// It has answered something. Whether it had stood still.
     pub(super) fn answers(&mut self, member: M) -> bool {
         self.all.get_mut(&member).is_some_and(|member| {
@@ -160,7 +167,9 @@ impl<M: Ord + Copy> Members<M> {
             }
             Choice::Tlwl => {
                 let capacity = member.capacity(now, settings);
-                (member.load / capacity.max(f64::MIN_POSITIVE), member.turn)
+                let lost = settings.call_load * member.unanswered.lost(now) as f64;
+                let load = (member.load - lost).max(0.0);
+                (load / capacity.max(f64::MIN_POSITIVE), member.turn)
             }
             Choice::IndexPacking => (0.0, 0),
         };

@@ -29,6 +29,8 @@
 //! - **A member that answers nothing** gets one call at a time. When its last call, and its last answer, are 100 ms
 //!   old or twice as old as that answer took, the calls at the bound are given up and one more is sent as a probe.
 //!   The next one follows its answer, or comes after twice as long, 4 s at most. Any answer ends that.
+//! - **Calls without load.** Calls that are given up or passed over, and all calls when it is time for a probe, are no
+//!   load: a member that is well again would get nothing while others have nothing to do.
 
 use base::Instant;
 use core::time::Duration;
@@ -53,6 +55,11 @@ const BASE_MOST: Duration = Duration::from_millis(500);
 pub(super) struct Unanswered {
     /// When each was sent, in order.
     sent: VecDeque<Instant>,
+    /// The same of those that count no more since the member does not work at them, or was sent a probe. Their callers
+    /// have heard nothing, so they are open calls of the member all the same.
+    lost: VecDeque<Instant>,
+    /// The same of those that another member got as well, so that their load is with that one.
+    moved: VecDeque<Instant>,
     /// When the last one was sent of those that were answered.
     answered: Option<Instant>,
     /// When the last answer came, and how long it took.
@@ -74,6 +81,23 @@ impl Unanswered {
         self.sent.len()
     }
 
+    /// Open calls of the member that it does not work at, as it seems: it has passed over them, or it answers nothing.
+    pub(super) fn lost(&self, now: Instant) -> usize {
+        let lost = self.lost.len() + if self.is_overdue(now) { self.count() } else { 0 };
+        lost.saturating_sub(self.moved.len())
+    }
+
+    /// Another member gets the call that was sent then.
+    pub(super) fn moves(&mut self, sent: Instant) {
+        let place = self.moved.partition_point(|at| *at <= sent);
+        self.moved.insert(place, sent);
+    }
+
+    /// Whether it is time to find out by a call whether the member answers anything.
+    fn is_overdue(&self, now: Instant) -> bool {
+        self.probe_at().is_some_and(|at| at <= now)
+    }
+
     /// How many calls the member may have before it gets no other one: 2 at least, or 1 while it answers nothing or
     /// is measured.
     pub(super) fn bound(&self, now: Instant, capacity: f64, threshold: Duration) -> f64 {
@@ -85,8 +109,7 @@ impl Unanswered {
 
     /// Whether it may have another call.
     pub(super) fn has_room(&self, now: Instant, capacity: f64, threshold: Duration) -> bool {
-        (self.count() as f64) < self.bound(now, capacity, threshold)
-            || self.probe_at().is_none_or(|at| at <= now)
+        (self.count() as f64) < self.bound(now, capacity, threshold) || self.is_overdue(now)
     }
 
     /// When a member at its bound gets a call all the same; `None`: it has no unanswered call.
@@ -101,7 +124,7 @@ impl Unanswered {
     pub(super) fn send(&mut self, now: Instant, capacity: f64, threshold: Duration) {
         if self.count() as f64 >= self.bound(now, capacity, threshold) {
             self.left = self.left.max(self.sent.back().copied());
-            self.sent.clear();
+            self.lost.append(&mut self.sent);
             self.probes = self.probes.saturating_add(1);
             self.is_silent = true;
         }
@@ -112,10 +135,13 @@ impl Unanswered {
 
     /// It has answered a call that was sent then.
     pub(super) fn answer(&mut self, now: Instant, sent: Instant, threshold: Duration) {
-        self.remove(sent);
+        let _ = remove(&mut self.sent, sent) || remove(&mut self.lost, sent);
+        remove(&mut self.moved, sent);
         self.answered = self.answered.max(Some(sent));
-        while self.sent.front().is_some_and(|first| self.has_passed(*first, threshold)) {
+        while let Some(first) = self.sent.front().copied().filter(|first| self.has_passed(*first, threshold))
+        {
             self.sent.pop_front();
+            self.lost.push_back(first);
         }
         let took = now.saturating_since(sent);
         // The first answer after a silence took so long because of that.
@@ -139,16 +165,14 @@ impl Unanswered {
 
     /// The call that was sent then counts no more, though the member may have it. Returns whether it did count.
     pub(super) fn take_back(&mut self, sent: Instant) -> bool {
-        let did_count = self.remove(sent);
+        let did_count = remove(&mut self.sent, sent);
         if did_count {
             self.left = self.left.max(Some(sent));
+        } else {
+            remove(&mut self.lost, sent);
         }
+        remove(&mut self.moved, sent);
         did_count
-    }
-
-    fn remove(&mut self, sent: Instant) -> bool {
-        let place = self.sent.partition_point(|at| *at < sent);
-        self.sent.get(place) == Some(&sent) && self.sent.remove(place).is_some()
     }
 
     /// Whether calls were answered that came so much later than this one that the member does not work at it.
@@ -162,7 +186,16 @@ impl Unanswered {
             self.left = self.left.max(Some(first));
             self.is_silent = true;
         }
+        for calls in [&mut self.lost, &mut self.moved] {
+            while calls.pop_front_if(|first| now.saturating_since(*first) >= GIVEN_UP).is_some() {}
+        }
     }
+}
+
+/// Takes a call out of these, which are in order; returns whether it was there.
+fn remove(calls: &mut VecDeque<Instant>, sent: Instant) -> bool {
+    let place = calls.partition_point(|at| *at < sent);
+    calls.get(place) == Some(&sent) && calls.remove(place).is_some()
 }
 
 /// The time to a first answer without any waiting.

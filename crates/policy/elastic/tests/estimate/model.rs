@@ -94,7 +94,8 @@ impl Server {
         }
         let p95 = (carried >= 1.0).then(|| Duration::from_secs_f64(latency));
         self.now += Duration::from_secs(1);
-        self.estimator.on_window(self.now, &Window { calls: offered as u64, p95, goodput: carried });
+        self.estimator
+            .on_window(self.now, &Window { calls: offered as u64, p95, goodput: carried, ..Window::EMPTY });
         Outcome { announced, carried, high: carried >= 1.0 && latency > self.threshold }
     }
 }

@@ -9,7 +9,7 @@ fn windows() -> impl Strategy<Value = Vec<(u64, Window)>> {
     let p95 = prop::option::weighted(0.9, 0..5_000_u64);
     let window = (0..40_000_u64, 0..800_u64, p95, 0.0..1.2_f64).prop_map(|(wait, calls, p95, part)| {
         let p95 = p95.map(Duration::from_micros);
-        (wait, Window { calls, p95, goodput: calls as f64 * part })
+        (wait, Window { calls, p95, goodput: calls as f64 * part, ..Window::EMPTY })
     });
     prop::collection::vec(window, 1..80)
 }
@@ -65,7 +65,11 @@ proptest! {
             carried = carried.max(window.goodput);
             let after = estimator.on_window(now, &window);
             if window.calls > 0 && window.p95.is_some_and(|p95| p95 > settings.threshold) {
+                // Every cut is below the present capacity, or it is none.
                 prop_assert!(after <= before, "{before} {after}");
+                let floor = (settings.proven.floor * carried.min(settings.maximum)).max(settings.minimum);
+                let is_cut = after <= 0.95 * before + 1e-9 || after <= floor + 1e-9;
+                prop_assert!(is_cut || (after - before).abs() < 1e-12, "{before} {after} {floor}");
             }
         }
         // And however much more than its capacity it carries, too slowly.
@@ -75,7 +79,7 @@ proptest! {
         for _ in 0..12 {
             now += Duration::from_secs(1);
             let p95 = Some(Duration::from_millis(20));
-            estimator.on_window(now, &Window { calls: 1_000, p95, goodput });
+            estimator.on_window(now, &Window { calls: 1_000, p95, goodput, ..Window::EMPTY });
         }
         let after = estimator.capacity();
         let most = match law {
@@ -134,7 +138,7 @@ proptest! {
                 now += Duration::from_secs(1);
                 let goodput = estimator.capacity() * share;
                 let p95 = Some(Duration::from_micros(micros));
-                estimator.on_window(now, &Window { calls: goodput.ceil() as u64, p95, goodput });
+                estimator.on_window(now, &Window { calls: goodput.ceil() as u64, p95, goodput, ..Window::EMPTY });
             }
             estimator.capacity()
         };
@@ -142,6 +146,31 @@ proptest! {
         let contended = step(5_000, share, slow);
         let again = step(200, share, 200);
         prop_assert!(contended <= well && again > 0.85 * well, "{well} {contended} {again}");
+    }
+
+    /// However small its share is, and however few calls that are, a server that is well again is not held for ever to
+    /// what it was under contention.
+    #[test]
+    fn proven_comes_back_on_a_little(share in 0.02..0.3_f64, maximum in 20.0..500.0_f64, slow in 2..60_u64) {
+        let mut now = Instant::ZERO;
+        let settings = Settings { law: Law::Proven, maximum, ..Settings::default() };
+        let mut estimator = Estimator::new(now, settings);
+        let mut rest = 0.0;
+        let mut step = |micros, share: f64, seconds: u64| {
+            for _ in 0..seconds {
+                now += Duration::from_secs(1);
+                rest += estimator.capacity() * share;
+                let calls = f64::floor(rest);
+                rest -= calls;
+                let p95 = (calls > 0.0).then(|| Duration::from_micros(micros));
+                estimator.on_window(now, &Window { calls: calls as u64, p95, goodput: calls, ..Window::EMPTY });
+            }
+            estimator.capacity()
+        };
+        let well = step(200, 1.0, 120);
+        step(5_000, 0.5, slow);
+        let again = step(200, share, (60.0 / share) as u64);
+        prop_assert!(again > 0.8 * well, "{well} {again}");
     }
 
     /// No dead end: whatever has been, a server that does well and is asked for all it offers comes back.
@@ -157,7 +186,7 @@ proptest! {
             now += Duration::from_secs(1);
             let goodput = estimator.capacity();
             let p95 = Some(Duration::from_micros(200));
-            estimator.on_window(now, &Window { calls: goodput as u64, p95, goodput });
+            estimator.on_window(now, &Window { calls: goodput as u64, p95, goodput, ..Window::EMPTY });
         }
         prop_assert!(estimator.capacity() > 480.0, "{}", estimator.capacity());
     }
@@ -170,7 +199,7 @@ proptest! {
         let mut second = |micros: u64| {
             now += Duration::from_secs(1);
             let p95 = Some(Duration::from_micros(micros));
-            estimator.on_window(now, &Window { calls: 300, p95, goodput })
+            estimator.on_window(now, &Window { calls: 300, p95, goodput, ..Window::EMPTY })
         };
         let before = second(500);
         prop_assert!((second(slow) - before).abs() < 1e-9);
@@ -187,7 +216,7 @@ fn smace_follows_the_paper() {
     let mut window = |seconds: u64, micros: u64, goodput: f64| {
         now += Duration::from_secs(seconds);
         let p95 = Some(Duration::from_micros(micros));
-        estimator.on_window(now, &Window { calls: 300, p95, goodput })
+        estimator.on_window(now, &Window { calls: 300, p95, goodput, ..Window::EMPTY })
     };
     let is = |capacity: f64, expected: f64| {
         assert!((capacity - expected).abs() < 1e-6, "{capacity}, not {expected}");
@@ -223,7 +252,7 @@ fn calls_past_the_queue_do_not_keep_a_capacity_up() {
         for _ in 0..600 {
             now += Duration::from_secs(1);
             let p95 = Some(Duration::from_millis(20));
-            estimator.on_window(now, &Window { calls: 300, p95, goodput: 300.0 });
+            estimator.on_window(now, &Window { calls: 300, p95, goodput: 300.0, ..Window::EMPTY });
         }
         assert!(estimator.capacity() < most, "{law:?}: {}", estimator.capacity());
     }
@@ -235,7 +264,8 @@ fn after_silence_capacity_is_that_of_the_start() {
     for law in [Law::Smace, Law::Proven] {
         let mut now = Instant::ZERO;
         let mut estimator = Estimator::new(now, Settings { law, ..Settings::default() });
-        let good = |goodput| Window { calls: 400, p95: Some(Duration::from_micros(100)), goodput };
+        let good =
+            |goodput| Window { calls: 400, p95: Some(Duration::from_micros(100)), goodput, ..Window::EMPTY };
         for _ in 0..60 {
             now += Duration::from_secs(1);
             estimator.on_window(now, &good(estimator.capacity()));
@@ -244,6 +274,27 @@ fn after_silence_capacity_is_that_of_the_start() {
         now += Duration::from_secs(31);
         let capacity = estimator.on_window(now, &good(100.0));
         assert!((capacity - 250.0).abs() < 1e-9, "{law:?}: {capacity}");
+    }
+}
+
+/// A server that stands still gets single calls alone, which wait: it is not idle.
+#[test]
+fn a_server_that_stands_still_is_cut_by_a_single_call() {
+    for (law, most) in [(Law::Proven, 0.3), (Law::Smace, 0.7)] {
+        let mut now = Instant::ZERO;
+        let mut estimator = Estimator::new(now, Settings { law, ..Settings::default() });
+        for _ in 0..60 {
+            now += Duration::from_secs(1);
+            let (p95, goodput) = (Some(Duration::from_micros(100)), estimator.capacity());
+            estimator.on_window(now, &Window { calls: 400, p95, goodput, ..Window::EMPTY });
+        }
+        let before = estimator.capacity();
+        for second in 0..40 {
+            now += Duration::from_secs(1);
+            let oldest = Some(Duration::from_secs(second % 4) + Duration::from_millis(500));
+            estimator.on_window(now, &Window { calls: u64::from(second % 4 == 0), oldest, ..Window::EMPTY });
+        }
+        assert!(estimator.capacity() < most * before, "{law:?}: {before} {}", estimator.capacity());
     }
 }
 
@@ -256,7 +307,7 @@ fn windows_without_calls_change_nothing() {
         let before = estimator.capacity();
         for _ in 0..100 {
             now += Duration::from_secs(1);
-            let capacity = estimator.on_window(now, &Window { calls: 0, p95: None, goodput: 0.0 });
+            let capacity = estimator.on_window(now, &Window::EMPTY);
             assert!((capacity - before).abs() < 1e-9, "{law:?}");
         }
     }
@@ -271,7 +322,7 @@ fn few_calls_are_no_dead_end() {
         now += Duration::from_secs(1);
         let goodput = estimator.capacity();
         let p95 = Some(Duration::from_micros(micros));
-        estimator.on_window(now, &Window { calls: goodput as u64, p95, goodput })
+        estimator.on_window(now, &Window { calls: goodput as u64, p95, goodput, ..Window::EMPTY })
     };
     let least = (0..120).map(|_| second(50_000)).fold(f64::INFINITY, f64::min);
     assert!(least < 5.0, "{least}");

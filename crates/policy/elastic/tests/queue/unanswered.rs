@@ -97,6 +97,43 @@ fn a_member_that_answers_anything_is_probed_anew() {
     assert_eq!(given(&mut queue, 1_201).len(), 4, "the others were given up with the probe");
 }
 
+/// A member stood still, and has forgotten what it had. Their callers hang on for 32 s, so it has open calls, and the
+/// other member has none.
+#[test]
+fn a_member_that_is_well_again_gets_calls_though_it_has_lost_some() {
+    for choice in ORDERS {
+        let mut queue = queue(choice, 2);
+        let (mut lost, mut got, mut key) = (0, [0, 0], 0);
+        for millis in 1_000..31_000_u64 {
+            if millis % 5 != 0 {
+                continue;
+            }
+            queue.set_load(at(millis), 0, f64::from(lost) * base::INVITE_WORK, &mut Vec::new());
+            queue.set_load(at(millis), 1, 0.0, &mut Vec::new());
+            key += 1;
+            for member in offer(&mut queue, at(millis), key..key + 1) {
+                let stands_still = member == 0 && millis < 11_000;
+                if stands_still {
+                    lost += 1;
+                } else {
+                    queue.answered(at(millis), member, at(millis));
+                }
+                if millis >= 12_000 {
+                    got[member as usize] += 1;
+                }
+            }
+            // Something else of it is answered.
+            if millis == 11_000 {
+                queue.answers(at(millis), 0);
+            }
+        }
+        assert!((5..30).contains(&lost), "{choice:?}: {lost}");
+        // The first in order gets all, as it should be.
+        let least = if choice == Choice::IndexPacking { 3_700 } else { 1_500 };
+        assert!(got[0] >= least, "{choice:?}: {got:?}, {lost} lost");
+    }
+}
+
 /// Somebody calls what a member never answers, twice a second: others go on as if there were none of these calls.
 #[test]
 fn swallowed_calls_use_nothing_up() {

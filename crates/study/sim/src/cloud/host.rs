@@ -151,7 +151,7 @@ impl Host {
         let count = self.latencies.len();
         let place = (count * 95).div_ceil(100).saturating_sub(1);
         let p95 = self.latencies.get(place).copied();
-        let window = Window { calls: self.taken, p95, goodput: count as f64 };
+        let window = Window { calls: self.taken, p95, goodput: count as f64, oldest: None };
         second.least = self.latencies.first().copied();
         second.most = self.latencies.last().copied();
         (second.p95, second.goodput) = (p95, count as u64);

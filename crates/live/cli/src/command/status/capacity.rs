@@ -3,7 +3,7 @@
 use super::{plural, span};
 use crate::admin::Target;
 use anyhow::Result;
-use server::figures::{CapacityView, MemberCapacityView};
+use server::figures::{CapacityView, MemberCapacityView, PoolHealth};
 
 /// What the server says of them, if it listens to monitors.
 pub(super) fn ask(target: &Target) -> Result<Option<CapacityView>> {
@@ -12,7 +12,7 @@ pub(super) fn ask(target: &Target) -> Result<Option<CapacityView>> {
 }
 
 /// Some lines, each after a line end.
-pub(super) fn text(capacity: &CapacityView) -> String {
+pub(super) fn text(capacity: &CapacityView, pools: &[PoolHealth]) -> String {
     let CapacityView { connections, accepted_total, closed_total, members, .. } = capacity;
     let closed: u64 = closed_total.values().sum();
     let closed = match closed {
@@ -28,7 +28,7 @@ pub(super) fn text(capacity: &CapacityView) -> String {
         plural(*connections, "monitor"),
         plural(*accepted_total, "update")
     );
-    members.iter().fold(head, |text, each| text + "\n" + &member(each))
+    members.iter().fold(head, |text, each| text + "\n" + &member(each) + &used(each, pools))
 }
 
 fn member(MemberCapacityView { member, capacity, capacity_now, age_seconds }: &MemberCapacityView) -> String {
@@ -40,9 +40,26 @@ fn member(MemberCapacityView { member, capacity, capacity_now, age_seconds }: &M
     format!("{member} can take {capacity:.1} calls/s{late}")
 }
 
+/// Where a queue goes by another capacity of a member than the announced one: that counts. A member that takes no calls
+/// has none, and what is left of a silent monitor's word changes between two questions.
+fn used(announced: &MemberCapacityView, pools: &[PoolHealth]) -> String {
+    let address = announced.member.to_string();
+    let used = pools.iter().filter_map(|pool| {
+        let member = pool.queue.as_ref()?.members.iter().find(|member| member.address == address)?;
+        let differs =
+            (member.calls_per_second - announced.capacity_now).abs() > 0.02 * announced.capacity_now;
+        let differs = differs && member.calls_per_second > 0.0;
+        let (name, most, by) = (&pool.name, member.calls_per_second, &member.by);
+        differs.then(|| format!("; the queue of {name} goes by {most:.1} ({by})"))
+    });
+    used.collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::command::status::tests::several_pools;
+    use serde_json::json;
 
     #[test]
     fn capacities_are_shown_with_what_is_wrong() {
@@ -61,11 +78,26 @@ mod tests {
             members: vec![member("10.0.0.1:5060", 312.5, 0.4), member("10.0.0.2:5060", 62.5, 130.0)],
         };
         assert_eq!(
-            text(&view),
+            text(&view, &[]),
             "\ncapacity: 1 monitor, 90 updates accepted; 8 connections closed (silent: 1, wrong_code: 7)\n\
              10.0.0.1:5060 can take 312.5 calls/s\n\
              10.0.0.2:5060 can take 312.5 calls/s; no update for 2m 10s, so it counts for 62.5"
         );
+        let member = |address: &str, calls_per_second: f64| {
+            json!({
+                "address": address, "calls_per_second": calls_per_second, "silent": false, "by": "responses", "unanswered": 0,
+                "unanswered_most": 2.0
+            })
+        };
+        let queue = json!({
+            "waiting": 0, "offered": 0, "delivered": 0, "refused": 0, "expired": 0, "cancelled": 0, "moved": 0, "copies": 0,
+            "mean_wait_ms": null, "members": [member("10.0.0.1:5060", 0.0), member("10.0.0.2:5060", 150.0)],
+        });
+        let mut pools = several_pools();
+        pools[0].queue = Some(serde_json::from_value(queue).expect("a queue"));
+        let text = text(&view, &pools);
+        assert!(text.ends_with("for 62.5; the queue of core goes by 150.0 (responses)"), "{text}");
+        assert_eq!(text.matches("goes by").count(), 1, "{text}");
         let nothing = CapacityView {
             connections: 0,
             accepted_total: 0,
@@ -73,6 +105,6 @@ mod tests {
             members: vec![],
             ..view
         };
-        assert_eq!(text(&nothing), "\ncapacity: 0 monitors, 0 updates accepted");
+        assert_eq!(super::text(&nothing, &[]), "\ncapacity: 0 monitors, 0 updates accepted");
     }
 }

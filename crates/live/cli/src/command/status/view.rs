@@ -271,7 +271,10 @@ mod tests {
         answer.health.pools = super::super::tests::several_pools();
         let queue = json!({
             "waiting": 7, "offered": 20, "delivered": 12, "refused": 3, "expired": 2, "cancelled": 1, "moved": 0, "copies": 5,
-            "mean_wait_ms": 12.5, "members": [{ "address": "10.0.0.1:5060", "calls_per_second": 100.0, "silent": false }],
+            "mean_wait_ms": 12.5, "members": [{
+                "address": "10.0.0.1:5060", "calls_per_second": 100.0, "silent": false, "by": "monitor", "unanswered": 0,
+                "unanswered_most": 2.0
+            }],
         });
         answer.health.pools[0].queue = Some(serde_json::from_value(queue).expect("a queue"));
         let name = answer.health.pools[0].name.clone();
