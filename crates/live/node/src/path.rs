@@ -51,7 +51,7 @@ impl Path<'_> {
         if let Some(message) = &message
             && !self.is_of_transactions(flow, message)
         {
-            if acknowledges_us(&self.step.edge.tokens, message) {
+            if acknowledges_us(self.step.edge, message) {
                 // Little work, so that it tells nothing of how many requests can be taken.
                 self.step.edge.discard(Drop::Ack);
             } else if message.status().is_none() {
@@ -235,6 +235,18 @@ impl Path<'_> {
         }
     }
 
+    /// Whether a request that goes there is a copy of one that went on without a transaction, or belongs to one: it is not
+    /// refused for what has changed since.
+    fn has_gone(&self, arrival: &Arrival<'_>, to: &To) -> bool {
+        let (stateless, edge) = (&self.stateless, &self.step.edge);
+        let (message, from) = (arrival.message, arrival.flow.peer);
+        match to {
+            To::Contacts => stateless.recent_contacts.of(edge, message, from).is_some(),
+            To::Address(_) => stateless.recent_relays.of(edge, message, from).is_some(),
+            _ => stateless.recent_hops.of(edge, message, from).is_some(),
+        }
+    }
+
     /// The services of the home domain: authentication of the sender, where a route asks for it, and the registrar.
     fn at_home(
         &mut self,
@@ -246,7 +258,10 @@ impl Path<'_> {
         let is_for_registrar = matches!(destination.to, To::Registrar);
         let is_new = arrival.message.to_tag().is_none();
         let is_asked = self.step.edge.is_asked(arrival.message, arrival.flow.peer);
-        if is_asked && !(is_new && self.home.as_ref().is_some_and(|home| home.realm().is_some())) {
+        // The ACK to a challenge has the Via of its INVITE (RFC 3261 §17.1.1.3), and takes its way.
+        let follows = || self.has_gone(arrival, &destination.to);
+        let can_verify = is_new && self.home.as_ref().is_some_and(|home| home.realm().is_some());
+        if is_asked && !can_verify && !(arrival.method == Method::Ack && follows()) {
             return Err(NOBODY_VERIFIES.into());
         }
         if is_new && self.step.edge.is_vouched(arrival.message, arrival.flow.peer) {
@@ -285,7 +300,13 @@ impl Path<'_> {
         if !(authenticates || is_located) {
             return Ok(Stage::GoesOn);
         }
-        step.admit(arrival, &destination.request, progress)?;
+        let has_gone = self.has_gone(arrival, &destination.to);
+        let step = &mut self.step;
+        if has_gone {
+            step.take_copy(arrival, &destination.request, progress)?;
+        } else {
+            step.admit(arrival, &destination.request, progress)?;
+        }
         let Some(home) = self.home.as_deref_mut() else { return Ok(Stage::GoesOn) };
         if is_for_registrar {
             // A neighbour vouches for a caller, and not for who may register.

@@ -6,7 +6,7 @@ use crate::edge::Edge;
 use crate::event::ShardEvent;
 use crate::failure::FailureCause;
 use crate::rejection::{OwnResponse, Rejection};
-use crate::token::Tokens;
+use crate::token::keyed_hash;
 use crate::validate::{LARGEST, SIPS_NOT_ALLOWED};
 use balance::CallKey;
 use base::{Flow, Operation, Outbox};
@@ -18,19 +18,21 @@ use wire::{Message, Method, SipUri};
 const OWN_TAG: &str = "sb";
 
 /// The To tag of our own answers, the same for each retransmission (RFC 3261 §8.2.7): made of what stays the
-/// same in them. Of the call key it shows only what the session table does not sort by, or clients could learn
-/// which Call-IDs meet there.
-pub(crate) fn own_tag(tokens: &Tokens, message: &Message<'_>) -> String {
-    let CallKey(key) = tokens.call_key(message.call_id());
-    let shown = (key >> 64) as u64 & (u64::MAX >> 8);
-    format!("{OWN_TAG}{:014x}", shown ^ u64::from(message.cseq().number))
+/// same in them, and of our address, since other elements of the site have the same key. Of the call key it shows
+/// nothing, or clients could learn which Call-IDs meet in the session table.
+pub(crate) fn own_tag(edge: &Edge, message: &Message<'_>) -> String {
+    let CallKey(key) = edge.tokens.call_key(message.call_id());
+    let here = edge.topology.ports.get(0).map_or("", |port| &port.sent_by);
+    let number = message.cseq().number.to_be_bytes();
+    let tag = keyed_hash([(key >> 64) as u64, key as u64], &[&number, here.as_bytes()]);
+    format!("{OWN_TAG}{:014x}", tag & (u64::MAX >> 8))
 }
 
 /// Whether this is the ACK to an answer of ours: it ends here (RFC 3261 §8.2.7), nobody else knows of it.
-pub(crate) fn acknowledges_us(tokens: &Tokens, message: &Message<'_>) -> bool {
+pub(crate) fn acknowledges_us(edge: &Edge, message: &Message<'_>) -> bool {
     message.method() == Some(Method::Ack)
         && message.to_tag().is_some_and(|tag| {
-            tag.starts_with(OWN_TAG.as_bytes()) && tag == own_tag(tokens, message).as_bytes()
+            tag.starts_with(OWN_TAG.as_bytes()) && tag == own_tag(edge, message).as_bytes()
         })
 }
 
@@ -87,7 +89,7 @@ pub(crate) fn answer<E>(
     let from = flow.peer;
     // A Via with `maddr` may lead out of the family of the listener that was asked.
     let back = edge.topology.ports.way_back(message.top_via(), flow).ok_or(Drop::NoTarget)?;
-    let tag = own_tag(&edge.tokens, message);
+    let tag = own_tag(edge, message);
     let unsupported = unsupported(message);
     let unsupported = [("Unsupported", &unsupported[..])];
     let seconds = own.retry_after().map(|seconds| seconds.to_string());

@@ -103,11 +103,22 @@ impl Step<'_> {
         request: &Request<'_>,
         progress: &mut Progress,
     ) -> Result<(), Rejection> {
+        self.take_copy(arrival, request, progress)?;
+        self.goes_on(progress);
+        Ok(())
+    }
+
+    /// The same before anything is done for it.
+    pub(crate) fn take_copy(
+        &mut self,
+        arrival: &Arrival<'_>,
+        request: &Request<'_>,
+        progress: &mut Progress,
+    ) -> Result<(), Rejection> {
         if progress.charge.is_none() {
             let charge = self.charge(arrival, request);
             self.begin(arrival, charge, progress)?;
         }
-        self.goes_on(progress);
         Ok(())
     }
 

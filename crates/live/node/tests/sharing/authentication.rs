@@ -9,6 +9,7 @@ use super::{CALLEE, DISTRIBUTED, PROXIES, via_with};
 use distribute::{Function, Mark};
 use location::Reach;
 use node::{Decisions, Distribution, HomeSettings, Port, ProxyLimits, ShardIdentity, ShardInput};
+use overload::MessageClass;
 use route::{Conditions, Origin, Pools, Rule, Service, Target};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -193,6 +194,98 @@ fn one_proxy_verifies_each_caller() {
         assert!(verifiers[..length].iter().all(|count| *count > 0), "all take part: {verifiers:?}");
         assert!(verifiers[length..].iter().all(|count| *count == 0));
     }
+}
+
+/// All proxies of a chain have one key. The ACK to the challenge of a proxy behind is none to an answer of those before:
+/// it goes on to the transaction that waits for it, or to whoever has challenged.
+#[test]
+fn the_ack_to_a_challenge_goes_to_whoever_has_challenged() {
+    let mut chain = Chain::new(2);
+    chain.settle(&BUSY[1][..2]);
+    let mut went_on = 0;
+    for number in 0..20 {
+        let invite = call(&format!("call-{number}"), "carol", client());
+        let before = chain.judged().1;
+        chain.send(client(), 0, &invite.bytes());
+        let is_kept = chain.at_client.iter().any(|sent| sent.status() == 100);
+        let challenged = chain.at_client.pop().expect("a challenge");
+        let tag = challenged.message().to_tag().map(|tag| String::from_utf8_lossy(tag).into_owned());
+        let ack = invite.same_branch("ACK", tag.as_deref()).bytes();
+        let on = chain.proxies[0].receive(client(), &ack);
+        if chain.judged().1[1] == before[1] || is_kept {
+            assert_eq!(on, [], "the first one has challenged, or its transaction has");
+            continue;
+        }
+        let [on] = &on[..] else { panic!("{on:?}") };
+        assert_eq!(on.to, addr(PROXIES[1]));
+        assert_eq!(chain.proxies[1].receive(addr(PROXIES[0]), &on.bytes), []);
+        went_on += 1;
+    }
+    assert!(went_on > 0);
+}
+
+/// The ACK of a neighbour to a challenge from behind has the mark of its INVITE, and takes its way. No other request of
+/// a dialog goes past whoever is asked to verify its sender.
+#[test]
+fn the_ack_of_a_neighbour_to_a_challenge_goes_on() {
+    let mut chain = Chain::new(2);
+    chain.settle(&BUSY[1][..2]);
+    let neighbour = addr(PROXIES[2]);
+    let asked = via_with(&format!("{}={}", Mark::PARAMETER, Mark::default().asking(true)));
+    let asked = asked.replace(&client().to_string(), PROXIES[2]);
+    let mut went_on = 0;
+    for number in 0..20 {
+        let invite = call(&format!("call-{number}"), "carol", neighbour);
+        let invite = invite.via(&asked.replace("stranger", &format!("branch-{number}")));
+        let sent = chain.proxies[0].receive(neighbour, &invite.bytes());
+        let ack = invite.same_branch("ACK", Some("a-tag"));
+        let on = chain.proxies[0].receive(neighbour, &ack.bytes());
+        if !matches!(&sent[..], [one] if one.to == addr(PROXIES[1])) {
+            continue;
+        }
+        assert_eq!(on.iter().map(|one| one.to).collect::<Vec<_>>(), [addr(PROXIES[1])]);
+        let other = Req { call_id: "another".into(), ..ack };
+        assert_eq!(chain.proxies[0].receive(neighbour, &other.bytes()), []);
+        went_on += 1;
+    }
+    assert!(went_on > 0);
+}
+
+/// What went on to a proxy behind, without credentials and with them, is not refused when it comes again: its first copy
+/// may ring by then.
+#[test]
+fn overload_refuses_no_copy_of_what_went_on() {
+    let mut chain = Chain::new(2);
+    chain.settle(&BUSY[1][..2]);
+    let mut went_on = 0;
+    for number in 0..20 {
+        let wait = |chain: &mut Chain, waited: Duration| {
+            for _ in 0..2 {
+                let class = MessageClass::NewInvite;
+                chain.proxies[0].input(ShardInput::Waited { waited, queue: 0, class });
+                chain.proxies[0].inner.now += Duration::from_millis(100);
+            }
+        };
+        wait(&mut chain, Duration::ZERO);
+        let mut request = call(&format!("call-{number}"), "carol", client());
+        for _ in 0..2 {
+            let first = chain.proxies[0].receive(client(), &request.bytes());
+            let [on] = &first[..] else { break };
+            if on.to != addr(PROXIES[1]) {
+                break;
+            }
+            wait(&mut chain, Duration::from_mins(1));
+            let other = call(&format!("other-{number}"), "carol", client());
+            assert_eq!(chain.refused(&other).status(), 503);
+            assert_eq!(chain.proxies[0].receive(client(), &request.bytes()), first, "a copy");
+            let behind = chain.proxies[1].receive(addr(PROXIES[0]), &on.bytes);
+            let Some(challenged) = behind.into_iter().find(|sent| sent.to == addr(PROXIES[0])) else { break };
+            wait(&mut chain, Duration::ZERO);
+            request = authorized(&challenged, ("alice", PASSWORD), &request);
+            went_on += 1;
+        }
+    }
+    assert!(went_on > 0);
 }
 
 /// A client uses a nonce for several calls: who made it takes them, wherever new ones are challenged and kept by now.

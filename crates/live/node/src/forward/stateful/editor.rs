@@ -247,7 +247,7 @@ impl Medium<Wire> for Editor<'_> {
         // RFC 5626 §11.5: no endpoint is to see that a flow has failed. Whoever names a client as his target is told.
         let is_users = matches!(request.way, TargetSet::Contacts(_));
         let status = if status == 430 && is_users { 480 } else { status };
-        let tag = own_tag(&self.edge.tokens, message);
+        let tag = own_tag(self.edge, message);
         let mut bytes = Vec::with_capacity(request.bytes.len());
         wire::write_response(message, request.flow.peer, status, reason(status), &tag, &[], &mut bytes);
         if bytes.len() > self.longest(request, status) {

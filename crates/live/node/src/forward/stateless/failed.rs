@@ -21,7 +21,7 @@ impl Stateless {
         }
         let (status, reason) =
             if to.connection.is_some() { (430, "Flow Failed") } else { (500, "Next Hop Unreachable") };
-        let (mut bytes, tag) = (Vec::new(), own_tag(&step.edge.tokens, &request));
+        let (mut bytes, tag) = (Vec::new(), own_tag(step.edge, &request));
         ResponseBuilder::reply(&mut bytes, &request, port.advertised, status, reason, &tag).finish(b"");
         let Ok(response) = wire::scan(&bytes) else { return };
         if let Some(way) = self.way_of_failure(step, &response) {
