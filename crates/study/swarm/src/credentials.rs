@@ -11,8 +11,10 @@ use wire::{AuthText, Challenge, Credentials, Message, Method};
 const CNONCE: &[u8] = b"c";
 /// Each nonce is used once.
 const COUNT: &[u8] = b"00000001";
-/// The branch of a request with credentials is that of the one without, and this.
+/// The branch of a request with credentials is that of the one before, and this.
 const AGAIN: &str = "c";
+/// How often a request goes with credentials.
+const TRIES_MAX: u32 = 4;
 
 /// The response that proves to know a password (RFC 7616 §3.4.1, with `qop=auth`).
 fn response(
@@ -61,29 +63,43 @@ pub(crate) fn answer(
     Some((field, value))
 }
 
-/// Who has proved to send this request: the observer's own calculation.
+/// Who has proved to send this request.
 pub(crate) fn prover(request: &Message<'_>) -> Option<Vec<u8>> {
+    proof(request).map(|(name, _)| name)
+}
+
+/// Who has proved to send this request, and with which nonce: the observer's own calculation.
+pub(crate) fn proof(request: &Message<'_>) -> Option<(Vec<u8>, Vec<u8>)> {
     let method = request.cseq().method_name.of(request.bytes());
     let field = if method == b"REGISTER" { "Authorization" } else { "Proxy-Authorization" };
     let proves = |value| {
         let it = Credentials::parse(value).ok()?;
         let algorithm = Algorithm::of(it.algorithm.as_ref().map(|text| text.text()).as_deref())?;
-        let (name, uri) = (it.username.text().into_owned(), it.uri.text());
-        let right = response(algorithm, (&name, &password(&name)), &it.nonce.text(), &[method, &uri]);
-        (*it.realm.text() == *DOMAIN.as_bytes() && *it.response.text() == right[..]).then_some(name)
+        let (name, uri, nonce) =
+            (it.username.text().into_owned(), it.uri.text(), it.nonce.text().into_owned());
+        let right = response(algorithm, (&name, &password(&name)), &nonce, &[method, &uri]);
+        (*it.realm.text() == *DOMAIN.as_bytes() && *it.response.text() == right[..]).then_some((name, nonce))
     };
     request.headers(field).find_map(proves)
 }
 
 /// Stands between a caller, which knows nothing of passwords, and its proxy: what is challenged is sent again with
-/// credentials.
+/// credentials, once more where their nonce was too old.
 pub(crate) struct Chaperon {
     name: Vec<u8>,
     secret: Vec<u8>,
     /// INVITEs by the caller's branch.
     asked: BTreeMap<Vec<u8>, Vec<u8>>,
-    /// Those that went again with credentials.
-    again: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// Those that went again with credentials, the last time: under which branch, and how often.
+    again: BTreeMap<Vec<u8>, Again>,
+    /// The caller's branch by each of these.
+    firsts: BTreeMap<Vec<u8>, Vec<u8>>,
+}
+
+struct Again {
+    branch: Vec<u8>,
+    bytes: Vec<u8>,
+    tries: u32,
 }
 
 /// What becomes of a response.
@@ -98,7 +114,8 @@ impl Chaperon {
     /// Of who has this name, and knows the password or not.
     pub(crate) fn new(name: &[u8], knows_password: bool) -> Self {
         let secret = if knows_password { password(name) } else { b"guessed".to_vec() };
-        Self { name: name.to_vec(), secret, asked: BTreeMap::new(), again: BTreeMap::new() }
+        let (asked, again, firsts) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self { name: name.to_vec(), secret, asked, again, firsts }
     }
 
     /// What is sent in the place of what the caller sends.
@@ -107,15 +124,14 @@ impl Chaperon {
         let Some(branch) = message.top_via().branch.filter(|_| message.method().is_some()) else {
             return bytes.to_vec();
         };
-        let again = self.again.get(branch);
-        match message.method() {
-            Some(Method::Invite) if again.is_none() => {
+        match (message.method(), self.again.get(branch)) {
+            (Some(Method::Invite), None) => {
                 self.asked.insert(branch.to_vec(), bytes.to_vec());
                 bytes.to_vec()
             }
-            Some(Method::Invite) => again.cloned().unwrap_or_default(),
-            _ if again.is_some() => rebranched(bytes, branch),
-            _ => bytes.to_vec(),
+            (Some(Method::Invite), Some(again)) => again.bytes.clone(),
+            (_, Some(again)) => replaced(bytes, branch, &again.branch),
+            (_, None) => bytes.to_vec(),
         }
     }
 
@@ -123,25 +139,34 @@ impl Chaperon {
     pub(crate) fn hears(&mut self, bytes: &[u8]) -> Heard {
         let Ok(message) = wire::scan(bytes) else { return Heard::Told(bytes.to_vec()) };
         let branch = message.top_via().branch.filter(|_| message.status().is_some()).unwrap_or_default();
-        let first = branch.strip_suffix(AGAIN.as_bytes()).filter(|first| self.again.contains_key(*first));
-        if let Some(first) = first {
-            return Heard::Told(replaced(bytes, branch, first));
+        let first = self.firsts.get(branch).map_or(branch, Vec::as_slice).to_vec();
+        let told =
+            || Heard::Told(if branch == first { bytes.to_vec() } else { replaced(bytes, branch, &first) });
+        let asked = self.asked.get(&first).filter(|_| message.status() == Some(407));
+        let Some(asked) = asked else { return told() };
+        let before = self.again.get(&first);
+        let (newest, tries) = before.map_or((&first, 0), |again| (&again.branch, again.tries));
+        let challenged = replaced(asked, &first, branch);
+        let ack = ack(&wire::scan(&challenged).expect("it was read when it was sent"), &message);
+        if newest != branch {
+            return Heard::Answered(vec![ack]);
         }
-        let asked = self.asked.get(branch).filter(|_| message.status() == Some(407));
-        let Some(asked) = asked else { return Heard::Told(bytes.to_vec()) };
-        let invite = wire::scan(asked).expect("it was read when it was sent");
-        let mut sent = vec![ack(&invite, &message)];
-        if !self.again.contains_key(branch) {
-            let uri = invite.uri().unwrap_or_default();
-            let Some((field, value)) = answer(&message, &self.name, &self.secret, uri) else {
-                return Heard::Told(bytes.to_vec());
-            };
-            let request = with_field(&rebranched(asked, branch), field, &value);
-            self.again.insert(branch.to_vec(), request.clone());
-            sent.push(request);
-        }
-        Heard::Answered(sent)
+        let may_again = tries == 0 || tries < TRIES_MAX && is_stale(&message);
+        let uri = wire::scan(asked).ok().and_then(|invite| invite.uri()).unwrap_or_default();
+        let credentials = answer(&message, &self.name, &self.secret, uri).filter(|_| may_again);
+        let Some((field, value)) = credentials else { return told() };
+        let branch = [newest, AGAIN.as_bytes()].concat();
+        let bytes = with_field(&replaced(asked, &first, &branch), field, &value);
+        self.firsts.insert(branch.clone(), first.clone());
+        self.again.insert(first, Again { branch, bytes: bytes.clone(), tries: tries + 1 });
+        Heard::Answered(vec![ack, bytes])
     }
+}
+
+/// Whether a challenge says that the password may be right.
+fn is_stale(challenged: &Message<'_>) -> bool {
+    let challenge = challenged.headers("Proxy-Authenticate").next().map(Challenge::parse);
+    challenge.is_some_and(|challenge| challenge.is_ok_and(|challenge| challenge.stale))
 }
 
 /// The ACK to a failure (RFC 3261 §17.1.1.3).
@@ -162,10 +187,6 @@ fn ack(invite: &Message<'_>, response: &Message<'_>) -> Vec<u8> {
 pub(crate) fn with_field(bytes: &[u8], name: &str, value: &[u8]) -> Vec<u8> {
     let at = find(bytes, b"\r\nMax-Forwards:").expect("requests of ours have one");
     [&bytes[..at], b"\r\n", name.as_bytes(), b": ", value, &bytes[at..]].concat()
-}
-
-fn rebranched(bytes: &[u8], branch: &[u8]) -> Vec<u8> {
-    replaced(bytes, branch, &[branch, AGAIN.as_bytes()].concat())
 }
 
 /// With another text for the first of these.

@@ -35,7 +35,7 @@ pub use draw::draw;
 pub use plan::{
     AnswererPlan, Callee, CallerPlan, Care, Destination, DriverPlan, FeedbackPlan, FilePlan, HomePlan,
     OverloadPlan, PhonePlan, PhoneStep, Plan, PlannedAction, PlannedMember, PoolPlan, Refuses, RoutePlan,
-    ScalePlan, SitePlan, SiteRole, StoreState, When, answerer_address, site_address,
+    ScalePlan, SitePlan, SiteRole, StorePlan, StoreState, When, answerer_address, site_address,
 };
 pub use process::{BalancerState, Shown};
 pub use rule::RunRule;

@@ -30,6 +30,10 @@ rules! {
         TwoRecords = "a call has more than one record",
         // State that is shared out.
         TwoStates = "two nodes keep the state of a call",
+        Unverified = "a call left the network, and its caller has proved nothing",
+        VerifiedByNobody = "a caller counts as verified whom nobody has verified",
+        UnclearProof = "a mark does not say whether the caller has to be verified",
+        ChallengedAgain = "a caller was challenged again whose credentials are good",
         // Servers that are started and stopped.
         StoppedBusy = "a server was to be stopped that has calls which its balancer knows of",
         LostByScaling = "a call was lost with a server that its balancer had stopped",

@@ -1,5 +1,6 @@
 //! The swarm finds nothing in the node as it is; `canaries` shows that it would.
 
+use route::Forward;
 use sim::stats::sweep::{all_cores, sweep};
 use swarm::{Care, Counts, FilePlan, Honest, Plan, SitePlan, SiteRole, World};
 use swarm::{draw, replay, run, total};
@@ -58,6 +59,7 @@ fn seeds_draw_both_kinds_of_plans_and_every_kind_of_action() {
     for kind in [
         "shares out state",
         "shares out dialogs",
+        "shares out authentication",
         "FromSite",
         "HomePlan",
         "RemoveAll",
@@ -77,6 +79,14 @@ fn seeds_draw_both_kinds_of_plans_and_every_kind_of_action() {
         "feedback: Loss",
     ] {
         assert!(plans.iter().any(|plan| plan.to_string().contains(kind)), "{kind}");
+    }
+    for (dialogs, users) in [(false, false), (true, false), (false, true), (true, true)] {
+        let shares = |file: &FilePlan| {
+            file.forwards(Forward::Distributed)
+                && (file.shares_dialogs, file.users.is_some()) == (dialogs, users)
+        };
+        let all = |plan: &Plan| plan.sites.iter().all(|site| site.role.file().is_some_and(shares));
+        assert!(plans.iter().any(all), "dialogs {dialogs}, users {users}");
     }
     for (balancers, proxies) in [(true, false), (false, true), (true, true)] {
         let has = |plan: &Plan, role: fn(&SiteRole) -> bool| plan.sites.iter().any(|site| role(&site.role));

@@ -10,8 +10,10 @@ mod overload;
 mod records;
 mod scaled;
 mod shared;
+mod verified;
+mod waiting;
 
-use super::plan::{Plan, SITES, SiteRole, site_address};
+use super::plan::{FilePlan, Plan, SITES, SiteRole, site_address};
 use super::process::{BalancerState, Process, Shown, TOKEN_LIFETIME};
 use super::world::ProcessId;
 use super::{RunRule, SitePlan};
@@ -32,6 +34,8 @@ use scaled::Scaled;
 use shared::Shared;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use verified::Verified;
+use waiting::{Waited, Waiting};
 use wire::Message;
 
 /// The observers of one site.
@@ -48,6 +52,12 @@ pub(super) struct Checkers {
     shared: Shared,
     /// Of sites that share out dialogs.
     records: Option<Records>,
+    /// Of sites that share out authentication.
+    verified: Verified,
+    /// Their files: nothing changes these.
+    sharing_users: BTreeMap<u16, FilePlan>,
+    /// What waits at each of them.
+    waiting: BTreeMap<u16, Waiting>,
     sites: Vec<SiteWatch>,
     /// By site.
     overload: Vec<Overload>,
@@ -96,6 +106,9 @@ impl Checkers {
             let file = site.role.file()?;
             Some((number, Scaled::new(&file.sessions, file.scale.as_deref()?)))
         };
+        let with_users = |(number, site): (u16, &SitePlan)| {
+            Some((number, site.role.file().filter(|file| file.users.is_some())?.clone()))
+        };
         Self {
             answered: Answered::default(),
             shared: Shared::default(),
@@ -103,6 +116,9 @@ impl Checkers {
                 .files()
                 .any(|file| file.shared_function() == Some(Function::Dialog))
                 .then(Records::default),
+            verified: Verified::default(),
+            sharing_users: (0..).zip(&plan.sites).filter_map(with_users).collect(),
+            waiting: BTreeMap::new(),
             sites: (0..).zip(&plan.sites).map(watch).collect(),
             overload: plan.sites.iter().map(overload).collect(),
             scaled: (0..).zip(&plan.sites).filter_map(scaled).collect(),
@@ -153,6 +169,8 @@ impl Checkers {
                 self.answered.lose(watch.unsettled());
                 watch.restarted();
                 self.shared.ended(place.site);
+                self.verified.ended(place.site);
+                self.waiting.remove(&place.site);
             }
             SiteWatch::Mixed(watch) => {
                 self.answered.lose(watch.ended(place.process));
@@ -198,6 +216,11 @@ impl Checkers {
         }
         self.see_scaled(now, place, Some((from, bytes)), sent);
         self.see_records(now, place, sent);
+        if let Some(file) = self.sharing_users.get(&place.site) {
+            self.waiting.entry(place.site).or_default().datagram(from, bytes, sent);
+            self.verified.datagram((now, place.site), file, (from, bytes), sent)?;
+        }
+        self.verified_sent(place, sent)?;
         let overload = &mut self.overload[usize::from(place.site)];
         overload.sent(sent)?;
         let is_up = |hop| process.slot_at(hop).is_some_and(|slot| process.is_up(slot));
@@ -225,14 +248,23 @@ impl Checkers {
         }
     }
 
-    /// A process sent `sent` and no datagram had come in.
+    /// A process sent `sent` and no datagram had come in. What was sent for a request that has waited for a store is
+    /// seen as if that had come now.
     pub(super) fn unasked(
         &mut self,
         now: Instant,
         place: ProcessId,
+        process: &Process,
         cause: ProcessInput<'_>,
         sent: &[Sent],
     ) -> Result<(), String> {
+        let waiting = self.waiting.get_mut(&place.site);
+        let (waited, others) = waiting.map_or((Vec::new(), Vec::new()), |waiting| waiting.over(sent));
+        let sent = if waited.is_empty() { sent } else { &others };
+        for Waited { from, bytes, sent } in waited {
+            self.datagram(now, place, process, (from, &bytes), &sent)?;
+        }
+        self.verified_sent(place, sent)?;
         for one in sent {
             self.answered.check(&one.bytes, one.to)?;
         }
@@ -265,6 +297,15 @@ impl Checkers {
     pub(super) fn said(&mut self, from: SocketAddr, response: &Message<'_>) -> Result<(), String> {
         self.scaled.values_mut().for_each(|scaled| scaled.said(from, response));
         self.answered.said(from, response)
+    }
+
+    /// A process sent `sent`.
+    fn verified_sent(&mut self, place: ProcessId, sent: &[Sent]) -> Result<(), String> {
+        if self.sharing_users.contains_key(&place.site) {
+            self.verified.sent(place.site, sent)
+        } else {
+            Ok(())
+        }
     }
 
     fn see_records(&mut self, now: Instant, place: ProcessId, sent: &[Sent]) {

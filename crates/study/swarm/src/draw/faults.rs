@@ -171,8 +171,10 @@ impl Drawer {
                     actions.push(PlannedAction::Configure(number, Box::new(file)));
                 }
                 SiteRole::Proxy(file) => actions.push(PlannedAction::Configure(number, file.clone())),
-                SiteRole::Home(_) => actions.push(PlannedAction::SetStore(number, StoreState::Up)),
-                SiteRole::Mixed(_) => {}
+                SiteRole::Home(_) | SiteRole::Mixed(_) => {}
+            }
+            if site.role.store().is_some() {
+                actions.push(PlannedAction::SetStore(number, StoreState::Up));
             }
         }
         plan.actions.extend(actions.into_iter().map(|action| (at(calm), action)));

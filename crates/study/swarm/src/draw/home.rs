@@ -2,9 +2,13 @@
 
 use super::hosts::Entry;
 use super::{Drawer, at};
-use crate::{Callee, HomePlan, PhonePlan, PhoneStep, Plan, PlannedAction, SitePlan, SiteRole, StoreState};
+use crate::{
+    Callee, Care, HomePlan, PhonePlan, PhoneStep, Plan, PlannedAction, SitePlan, SiteRole, StorePlan,
+    StoreState,
+};
 use base::Instant;
 use rand::Rng as _;
+use rand::seq::IndexedRandom;
 
 /// The phones of the user who is called without faults are registered so long after these.
 const REGISTERED_MS: u64 = 10_000;
@@ -17,9 +21,11 @@ impl Drawer {
         let plan = HomePlan {
             authenticates: self.chance(0.6),
             is_durable: self.chance(0.6),
-            answers_within: if self.chance(0.3) { None } else { Some(self.millis(1..2_000)) },
-            late_until: at(calm),
-            timers: self.proxy_timers(crate::Care::Harsh),
+            store: StorePlan {
+                answers_within: if self.chance(0.3) { None } else { Some(self.millis(1..2_000)) },
+                late_until: at(calm),
+            },
+            timers: self.proxy_timers(Care::Harsh),
         };
         let role = SiteRole::Home(plan);
         let sites = vec![SitePlan { name: "registrar".to_owned(), role, processes: 1 }];
@@ -66,13 +72,15 @@ impl Drawer {
         steps
     }
 
-    /// A store fails, or falls silent, for a while.
+    /// A store fails, or falls silent, for a while: no plan is gentle that has that.
     pub(super) fn store_fault(&mut self, plan: &mut Plan, start: Instant, over: Instant) -> bool {
-        let homes = (0..).zip(&plan.sites).filter(|(_, site)| matches!(site.role, SiteRole::Home(_)));
-        let Some(home) = homes.map(|(number, _)| number).next() else { return false };
+        let with_store = (0..).zip(&plan.sites).filter(|(_, site)| site.role.store().is_some());
+        let with_store: Vec<u16> = with_store.map(|(number, _)| number).collect();
+        let number = with_store.choose(&mut self.rng).filter(|_| plan.care != Care::Gentle);
+        let Some(&site) = number else { return false };
         let state = if self.chance(0.5) { StoreState::Failing } else { StoreState::Silent };
-        plan.actions.push((start, PlannedAction::SetStore(home, state)));
-        plan.actions.push((over, PlannedAction::SetStore(home, StoreState::Up)));
+        plan.actions.push((start, PlannedAction::SetStore(site, state)));
+        plan.actions.push((over, PlannedAction::SetStore(site, StoreState::Up)));
         true
     }
 }

@@ -103,7 +103,7 @@ impl Drawer {
             (0..self.rng.random_range(answerers)).map(|number| self.answerer(number)).collect();
         let (sites, entries) = match self.kind {
             Kind::Plain => self.sites(answerers.len() as u16, (care, calm)),
-            Kind::Sharing => self.sharing_sites(answerers.len() as u16, care),
+            Kind::Sharing => self.sharing_sites(answerers.len() as u16, (care, calm)),
             Kind::Forks => self.forking_sites(answerers.len() as u16),
             Kind::Home => self.home_sites(answerers.len() as u16, calm),
             Kind::Mixed => self.mixed_sites(answerers.len() as u16, (care, calm)),
@@ -129,7 +129,8 @@ impl Drawer {
             Kind::Home => self.phones(&mut plan, calm),
             Kind::Forks => self.refusals(&mut plan, calm),
             Kind::Mixed => plan.actions.append(&mut self.later),
-            Kind::Plain | Kind::Sharing => {}
+            Kind::Sharing => self.strangers(&mut plan),
+            Kind::Plain => {}
         }
         if self.kind == Kind::Plain && care == Care::Harsh && !is_scaled {
             self.overload(&mut plan, calm);

@@ -1,9 +1,10 @@
 //! Proxies that share out the state of calls: in layers, or as edges around a core.
 
-use super::Drawer;
 use super::hosts::{Entry, LIMITS, entries};
-use crate::{Callee, Care, Destination, FilePlan, PoolPlan, RoutePlan, SitePlan, When};
-use base::Rng;
+use super::{Drawer, at};
+use crate::{Callee, Care, Destination, FilePlan, Plan, PoolPlan, RoutePlan, SitePlan, StorePlan, When};
+use base::{Instant, Rng};
+use core::time::Duration;
 use distribute::Law;
 use node::ProxyLimits;
 use rand::Rng as _;
@@ -11,17 +12,22 @@ use route::Service;
 
 impl Drawer {
     /// The sites, and those that callers know.
-    pub(super) fn sharing_sites(&mut self, answerers: u16, care: Care) -> (Vec<SitePlan>, Vec<Entry>) {
+    pub(super) fn sharing_sites(
+        &mut self,
+        answerers: u16,
+        (care, calm): (Care, u64),
+    ) -> (Vec<SitePlan>, Vec<Entry>) {
         let law = if self.chance(0.7) { Law::Level } else { Law::Paper };
         let answerers: Vec<_> = (0..answerers).map(Destination::Answerer).collect();
         if self.chance(0.3) {
-            return self.edges_and_core(&answerers, law, care);
+            return self.edges_and_core(&answerers, law, (care, calm));
         }
         let (mut sites, mut targets) = (Vec::new(), answerers);
         for _ in 0..self.rng.random_range(2..5) {
             // A series, a fork, a join, or both.
             let count = if self.chance(0.6) { 1 } else { self.rng.random_range(2..4) };
-            let layer: Vec<_> = (0..count).map(|_| self.sharing(&mut sites, &targets, law, care)).collect();
+            let layer: Vec<_> =
+                (0..count).map(|_| self.sharing(&mut sites, &targets, law, (care, calm))).collect();
             targets = layer;
         }
         let entries = entries(&targets);
@@ -34,21 +40,48 @@ impl Drawer {
         sites: &mut Vec<SitePlan>,
         targets: &[Destination],
         law: Law,
-        care: Care,
+        (care, calm): (Care, u64),
     ) -> Destination {
         let timers = self.proxy_timers(care);
         // Enough for the calls of the phase without faults, and not always for those before.
         let is_small = care == Care::Harsh && self.chance(0.3);
         let transactions = if is_small { self.rng.random_range(1_400..2_400) } else { LIMITS.transactions };
         let limits = ProxyLimits { transactions, ..LIMITS };
-        // All of a plan or none. Of a fork of the seed, so that the rest of the plan does not depend on it.
-        let shares_dialogs = Rng::from_seed(self.seed).fork("shares dialogs").random_bool(0.5);
-        let mut file =
-            FilePlan { law, shares_dialogs, ..FilePlan::hops(&self.hops(targets, care), timers, limits) };
+        let mut file = FilePlan {
+            law,
+            shares_dialogs: self.plan_shares("shares dialogs"),
+            users: self.users(sites.len(), (care, calm)),
+            ..FilePlan::hops(&self.hops(targets, care), timers, limits)
+        };
         file.pools[0].service = Service::Distribute { record_route: true };
+        file.routes.push(route(None, "hops"));
         let number = sites.len() as u16;
         sites.push(SitePlan::proxy(number, file));
         Destination::Site(number)
+    }
+
+    /// Whether the proxies of the plan share this out, all or none. Of a fork of the seed, so that the rest of the plan
+    /// does not depend on it.
+    fn plan_shares(&self, what: &str) -> bool {
+        Rng::from_seed(self.seed).fork(what).random_bool(0.5)
+    }
+
+    /// The store of users of the proxy of this number, if authentication is shared out. Of a fork as well.
+    fn users(&self, number: usize, (care, calm): (Care, u64)) -> Option<StorePlan> {
+        let mut rng = Rng::from_seed(self.seed).fork(&format!("users {number}"));
+        let within = Duration::from_millis(rng.random_range(1..500));
+        let answers_within = rng.random_bool(0.5).then_some(within);
+        let late_until = if care == Care::Gentle { Instant::ZERO } else { at(calm) };
+        self.plan_shares("shares authentication").then_some(StorePlan { answers_within, late_until })
+    }
+
+    /// Some callers of a harsh plan know no password.
+    pub(super) fn strangers(&self, plan: &mut Plan) {
+        let mut rng = Rng::from_seed(self.seed).fork("strangers");
+        let callers = plan.callers.iter_mut().filter(|caller| !caller.must_succeed);
+        for caller in callers.filter(|_| plan.care == Care::Harsh) {
+            caller.knows_password = rng.random_bool(0.8);
+        }
     }
 
     /// Two or three edges that call each other through a core: there is no order among them.
@@ -56,17 +89,17 @@ impl Drawer {
         &mut self,
         answerers: &[Destination],
         law: Law,
-        care: Care,
+        (care, calm): (Care, u64),
     ) -> (Vec<SitePlan>, Vec<Entry>) {
         let edges = self.rng.random_range(2..4_u16);
         let core = [Destination::Site(edges)];
         let mut sites = Vec::new();
         for _ in 0..edges {
-            self.sharing(&mut sites, &core, law, care);
+            self.sharing(&mut sites, &core, law, (care, calm));
             let ways = [(When::FromSite, answerers.to_vec())];
             sites.last_mut().into_iter().for_each(|edge| lead(edge, &ways));
         }
-        self.sharing(&mut sites, &[], law, care);
+        self.sharing(&mut sites, &[], law, (care, calm));
         let way = |edge: u16| (When::Behind(edge), vec![Destination::Site(edge)]);
         let ways: Vec<_> = (0..edges).map(way).collect();
         sites.last_mut().into_iter().for_each(|core| lead(core, &ways));
@@ -80,12 +113,13 @@ impl Drawer {
 fn lead(site: &mut SitePlan, ways: &[(When, Vec<Destination>)]) {
     let Some(file) = site.role.file_mut() else { return };
     let service = file.pools[0].service;
-    let route =
-        |when: Option<When>, pool: &str| RoutePlan { when, pools: vec![pool.to_owned()], spreads: false };
     for (number, (when, hops)) in ways.iter().enumerate() {
         let name = format!("hops-{number}");
-        file.routes.push(route(Some(*when), &name));
+        file.routes.insert(number, route(Some(*when), &name));
         file.pools.push(PoolPlan { service, ..PoolPlan::hops(&name, hops) });
     }
-    file.routes.push(route(None, "hops"));
+}
+
+fn route(when: Option<When>, pool: &str) -> RoutePlan {
+    RoutePlan { when, pools: vec![pool.to_owned()], spreads: false }
 }

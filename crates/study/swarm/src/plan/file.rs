@@ -1,6 +1,6 @@
 //! What the configuration file of a site says: its pools, and the routes that lead to them.
 
-use super::{Destination, PlannedMember, ScalePlan, When};
+use super::{Destination, PlannedMember, ScalePlan, StorePlan, When};
 use crate::process::SILENCE;
 use balance::{HealthSettings, PolicyKind, SessionSettings};
 use base::Instant;
@@ -34,6 +34,8 @@ pub struct FilePlan {
     pub law: Law,
     /// Whether the dialogs of calls and their records are shared out as well.
     pub shares_dialogs: bool,
+    /// The store of users, where callers have to authenticate and who verifies them is shared out as well.
+    pub users: Option<StorePlan>,
     /// Timers of transactions, and Timer C.
     pub timers: ProxyTimers,
     /// What all that is forwarded with transactions may hold.
@@ -121,6 +123,7 @@ impl FilePlan {
             calls: CallSettings { silence: SILENCE, ..CallSettings::default() },
             law: Law::Level,
             shares_dialogs: false,
+            users: None,
             timers,
             limits,
             scale: None,
@@ -146,11 +149,16 @@ impl FilePlan {
         (0..).zip(&self.pools).find(|(_, pool)| pool.name == name)
     }
 
-    /// The pools of the first route for this user, wherever the request comes from.
+    /// The pools of the first route for this user, where the request comes from no other site.
     pub fn pools_for(&self, user: Option<u16>) -> impl Iterator<Item = &PoolPlan> {
+        self.pools_of(false, user)
+    }
+
+    /// The pools of the first route for a request, which is from another site or not, and for this user.
+    pub fn pools_of(&self, is_from_site: bool, user: Option<u16>) -> impl Iterator<Item = &PoolPlan> {
         let is_for = |route: &&RoutePlan| match route.when {
             Some(When::Behind(number)) => user == Some(number),
-            Some(When::FromSite) => false,
+            Some(When::FromSite) => is_from_site,
             None => true,
         };
         let names = self.routes.iter().find(is_for).map_or(&[][..], |route| &route.pools);

@@ -16,7 +16,9 @@ pub(crate) use address::{
 };
 pub use address::{Destination, answerer_address, site_address};
 pub use file::{FeedbackPlan, FilePlan, OverloadPlan, PoolPlan, RoutePlan};
-pub use role::{Callee, HomePlan, PhonePlan, PhoneStep, PlannedMember, SitePlan, SiteRole, StoreState, When};
+pub use role::{
+    Callee, HomePlan, PhonePlan, PhoneStep, PlannedMember, SitePlan, SiteRole, StorePlan, StoreState, When,
+};
 pub use scale::{DriverPlan, ScalePlan};
 
 /// Enough for any run.

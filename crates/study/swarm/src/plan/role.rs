@@ -63,6 +63,22 @@ impl SiteRole {
         self.file().is_some_and(|file| file.forwards(forward))
     }
 
+    /// The store that it asks about users who call, if it asks them for passwords.
+    pub fn callers_store(&self) -> Option<StorePlan> {
+        match self {
+            Self::Home(home) => home.authenticates.then_some(home.store),
+            Self::Balancer(file) | Self::Proxy(file) | Self::Mixed(file) => file.users,
+        }
+    }
+
+    /// The store that it asks, if it asks one.
+    pub(crate) fn store(&self) -> Option<StorePlan> {
+        match self {
+            Self::Home(home) => Some(home.store),
+            _ => self.callers_store(),
+        }
+    }
+
     /// Whom it sends new calls to.
     pub fn targets(&self) -> Vec<Destination> {
         self.file().map_or_else(Vec::new, |file| file.members().collect())
@@ -94,12 +110,19 @@ pub struct HomePlan {
     pub authenticates: bool,
     /// Whether bindings outlive the process.
     pub is_durable: bool,
-    /// A store answers within this time; `None`: at once.
+    /// What its stores are like.
+    pub store: StorePlan,
+    /// Timers of its transactions, and Timer C.
+    pub timers: ProxyTimers,
+}
+
+/// How soon a store of bindings or users answers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StorePlan {
+    /// Within this time; `None`: at once.
     pub answers_within: Option<Duration>,
     /// Until then some answers come when nobody waits any more.
     pub late_until: Instant,
-    /// Timers of its transactions, and Timer C.
-    pub timers: ProxyTimers,
 }
 
 /// A phone: it registers, and answers calls as the answerer of its number.

@@ -59,26 +59,7 @@ impl Plan {
             match role {
                 SiteRole::Home(plan) => writeln!(f, "{plan:?}")?,
                 SiteRole::Balancer(file) | SiteRole::Proxy(file) | SiteRole::Mixed(file) => {
-                    let FilePlan {
-                        shards, timers, limits, calls, law, shares_dialogs, scale, overload, ..
-                    } = &**file;
-                    let most = limits.transactions;
-                    write!(f, "{shards} shards, Timer C {:?}, {most} transactions", timers.c)?;
-                    if file.keeps_dialogs() {
-                        write!(f, ", keeps calls by {calls:?}")?;
-                    }
-                    if file.forwards(Forward::Distributed) {
-                        let what = if *shares_dialogs { "dialogs" } else { "state" };
-                        write!(f, ", shares out {what} by the law {law:?}")?;
-                    }
-                    if *overload != OverloadPlan::default() {
-                        write!(f, ", {overload:?}")?;
-                    }
-                    if let Some(scale) = scale {
-                        write!(f, ", scaled by {scale:?}")?;
-                    }
-                    writeln!(f)?;
-                    self.file(f, file)?;
+                    self.site(f, file)?;
                 }
             }
         }
@@ -94,6 +75,32 @@ impl Plan {
             writeln!(f, "{name} ({address}): {ring:?}, trying {trying}, {work:?} a BYE{deaf}{refusing}")?;
         }
         Ok(())
+    }
+
+    /// What a site's file says but for its pools and routes, and then these.
+    fn site(&self, f: &mut fmt::Formatter<'_>, file: &FilePlan) -> fmt::Result {
+        let FilePlan { shards, timers, limits, calls, law, shares_dialogs, users, scale, overload, .. } =
+            file;
+        let most = limits.transactions;
+        write!(f, "{shards} shards, Timer C {:?}, {most} transactions", timers.c)?;
+        if file.keeps_dialogs() {
+            write!(f, ", keeps calls by {calls:?}")?;
+        }
+        if file.forwards(Forward::Distributed) {
+            let what = if *shares_dialogs { "dialogs" } else { "state" };
+            write!(f, ", shares out {what} by the law {law:?}")?;
+        }
+        if let Some(store) = users {
+            write!(f, ", shares out authentication, users in {store:?}")?;
+        }
+        if *overload != OverloadPlan::default() {
+            write!(f, ", {overload:?}")?;
+        }
+        if let Some(scale) = scale {
+            write!(f, ", scaled by {scale:?}")?;
+        }
+        writeln!(f)?;
+        self.file(f, file)
     }
 
     /// The pools and routes in the order of the file, one line each.

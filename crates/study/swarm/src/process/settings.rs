@@ -29,14 +29,18 @@ const GUESSES: Limit = Limit { failures: 32_000, every: Duration::from_secs(1), 
 /// Minutes, as usual.
 const NONCE_LIFETIME: Duration = Duration::from_mins(5);
 
+/// What a call with a verification of credentials costs more than one without.
+const AUTHENTICATION_COST: f64 = 1.0;
+
 pub(super) fn settings(role: &SiteRole, site: u16, key: u8, transport: Transport) -> ControlSettings {
-    // Proxies that share out state share no keys: who has another's would take its answers for its own. What shares
-    // keys is of the first group.
+    // Proxies that share out state alone share no keys, as an operator may have it. Who shares out authentication has to
+    // believe the others' word for it. What shares keys is of the first group.
     let of_its_own = site + 1;
     match role {
         SiteRole::Balancer(file) => of_file((file, transport), Orphans::Reject, 0, key),
         SiteRole::Proxy(file) if file.forwards(Forward::Distributed) => {
-            of_file((file, transport), Orphans::Balance, of_its_own, key)
+            let group = if file.users.is_some() { 0 } else { of_its_own };
+            of_file((file, transport), Orphans::Balance, group, key)
         }
         SiteRole::Proxy(file) => of_file((file, transport), Orphans::Balance, 0, key),
         SiteRole::Mixed(file) => of_file((file, transport), Orphans::Reject, of_its_own, key),
@@ -53,24 +57,28 @@ fn of_home(plan: &HomePlan, key: u8) -> ControlSettings {
         target: Target::Location,
         ..Rule::default()
     };
+    let trusted = Box::default();
+    common(ShardSettings {
+        routes: Arc::new(Routes { table: Table::new(vec![rule], &[]), access: Vec::new() }),
+        home: Some(home(plan.authenticates, Forward::Transaction, trusted)),
+        ..shards(key, 0)
+    })
+}
+
+/// `[registrar]`.
+fn home(authenticates: bool, forward: Forward, trusted: Box<[Network]>) -> Arc<HomeSettings> {
     let registrar = location::Settings {
         domains: vec![DOMAIN.as_bytes().into()],
         // Plans last for minutes.
         expires_min: 1,
         ..location::Settings::default()
     };
-    let authentication = plan.authenticates.then(|| AuthenticationSettings {
+    let authentication = authenticates.then(|| AuthenticationSettings {
         digest: digest_auth::Settings::new(DOMAIN.as_bytes()),
         nonces: NonceSettings { lifetime: NONCE_LIFETIME, scope: NonceScope::Source },
         bans: BanSettings { pair: GUESSES, source: GUESSES, network: GUESSES, user: GUESSES, known: GUESSES },
     });
-    let home =
-        HomeSettings { registrar, authentication, forward: Forward::Transaction, trusted: Box::default() };
-    common(ShardSettings {
-        routes: Arc::new(Routes { table: Table::new(vec![rule], &[]), access: Vec::new() }),
-        home: Some(Arc::new(home)),
-        ..shards(key, 0)
-    })
+    Arc::new(HomeSettings { registrar, authentication, forward, trusted })
 }
 
 /// `[pool.<name>]`s and next hops as pools, and `[[route]]`s.
@@ -110,7 +118,7 @@ fn of_file(
     let distribution = || Distribution {
         neighbours: vec![sites()],
         dialogs: file.shares_dialogs,
-        authentication: None,
+        authentication: file.users.map(|_| AUTHENTICATION_COST),
         settings: distribute::Settings { law: file.law, ..Distribution::default().settings },
     };
     let rules = file.routes.iter().map(|route| rule(file, route)).collect();
@@ -121,6 +129,7 @@ fn of_file(
         limits: file.limits,
         dialogs: file.keeps_dialogs().then(dialogs),
         distribution: file.forwards(Forward::Distributed).then(distribution),
+        home: file.users.map(|_| home(true, Forward::Distributed, [sites()].into())),
         overload: overload(&file.overload),
         ..shards(key, group)
     };
@@ -162,7 +171,8 @@ fn rule(file: &FilePlan, route: &RoutePlan) -> Rule {
         }
     };
     let target = Target::Pools(Pools { choices, failover: Failover::default() });
-    Rule { name: format!("{:?}", route.when), conditions, target, ..Rule::default() }
+    let authenticate = file.users.is_some();
+    Rule { name: format!("{:?}", route.when), conditions, authenticate, target, ..Rule::default() }
 }
 
 /// Where the other sites are.

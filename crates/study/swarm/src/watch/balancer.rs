@@ -137,7 +137,10 @@ impl BalancerWatch {
 /// An answer of the element's own, which may reach somebody who never asked, is about as long as its request.
 pub(super) fn grows_little(request: &[u8], answer: &Sent) {
     let (asked, got) = (request.len(), answer.bytes.len());
-    let is_fine = asked >= ANSWERED_MIN && got <= asked + GROWTH_MAX;
+    // Challenges by all algorithms are long: they may be twice as long as their request.
+    let is_challenge = answer.bytes.starts_with(b"SIP/2.0 407 ");
+    let most = if is_challenge { 2 * asked } else { asked + GROWTH_MAX };
+    let is_fine = asked >= ANSWERED_MIN && got <= most;
     ProcessRule::AnswerGrowth.holds(is_fine, format_args!("{got} bytes for {asked}"));
 }
 

@@ -1,7 +1,7 @@
 //! What a registrar may do: who is found, who is not, and who gets through (RFC 3261 §10.3, §16.5, §22).
 
 use super::hop::scanned;
-use super::transactions::{ServerId, method_of};
+use super::transactions::ServerId;
 use super::{ProcessInput, ProcessRule, Sent};
 use crate::credentials::prover;
 use base::Instant;
@@ -121,9 +121,10 @@ impl HomeWatch {
             self.heard(&request);
         }
         let sent: Vec<_> = sent.iter().map(scanned).collect();
-        let ids: BTreeSet<_> = sent.iter().filter_map(id_of).collect();
+        let ids: BTreeSet<_> = sent.iter().filter_map(ServerId::of_sent).collect();
         for id in ids {
-            let of: Vec<_> = sent.iter().filter(|message| id_of(message).as_ref() == Some(&id)).collect();
+            let of: Vec<_> =
+                sent.iter().filter(|message| ServerId::of_sent(message).as_ref() == Some(&id)).collect();
             self.sent(&id, &of);
         }
     }
@@ -132,7 +133,7 @@ impl HomeWatch {
     fn heard(&mut self, request: &Message<'_>) {
         let is_register = request.method() == Some(Method::Register);
         let begins = (is_register || request.method() == Some(Method::Invite)) && request.to_tag().is_none();
-        let id = ServerId::new(request.top_via(), method_of(request));
+        let id = ServerId::of(request);
         let Some(id) = id.filter(|id| begins && !self.asked.contains_key(id)) else { return };
         let uri = if is_register { NameAddr::parse(request.to()).map(|to| to.uri) } else { request.uri() };
         let user = uri.and_then(user_of).unwrap_or_default();
@@ -236,15 +237,6 @@ impl HomeWatch {
         let user = waits.map(|asked| asked.user.escape_ascii().to_string());
         ProcessRule::Waits.holds(waits.is_none(), format_args!("about {user:?}"));
     }
-}
-
-/// Whose a message is: the request that it answers, or that was sent on.
-fn id_of(message: &Message<'_>) -> Option<ServerId> {
-    let method = method_of(message);
-    if message.status().is_some() {
-        return ServerId::new(message.top_via(), method);
-    }
-    ServerId::new(&message.second_via()?, method)
 }
 
 /// The user part of a URI of the domain.

@@ -18,3 +18,4 @@ pub use proxy::{ProcessInput, ProxyWatch};
 pub use rule::ProcessRule;
 pub(crate) use rule::rules;
 pub use testbed::Sent;
+pub(crate) use transactions::ServerId;

@@ -42,6 +42,8 @@ pub(super) struct Passing {
     leads: BTreeMap<(Vec<u8>, Vec<u8>), bool>,
     /// When neighbours last said how busy they are.
     told: BTreeMap<SocketAddr, Instant>,
+    /// What this proxy has refused itself, and the tag of its answer: their ACKs end here, whatever copies went on.
+    refused: BTreeSet<(ServerId, Vec<u8>)>,
     /// Call-IDs of INVITEs that were passed on and have had no response.
     unheard: BTreeSet<Vec<u8>>,
 }
@@ -68,6 +70,7 @@ impl Passing {
             sent: BTreeMap::new(),
             leads: BTreeMap::new(),
             told: BTreeMap::new(),
+            refused: BTreeSet::new(),
             unheard: BTreeSet::new(),
         }
     }
@@ -86,6 +89,16 @@ impl Passing {
 
     pub(super) fn has(&self, id: &ServerId) -> bool {
         self.passed.contains_key(id)
+    }
+
+    /// This proxy has refused a request by itself.
+    pub(super) fn refuses(&mut self, id: &ServerId, answer: &Message<'_>) {
+        self.refused.insert((id.clone(), answer.to_tag().unwrap_or_default().to_vec()));
+    }
+
+    /// Whether an ACK is that to such a refusal of this INVITE.
+    pub(super) fn has_refused(&self, invite: &ServerId, ack: &Message<'_>) -> bool {
+        self.refused.contains(&(invite.clone(), ack.to_tag().unwrap_or_default().to_vec()))
     }
 
     /// Whether a request of a dialog has a token of ours that says that it gets no transaction.

@@ -349,7 +349,12 @@ impl ProxyWatch {
     fn is_passed(&self, id: &ServerId, request: &Message<'_>, sent: &[Sent]) -> bool {
         let Some(passing) = &self.passing else { return false };
         if matches!(request.method(), Some(Method::Ack | Method::Cancel)) {
-            return passing.has(&id.of_invite());
+            let invite = id.of_invite();
+            return passing.has(&invite) && !passing.has_refused(&invite, request);
+        }
+        // A copy is challenged here where nothing is heard of the neighbour any more that the first was left to.
+        if sent.iter().any(|one| one.bytes.starts_with(b"SIP/2.0 407 ")) {
+            return false;
         }
         // What was refused without a transaction may go on when it comes again.
         if passing.has(id) || self.servers.get(id).is_some_and(|server| server.attempts > 0) {
@@ -560,6 +565,9 @@ impl ProxyWatch {
         let at_once = matches!(why, Why::Request { .. });
         if let (true, Some(passing)) = (at_once, &self.passing) {
             passing.check_room(self.now, &self.hops, &sent.bytes);
+        }
+        if let (Some(passing), Some(id), 300..) = (&mut self.passing, &id, status) {
+            passing.refuses(id, message);
         }
         let may_503 = at_once && server.attempts == 0;
         ProcessRule::Late503.holds(status != 503 || may_503, format_args!("to {}", sent.to));

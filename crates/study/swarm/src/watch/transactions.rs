@@ -19,7 +19,7 @@ pub(super) const RINGING_MAX: Duration = Duration::from_mins(5);
 
 /// What tells the transactions of clients apart (RFC 3261 §17.2.3): branch, sent-by, method.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct ServerId {
+pub(crate) struct ServerId {
     branch: Vec<u8>,
     sent_by: String,
     method: Vec<u8>,
@@ -39,6 +39,16 @@ impl ServerId {
         };
         let sent_by = format!("{host} {}", via.sent_by_port());
         Some(Self { branch, sent_by, method: method.to_vec() })
+    }
+
+    /// Of a request that came in.
+    pub(crate) fn of(request: &Message<'_>) -> Option<Self> {
+        Self::new(request.top_via(), method_of(request))
+    }
+
+    /// Of the request that something was sent for: its answer, or the request as it went on.
+    pub(crate) fn of_sent(sent: &Message<'_>) -> Option<Self> {
+        if sent.status().is_some() { Self::of(sent) } else { Self::new(&sent.second_via()?, method_of(sent)) }
     }
 
     /// The INVITE that an ACK or a CANCEL of this identity is about.

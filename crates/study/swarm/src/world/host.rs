@@ -30,7 +30,7 @@ pub(super) struct Host {
     pub(super) stalled_until: Instant,
     /// How many processes it has had.
     pub(super) lives: u64,
-    /// What its process, a registrar, asks.
+    /// What its process asks, if it asks any.
     pub(super) stores: Option<Stores>,
     /// How busy its process is, of one that shares out state.
     pub(super) busy: Option<f64>,

@@ -10,8 +10,8 @@ mod traffic;
 
 use super::checkers::Checkers;
 use super::plan::{
-    Callee, DOMAIN, Destination, SiteRole, answerer_address, caller_address, probe_address, site_address,
-    user_behind, user_name,
+    Callee, DOMAIN, Destination, answerer_address, caller_address, probe_address, site_address, user_behind,
+    user_name,
 };
 use super::process::Shown;
 use super::{Plan, PlannedAction, RunRule, SitePlan};
@@ -195,7 +195,7 @@ impl<W: Wrapper> World<W> {
         for caller in 0..self.plan.callers.len() {
             let agent = Box::new(self.new_caller(caller));
             let plan = &self.plan.callers[caller];
-            let is_asked = matches!(&self.plan.sites[usize::from(plan.site)].role, SiteRole::Home(home) if home.authenticates);
+            let is_asked = self.plan.sites[usize::from(plan.site)].role.callers_store().is_some();
             let name = format!("caller-{caller}");
             let chaperon = is_asked.then(|| Box::new(Chaperon::new(name.as_bytes(), plan.knows_password)));
             let role = Role::Caller { agent, chaperon };
@@ -203,11 +203,10 @@ impl<W: Wrapper> World<W> {
         }
         for process in 0..self.plan.processes() {
             self.move_in(Role::Process(None), probe_address(process));
-            if let SiteRole::Home(home) = &self.plan.sites[usize::from(self.plan.site_of(process))].role {
-                let host = self.plan.process_host(process);
-                let rng = self.rng.fork(&format!("stores {process}"));
-                self.hosts[host as usize].stores = Some(Stores::new(home, rng));
-            }
+            let host = self.plan.process_host(process);
+            let role = &self.plan.sites[usize::from(self.plan.site_of(process))].role;
+            let rng = self.rng.fork(&format!("stores {process}"));
+            self.hosts[host as usize].stores = Stores::new(role, rng);
             self.act(&PlannedAction::Start(process));
         }
         for (number, site) in (0..).zip(&self.plan.sites) {

@@ -1,6 +1,6 @@
-//! The stores of a registrar: bindings, and the secrets of users.
+//! The stores of a site: the bindings of a registrar, and the secrets of users.
 
-use crate::plan::{HomePlan, StoreState, password};
+use crate::plan::{SiteRole, StorePlan, StoreState, password};
 use crate::process::EPOCH_UNIX;
 use base::{Instant, Rng, UnixTime};
 use core::time::Duration;
@@ -16,7 +16,9 @@ const TOO_LATE: f64 = 0.01;
 const LATE: Duration = Duration::from_secs(6);
 
 pub(super) struct Stores {
-    plan: HomePlan,
+    plan: StorePlan,
+    /// Whether bindings outlive the process.
+    is_durable: bool,
     bindings: MemoryStore,
     pub(super) state: StoreState,
     rng: Rng,
@@ -27,14 +29,17 @@ pub(super) fn date(now: Instant) -> UnixTime {
 }
 
 impl Stores {
-    pub(super) fn new(plan: &HomePlan, rng: Rng) -> Self {
+    /// Those of a site that asks any.
+    pub(super) fn new(role: &SiteRole, rng: Rng) -> Option<Self> {
+        let plan = role.store()?;
+        let is_durable = matches!(role, SiteRole::Home(home) if home.is_durable);
         let bindings = MemoryStore::new(MemoryLimits::default());
-        Self { plan: plan.clone(), bindings, state: StoreState::Up, rng }
+        Some(Self { plan, is_durable, bindings, state: StoreState::Up, rng })
     }
 
     /// The process has ended.
     pub(super) fn process_ended(&mut self) {
-        if !self.plan.is_durable {
+        if !self.is_durable {
             self.bindings = MemoryStore::new(MemoryLimits::default());
         }
     }

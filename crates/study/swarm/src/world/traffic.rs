@@ -108,7 +108,7 @@ impl<W: Wrapper> World<W> {
                 let place = self.place(number);
                 self.wrapper.says(place, ProcessInput::Timer, &mut sent);
                 self.written(host, place);
-                self.checkers.unasked(now, place, ProcessInput::Timer, &sent)?;
+                self.unasked(now, host, ProcessInput::Timer, &sent)?;
                 self.send_all(host, site_address(self.plan.site_of(number)), sent)?;
                 self.send_all(host, probe_address(number), probes)?;
                 self.consult(now, host);
@@ -335,6 +335,19 @@ impl<W: Wrapper> World<W> {
         Ok(())
     }
 
+    /// The checkers see what this host's process sends when no datagram has come in.
+    fn unasked(
+        &mut self,
+        now: Instant,
+        host: HostIndex,
+        cause: ProcessInput<'_>,
+        sent: &[Sent],
+    ) -> Result<(), String> {
+        let place = self.place(self.plan.process_at(host).expect("a process is on this host"));
+        let Role::Process(Some(process)) = &self.hosts[host as usize].role else { return Ok(()) };
+        self.checkers.unasked(now, place, process, cause, sent)
+    }
+
     /// The checkers hear of the records that the last step of this host's process has brought.
     fn written(&mut self, host: HostIndex, place: ProcessId) {
         let Role::Process(Some(process)) = &mut self.hosts[host as usize].role else { return };
@@ -357,7 +370,7 @@ impl<W: Wrapper> World<W> {
         let mut sent = process.answered(now, number, answer);
         self.wrapper.says(place, ProcessInput::Answer, &mut sent);
         self.written(host, place);
-        self.checkers.unasked(now, place, ProcessInput::Answer, &sent)?;
+        self.unasked(now, host, ProcessInput::Answer, &sent)?;
         self.send_all(host, site_address(place.site), sent)?;
         self.consult(now, host);
         Ok(())
@@ -390,7 +403,7 @@ impl<W: Wrapper> World<W> {
         let mut sent = process.unreachable(now, (to, says_of_peer), from != own, quoted);
         self.wrapper.says(place, ProcessInput::Unreachable, &mut sent);
         self.written(host, place);
-        self.checkers.unasked(now, place, ProcessInput::Unreachable, &sent)?;
+        self.unasked(now, host, ProcessInput::Unreachable, &sent)?;
         self.send_all(host, own, sent)
     }
 }

@@ -350,10 +350,31 @@ pub(crate) fn sharing(plan: &Plan) -> bool {
     plan.sites.iter().all(|site| shares(&site.role))
 }
 
+/// Proxies that share out this, with authentication or without.
+fn sharing_with(plan: &Plan, function: Function, has_users: bool) -> bool {
+    let shares =
+        |file: &FilePlan| file.shared_function() == Some(function) && file.users.is_some() == has_users;
+    plan.sites.iter().all(|site| site.role.file().is_some_and(shares))
+}
+
+/// Proxies that share out transactions alone.
+pub(crate) fn sharing_transactions(plan: &Plan) -> bool {
+    sharing_with(plan, Function::State, false)
+}
+
 /// Proxies that share out dialogs and records as well.
 pub(crate) fn sharing_dialogs(plan: &Plan) -> bool {
-    let shares = |role: &SiteRole| role.file().and_then(FilePlan::shared_function);
-    plan.sites.iter().all(|site| shares(&site.role) == Some(Function::Dialog))
+    sharing_with(plan, Function::Dialog, false)
+}
+
+/// Proxies that share out transactions and authentication.
+pub(crate) fn sharing_authentication(plan: &Plan) -> bool {
+    sharing_with(plan, Function::State, true)
+}
+
+/// Proxies that share out all three.
+pub(crate) fn sharing_all(plan: &Plan) -> bool {
+    sharing_with(plan, Function::Dialog, true)
 }
 
 /// A registrar and its users' phones.

@@ -37,6 +37,7 @@ fn canaries() -> Vec<Canary> {
         sharing::of_copies(),
         sharing::of_state(),
         sharing::of_records(),
+        sharing::of_authentication(),
         calls::all(),
         forks::all(),
         home::all(),

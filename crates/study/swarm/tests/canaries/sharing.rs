@@ -48,6 +48,23 @@ pub(crate) fn of_copies() -> Vec<Canary> {
     ]
 }
 
+/// The last one keeps nothing: it sends no 100, and the branch is that of a call which another one keeps.
+fn keeps_nothing(fits: fn(&swarm::Plan) -> bool) -> Canary {
+    Canary::new(ProcessRule::KeptByNobody.text(), fits).on(is_invite, |memory, _, _, _, sent| {
+        let branch = |one: &swarm::Sent| scanned(&one.bytes).top_via().branch.map(<[u8]>::to_vec);
+        if sent.iter().any(|one| one.to.ip() == swarm::answerer_address(0).ip()) {
+            sent.retain(|one| is_invite(&one.bytes));
+            let Some((one, other)) = sent.first_mut().zip(memory.kept.first().and_then(branch)) else {
+                return;
+            };
+            let own = String::from_utf8(branch(one).unwrap_or_default()).unwrap_or_default();
+            replace(&mut one.bytes, &own, &String::from_utf8(other).unwrap_or_default());
+        } else if is_passed(sent) && branch(&sent[0]).is_some_and(|own| node::is_hop_branch(&own)) {
+            memory.kept.push(sent[0].clone());
+        }
+    })
+}
+
 /// Who keeps the state, and who is said to.
 pub(crate) fn of_state() -> Vec<Canary> {
     vec![
@@ -58,20 +75,10 @@ pub(crate) fn of_state() -> Vec<Canary> {
                 sent.insert(0, response(bytes, from, 100));
             }
         }),
-        // The last one keeps nothing: it sends no 100, and the branch is that of a call which another one keeps.
-        breaks(ProcessRule::KeptByNobody).on(is_invite, |memory, _, _, _, sent| {
-            let branch = |one: &swarm::Sent| scanned(&one.bytes).top_via().branch.map(<[u8]>::to_vec);
-            if sent.iter().any(|one| one.to.ip() == swarm::answerer_address(0).ip()) {
-                sent.retain(|one| is_invite(&one.bytes));
-                let Some((one, other)) = sent.first_mut().zip(memory.kept.first().and_then(branch)) else {
-                    return;
-                };
-                let own = String::from_utf8(branch(one).unwrap_or_default()).unwrap_or_default();
-                replace(&mut one.bytes, &own, &String::from_utf8(other).unwrap_or_default());
-            } else if is_passed(sent) && branch(&sent[0]).is_some_and(|own| node::is_hop_branch(&own)) {
-                memory.kept.push(sent[0].clone());
-            }
-        }),
+        keeps_nothing(sharing_transactions),
+        keeps_nothing(sharing_dialogs),
+        keeps_nothing(sharing_authentication),
+        keeps_nothing(sharing_all),
         breaks(ProcessRule::WrongMark)
             .tampers(is_invite, |one| replace(&mut one.bytes, ";done=0", ";done=5")),
         // It refuses every tenth call.
@@ -106,5 +113,82 @@ pub(crate) fn of_records() -> Vec<Canary> {
                 replace(bytes, ";done=5", ";done=0");
             }
         }),
+    ]
+}
+
+/// Marks that say who is to verify a caller, and those that say that somebody has.
+const ASKED: [&str; 4] = [";done=8", ";done=9", ";done=c", ";done=d"];
+const VERIFIED: [&str; 4] = [";done=2", ";done=3", ";done=6", ";done=7"];
+
+fn has_any(bytes: &[u8], marks: &[&str]) -> bool {
+    let via = scanned(bytes).top_via().value.of(bytes);
+    marks.iter().any(|mark| via.windows(mark.len()).any(|part| part == mark.as_bytes()))
+}
+
+/// An INVITE with credentials.
+fn has_credentials(bytes: &[u8]) -> bool {
+    is_invite(bytes) && scanned(bytes).header("Proxy-Authorization").is_some()
+}
+
+/// An INVITE whose caller a neighbour wants to have verified.
+fn is_asked(bytes: &[u8]) -> bool {
+    is_invite(bytes) && has_any(bytes, &ASKED)
+}
+
+/// An INVITE that answers the challenge of a proxy behind.
+fn is_left(bytes: &[u8]) -> bool {
+    has_credentials(bytes) && is_asked(bytes)
+}
+
+/// An INVITE as it leaves the network.
+fn leaving(at: swarm::ProcessId, bytes: &[u8]) -> swarm::Sent {
+    let mut bytes = bytes.to_vec();
+    add(&mut bytes, "Via", &format!("Via: SIP/2.0/UDP {};branch=z9hG4bKcanary", own(at)));
+    swarm::Sent::by(base::Flow::udp(0, swarm::answerer_address(0)), bytes)
+}
+
+/// Who verifies callers, and who is said to.
+pub(crate) fn of_authentication() -> Vec<Canary> {
+    let breaks = |rule: RunRule| Canary::new(rule.text(), sharing_authentication);
+    let also = |rule: RunRule| Canary::new(rule.text(), sharing_all);
+    vec![
+        // It lets in whom it should have challenged.
+        breaks(RunRule::Unverified).on(is_invite, |_, at, bytes, _, sent| {
+            if sent.iter().any(|one| is_response(&one.bytes, Method::Invite, 407..408)) {
+                *sent = vec![leaving(at, bytes)];
+            }
+        }),
+        // The last one lets out what it is asked to verify.
+        also(RunRule::Unverified).on(is_asked, |_, at, bytes, _, sent| *sent = vec![leaving(at, bytes)]),
+        // Credentials for a proxy behind go past it.
+        breaks(RunRule::VerifiedByNobody).tampers(is_left, |one| one.to = swarm::answerer_address(0)),
+        // It says that it has verified what it leaves to those behind.
+        also(RunRule::VerifiedByNobody).tampers(is_left, |one| {
+            for (asked, verified) in ASKED.into_iter().zip(VERIFIED) {
+                replace(&mut one.bytes, asked, &format!("{verified};vouch=0123456789abcdef"));
+            }
+        }),
+        // It asks nobody to verify what it has not verified.
+        breaks(RunRule::UnclearProof).tampers(is_asked, |one| {
+            for (asked, open) in ASKED.into_iter().zip([";done=0", ";done=1", ";done=4", ";done=5"]) {
+                replace(&mut one.bytes, asked, open);
+            }
+        }),
+        // It does not prove that it has verified a caller.
+        also(RunRule::UnclearProof).tampers(is_invite, |one| replace(&mut one.bytes, ";vouch=", ";voucher=")),
+        // It challenges whom a proxy before has verified.
+        breaks(RunRule::ChallengedAgain).on(is_invite, |_, _, bytes, from, sent| {
+            if has_any(bytes, &[";vouch="]) {
+                *sent = vec![response(bytes, from, 407)];
+            }
+        }),
+        // It challenges who has answered a proxy behind.
+        also(RunRule::ChallengedAgain).on(has_credentials, |_, _, bytes, from, sent| {
+            if sent.iter().any(|one| is_left(&one.bytes)) {
+                *sent = vec![response(bytes, from, 407)];
+            }
+        }),
+        // Nobody gets through.
+        breaks(RunRule::NotAll).swallows(has_credentials),
     ]
 }

@@ -1,0 +1,189 @@
+//! Who has verified which caller, over all sites that share out authentication (docs/state-distribution.md).
+
+use crate::credentials::proof;
+use crate::plan::{FilePlan, PoolPlan, SITES, user_number};
+use crate::watch::ServerId;
+use crate::{RunRule, Sent};
+use base::Instant;
+use core::time::Duration;
+use distribute::{Function, Mark, Notice};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
+use wire::{Challenge, Message, Method};
+
+/// What neighbours tell counts at least for so long.
+const TOLD: Duration = Duration::from_secs(3);
+/// For so long copies of a request that was verified are none that use its credentials again.
+const COPIES: Duration = Duration::from_secs(32);
+/// The Via parameter that proves a mark.
+const VOUCH: &[u8] = b"vouch";
+
+/// A site in this life of its process.
+#[derive(Default)]
+struct Life {
+    /// The nonces of its challenges.
+    nonces: BTreeSet<Vec<u8>>,
+    /// Requests whose callers it may take to be verified, and since when: a neighbour vouches for them, or they answer
+    /// a challenge of its own.
+    verified: BTreeMap<ServerId, Instant>,
+    /// Requests whose callers it has left to a neighbour.
+    left: BTreeSet<ServerId>,
+    /// When each neighbour last told something new of its room for authentication, and the number of that.
+    told: BTreeMap<SocketAddr, (Instant, u64)>,
+}
+
+/// The callers of a run.
+#[derive(Default)]
+pub(super) struct Verified {
+    lives: BTreeMap<u16, Life>,
+    /// The calls whose callers have sent the right response to a challenge of any site, whatever became of that.
+    proved: BTreeSet<(Vec<u8>, Vec<u8>)>,
+    /// All nonces of all sites.
+    nonces: BTreeSet<Vec<u8>>,
+}
+
+fn begins(message: &Message<'_>) -> bool {
+    message.method() == Some(Method::Invite) && message.to_tag().is_none()
+}
+
+fn is_site(at: SocketAddr) -> bool {
+    at.ip() == IpAddr::from(SITES)
+}
+
+fn call_of(message: &Message<'_>) -> (Vec<u8>, Vec<u8>) {
+    (message.call_id().to_vec(), message.from_tag().unwrap_or_default().to_vec())
+}
+
+/// The mark of the topmost Via, and whether it says with a proof that the caller is verified.
+fn mark_of(message: &Message<'_>) -> (Mark, bool) {
+    let value = |name: &[u8]| {
+        let mut params = message.top_via().params(message.bytes());
+        params.find(|param| param.name == name).and_then(|param| param.value)
+    };
+    let mark = value(Mark::PARAMETER.as_bytes()).and_then(Mark::parse).unwrap_or_default();
+    (mark, mark.has(Function::Authentication) && value(VOUCH).is_some())
+}
+
+fn nonces_of(response: &Message<'_>) -> Vec<Vec<u8>> {
+    let challenges = response.headers("Proxy-Authenticate").filter_map(|value| Challenge::parse(value).ok());
+    challenges.map(|challenge| challenge.nonce.text().into_owned()).collect()
+}
+
+impl Verified {
+    /// A site with this file got `bytes` from `from`, and sent `sent` at once, or when a store had answered.
+    pub(super) fn datagram(
+        &mut self,
+        (now, site): (Instant, u16),
+        file: &FilePlan,
+        (from, bytes): (SocketAddr, &[u8]),
+        sent: &[Sent],
+    ) -> Result<(), String> {
+        let Ok(message) = wire::scan(bytes) else { return Ok(()) };
+        if message.status().is_some() {
+            self.heard((now, site), from, &message);
+        } else if begins(&message) {
+            self.asked((now, site), &message, from);
+            let challenges = sent.iter().filter_map(|one| wire::scan(&one.bytes).ok());
+            for challenge in challenges.filter(|response| response.status() == Some(407)) {
+                let made = nonces_of(&challenge);
+                // A copy gets the challenge of a proxy behind once more.
+                if made.iter().any(|nonce| self.nonces.contains(nonce)) {
+                    continue;
+                }
+                self.challenged((now, site), file, (&message, from))?;
+                self.lives.entry(site).or_default().nonces.extend(made.clone());
+                self.nonces.extend(made);
+            }
+        }
+        Ok(())
+    }
+
+    /// A request came in.
+    fn asked(&mut self, (now, site): (Instant, u16), request: &Message<'_>, from: SocketAddr) {
+        let life = self.lives.entry(site).or_default();
+        let proof = proof(request);
+        let is_own = proof.as_ref().is_some_and(|(_, nonce)| life.nonces.contains(nonce));
+        let is_vouched = is_site(from) && mark_of(request).1;
+        if let Some(id) = ServerId::of(request).filter(|_| is_own || is_vouched) {
+            life.verified.entry(id).or_insert(now);
+        }
+        if proof.is_some_and(|(_, nonce)| self.nonces.contains(&nonce)) {
+            self.proved.insert(call_of(request));
+        }
+    }
+
+    /// A neighbour may tell of its room for authentication. An older number says nothing new.
+    fn heard(&mut self, (now, site): (Instant, u16), from: SocketAddr, response: &Message<'_>) {
+        let name = Function::Authentication.notice_parameter().as_bytes();
+        let mut params = response.top_via().params(response.bytes());
+        let notice = params.find(|param| param.name == name).and_then(|param| Notice::parse(param.value?));
+        let Some(notice) = notice else { return };
+        let told = &mut self.lives.entry(site).or_default().told;
+        if told.get(&from).is_none_or(|(_, number)| notice.sequence > *number) {
+            told.insert(from, (now, notice.sequence));
+        }
+    }
+
+    /// A site challenged a request itself. No caller is asked twice: not one for whom a proxy before vouches, and not one
+    /// who has answered this site. As long as this site can leave a caller to those behind, neither is one who has
+    /// answered another site that lives, or whom it has left to them before.
+    fn challenged(
+        &self,
+        (now, site): (Instant, u16),
+        file: &FilePlan,
+        (request, from): (&Message<'_>, SocketAddr),
+    ) -> Result<(), String> {
+        let Some(life) = self.lives.get(&site) else { return Ok(()) };
+        let id = ServerId::of(request);
+        let since = id.as_ref().and_then(|id| life.verified.get(id));
+        let was_left = id.as_ref().is_some_and(|id| life.left.contains(id));
+        let is_verified = since.is_some_and(|since| now < *since + COPIES);
+        let of_others = |nonce: &Vec<u8>| self.lives.values().any(|life| life.nonces.contains(nonce));
+        let is_answered =
+            proof(request).is_some_and(|(_, nonce)| of_others(&nonce) && !life.nonces.contains(&nonce));
+        let mut hops =
+            file.pools_of(is_site(from), user_number(request)).flat_map(PoolPlan::addresses).peekable();
+        let has_told = |hop: SocketAddr| life.told.get(&hop).is_some_and(|(at, _)| now < *at + TOLD);
+        let may_leave_it = hops.peek().is_some() && hops.all(has_told);
+        if is_verified || (is_answered || was_left) && may_leave_it {
+            let call = request.call_id().escape_ascii();
+            return Err(RunRule::ChallengedAgain.broken(format_args!("call {call} at {site}")));
+        }
+        Ok(())
+    }
+
+    /// A site sent this: whoever gets a request next is told whether its caller is verified, and none leaves the
+    /// network whose caller is not.
+    pub(super) fn sent(&mut self, site: u16, sent: &[Sent]) -> Result<(), String> {
+        for one in sent {
+            let Ok(request) = wire::scan(&one.bytes) else { continue };
+            if !begins(&request) {
+                continue;
+            }
+            let life = self.lives.entry(site).or_default();
+            let id = ServerId::of_sent(&request);
+            let is_verified = id.as_ref().is_some_and(|id| life.verified.contains_key(id));
+            life.left.extend(id.filter(|_| !is_verified));
+            let (mark, says_so) = mark_of(&request);
+            let broken = if !is_site(one.to) {
+                let is_proved = self.proved.contains(&call_of(&request));
+                let rule = if is_proved { RunRule::VerifiedByNobody } else { RunRule::Unverified };
+                (!is_verified).then_some(rule)
+            } else if says_so {
+                (!is_verified).then_some(RunRule::VerifiedByNobody)
+            } else {
+                (is_verified || !mark.asks()).then_some(RunRule::UnclearProof)
+            };
+            if let Some(rule) = broken {
+                let call = request.call_id().escape_ascii();
+                return Err(rule.broken(format_args!("call {call} of {site} to {}: {mark}", one.to)));
+            }
+        }
+        Ok(())
+    }
+
+    /// The process of a site has ended: the next one takes no answer to its challenges.
+    pub(super) fn ended(&mut self, site: u16) {
+        self.lives.remove(&site);
+    }
+}
