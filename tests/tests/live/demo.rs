@@ -33,11 +33,11 @@ fn the_quick_demo_plays_to_its_end() {
 }
 
 /// `sarabande demo proxy --quick` plays to its end and exits with success; the state of calls moves from the first
-/// proxy to the second when load rises, and back.
+/// proxy to the second when load rises, and back. With the model: what processors really carry depends on what else runs.
 #[test]
 fn state_moves_between_the_proxies_of_the_demo() {
     let field = TestSite::new("demo-proxy");
-    let (status, output) = Tool::run(&field, &["demo", "proxy", "--quick", "--no-tui"]);
+    let (status, output) = Tool::run(&field, &["demo", "proxy", "--quick", "--no-tui", "--model"]);
     assert!(status.success(), "{status}\n{output}");
     let (_, summary) = output.split_once("At the end of each phase:").expect(&output);
     // Of edge and core: the calls whose state each keeps, in percent.

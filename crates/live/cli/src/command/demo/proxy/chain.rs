@@ -43,8 +43,8 @@ pub(super) const HIGH: f64 = 0.9;
 pub(super) enum Processors {
     /// Parts of the machine's: a group for each of [`CAST`].
     Measured(Vec<Group>),
-    /// Models, and why.
-    Modelled(anyhow::Error),
+    /// Models, and why the machine's cannot be used.
+    Modelled(Option<anyhow::Error>),
 }
 
 impl Processors {
@@ -52,7 +52,7 @@ impl Processors {
     pub(super) fn find() -> Self {
         let part = |index: usize| if index == HOME { ROOMY } else { PROCESSOR };
         let groups = CAST.iter().enumerate().map(|(index, it)| Group::new(it.name, part(index)));
-        groups.collect::<Result<_>>().map_or_else(Self::Modelled, Self::Measured)
+        groups.collect::<Result<_>>().map_or_else(|error| Self::Modelled(Some(error)), Self::Measured)
     }
 
     pub(super) fn are_measured(&self) -> bool {
@@ -68,7 +68,8 @@ impl Display for Processors {
                 "Utilisation is measured: each proxy has {:.0} % of a processor, by a control group, and home what it needs.",
                 100.0 * PROCESSOR
             ),
-            Self::Modelled(error) => write!(
+            Self::Modelled(None) => write!(f, "Utilisation is that of a model."),
+            Self::Modelled(Some(error)) => write!(
                 f,
                 "Utilisation is that of a model: no control group can be made ({error:#}).\n\
                  It is measured as root, where control groups of version 1 have the cpu controller."

@@ -17,6 +17,7 @@ mod view;
 use super::stage;
 use crate::print;
 use anyhow::{Result, bail};
+use chain::Processors;
 use phases::{PHASES, Phase, QUICK, QUICK_SECONDS};
 use scene::Outcome;
 
@@ -31,6 +32,9 @@ pub(crate) struct Arguments {
     /// Decides when calls come and how long they last.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Show the utilisation of a model also where it can be measured: the same on every machine, however busy that is.
+    #[arg(long)]
+    model: bool,
     /// Print lines instead of the live view; so it is whenever the output is no terminal.
     #[arg(long)]
     no_tui: bool,
@@ -48,7 +52,9 @@ impl Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let (phases, seconds) = arguments.phases();
-    let outcome = stage::play(play::play(&phases, seconds, arguments.seed, arguments.no_tui))?;
+    let processors = if arguments.model { Processors::Modelled(None) } else { Processors::find() };
+    let (seed, plain) = (arguments.seed, arguments.no_tui);
+    let outcome = stage::play(play::play(&phases, seconds, processors, seed, plain))?;
     print::line(summary::text(&outcome))?;
     verdict(&outcome)
 }

@@ -20,11 +20,16 @@ const HOLD: Duration = Duration::from_millis(500);
 const PATIENCE: f64 = 5.0;
 
 /// Plays all phases, or until somebody has seen enough.
-pub(super) async fn play(phases: &[Phase], seconds: f64, seed: u64, plain: bool) -> Result<Outcome> {
+pub(super) async fn play(
+    phases: &[Phase],
+    seconds: f64,
+    processors: Processors,
+    seed: u64,
+    plain: bool,
+) -> Result<Outcome> {
     // All that asks this process to end is waited for, since the control groups are to go with it.
     let ends = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
     let password = format!("{:016x}", random());
-    let processors = Processors::find();
     print::line(&processors)?;
     let screen = Screen::open(plain, &ends)?;
     let ringing = Ringing::start(seed)?;
