@@ -34,8 +34,9 @@ const PROCESSOR: f64 = 0.1;
 const ROOMY: f64 = 0.2;
 /// What a processor that is a model can do in a second: so little that this machine has hardly anything to do.
 const STEPS: f64 = 1_200.0;
-/// Steps of a call with all its state at a proxy, by the utilisation that the proxy tells at half of its load.
-const CALL_STEPS: f64 = 10.3;
+/// Steps of a call with all its state at a proxy, by the utilisation that the proxy tells at nine tenths of its
+/// load.
+const CALL_STEPS: f64 = 9.3;
 /// Where a proxy counts as full: `high` of `[distribution]`, unless set.
 pub(super) const HIGH: f64 = 0.9;
 
