@@ -1,10 +1,12 @@
 //! The Cloud paper's case, live: Kamailio as servers that share their processor with others, monitors beside them,
 //! our queue and scaler before them.
 //!
+//! - [`cells`]: one or two of three lose their processor for a while, under many conditions and by several ways.
 //! - [`contention`]: one of three servers loses most of its processor for a while.
 //! - [`scaling`]: servers are started and stopped through a rise of calls and a crowd that comes at once.
 //! - [`overhead`]: what a monitor costs the server that it stands beside.
 
+pub mod cells;
 pub mod contention;
 pub mod overhead;
 pub mod scaling;
@@ -63,13 +65,25 @@ impl Bench {
 
     /// The command of the server of this number, which sends all calls to `hop`.
     fn kamailio(&self, scratch: &Scratch, index: usize, hop: SocketAddr) -> Result<Command> {
-        let folder = scratch.path().join(format!("kamailio-{index}"));
-        let config = scratch.write(&format!("kamailio-{index}/kamailio.cfg"), KAMAILIO)?;
+        let mut kamailio =
+            self.kamailio_at(scratch, &format!("kamailio-{index}"), KAMAILIO, server(index))?;
+        kamailio.args(["-A", &format!("HOP=\"sip:{hop}\"")]);
+        Ok(kamailio)
+    }
+
+    /// Kamailio with this configuration, at this address, with a folder of this name.
+    fn kamailio_at(
+        &self,
+        scratch: &Scratch,
+        name: &str,
+        config: &str,
+        address: SocketAddr,
+    ) -> Result<Command> {
+        let config = scratch.write(&format!("{name}/kamailio.cfg"), config)?;
         let mut kamailio = Command::new(&self.kamailio);
-        kamailio.args(["-DD", "-E", "-x", "fm", "-m", "256", "-M", "16", "-n", "1"]);
-        kamailio.arg("-f").arg(config).arg("-Y").arg(folder);
-        kamailio.arg("-l").arg(format!("udp:{}", server(index)));
-        kamailio.arg("-A").arg(format!("HOP=\"sip:{hop}\""));
+        kamailio.args(["-DD", "-E", "-x", "fm", "-m", "512", "-M", "16", "-n", "1"]);
+        kamailio.arg("-f").arg(config).arg("-Y").arg(scratch.path().join(name));
+        kamailio.args(["-l", &format!("udp:{address}")]);
         Ok(kamailio)
     }
 

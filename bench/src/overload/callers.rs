@@ -10,6 +10,7 @@ use base::Rng;
 use rand::Rng as _;
 
 use super::log::{CallLog, CallRecord};
+use crate::answerer::number_of;
 use crate::caller::{InviteId, call_of, in_dialog, write_offer};
 use crate::credentials::BenchUser;
 use crate::endpoint::Endpoint;
@@ -95,7 +96,7 @@ impl Callers {
         self.repetitions.push(Reverse((now_ns + T1_NS, call, stage, 0)));
         self.calls.push(Call { stage, since_ns: now_ns, text: Vec::new(), number: 1 });
         let is_registration = stage == Stage::Registering;
-        self.log.calls.push(CallRecord { is_registration, due_ns, set_up_ns: None, refused_ns: None });
+        self.log.calls.push(CallRecord::new(is_registration, due_ns));
         self.log.late_ns_max = self.log.late_ns_max.max(now_ns.saturating_sub(due_ns));
         self.send(call, stage, endpoints, targets);
     }
@@ -175,6 +176,7 @@ impl Callers {
                 self.end(call);
             } else {
                 self.log.repetitions_ns.push(now_ns);
+                self.log.calls[call].repeated += u32::from(stage != Stage::Ending);
                 self.send(call, stage, endpoints, targets);
                 let next_ns = (now_ns + interval_ns(stage, sent + 1)).min(end_ns);
                 self.repetitions.push(Reverse((next_ns, call, stage, sent + 1)));
@@ -285,6 +287,7 @@ impl Callers {
         endpoints[line].send(target, |out| in_dialog(("ACK", number), run, call, local, response, out));
         if is_first {
             record.set_up_ns = Some(now_ns.saturating_sub(record.due_ns));
+            record.server = text::header(response, "Contact").and_then(|it| number_of(text::uri(it)));
             let mut bye = Vec::new();
             in_dialog(("BYE", number + 1), run, call, local, response, &mut bye);
             endpoints[line].send(target, |out| out.extend_from_slice(&bye));
@@ -371,6 +374,7 @@ mod tests {
         }
         assert!(line.pass(32_000).is_empty());
         assert_eq!((line.callers.in_progress(), line.callers.log.repetitions_ns.len()), (0, 6));
+        assert_eq!(line.callers.log.calls[0].repeated, 6);
         assert!(line.answer(33_000, 200, "INVITE").is_empty(), "a caller that gave up has no call");
     }
 
@@ -422,6 +426,7 @@ mod tests {
             assert!(line.pass(at_ms - 1).is_empty());
             assert_eq!(line.pass(at_ms), ["BYE"]);
         }
+        assert_eq!(line.callers.log.calls[0].repeated, 0, "of the INVITE alone");
         assert!(line.answer(11_600, 200, "BYE").is_empty());
         assert!(line.pass(20_000).is_empty());
         assert_eq!((line.callers.in_progress(), line.callers.log.calls[0].set_up_ns), (0, Some(30 * MS)));

@@ -1,5 +1,6 @@
 //! The event loop of callers and answerers: one thread, batched system calls.
 
+use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -37,30 +38,41 @@ pub(crate) enum OfferedLoad {
     Closed { calls: usize, seconds: f64 },
     /// At random, at these rates one after the other, whatever becomes of them.
     Open(Vec<Level>),
+    /// At these times, in order, in nanoseconds since the start, whatever becomes of them.
+    Given(VecDeque<u64>),
 }
 
 /// The starts of calls, as the load has them.
 struct Starts {
     load: OfferedLoad,
     rng: Rng,
-    /// The next start of an open load.
+    /// The next start of a load that is not closed.
     next_ns: u64,
     end_ns: u64,
 }
 
 impl Starts {
     fn new(load: OfferedLoad, rng: Rng) -> Self {
-        let seconds = match &load {
-            OfferedLoad::Closed { seconds, .. } => *seconds,
-            OfferedLoad::Open(levels) => levels.iter().map(|level| level.seconds).sum(),
+        let end_ns = match &load {
+            OfferedLoad::Closed { seconds, .. } => (seconds * 1e9) as u64,
+            OfferedLoad::Open(levels) => (levels.iter().map(|level| level.seconds).sum::<f64>() * 1e9) as u64,
+            OfferedLoad::Given(due_ns) => due_ns.back().copied().unwrap_or(0),
         };
-        let mut starts = Self { load, rng, next_ns: 0, end_ns: (seconds * 1e9) as u64 };
+        let mut starts = Self { load, rng, next_ns: 0, end_ns };
         starts.draw();
         starts
     }
 
-    /// The next start of an open load: the integral of the rate up to there is exponentially distributed.
     fn draw(&mut self) {
+        match &mut self.load {
+            OfferedLoad::Closed { .. } => {}
+            OfferedLoad::Open(_) => self.draw_at_random(),
+            OfferedLoad::Given(due_ns) => self.next_ns = due_ns.pop_front().unwrap_or(u64::MAX),
+        }
+    }
+
+    /// The next start of an open load: the integral of the rate up to there is exponentially distributed.
+    fn draw_at_random(&mut self) {
         let OfferedLoad::Open(levels) = &self.load else { return };
         let mut mass: f64 = Exp1.sample(&mut self.rng);
         let (mut from, mut end) = (self.next_ns as f64 / 1e9, 0.0);
@@ -82,7 +94,7 @@ impl Starts {
             OfferedLoad::Closed { calls, .. } => {
                 (now_ns < self.end_ns && in_progress < *calls).then_some(now_ns)
             }
-            OfferedLoad::Open(_) => {
+            OfferedLoad::Open(_) | OfferedLoad::Given(_) => {
                 let due_ns = (self.next_ns <= now_ns).then_some(self.next_ns)?;
                 self.draw();
                 Some(due_ns)
@@ -245,6 +257,14 @@ mod tests {
     }
 
     #[test]
+    fn a_given_load_starts_calls_when_it_says() {
+        let mut starts = Starts::new(OfferedLoad::Given([5, 7, 7].into()), Rng::from_seed(1));
+        let taken = [4, 5, 6, 9, 9, 9].map(|now_ns| starts.take(now_ns, 0));
+        assert_eq!(taken, [None, Some(5), None, Some(7), Some(7), None]);
+        assert_eq!(starts.end_ns, 7);
+    }
+
+    #[test]
     fn calls_straight_to_answerers_are_set_up_and_a_closed_load_keeps_them_busy() {
         let mut generator = LoadGenerator::new(2, 2).expect("loopback");
         let servers = generator.answerers();
@@ -256,5 +276,8 @@ mod tests {
         let closed = OfferedLoad::Closed { calls: 10, seconds: 0.2 };
         let log = generator.play(&servers, closed).expect("runs");
         assert!(log.calls.len() > 10 && log.calls.iter().all(|call| call.set_up_ns.is_some()));
+        // Callers' sockets take turns, each before its own answerer.
+        let servers: Vec<_> = log.calls.iter().take(4).map(|call| call.server).collect();
+        assert_eq!(servers, [Some(0), Some(1), Some(0), Some(1)]);
     }
 }

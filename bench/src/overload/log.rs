@@ -17,6 +17,17 @@ pub struct CallRecord {
     pub set_up_ns: Option<u64>,
     /// From then to its refusal, if there was one.
     pub refused_ns: Option<u64>,
+    /// The number of the answerer whose 2xx was the first.
+    pub server: Option<usize>,
+    /// Copies of its INVITE or REGISTER that were sent since nobody answered.
+    pub repeated: u32,
+}
+
+impl CallRecord {
+    /// A call or registration that was due then, and of which nothing is known yet.
+    pub(crate) fn new(is_registration: bool, due_ns: u64) -> Self {
+        Self { is_registration, due_ns, set_up_ns: None, refused_ns: None, server: None, repeated: 0 }
+    }
 }
 
 /// All calls of a run, in the order in which they were due.
@@ -115,7 +126,7 @@ mod tests {
 
     fn call(due_ms: u64, set_up_ms: Option<u64>, refused_ms: Option<u64>) -> CallRecord {
         let [set_up_ns, refused_ns] = [set_up_ms, refused_ms].map(|time| time.map(|ms| ms * MS));
-        CallRecord { is_registration: false, due_ns: due_ms * MS, set_up_ns, refused_ns }
+        CallRecord { set_up_ns, refused_ns, ..CallRecord::new(false, due_ms * MS) }
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! State distribution on running proxies, beside the plan, Kamailio and the simulator.
 
-mod files;
 mod results;
 
 use std::path::PathBuf;
@@ -12,7 +11,7 @@ use sarabande_bench::distribution::{DistributionBench, Kept, Product, Shape, pri
 use sarabande_bench::process::beside;
 use sarabande_bench::report::median;
 
-use files::Files;
+use crate::files::Files;
 use results::{CaseRounds, PriceRounds, RampRounds};
 
 /// Measures what state costs a proxy, how its utilisation follows the load, and the goodput of networks of proxies
@@ -185,7 +184,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         network: (std::process::id() % 200) as u8 + 20,
         keys: arguments.keys.clone(),
     };
-    let files = Files::new(&arguments.out)?;
+    let files = Files::new("distribution", &arguments.out, "docs/distribution")?;
     let (prices, ramps) = (PriceRounds::new(bench.quota), RampRounds::default());
     let mut session = Session { bench, arguments, prices, ramps, cases: Vec::new() };
     for turn in 0..if arguments.quick { 1 } else { arguments.rounds } {

@@ -1,6 +1,9 @@
 //! The Cloud paper's case, live: servers that contend for their processor, that are started and stopped, and that are
 //! watched.
 
+mod cells;
+mod tables;
+
 use std::fs;
 use std::path::PathBuf;
 
@@ -10,8 +13,8 @@ use papers::report::{self, Figure, Plot, ReportTable};
 use sarabande_bench::elastic::{Bench, contention, overhead, scaling};
 use sarabande_bench::process::beside;
 
-/// Measures Kamailio behind a queue: beside a busy neighbour, started and stopped by the scaler, and beside its
-/// monitor. Needs root, for control groups and packets; nine minutes.
+/// Measures servers behind a queue: beside busy neighbours, started and stopped by the scaler, and beside their
+/// monitors. Needs root, for control groups and packets; nine minutes, and hours with the part `cells`.
 #[derive(Args)]
 pub(crate) struct Arguments {
     /// The program under test; by default the one beside this benchmark.
@@ -32,13 +35,17 @@ pub(crate) struct Arguments {
     /// Tables, pictures and a page are written to this folder.
     #[arg(long, default_value = "target/elastic")]
     out: PathBuf,
-    /// Keeps the pictures in docs/elastic, and what monitors cost in the figures of the paper.
+    /// Keeps pictures, and tables of cells, in docs/elastic, and what monitors cost in the figures of the paper.
     #[arg(long)]
     record: bool,
+    #[command(flatten)]
+    cells: cells::CellArguments,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Part {
+    /// Busy neighbours under many conditions, by all ways to share calls out, with verdicts about the queue.
+    Cells,
     Contention,
     Scaling,
     Overhead,
@@ -82,6 +89,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let mut figures = Vec::new();
     for part in &arguments.parts {
         let (name, csv) = match part {
+            Part::Cells => {
+                cells::run(bench(arguments.quota), &arguments.cells, &arguments.out, arguments.record)?;
+                continue;
+            }
             Part::Contention => {
                 let seen = contention::run(&bench(arguments.quota), &say)?;
                 print(&seen.table());
@@ -105,7 +116,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         };
         fs::write(arguments.out.join(name), csv).with_context(|| name.to_owned())?;
     }
-    println!("{}", report::write(&arguments.out, &figures)?.display());
+    if !figures.is_empty() {
+        println!("{}", report::write(&arguments.out, &figures)?.display());
+    }
     if arguments.record {
         report::prepare(PICTURES.as_ref())?;
         for figure in &figures {

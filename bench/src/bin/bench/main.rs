@@ -4,6 +4,7 @@
 mod call;
 mod distribution;
 mod elastic;
+mod files;
 mod flood;
 mod latency;
 mod modes;

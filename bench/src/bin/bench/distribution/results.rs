@@ -10,8 +10,8 @@ use sarabande_bench::distribution::simulated::SimulatedPoint;
 use sarabande_bench::distribution::{LoadResult, Product};
 use sarabande_bench::report::{median, number};
 
-use super::files::PartReport;
 use super::middle;
+use crate::files::PartReport;
 
 fn percent(value: f64) -> String {
     number(100.0 * value, 0)
