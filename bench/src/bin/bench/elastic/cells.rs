@@ -230,13 +230,14 @@ mod tests {
     #[test]
     fn quick_is_the_middle_and_no_contention_and_a_server_is_left_out_where_asked() {
         use clap::Parser;
+        // All arguments of the part: one of the others is named by those of cells.
         #[derive(Parser)]
         struct Only {
             #[command(flatten)]
-            cells: CellArguments,
+            all: super::super::Arguments,
         }
         let of =
-            |arguments: &[&str]| Only::try_parse_from([&[""], arguments].concat()).map(|only| only.cells);
+            |arguments: &[&str]| Only::try_parse_from([&[""], arguments].concat()).map(|only| only.all.cells);
         let quick = of(&["--quick"]).expect("good");
         assert_eq!(quick.cells(), Cell::few(ServerKind::Kamailio));
         // With two seconds for the start of each, and the preparation.
@@ -245,7 +246,9 @@ mod tests {
             .map(|run| quick.times().total(&run.cell) + 2.0)
             .sum();
         assert!(seconds < 285.0, "{seconds}");
-        assert!(of(&["--quick", "--all"]).is_err());
+        for other in ["--all", "--rounds=2", "--record"] {
+            assert!(of(&["--quick", other]).is_err(), "{other}");
+        }
         assert_eq!(of(&["--all"]).expect("good").cells().len(), Cell::all().len());
         let python = of(&["--servers", "python"]).expect("good");
         assert_eq!(python.cells(), [Cell::middle(ServerKind::Python)]);
