@@ -51,7 +51,8 @@ impl Interval {
 
 impl fmt::Display for Interval {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:.4} ± {:.4}", self.mean, self.half_width)
+        let digits = f.precision().unwrap_or(4);
+        write!(f, "{:.digits$} ± {:.digits$}", self.mean, self.half_width)
     }
 }
 
