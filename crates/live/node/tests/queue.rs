@@ -6,7 +6,7 @@ use common::proxy::{PROXY, client};
 use common::text::{Req, answer};
 use common::*;
 use elastic::estimate::Settings;
-use elastic::queue::{Choice, LengthSettings, Moves, Overflow, QueueSettings};
+use elastic::queue::{Accrual, Choice, LengthSettings, Moves, Overflow, QueueSettings};
 use node::{CapacitySource, QueueSetup, QueueTurn};
 use proptest::prelude::*;
 use route::Service;
@@ -320,6 +320,22 @@ fn a_member_gets_what_it_has_announced() {
     set(&mut bed, setup);
     calls(&mut bed, 2);
     assert!((capacity(&bed, 0) - 30.0).abs() < 1e-9);
+}
+
+/// At first a member is believed to take half of its most, which is 20 calls/s here, and 50 come for three. Members that
+/// answer at once get them all the same, but for those that pull at a rate.
+#[test]
+fn a_capacity_that_is_too_low_refuses_no_call() {
+    for (accrual, refuses) in
+        [(Accrual::Answers { most: 20.0 }, false), (QueueSettings::default().accrual, true)]
+    {
+        let mut bed = Bed::new(Site::plain());
+        let mut setup = queue(20.0, CapacitySource::Responses);
+        setup.settings.accrual = accrual;
+        set(&mut bed, setup);
+        let refused = carry(&mut bed, 2, ms(1));
+        assert_eq!(refused > 0, refuses, "{accrual:?}: {refused}");
+    }
 }
 
 /// For so many seconds the first member takes so long for each answer, the others 1 ms, and 50 calls/s come; how many were

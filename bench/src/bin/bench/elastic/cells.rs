@@ -47,7 +47,7 @@ pub(super) struct CellArguments {
 }
 
 /// Parts of a run, and of one that is quick.
-const TIMES: Timeline = Timeline { settle: 15.0, before: 5.0, after: 15.0 };
+const TIMES: Timeline = Timeline { settle: 8.0, before: 4.0, after: 11.0 };
 const QUICK: Timeline = Timeline { settle: 9.0, before: 1.0, after: 10.5 };
 
 impl CellArguments {

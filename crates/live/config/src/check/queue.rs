@@ -1,10 +1,10 @@
 //! `queue` of `[pool.<name>]`
 
-use crate::kind::{OverflowName, show};
+use crate::kind::{AccrualName, OverflowName, show};
 use crate::raw::{MoveAfter, RawQueue};
 use crate::report::Report;
 use elastic::estimate::Settings;
-use elastic::queue::{LengthSettings, Moves, Overflow, QueueSettings};
+use elastic::queue::{Accrual, LengthSettings, Moves, Overflow, QueueSettings};
 use node::{CapacitySource, QueueSetup};
 use route::{Fork, Forward};
 use std::time::Duration;
@@ -79,6 +79,11 @@ pub(super) fn check(
         overflow: match overflow? {
             OverflowName::Refuse => usual.overflow,
             OverflowName::Drop => Overflow::Drop,
+        },
+        accrual: match raw.accrual.value()? {
+            AccrualName::Answers => Accrual::Answers { most: capacity? },
+            AccrualName::Smooth => usual.accrual,
+            AccrualName::PerSecond => Accrual::PerSecond,
         },
         choice: raw.order.value()?,
         moves: moves.map_or(Some(None), |moves| moves.map(Some))?,

@@ -157,6 +157,19 @@ impl Names for PullOrder {
         &[("most-room", Self::MostRoom), ("least-work", Self::Tlwl), ("first", Self::IndexPacking)];
 }
 
+/// By what a member pulls: [`elastic::queue::Accrual`] without its numbers.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum AccrualName {
+    Answers,
+    Smooth,
+    PerSecond,
+}
+
+impl Names for AccrualName {
+    const NAMES: &'static [(&'static str, Self)] =
+        &[("answers", Self::Answers), ("smooth", Self::Smooth), ("per-second", Self::PerSecond)];
+}
+
 /// What becomes of a call that cannot wait, or not any longer.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum OverflowName {

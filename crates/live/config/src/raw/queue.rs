@@ -1,6 +1,6 @@
 //! `queue` of `[pool.<name>]`
 
-use crate::kind::{CallRate, Choice, Fine, OverflowName, SECOND, Time};
+use crate::kind::{AccrualName, CallRate, Choice, Fine, OverflowName, SECOND, Time};
 use crate::setting::Setting;
 use elastic::estimate::{Law, Settings};
 use elastic::queue::{Choice as PullOrder, QueueSettings};
@@ -40,6 +40,11 @@ table! {
         /// The law by which capacity follows from that; `"smace"` is the Cloud paper's, `"proven"`
         /// recovers faster and does not grow unproven.
         law: Setting<Choice<Law>> = capacity.law,
+        /// By what a member pulls calls. As it `"answers"`: what it may have unanswered bounds it, and `capacity` how
+        /// many it gets a second; what was found out that it can take is no limit as such, so one that is too low
+        /// makes no call wait. `"smooth"`: also no more a second than it was found to take, evenly. `"per-second"`:
+        /// so many at the beginning of each second, as the Cloud paper has it.
+        accrual: Setting<Choice<AccrualName>> = AccrualName::Answers,
         /// Which of the members with room gets a call: the one with the `"least-work"` left by its capacity (TLWL),
         /// with `"most-room"`, or the `"first"` of the list, so that the last ones have nothing to do and may be
         /// stopped.

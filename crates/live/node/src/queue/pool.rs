@@ -7,7 +7,7 @@ use base::Instant;
 use core::time::Duration;
 use elastic::estimate::{Settings, SilenceSettings};
 use elastic::queue::{
-    Choice, Effect, FrontQueue, LengthSettings, MemberView, Offer, QueueCounts, QueueSettings,
+    Accrual, Choice, Effect, FrontQueue, LengthSettings, MemberView, Offer, QueueCounts, QueueSettings,
 };
 use std::collections::BTreeMap;
 use transaction::TransactionKey;
@@ -69,7 +69,11 @@ impl QueueSetup {
         };
         // Answers are seen here, whatever the source of the capacity.
         let threshold = Some(self.capacity.threshold);
-        let settings = QueueSettings { length, silence, threshold, ..self.settings };
+        let accrual = match self.settings.accrual {
+            Accrual::Answers { most } => Accrual::Answers { most: part(most) },
+            other => other,
+        };
+        let settings = QueueSettings { length, silence, accrual, threshold, ..self.settings };
         Self { settings, source: self.source, capacity }
     }
 

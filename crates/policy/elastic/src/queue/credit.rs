@@ -4,10 +4,31 @@ use super::Accrual;
 use base::Instant;
 use core::time::Duration;
 
+/// In store where answers bound a member.
+const ANSWERS_BURST: Duration = Duration::from_millis(100);
+
 /// Credit below a call by no more than this counts as a whole one: sums of fractions are not exact.
 const ROUNDING: f64 = 1e-6;
 
 const SECOND: Duration = Duration::from_secs(1);
+
+/// How credit comes in: a rate, and what is kept of it at most; or a counter of a second.
+enum Inflow {
+    Even { rate: f64, most: f64 },
+    EachSecond,
+}
+
+impl Accrual {
+    fn inflow(self, capacity: f64) -> Inflow {
+        let even =
+            |rate: f64, burst: Duration| Inflow::Even { rate, most: (rate * burst.as_secs_f64()).max(1.0) };
+        match self {
+            Self::Answers { most } => even(most, ANSWERS_BURST),
+            Self::Smooth { burst } => even(capacity, burst),
+            Self::PerSecond => Inflow::EachSecond,
+        }
+    }
+}
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Credit {
@@ -20,9 +41,9 @@ pub(super) struct Credit {
 impl Credit {
     /// The credit of a new member: one call, or a second's worth. No more, since its present work is unknown.
     pub(super) fn new(now: Instant, capacity: f64, accrual: Accrual) -> Self {
-        let left = match accrual {
-            Accrual::Smooth { .. } => 1.0_f64.min(capacity),
-            Accrual::PerSecond => capacity,
+        let left = match accrual.inflow(capacity) {
+            Inflow::Even { .. } => 1.0_f64.min(capacity),
+            Inflow::EachSecond => capacity,
         };
         Self { left, at: now }
     }
@@ -35,27 +56,26 @@ impl Credit {
             *self = Self { left: 0.0, at: self.at.max(now) };
             return;
         }
-        match accrual {
-            Accrual::Smooth { burst } => {
-                let most = (capacity * burst.as_secs_f64()).max(1.0);
-                self.left = (self.left + capacity * since.as_secs_f64()).min(most);
+        match accrual.inflow(capacity) {
+            Inflow::Even { rate, most } => {
+                self.left = (self.left + rate * since.as_secs_f64()).min(most);
                 self.at = self.at.max(now);
             }
-            Accrual::PerSecond if since >= SECOND => {
+            Inflow::EachSecond if since >= SECOND => {
                 // A fraction of a call is kept, or a server of half a call a second would never get one.
                 let rest = if self.left < 1.0 { self.left.max(0.0) } else { 0.0 };
                 self.left = (capacity + rest).min(capacity.max(1.0) + 1.0);
                 self.at += Duration::from_secs(since.as_secs());
             }
-            Accrual::PerSecond => {}
+            Inflow::EachSecond => {}
         }
     }
 
     /// Which part of all that it can hold is left, as [`Self::accrue`] has left it.
     pub(super) fn part(&self, capacity: f64, accrual: Accrual) -> f64 {
-        let most = match accrual {
-            Accrual::Smooth { burst } => (capacity * burst.as_secs_f64()).max(1.0),
-            Accrual::PerSecond => capacity.max(1.0),
+        let most = match accrual.inflow(capacity) {
+            Inflow::Even { most, .. } => most,
+            Inflow::EachSecond => capacity.max(1.0),
         };
         self.left / most
     }
@@ -78,15 +98,15 @@ impl Credit {
         if capacity <= 0.0 {
             return None;
         }
-        let at = match accrual {
-            Accrual::Smooth { .. } => {
+        let at = match accrual.inflow(capacity) {
+            Inflow::Even { rate, .. } => {
                 // A year is never, and does fit.
-                let wait = ((1.0 - self.left) / capacity).clamp(0.0, 3e7);
+                let wait = ((1.0 - self.left) / rate).clamp(0.0, 3e7);
                 self.at + Duration::from_secs_f64(wait)
             }
             // It is there already, and something else holds the member up.
-            Accrual::PerSecond if self.has_call() => now,
-            Accrual::PerSecond => self.at + SECOND,
+            Inflow::EachSecond if self.has_call() => now,
+            Inflow::EachSecond => self.at + SECOND,
         };
         // Rounding must not make it now again.
         Some(at.max(now + Duration::from_micros(1)))

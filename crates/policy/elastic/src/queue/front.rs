@@ -67,7 +67,7 @@ pub struct QueueCounts {
     pub moved: u64,
 }
 
-/// A queue from which members pull, up to what they have announced.
+/// A queue from which members pull, as [`Accrual`](super::Accrual) says.
 ///
 /// - Calls: [`pull`](Self::pull), [`offer`](Self::offer), [`remove`](Self::remove).
 /// - Members: [`announce`](Self::announce), [`estimate`](Self::estimate), [`set_load`](Self::set_load),
@@ -249,7 +249,7 @@ impl<K: Ord + Clone, T, M: Ord + Copy> FrontQueue<K, T, M> {
     /// follow.
     pub fn taken_back(&mut self, now: Instant, member: M, sent: Instant) -> bool {
         self.has_changed(now);
-        self.members.taken_back(member, sent)
+        self.members.taken_back(now, member, sent)
     }
 
     /// A member has answered something: it does not stand still. [`tick`](Self::tick) is to follow.

@@ -2,7 +2,7 @@
 
 use super::credit::Credit;
 use super::unanswered::Unanswered;
-use super::{Choice, QueueSettings};
+use super::{Accrual, Choice, QueueSettings};
 use crate::estimate::Announced;
 use base::Instant;
 use std::collections::BTreeMap;
@@ -133,8 +133,8 @@ impl<M: Ord + Copy> Members<M> {
     }
 
     /// A call that it got then counts no more as unanswered. Returns whether it did.
-    pub(super) fn taken_back(&mut self, member: M, sent: Instant) -> bool {
-        self.all.get_mut(&member).is_some_and(|member| member.unanswered.take_back(sent))
+    pub(super) fn taken_back(&mut self, now: Instant, member: M, sent: Instant) -> bool {
+        self.all.get_mut(&member).is_some_and(|member| member.unanswered.take_back(now, sent))
     }
 
     /// Whether it has answered calls that came so much later than this one that it does not work at it.
@@ -148,7 +148,7 @@ impl<M: Ord + Copy> Members<M> {
     /// Calls a second of all that take any.
     pub(super) fn total(&self, now: Instant, settings: &QueueSettings) -> f64 {
         let open = self.all.values().filter(|member| member.open);
-        open.map(|member| member.capacity(now, settings)).sum()
+        open.map(|member| member.rate(now, settings)).sum()
     }
 
     pub(super) fn accrue(&mut self, now: Instant, settings: &QueueSettings) {
@@ -161,12 +161,9 @@ impl<M: Ord + Copy> Members<M> {
         let candidates = self.all.iter().filter(|(name, member)| may_have(**name, member));
         // The least value gets it; the first in order of several, which is what index packing wants.
         let value = |member: &Member| match settings.choice {
-            Choice::MostRoom => {
-                let capacity = member.capacity(now, settings);
-                (-member.credit.part(capacity, settings.accrual), member.turn)
-            }
+            Choice::MostRoom => (-member.room(now, settings), member.turn),
             Choice::Tlwl => {
-                let capacity = member.capacity(now, settings);
+                let capacity = member.rate(now, settings);
                 let lost = settings.call_load * member.unanswered.lost(now) as f64;
                 let load = (member.load - lost).max(0.0);
                 (load / capacity.max(f64::MIN_POSITIVE), member.turn)
@@ -182,9 +179,8 @@ impl<M: Ord + Copy> Members<M> {
     pub(super) fn charge(&mut self, now: Instant, member: M, settings: &QueueSettings) {
         self.turn += 1;
         if let Some(member) = self.all.get_mut(&member) {
-            if let Some(threshold) = settings.threshold {
-                let capacity = member.capacity(now, settings);
-                member.unanswered.send(now, capacity, threshold);
+            if let Some(bound) = member.bound(now, settings) {
+                member.unanswered.send(now, bound);
             }
             member.credit.take_call();
             member.load += settings.call_load;
@@ -201,9 +197,8 @@ impl<M: Ord + Copy> Members<M> {
             let next = member
                 .may_take(settings)
                 .then(|| member.credit.next_call(now, capacity, settings.accrual))??;
-            let is_full = settings
-                .threshold
-                .is_some_and(|threshold| !member.unanswered.has_room(now, capacity, threshold));
+            let is_full =
+                member.bound(now, settings).is_some_and(|bound| !member.unanswered.has_room(now, bound));
             let probe = member.unanswered.probe_at().filter(|_| is_full);
             Some([member.stalled, probe].into_iter().flatten().fold(next, Instant::max))
         };
@@ -219,13 +214,12 @@ impl<M: Ord + Copy> Members<M> {
             let capacity = member.capacity(now, settings);
             let mut credit = member.credit;
             credit.accrue(now, capacity, settings.accrual);
-            let bound = |threshold| member.unanswered.bound(now, capacity, threshold);
             let view = MemberView {
                 capacity,
                 credit: credit.left(),
                 load: member.load,
                 unanswered: member.unanswered.count(),
-                unanswered_most: settings.threshold.map_or(f64::INFINITY, bound),
+                unanswered_most: member.bound(now, settings).unwrap_or(f64::INFINITY),
                 silent: member.announced.is_silent(now, &settings.silence),
                 open: member.open,
             };
@@ -242,7 +236,16 @@ impl Member {
         if self.announced.is_silent(now, &settings.silence) { held.max(self.estimated) } else { held }
     }
 
-    /// A capacity that decays is taken as it is now, so credit is never more than was announced.
+    /// What it takes now: where answers say so, what it answers of late as well. Who asks for nothing gets nothing.
+    fn rate(&self, now: Instant, settings: &QueueSettings) -> f64 {
+        let capacity = self.capacity(now, settings);
+        match (settings.accrual, self.unanswered.pace(now)) {
+            (Accrual::Answers { most }, Some(pace)) if capacity > 0.0 => capacity.max(pace.min(most)),
+            _ => capacity,
+        }
+    }
+
+    /// A capacity that decays is taken as it is now, so credit is never more than comes in for what was announced.
     fn accrue(&mut self, now: Instant, settings: &QueueSettings) {
         self.unanswered.expire(now);
         self.credit.accrue(now, self.capacity(now, settings), settings.accrual);
@@ -252,11 +255,25 @@ impl Member {
         self.open && settings.load_max.is_none_or(|most| self.load < most)
     }
 
+    /// How many calls it may have unanswered; `None` without a threshold.
+    fn bound(&self, now: Instant, settings: &QueueSettings) -> Option<f64> {
+        let capacity = self.capacity(now, settings);
+        let by_pace = matches!(settings.accrual, Accrual::Answers { .. });
+        settings.threshold.map(|threshold| self.unanswered.bound(now, capacity, threshold, by_pace))
+    }
+
+    /// Which part is free of what it may have.
+    fn room(&self, now: Instant, settings: &QueueSettings) -> f64 {
+        match (settings.accrual, self.bound(now, settings)) {
+            (Accrual::Answers { .. }, Some(bound)) => 1.0 - self.unanswered.count() as f64 / bound,
+            _ => self.credit.part(self.capacity(now, settings), settings.accrual),
+        }
+    }
+
     fn has_room(&self, now: Instant, settings: &QueueSettings) -> bool {
-        let answers = |threshold| self.unanswered.has_room(now, self.capacity(now, settings), threshold);
         self.stalled.is_none_or(|until| until <= now)
             && self.credit.has_call()
             && self.may_take(settings)
-            && settings.threshold.is_none_or(answers)
+            && self.bound(now, settings).is_none_or(|bound| self.unanswered.has_room(now, bound))
     }
 }

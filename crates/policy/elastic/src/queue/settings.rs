@@ -3,11 +3,17 @@
 use crate::estimate::SilenceSettings;
 use core::time::Duration;
 
-/// How the capacity of a member becomes credit, of which each call takes one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How often a member may pull: its credit, of which each call takes one.
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Accrual {
-    /// Evenly, with no more in store than comes in this time, but room for one call: calls reach the member at the
-    /// rate that it asked for, not all at the beginning of a second.
+    /// As it answers: what it has unanswered bounds it, so a [threshold](QueueSettings::threshold) is needed: by its
+    /// capacity, or by the calls a second that it answers now. So a capacity that is too low makes no call wait.
+    Answers {
+        /// Calls a second that it gets at most, more than none, with 100 ms of that in store.
+        most: f64,
+    },
+    /// Evenly at its capacity, with no more in store than comes in this time, but room for one call: calls reach the
+    /// member at the rate that it asked for, not all at the beginning of a second.
     Smooth {
         /// How much is kept.
         burst: Duration,
@@ -94,7 +100,7 @@ pub struct QueueSettings {
     pub length: LengthSettings,
     /// The response to a call that finds the queue full.
     pub overflow: Overflow,
-    /// How credit accrues: evenly, with 100 ms in store.
+    /// How credit accrues: evenly at the capacity, with 100 ms in store.
     pub accrual: Accrual,
     /// Which member gets the next call.
     pub choice: Choice,

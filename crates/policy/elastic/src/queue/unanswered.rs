@@ -29,6 +29,11 @@
 //! - **A member that answers nothing** gets one call at a time. When its last call, and its last answer, are 100 ms
 //!   old or twice as old as that answer took, the calls at the bound are given up and one more is sent as a probe.
 //!   The next one follows its answer, or comes after twice as long, 4 s at most. Any answer ends that.
+//! - **Pace** is how many calls a second the member answers, of those that it was given here: in the last 100 to 200 ms
+//!   of the time in which it had two at least, since one alone does not show how fast it could be. It is unknown after
+//!   a silence, and after 10 s without such a time. Where members pull as they answer, the bound is `pace * T / 2` at
+//!   least: with as many calls a member answers within half of the threshold, so a smaller bound would hold calls back
+//!   from one that has time for them. The half keeps answers within the threshold, by which `c` finds its way back.
 //! - **Calls without load.** Calls that are given up or passed over, and all calls when it is time for a probe, are no
 //!   load: a member that is well again would get nothing while others have nothing to do.
 
@@ -43,6 +48,11 @@ const PROBE_FIRST: Duration = Duration::from_millis(100);
 const PROBE_LONGEST: Duration = Duration::from_secs(4);
 /// Waits are doubled so often at most: beyond that they are the longest one.
 const DOUBLED_MOST: u32 = 6;
+/// The pace of a member is that of one or two of these spans: a period of a quota of processor time, which is 100 ms as a
+/// rule, and well below the windows of a capacity.
+const SPAN: Duration = Duration::from_millis(100);
+/// A pace that was not seen for so long says nothing.
+const FORGOTTEN: Duration = Duration::from_secs(10);
 /// An INVITE that was not answered for so long never will be: 64*T1 (RFC 3261 §17.1.1.2).
 const GIVEN_UP: Duration = Duration::from_secs(32);
 /// The shortest answers are those of this minute and the last one.
@@ -74,6 +84,9 @@ pub(super) struct Unanswered {
     /// Probes in a row.
     probes: u32,
     base: Base,
+    pace: Pace,
+    /// The pace knows of the time until then.
+    accounted: Instant,
 }
 
 impl Unanswered {
@@ -99,17 +112,42 @@ impl Unanswered {
     }
 
     /// How many calls the member may have before it gets no other one: 2 at least, or 1 while it answers nothing or
-    /// is measured.
-    pub(super) fn bound(&self, now: Instant, capacity: f64, threshold: Duration) -> f64 {
+    /// is measured. `by_pace`: also as many as it answers in half of the threshold.
+    pub(super) fn bound(&self, now: Instant, capacity: f64, threshold: Duration, by_pace: bool) -> f64 {
         if self.is_silent || self.base.is_due {
             return 1.0;
         }
-        (capacity * (threshold + self.base.at(now, threshold)).as_secs_f64()).max(2.0)
+        let by_capacity = capacity * (threshold + self.base.at(now, threshold)).as_secs_f64();
+        let pace = self.pace(now).filter(|_| by_pace).unwrap_or_default();
+        by_capacity.max(pace * threshold.as_secs_f64() / 2.0).max(2.0)
     }
 
-    /// Whether it may have another call.
-    pub(super) fn has_room(&self, now: Instant, capacity: f64, threshold: Duration) -> bool {
-        (self.count() as f64) < self.bound(now, capacity, threshold) || self.is_overdue(now)
+    /// Calls a second that it answers while calls wait in it, if that is known.
+    pub(super) fn pace(&self, now: Instant) -> Option<f64> {
+        self.pace.rate(now, self.busy(now))
+    }
+
+    /// Whether it may have another call, with so many as its bound.
+    pub(super) fn has_room(&self, now: Instant, bound: f64) -> bool {
+        (self.count() as f64) < bound || self.is_overdue(now)
+    }
+
+    /// Whether a call waits for another one to be answered: then the member answers as fast as it can.
+    fn is_busy(&self) -> bool {
+        self.count() > 1
+    }
+
+    /// How long it has been busy and the pace does not know.
+    fn busy(&self, now: Instant) -> Duration {
+        if self.is_busy() { now.saturating_since(self.accounted) } else { Duration::ZERO }
+    }
+
+    /// Tells the pace of the time until now, before the calls change.
+    fn account(&mut self, now: Instant) {
+        if self.is_busy() {
+            self.pace.advance(now, self.busy(now));
+        }
+        self.accounted = self.accounted.max(now);
     }
 
     /// When a member at its bound gets a call all the same; `None`: it has no unanswered call.
@@ -121,8 +159,9 @@ impl Unanswered {
     }
 
     /// It gets a call.
-    pub(super) fn send(&mut self, now: Instant, capacity: f64, threshold: Duration) {
-        if self.count() as f64 >= self.bound(now, capacity, threshold) {
+    pub(super) fn send(&mut self, now: Instant, bound: f64) {
+        self.account(now);
+        if self.count() as f64 >= bound {
             self.left = self.left.max(self.sent.back().copied());
             self.lost.append(&mut self.sent);
             self.probes = self.probes.saturating_add(1);
@@ -135,7 +174,14 @@ impl Unanswered {
 
     /// It has answered a call that was sent then.
     pub(super) fn answer(&mut self, now: Instant, sent: Instant, threshold: Duration) {
-        let _ = remove(&mut self.sent, sent) || remove(&mut self.lost, sent);
+        self.account(now);
+        let was_busy = self.is_busy();
+        // Others are answers to calls that the queue did not give it, or that it had been given up for.
+        if remove(&mut self.sent, sent) {
+            self.pace.answers(u32::from(was_busy));
+        } else {
+            remove(&mut self.lost, sent);
+        }
         remove(&mut self.moved, sent);
         self.answered = self.answered.max(Some(sent));
         while let Some(first) = self.sent.front().copied().filter(|first| self.has_passed(*first, threshold))
@@ -155,7 +201,11 @@ impl Unanswered {
     /// It has answered something, so it does not stand still. Returns whether it had been silent.
     pub(super) fn lives(&mut self) -> bool {
         self.probes = 0;
-        core::mem::take(&mut self.is_silent)
+        let was_silent = core::mem::take(&mut self.is_silent);
+        if was_silent {
+            self.pace = Pace::default();
+        }
+        was_silent
     }
 
     /// It has left a call to another member. Returns whether it had been silent before.
@@ -164,7 +214,8 @@ impl Unanswered {
     }
 
     /// The call that was sent then counts no more, though the member may have it. Returns whether it did count.
-    pub(super) fn take_back(&mut self, sent: Instant) -> bool {
+    pub(super) fn take_back(&mut self, now: Instant, sent: Instant) -> bool {
+        self.account(now);
         let did_count = remove(&mut self.sent, sent);
         if did_count {
             self.left = self.left.max(Some(sent));
@@ -182,6 +233,7 @@ impl Unanswered {
 
     /// Gives up calls that were not answered for too long.
     pub(super) fn expire(&mut self, now: Instant) {
+        self.account(now);
         while let Some(first) = self.sent.pop_front_if(|first| now.saturating_since(*first) >= GIVEN_UP) {
             self.left = self.left.max(Some(first));
             self.is_silent = true;
@@ -196,6 +248,40 @@ impl Unanswered {
 fn remove(calls: &mut VecDeque<Instant>, sent: Instant) -> bool {
     let place = calls.partition_point(|at| *at < sent);
     calls.get(place) == Some(&sent) && calls.remove(place).is_some()
+}
+
+/// How fast the member answers while calls wait in it: of late, and not in a window of a second.
+#[derive(Debug, Clone, Copy, Default)]
+struct Pace {
+    /// Answers and busy time of this span and the one before. Without that one nothing is known.
+    spans: [(u32, Duration); 2],
+    /// When it was last busy.
+    at: Instant,
+}
+
+impl Pace {
+    /// Calls have waited in it for so long, until now.
+    fn advance(&mut self, now: Instant, time: Duration) {
+        self.at = now;
+        let [(_, busy), _] = &mut self.spans;
+        *busy += time;
+        if *busy >= SPAN {
+            self.spans = [(0, Duration::ZERO), self.spans[0]];
+        }
+    }
+
+    fn answers(&mut self, count: u32) {
+        let [(answers, _), _] = &mut self.spans;
+        *answers = answers.saturating_add(count);
+    }
+
+    /// Answers a second, where calls have waited for so long since. Time alone never raises it.
+    fn rate(&self, now: Instant, time: Duration) -> Option<f64> {
+        let [(answers, busy), (answers_before, busy_before)] = self.spans;
+        let is_known = !busy_before.is_zero() && now.saturating_since(self.at) < FORGOTTEN;
+        let span = busy + busy_before + time;
+        is_known.then(|| f64::from(answers.saturating_add(answers_before)) / span.as_secs_f64())
+    }
 }
 
 /// The time to a first answer without any waiting.

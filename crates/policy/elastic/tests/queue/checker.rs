@@ -82,6 +82,8 @@ struct Account {
     heard: Option<Instant>,
     /// When the only call was sent that it has.
     alone: Option<Instant>,
+    /// Calls that it has answered.
+    answered: u32,
     /// The longest time to an answer of a call that was the only one.
     alone_longest: Option<Duration>,
     /// Whether an answer took longer than the threshold.
@@ -99,10 +101,15 @@ const GIVEN_UP: Duration = Duration::from_secs(32);
 const BASE_MOST: Duration = Duration::from_millis(500);
 
 impl Account {
-    /// No interval between two deliveries has more of them than was announced for it, and a burst.
+    /// No interval between two deliveries has more of them than came in for it, and a burst.
     fn check(&self, settings: &QueueSettings) {
-        let Accrual::Smooth { burst } = settings.accrual else { return };
+        let (limit, burst) = match settings.accrual {
+            Accrual::Answers { most } => (Some(most), Duration::from_millis(100)),
+            Accrual::Smooth { burst } => (None, burst),
+            Accrual::PerSecond => return,
+        };
         let Some(last) = self.delivered.last() else { return };
+        let rate = |capacity: f64| limit.filter(|_| capacity > 0.0).unwrap_or(capacity);
         for (count, first) in self.delivered.iter().rev().enumerate() {
             let since = |at: Instant| at.max(*first).min(*last).as_secs_f64();
             let ends =
@@ -111,9 +118,9 @@ impl Account {
                 .announced
                 .iter()
                 .zip(ends)
-                .map(|((start, capacity), end)| capacity * (since(end) - since(*start)))
+                .map(|((start, capacity), end)| rate(*capacity) * (since(end) - since(*start)))
                 .sum();
-            let most = self.announced.iter().map(|(_, capacity)| *capacity).fold(0.0, f64::max);
+            let most = self.announced.iter().map(|(_, capacity)| rate(*capacity)).fold(0.0, f64::max);
             let stored = (most * burst.as_secs_f64()).max(1.0);
             assert!((count + 1) as f64 <= stored + accrued + 1e-3, "above its credit");
         }
@@ -124,9 +131,12 @@ impl Account {
     /// More calls than these, for a member of this capacity, are never with it: those that it can take within the
     /// threshold and the longest time in which it ever answered a call that was there alone, or the threshold once
     /// more.
-    fn most(&self, capacity: f64, threshold: Duration) -> f64 {
+    fn most(&self, capacity: f64, threshold: Duration, pulls: bool) -> f64 {
         let alone = self.alone_longest.unwrap_or_default().min(BASE_MOST).max(threshold);
-        (capacity * (threshold + alone).as_secs_f64()).max(2.0)
+        // With `Answers`: no more than in half of the threshold at the rate of all of them in a tenth of a second.
+        let by_pace =
+            if pulls { f64::from(self.answered) / 0.1 * threshold.as_secs_f64() / 2.0 } else { 0.0 };
+        (capacity * (threshold + alone).as_secs_f64()).max(by_pace).max(2.0)
     }
 
     /// Whether it may be that a member of this capacity has as many calls as it gets.
@@ -143,9 +153,9 @@ impl Account {
     }
 
     /// It gets a call.
-    fn send(&mut self, now: Instant, capacity: f64, threshold: Duration) {
+    fn send(&mut self, now: Instant, capacity: f64, threshold: Duration, pulls: bool) {
         self.expire(now);
-        let most = if self.is_probed { 1.0 } else { self.most(capacity, threshold) };
+        let most = if self.is_probed { 1.0 } else { self.most(capacity, threshold, pulls) };
         let is_quiet = self.heard.is_none_or(|heard| now - heard >= PROBE);
         if self.counted.len() as f64 >= most {
             assert!(is_quiet, "more unanswered than it takes");
@@ -162,6 +172,7 @@ impl Account {
     }
 
     fn answer(&mut self, now: Instant, sent: Instant, threshold: Duration) {
+        self.answered += 1;
         for calls in [&mut self.open, &mut self.counted] {
             if let Some(place) = calls.iter().position(|other| *other == sent) {
                 calls.remove(place);
@@ -334,7 +345,8 @@ impl Checker {
         account.delivered.push(self.now);
         account.check(&self.settings);
         if let Some(threshold) = self.settings.threshold {
-            account.send(self.now, capacity, threshold);
+            let pulls = matches!(self.settings.accrual, Accrual::Answers { .. });
+            account.send(self.now, capacity, threshold, pulls);
         }
     }
 

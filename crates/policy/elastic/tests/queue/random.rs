@@ -28,6 +28,7 @@ fn settings() -> impl Strategy<Value = QueueSettings> {
     let accrual = prop_oneof![
         3 => (1..500_u64).prop_map(|millis| Accrual::Smooth { burst: Duration::from_millis(millis) }),
         1 => Just(Accrual::PerSecond),
+        3 => (60.0..500.0_f64).prop_map(|most| Accrual::Answers { most }),
     ];
     let overflow = prop_oneof![Just(Overflow::Drop), Just(Overflow::Refuse { least: 1, most: 5 })];
     let load_max = prop::option::of(2.0..6.0_f64);

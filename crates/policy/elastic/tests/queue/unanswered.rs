@@ -207,6 +207,7 @@ fn a_member_that_swallows_a_call_does_not_stand_still() {
         }
         assert_eq!(queue.other(at(1_100), 0), Some(1));
         assert_eq!(queue.moved(at(1_100), (0, at(1_000)), 1), !answers_later);
+        queue.answered(at(1_100), 1, at(1_100));
         queue.set_load(at(1_100), 0, 0.0, &mut Vec::new());
         // Who may stand still gets one more call, and nothing if that moves as well.
         assert_eq!(offer(&mut queue, at(1_101), 2..3), [0]);
@@ -215,6 +216,7 @@ fn a_member_that_swallows_a_call_does_not_stand_still() {
         if !answers_later {
             assert_eq!(queue.other(at(1_201), 0), Some(1));
             assert!(queue.moved(at(1_201), (0, at(1_101)), 1));
+            queue.answered(at(1_201), 1, at(1_201));
             for (millis, given) in [(1_210, 1), (2_200, 1), (2_201, 0)] {
                 queue.set_load(at(millis), 0, 0.0, &mut Vec::new());
                 let key = millis as u32;
@@ -256,4 +258,97 @@ proptest! {
             queue.answered(now + Duration::from_millis(1), given[0], now);
         }
     }
+}
+
+/// The calls of member 0 through so many milliseconds: it is always offered more than it takes, and answers one call
+/// each `every` microseconds, in order. Returns how many it got, and the bound at the end.
+fn serve(queue: &mut Queue, from: u64, millis: u64, every: u64, held: &mut Vec<Instant>) -> (usize, f64) {
+    let mut given = 0;
+    let mut next = at(from);
+    for tick in 0..millis * 4 {
+        let now = at(from) + Duration::from_micros(tick * 250);
+        while next <= now {
+            if !held.is_empty() {
+                queue.answered(now, 0, held.remove(0));
+            }
+            next += Duration::from_micros(every);
+        }
+        let key = (from * 4 + tick) as u32 * 8;
+        let got = offer(queue, now, key..key + 8).len();
+        given += got;
+        held.extend(core::iter::repeat_n(now, got));
+    }
+    let now = at(from + millis);
+    let bound = queue.members(now).next().map_or(0.0, |(_, view)| view.unanswered_most);
+    (given, bound)
+}
+
+fn paced(accrual: Accrual, capacity: f64) -> Queue {
+    let threshold = Some(Duration::from_millis(20));
+    let silence = SilenceSettings { validity: Duration::MAX, ..SilenceSettings::default() };
+    let mut queue = Queue::new(QueueSettings { accrual, threshold, silence, ..QueueSettings::default() });
+    queue.announce(at(0), 0, capacity, &mut Vec::new());
+    queue
+}
+
+/// A capacity that is too low by far bounds what is unanswered, and a member that answers soon gets its due all the
+/// same; at a rate it would not.
+#[test]
+fn a_member_that_answers_faster_than_its_capacity_gets_more_than_that() {
+    for (accrual, least, most) in [
+        (Accrual::Answers { most: 2_000.0 }, 950, 1_050),
+        (Accrual::Answers { most: 500.0 }, 500, 560),
+        (Accrual::Smooth { burst: Duration::from_millis(100) }, 100, 120),
+    ] {
+        let mut queue = paced(accrual, 100.0);
+        let (given, _) = serve(&mut queue, 1_000, 1_000, 1_000, &mut Vec::new());
+        assert!((least..=most).contains(&given), "{accrual:?}: {given}");
+    }
+}
+
+/// It answers 1,000 calls/s, then 667, then 50, at an estimate of 200: what it may have is what it answers in half of the
+/// threshold, within two tenths of a second, but never less than by its capacity.
+#[test]
+fn what_a_member_may_have_follows_what_it_answers() {
+    let mut queue = paced(Accrual::Answers { most: 900.0 }, 200.0);
+    let mut held = Vec::new();
+    let mut bound = |from, every| serve(&mut queue, from, 300, every, &mut held).1;
+    // By capacity 4, and a little for the shortest answer, as the way there and back.
+    for (from, every, within) in
+        [(1_000, 1_000, 9.8..10.5), (1_300, 1_500, 6.4..7.2), (1_600, 20_000, 4.0..4.5)]
+    {
+        let bound = bound(from, every);
+        assert!(within.contains(&bound), "an answer each {every} us: {bound}");
+    }
+    // Who asks for nothing gets nothing, whatever it answers.
+    queue.announce(at(2_000), 0, 0.0, &mut Vec::new());
+    assert_eq!(queue.total_capacity(at(2_000)), 0.0);
+}
+
+/// A pace of long ago says nothing, nor do answers to calls that the queue did not give the member, nor that of a member
+/// which has fallen silent since.
+#[test]
+fn only_a_pace_of_late_counts() {
+    let bound = |queue: &Queue, millis| queue.members(at(millis)).next().unwrap().1.unanswered_most;
+    let fast = || {
+        let mut queue = paced(Accrual::Answers { most: 900.0 }, 200.0);
+        let mut held = Vec::new();
+        assert!(serve(&mut queue, 1_000, 300, 1_000, &mut held).1 > 9.0);
+        (queue, held)
+    };
+    let (mut queue, held) = fast();
+    held.iter().for_each(|sent| queue.answered(at(1_300), 0, *sent));
+    assert!(bound(&queue, 11_000) > 9.0 && bound(&queue, 11_400) < 5.0);
+    // It has answered nothing for a tenth of a second, and gets a call all the same.
+    let (mut queue, _) = fast();
+    assert_eq!(offer(&mut queue, at(1_500), 90_000..90_009).len(), 1);
+    queue.answers(at(1_501), 0);
+    assert!(bound(&queue, 1_501) < 5.0);
+    // INVITEs that come again with credentials pass the queue.
+    let mut queue = paced(Accrual::Answers { most: 900.0 }, 200.0);
+    assert_eq!(offer(&mut queue, at(1_000), 0..9).len(), 4);
+    for millis in 1_001..1_250 {
+        queue.answered(at(millis), 0, at(999));
+    }
+    assert!(bound(&queue, 1_250) < 5.0, "{}", bound(&queue, 1_250));
 }
