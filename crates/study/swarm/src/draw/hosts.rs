@@ -10,7 +10,7 @@ use base::Instant;
 use control::ProbeSettings;
 use core::time::Duration;
 use elastic::estimate::Settings;
-use elastic::queue::{Choice, LengthSettings, Moves, QueueSettings};
+use elastic::queue::{Accrual, Choice, LengthSettings, Moves, QueueSettings};
 use load::{ArrivalPlan, ArrivalProcess, RandomTime, ServiceModel};
 use node::{CapacitySource, ProxyLimits, QueueSetup};
 use proxy::ProxyTimers;
@@ -124,7 +124,8 @@ impl Drawer {
         if !rng.random_bool(0.5) {
             return None;
         }
-        let source = [CapacitySource::Fixed, CapacitySource::Responses][rng.random_range(0..2)];
+        let sources = [CapacitySource::Fixed, CapacitySource::Responses, CapacitySource::Announced];
+        let source = sources[rng.random_range(0..3)];
         let choice = [Choice::MostRoom, Choice::Tlwl, Choice::IndexPacking][rng.random_range(0..3)];
         let bound = Duration::from_secs(20);
         let usual = QueueSettings::default();
@@ -133,7 +134,9 @@ impl Drawer {
         let threshold = Duration::from_millis(rng.random_range(5..500));
         let after = Duration::from_millis(rng.random_range(20..1_000));
         let moves = rng.random_bool(0.5).then_some(Moves::after(after));
-        let settings = QueueSettings { bound, length, choice, moves, ..usual };
+        let accruals = [Accrual::Answers { most: maximum }, usual.accrual, Accrual::PerSecond];
+        let accrual = accruals[rng.random_range(0..3)];
+        let settings = QueueSettings { bound, length, choice, accrual, moves, ..usual };
         let capacity = Settings { maximum, minimum: 5.0, threshold, ..Settings::default() };
         Some(Arc::new(QueueSetup { settings, source, capacity }))
     }

@@ -9,7 +9,7 @@ use core::ops::Range;
 use core::time::Duration;
 use dialog::CallSettings;
 use distribute::{Function, Law};
-use node::{ProxyLimits, QueueSetup};
+use node::{CapacitySource, ProxyLimits, QueueSetup};
 use overload::member::MemberLaw;
 use proxy::ProxyTimers;
 use route::{Fork, Forward, Service};
@@ -173,6 +173,12 @@ impl FilePlan {
     /// Whether a pool forwards in this way.
     pub fn forwards(&self, forward: Forward) -> bool {
         self.pools.iter().any(|pool| pool.service.forward() == forward)
+    }
+
+    /// Whether monitors say what members of a queue can take.
+    pub(crate) fn hears_monitors(&self) -> bool {
+        let hears = |queue: &QueueSetup| queue.source == CapacitySource::Announced;
+        self.pools.iter().any(|pool| pool.queue.as_deref().is_some_and(hears))
     }
 
     /// Whether the site keeps the dialogs of calls and writes their records: of all calls, or of those that it takes

@@ -283,6 +283,17 @@ impl Process {
         self.heed(now);
     }
 
+    /// Monitors beside its nodes say what these can take, calls a second; some say nothing.
+    pub(crate) fn announced(&mut self, now: Instant, mut says: impl FnMut() -> Option<f64>) {
+        for slot in (0..self.control.nodes().len() as u16).map(Slot) {
+            let Some(capacity) = says() else { continue };
+            for number in 0..self.shards.len() {
+                self.run(now, number, ShardInput::Capacity { slot, capacity });
+            }
+        }
+        self.heed(now);
+    }
+
     /// A datagram came in at the address that probes leave from.
     pub(crate) fn probe_answer(&mut self, now: Instant, from: SocketAddr, bytes: &[u8]) {
         self.tell(now, ControlInput::ProbeMessage { from: Peer::new(self.transport, from), bytes });

@@ -10,8 +10,8 @@ mod traffic;
 
 use super::checkers::Checkers;
 use super::plan::{
-    Callee, DOMAIN, Destination, answerer_address, caller_address, probe_address, site_address, user_behind,
-    user_name,
+    Callee, DOMAIN, Destination, FilePlan, answerer_address, caller_address, probe_address, site_address,
+    user_behind, user_name,
 };
 use super::process::Shown;
 use super::{Plan, PlannedAction, RunRule, SitePlan};
@@ -100,6 +100,8 @@ const HANDING_OVER_MICROS: u64 = 2_000;
 /// before.
 const LATE: f64 = 0.1;
 const STAYS: f64 = 0.7;
+/// In so many seconds all monitors begin to stand still for a while.
+const STALLS: f64 = 0.05;
 /// Messages that a replay shows.
 const SHOWN: usize = 60;
 
@@ -129,6 +131,9 @@ pub struct World<W> {
     ring_rng: Rng,
     /// How busy the processes are, and when one notices.
     load_rng: Rng,
+    monitor_rng: Rng,
+    /// Until when all monitors say nothing to a process.
+    monitors_stall: BTreeMap<HostIndex, Instant>,
     hosts: Vec<Host>,
     addresses: BTreeMap<SocketAddr, HostIndex>,
     on_the_way: Slab<LinkMessage>,
@@ -170,6 +175,8 @@ impl<W: Wrapper> World<W> {
             rings: BTreeMap::new(),
             ring_rng: rng.fork("rings"),
             load_rng: rng.fork("utilisation"),
+            monitor_rng: rng.fork("monitors"),
+            monitors_stall: BTreeMap::new(),
             hosts: Vec::new(),
             addresses: BTreeMap::new(),
             on_the_way: Slab::default(),
@@ -338,6 +345,7 @@ impl<W: Wrapper> World<W> {
                 Event::Look => {
                     self.look(now)?;
                     self.periods(now);
+                    self.monitors(now);
                     self.scale(now)?;
                     self.queue.after(LOOK, Event::Look);
                 }
@@ -375,6 +383,27 @@ impl<W: Wrapper> World<W> {
             {
                 process.period(now, LOOK, busy);
                 self.arm(host as HostIndex);
+            }
+        }
+    }
+
+    /// Monitors say what members of queues can take, by no law, but for those that are late or stand still.
+    fn monitors(&mut self, now: Instant) {
+        for process in 0..self.plan.processes() {
+            let host = self.plan.process_host(process);
+            let site = usize::from(self.plan.site_of(process));
+            if !self.sites[site].role.file().is_some_and(FilePlan::hears_monitors) {
+                continue;
+            }
+            let rng = &mut self.monitor_rng;
+            if rng.random_bool(STALLS) {
+                self.monitors_stall.insert(host, now + Duration::from_secs(rng.random_range(1..12)));
+            }
+            if let Role::Process(Some(process)) = &mut self.hosts[host as usize].role
+                && self.monitors_stall.get(&host).is_none_or(|until| *until <= now)
+            {
+                process.announced(now, || (!rng.random_bool(LATE)).then(|| rng.random_range(1.0..80.0)));
+                self.arm(host);
             }
         }
     }
