@@ -342,9 +342,15 @@ table! {
     struct RawCapacity {
         /// Local address and port, over TCP.
         listen: Option<Setting<CapacityListen>> => REQUIRED,
-        /// The key that the monitors have, too: who has it may say what each server can take.
-        key: Option<Setting<KeyText>> => "none, with `key_file`",
-        /// File with the key, instead of `key`: the 16 bytes, or their text.
+        /// The key of each server, which its monitor has, too, by the address or name that the monitor gives with
+        /// `--as`: `"10.0.0.1" = "..."`. Whoever has it may say what that server can take, and no other.
+        keys: BTreeMap<String, Setting<KeyText>> => "none",
+        /// Files with such keys, instead of `keys`: `"10.0.0.1" = "sip1.key"`. Each holds the 16 bytes, or their text.
+        key_files: BTreeMap<String, Setting<KeyPath>> => "none",
+        /// One key for the monitors of all servers that have none in `keys` or `key_files`. Whoever has it may say what
+        /// each of these servers can take, so one server that is broken into is enough to keep calls from all.
+        key: Option<Setting<KeyText>> => "none",
+        /// File with that key, instead of `key`.
         key_file: Option<Setting<KeyPath>> => "none",
         /// Networks that monitors may connect from; everyone where there is none.
         from: Vec<Setting<NetworkText>>,

@@ -60,7 +60,7 @@ impl<'t> Report<'t> {
             Ok(value) => Some(value),
             Err(refusal) => {
                 let read = if K::SECRET { String::new() } else { self.shown(span) };
-                self.value_problem(span, read, remedy(refusal));
+                self.value_problem(span, read, refusal.into_remedy());
                 None
             }
         }
@@ -90,7 +90,7 @@ impl<'t> Report<'t> {
     /// A value of the wrong shape, met before its kind is asked. `span` is empty for secrets.
     pub(crate) fn shape_problem(&mut self, path: &str, start: usize, span: &Range<usize>, refusal: Refusal) {
         let read = self.shown(span);
-        self.push(start, path.to_owned(), read, remedy(refusal));
+        self.push(start, path.to_owned(), read, refusal.into_remedy());
     }
 
     /// A key that must be there; said at its table, unless another problem explains why it is not.
@@ -158,12 +158,5 @@ impl<'t> Report<'t> {
             file: file.to_owned(),
             problems: self.problems.into_iter().map(|(_, problem)| problem).collect(),
         }
-    }
-}
-
-fn remedy(refusal: Refusal) -> String {
-    match refusal.meant {
-        Some(meant) => format!("{}; did you mean {meant}?", refusal.expected),
-        None => refusal.expected,
     }
 }

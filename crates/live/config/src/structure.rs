@@ -32,6 +32,11 @@ impl Pruner<'_, '_> {
             self.report.note(&path, key.span().start, value.span().start);
             match member(schema, key.get_ref(), is_table) {
                 None => self.unknown(&path, parent, &key, schema),
+                // TOML reads a name with dots as tables inside each other.
+                Some(_) if is_table && names_values(schema) => {
+                    let remedy = "expected quotes around a name with dots: \"sip.example.com\" = ...";
+                    self.report.key_problem(&path, remedy);
+                }
                 Some(schema) => {
                     if let Some(value) = self.value(value, schema, &path, key.span().start) {
                         kept.insert(key, value);
@@ -55,7 +60,8 @@ impl Pruner<'_, '_> {
         let items = shapes.iter().find_map(|shape| shape.get("items"));
         let has_leaf = shapes.iter().any(|shape| !is_table(shape) && shape.get("items").is_none());
         // Secrets are kept out of messages, also where they stand in the wrong place.
-        let secret = shapes.iter().any(|shape| is_secret(shape)) || items.is_some_and(is_secret);
+        let any = schema.get("additionalProperties");
+        let secret = shapes.iter().any(|shape| is_secret(shape)) || items.or(any).is_some_and(is_secret);
         let shown = if secret { 0..0 } else { span.clone() };
         let refusal = match value.into_inner() {
             DeValue::Table(members) => match table {
@@ -135,7 +141,7 @@ fn no_array(path: &str, items: Option<&Value>) -> Refusal {
 
 /// What is said where a table belongs.
 fn no_table(path: &str, schema: &Value) -> Refusal {
-    let named_by_user = schema.get("additionalProperties").is_some_and(Value::is_object);
+    let named_by_user = schema.get("additionalProperties").is_some_and(is_table);
     Refusal::new(if path.ends_with(']') {
         "expected a table: { ... }".to_owned()
     } else if named_by_user {
@@ -179,6 +185,12 @@ pub(crate) fn shapes(schema: &Value) -> Vec<&Value> {
 
 pub(crate) fn is_table(shape: &Value) -> bool {
     shape.get("type").is_some_and(|kind| kind == "object")
+}
+
+/// Whether the user chooses the keys of the table, and their values are no tables.
+fn names_values(table: &Value) -> bool {
+    let any = table.get("additionalProperties").filter(|any| any.is_object());
+    any.is_some_and(|any| !shapes(any).into_iter().any(is_table))
 }
 
 fn is_secret(shape: &Value) -> bool {

@@ -14,7 +14,11 @@ use balance::{HealthSettings, PolicyKind, Protection};
 use base::Peer;
 use control::{Address, MemberSettings, ProbeSettings};
 use digest_auth::Offer;
-use node::{DialogSettings, Distribution, HomeSettings, Orphans, OverloadControl, ProxySettings, QueueSetup};
+use elastic::update::{Keys, Server};
+use node::{
+    CapacitySource, DialogSettings, Distribution, HomeSettings, Orphans, OverloadControl, ProxySettings,
+    QueueSetup,
+};
 use route::{Access, Dialogs, Fork, Forward, Network, RateSettings, Rule};
 use std::fmt;
 use std::net::SocketAddr;
@@ -134,8 +138,46 @@ impl Config {
         of_process
             .into_iter()
             .chain(self.neighbour_warnings())
+            .chain(self.key_warnings())
             .chain(self.table_pools().flat_map(PoolConfig::warnings))
             .collect()
+    }
+
+    /// A key that speaks for many servers, and members whose monitors have none.
+    fn key_warnings(&self) -> Vec<String> {
+        let Some(capacity) = &self.capacity else { return Vec::new() };
+        if capacity.keys.shared.is_some() {
+            let text = "capacity.key: whoever has this key can announce any capacity for every server without a key of its own, and \
+                        each of their monitors has it; give each server its own under [capacity.key_files]";
+            return vec![text.to_owned()];
+        }
+        let is_monitored = |pool: &&PoolConfig| {
+            pool.queue.as_ref().is_some_and(|queue| queue.source == CapacitySource::Announced)
+        };
+        let monitored = self.pools.iter().filter(is_monitored);
+        let members = monitored.flat_map(|pool| pool.members.iter().map(move |member| (pool, member)));
+        let own = &capacity.keys.own;
+        let literal = |server: &Server| {
+            let members = self.pools.iter().flat_map(|pool| &pool.members);
+            members
+                .filter_map(|member| match &member.address {
+                    Address::Socket(peer) => Some(Server::Address(peer.address)),
+                    _ => None,
+                })
+                .any(|member| member == *server)
+        };
+        // An address that no member has may be one of a name.
+        let has_others = own.keys().any(|server| matches!(server, Server::Address(_)) && !literal(server));
+        let has_key = |address: &Address| match address {
+            Address::Socket(peer) => own.contains_key(&Server::Address(peer.address)),
+            name => has_others || name.to_string().parse().is_ok_and(|name: Server| own.contains_key(&name)),
+        };
+        let without = members.filter(|(_, member)| !has_key(&member.address)).map(|(pool, member)| format!(
+            "capacity.keys: {}, a member of pool.{}, has none, so no monitor can say what it takes; add one under \
+             [capacity.key_files]",
+            member.address, pool.name
+        ));
+        without.collect()
     }
 
     /// Neighbours that may be anybody, and next hops that share out state and are no neighbours.
@@ -397,25 +439,15 @@ pub struct Admin {
     pub token: Option<Bearer>,
 }
 
-/// `[capacity]`
-#[derive(Clone, PartialEq)]
+/// `[capacity]`. Keys do not print themselves.
+#[derive(Debug, Clone, PartialEq)]
 pub struct CapacityConfig {
     /// TCP listener of updates.
     pub listen: SocketAddr,
-    /// What monitors have, too.
-    pub key: [u8; 16],
+    /// Who may speak for which server. No two are alike.
+    pub keys: Arc<Keys>,
     /// Who may connect.
     pub from: Access,
-}
-
-/// Without the key: configurations end up in logs.
-impl fmt::Debug for CapacityConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CapacityConfig")
-            .field("listen", &self.listen)
-            .field("from", &self.from)
-            .finish_non_exhaustive()
-    }
 }
 
 /// `[log]`

@@ -290,3 +290,36 @@ fn neighbours_that_are_strangers_are_warned_of() {
         "{stranger:?}"
     );
 }
+
+/// One key for all is warned of. Where each server has its own, a member without one is: nobody can speak for it.
+#[test]
+fn keys_of_monitors_are_warned_of() {
+    let warnings = |keys: &str| {
+        let lines = "[pool.a]\nmembers = [\"10.0.0.1\", \"10.0.0.2\", \"sip.example.com\"]\nqueue = { source = \"monitor\" }\n\
+                     [capacity]\nlisten = \"10.0.0.9:8061\"\n";
+        config(&format!("{lines}{keys}")).warnings()
+    };
+    let (one, other) = ("404142434445464748494a4b4c4d4e4f", "505152535455565758595a5b5c5d5e5f");
+    let both = format!("keys = {{ \"10.0.0.1\" = \"{one}\", \"10.0.0.2\" = \"{other}\" }}");
+    assert_eq!(warnings(&both), [""; 0]);
+    let first = warnings(&format!("keys = {{ \"10.0.0.1\" = \"{one}\" }}"));
+    assert!(
+        matches!(&first[..], [told] if told.contains("10.0.0.2:5060, a member of pool.a, has none")),
+        "{first:?}"
+    );
+    for shared in
+        [format!("key = \"{one}\""), format!("key = \"{one}\"\nkeys = {{ \"10.0.0.1\" = \"{other}\" }}")]
+    {
+        let told = warnings(&shared);
+        assert!(matches!(&told[..], [told] if told.starts_with("capacity.key: ")), "{told:?}");
+    }
+}
+
+#[test]
+fn the_keys_of_monitors_are_kept_out_of_logs() {
+    let config = load(Path::new("tests/right/complete.toml")).expect("a right file");
+    let capacity = config.capacity.expect("it is there");
+    assert_eq!((capacity.keys.own.len(), capacity.keys.shared.is_some()), (3, true));
+    let shown = format!("{capacity:?}");
+    assert!(shown.contains("Key(..)") && !shown.contains("48") && !shown.contains("64, 65"), "{shown}");
+}

@@ -45,9 +45,18 @@ fn every_problem_of_a_readable_file_has_a_line_and_a_key() {
 
 #[test]
 fn secrets_are_never_shown() {
-    for name in
-        ["tokens", "two_keys", "shapes", "syntax_secret", "admin", "admin_token", "registrar", "capacity"]
-    {
+    for name in [
+        "tokens",
+        "two_keys",
+        "shapes",
+        "syntax_secret",
+        "admin",
+        "admin_token",
+        "registrar",
+        "capacity",
+        "capacity_keys",
+        "capacity_keys_shape",
+    ] {
         let file = Path::new(WRONG).join(name).with_extension("toml");
         let message = refused(config::load(&file), &file).to_string();
         for secret in ["303132", "not a key", "12345"] {

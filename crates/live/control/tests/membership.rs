@@ -226,6 +226,28 @@ fn who_is_meant_may_be_named_in_every_form() {
     assert_eq!(meant(""), refused("no member \"\""));
 }
 
+/// Whoever speaks for an address speaks for all of these.
+#[test]
+fn an_address_has_the_names_of_all_members_that_lead_there() {
+    let tcp = format!("{C};transport=tcp");
+    let mut bed = Bed::of(&[A, B, "pool.example", "_sip._tcp.pool.example", &tcp]);
+    let at = |bed: &Bed, address: &str| bed.control.named_at(address.parse().unwrap());
+    assert_eq!(at(&bed, C), [tcp.as_str()]);
+    let questions = bed.questions();
+    bed.answer(questions[0].0, Ok(&[B, C]));
+    bed.answer(questions[1].0, Ok(&[A]));
+    assert_eq!(at(&bed, A), [A, "_sip._tcp.pool.example"], "over whatever transport");
+    assert_eq!(at(&bed, B), [B, "pool.example"]);
+    assert_eq!(at(&bed, C), ["pool.example", &tcp]);
+    assert_eq!(at(&bed, "127.0.0.1:5084"), [""; 0], "another port is another server");
+    bed.reload(settings(&[A]));
+    assert_eq!(
+        (at(&bed, A), at(&bed, C)),
+        (vec![A.to_owned()], vec!["pool.example".to_owned(), tcp]),
+        "former members"
+    );
+}
+
 /// One address over two transports is two members; whoever names no transport means UDP, where that is one.
 #[test]
 fn a_member_is_meant_with_its_transport() {

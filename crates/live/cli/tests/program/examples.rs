@@ -21,8 +21,9 @@ fn check_finds_nothing_wrong_with_them() {
     // A program that an example names, and that is not on every machine.
     let virsh = std::env::split_paths(&std::env::var_os("PATH").expect("there is one"))
         .any(|it| it.join("virsh").is_file());
-    for key in ["shared.key", "capacity.key"] {
-        fs::write(folder.join(key), "000102030405060708090a0b0c0d0e0f\n").expect("it can be written");
+    for (first, key) in ["shared", "kamailio1", "kamailio2", "kamailio3"].into_iter().enumerate() {
+        let text = format!("{first:02x}0102030405060708090a0b0c0d0e0f\n");
+        fs::write(folder.join(key).with_extension("key"), text).expect("it can be written");
     }
     for name in ["sip.example.com", "example.com", "north"] {
         for kind in ["pem", "key"] {

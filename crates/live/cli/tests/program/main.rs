@@ -4,6 +4,7 @@ mod errors;
 mod examples;
 mod manual;
 mod monitor;
+mod monitor_keys;
 mod monitoring;
 mod pipes;
 mod plan;

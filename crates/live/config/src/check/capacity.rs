@@ -1,18 +1,26 @@
 //! `[capacity]`
 
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use super::access::Lists;
 use super::token::{KEY, secret_file};
+use crate::kind::{Kind as _, MemberAddress, Refusal};
+use crate::nearest::nearest;
 use crate::raw::RawCapacity;
 use crate::report::Report;
 use crate::setting::Setting;
-use crate::typed::{Admin, CapacityConfig};
+use crate::structure::join;
+use crate::typed::{Admin, CapacityConfig, PoolConfig};
+use control::Address;
+use elastic::update::{Key, Keys, Server};
 
 /// `None` as well where something is wrong.
 pub(super) fn check(
     raw: &RawCapacity,
     admin: Option<&Admin>,
+    pools: &[PoolConfig],
     directory: &Path,
     report: &mut Report<'_>,
 ) -> Option<CapacityConfig> {
@@ -26,20 +34,85 @@ pub(super) fn check(
     {
         report.conflict(setting, "the admin interface listens there (`admin.listen`); choose another port");
     }
-    let key = match (&raw.key, &raw.key_file) {
-        (Some(key), None) => key.value(),
-        (None, Some(path)) => secret_file(path, directory, &KEY, report),
-        (None, None) => {
-            let remedy = "expected the key that monitors have, too: key_file = \"capacity.key\", with 16 bytes as 32 hex digits \
-                          or in base64; make one with `openssl rand -hex 16`";
-            report.missing("capacity.key", remedy);
-            None
-        }
+    let keys = keys(raw, pools, directory, report);
+    let from = Lists { allow: &raw.from, deny: &[] }.read(::route::Refusal::Silence, report);
+    Some(CapacityConfig { listen: listen?, keys: Arc::new(keys), from: from? })
+}
+
+/// Who may speak for which server. No two keys are alike: whoever has one of them speaks for one server.
+fn keys(raw: &RawCapacity, pools: &[PoolConfig], directory: &Path, report: &mut Report<'_>) -> Keys {
+    let (shared_path, shared) = match (&raw.key, &raw.key_file) {
+        (Some(key), None) => ("capacity.key", key.value()),
+        (None, Some(path)) => ("capacity.key_file", secret_file(path, directory, &KEY, report)),
+        (None, None) => ("", None),
         (Some(key), Some(_)) => {
             report.secret_conflict(key, "expected either `key` or `key_file`, not both; remove one");
-            None
+            ("", None)
         }
     };
-    let from = Lists { allow: &raw.from, deny: &[] }.read(::route::Refusal::Silence, report);
-    Some(CapacityConfig { listen: listen?, key: key?, from: from? })
+    let in_file = raw.keys.iter().map(|(name, key)| (join("capacity.keys", name), name, key.value()));
+    let mut given: Vec<_> = in_file.collect();
+    for (name, path) in &raw.key_files {
+        let key = secret_file(path, directory, &KEY, report);
+        given.push((join("capacity.key_files", name), name, key));
+    }
+    if given.is_empty() && raw.key.is_none() && raw.key_file.is_none() {
+        let remedy = "expected the key of each server, which its monitor has, too: [capacity.key_files] with \"10.0.0.1\" = \
+                      \"sip1.key\", each file with 16 bytes as 32 hex digits or in base64; make each with \
+                      `openssl rand -hex 16`; or one key for all: key_file = \"capacity.key\"";
+        report.missing("capacity.keys", remedy);
+    }
+    given.sort_by_key(|(path, ..)| report.place(path));
+    let mut own: BTreeMap<Server, (String, Option<[u8; 16]>)> = BTreeMap::new();
+    for (path, name, key) in given {
+        let server = match server(name, pools) {
+            Ok(server) => server,
+            Err(remedy) => {
+                report.key_problem(&path, remedy);
+                continue;
+            }
+        };
+        if let Some((first, _)) = own.get(&server) {
+            report.key_problem(&path, format!("this is the server that `{first}` has a key of; remove one"));
+            continue;
+        }
+        let alike = own.values().find(|(_, other)| key.is_some() && *other == key).map(|(first, _)| &**first);
+        if let Some(first) = alike.or((key.is_some() && key == shared).then_some(shared_path)) {
+            let remedy = format!(
+                "this is the key of `{first}`, too: whoever has it could speak for both; make one for this server alone with \
+                 `openssl rand -hex 16`"
+            );
+            report.key_problem(&path, remedy);
+        }
+        own.insert(server, (path, key));
+    }
+    let own = own.into_iter().filter_map(|(server, (_, key))| Some((server, Key::new(&key?)))).collect();
+    Keys { shared: shared.map(|key| Key::new(&key)), own }
+}
+
+/// The server that a monitor names so. An address may be one that the DNS knows for the name of a member.
+///
+/// # Errors
+/// It is no member, or none that a monitor can name; says what is right.
+fn server(name: &str, pools: &[PoolConfig]) -> Result<Server, String> {
+    let address = MemberAddress::read(&name.into()).map_err(Refusal::into_remedy)?;
+    let members: Vec<_> = pools.iter().flat_map(|pool| &pool.members).map(|member| &member.address).collect();
+    let is_member = |member: &&Address| match (member, &address) {
+        (Address::Socket(member), Address::Socket(named)) => member.address == named.address,
+        (_, Address::Socket(_)) => true,
+        (member, named) => *member == named,
+    };
+    if !pools.is_empty() && !members.iter().any(is_member) {
+        let names: Vec<_> = members.iter().map(ToString::to_string).collect();
+        let near = nearest(name, names.iter().map(String::as_str)).or(names.first().map(String::as_str));
+        let such = near.map(|near| format!(", such as {near:?}")).unwrap_or_default();
+        return Err(format!("expected a member as a pool has it{such}; no pool has this one"));
+    }
+    match address {
+        Address::Socket(peer) => Ok(Server::Address(peer.address)),
+        name => name.to_string().parse().map_err(|_| {
+            "monitors name servers without a transport: expected the address of this one, which its monitor gives with --as"
+                .to_owned()
+        }),
+    }
 }

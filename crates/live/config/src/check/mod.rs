@@ -56,7 +56,7 @@ pub(crate) fn check(raw: &RawConfig, directory: &Path, report: &mut Report<'_>) 
     let token = token::check(&raw.token, directory, report);
     let admin = admin::check(&raw.admin, directory, report);
     let capacity =
-        raw.capacity.as_ref().and_then(|raw| capacity::check(raw, admin.as_ref(), directory, report));
+        raw.capacity.as_ref().and_then(|raw| capacity::check(raw, admin.as_ref(), pools, directory, report));
     let servers: Vec<_> = raw.dns.servers.iter().filter_map(Setting::value).collect();
     if !report.is_clean() {
         return None;

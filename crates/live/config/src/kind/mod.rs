@@ -68,6 +68,14 @@ impl Refusal {
     pub(crate) fn meant(self, meant: impl Into<Option<String>>) -> Self {
         Self { meant: meant.into(), ..self }
     }
+
+    /// What is said of it.
+    pub(crate) fn into_remedy(self) -> String {
+        match self.meant {
+            Some(meant) => format!("{}; did you mean {meant}?", self.expected),
+            None => self.expected,
+        }
+    }
 }
 
 /// `text` as TOML writes it.

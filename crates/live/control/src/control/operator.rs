@@ -11,6 +11,7 @@ use crate::settings::{Egress, PoolSettings};
 use balance::{Load, Node, NodeId, PoolId, Slot};
 use base::{Instant, Outbox, Peer, Transport};
 use core::time::Duration;
+use std::net::SocketAddr;
 
 /// A member or former member.
 #[derive(Clone, PartialEq, Debug)]
@@ -110,6 +111,22 @@ impl<E: Egress> Control<E> {
             return Err(format!("no member {member:?}; there are: {}", known.join(", ")));
         }
         Ok(meant)
+    }
+
+    /// The members, as the configuration names them, that stand for a server at this address, over whatever transport:
+    /// an address may have several names. Where it is only that of a former member, the name that it had.
+    pub fn named_at(&self, at: SocketAddr) -> Vec<String> {
+        let members = self.settings.members.iter().map(|member| &member.address);
+        let named: Vec<_> =
+            members.filter(|name| self.names.leads_to(name, at)).map(ToString::to_string).collect();
+        if !named.is_empty() {
+            return named;
+        }
+        let records = self.members.records().iter().filter(|record| record.tenure != Tenure::Vacant);
+        records
+            .filter(|record| record.address.remote().address == at)
+            .map(|record| record.name.clone())
+            .collect()
     }
 
     pub(super) fn drain(&mut self, slot: Slot, by: Drainer, draining: bool, out: &mut Outbox<ControlEffect>) {

@@ -59,6 +59,13 @@ impl FoundAddresses {
         shares
     }
 
+    /// Whether this is one of the addresses.
+    pub(super) fn has(&self, at: SocketAddr) -> bool {
+        let is_there = |ips: &Vec<IpAddr>| ips.contains(&at.ip());
+        let mut there = self.targets.iter().filter(|target| target.port == at.port());
+        there.any(|target| target.addresses.iter().flatten().any(is_there))
+    }
+
     /// What the DNS had none of, where no address was found and nothing failed.
     pub fn absent(&self) -> &str {
         &self.absent

@@ -14,6 +14,7 @@ use balance::PoolId;
 use base::Peer;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::net::SocketAddr;
 
 /// One address of a member.
 #[derive(Clone, PartialEq, Debug)]
@@ -77,8 +78,8 @@ pub struct MemberName {
 ///
 /// - Asking: [`ask`](Self::ask), [`ask_again`](Self::ask_again), [`learn`](Self::learn),
 ///   [`start_over`](Self::start_over), [`keep_only`](Self::keep_only).
-/// - Reading: [`resolved`](Self::resolved), [`peers`](Self::peers), [`awaits`](Self::awaits),
-///   [`view`](Self::view).
+/// - Reading: [`resolved`](Self::resolved), [`peers`](Self::peers), [`leads_to`](Self::leads_to),
+///   [`awaits`](Self::awaits), [`view`](Self::view).
 #[derive(Debug, Default)]
 pub struct Names {
     /// The last good answer; a part that failed since has the addresses of before.
@@ -179,6 +180,14 @@ impl Names {
                 let shares = self.last.get(name).map_or(Vec::new(), FoundAddresses::shares);
                 shares.into_iter().map(|(address, _)| Peer::new(name.transport(), address)).collect()
             }
+        }
+    }
+
+    /// Whether an address or name among the members stands for a server at this address, over whatever transport.
+    pub fn leads_to(&self, of: &Address, at: SocketAddr) -> bool {
+        match of {
+            Address::Socket(peer) => peer.address == at,
+            name => self.last.get(name).is_some_and(|found| found.has(at)),
         }
     }
 

@@ -4,11 +4,12 @@
 use super::Offer;
 use super::counts::{Closed, Counts};
 use crate::key;
-use elastic::update::{Key, Lines, Receiver, Refusal, Update};
+use elastic::update::{Keys, Lines, Receiver, Refusal, Server, Update};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::OnceLock;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -49,8 +50,8 @@ pub(super) struct Connection {
     pub(super) stream: TcpStream,
     pub(super) peer: SocketAddr,
     pub(super) number: u64,
-    /// Whether an update was accepted.
-    pub(super) is_proven: Arc<AtomicBool>,
+    /// The server of the first update that was accepted.
+    pub(super) proven: Arc<OnceLock<Server>>,
     pub(super) limits: Limits,
     pub(super) offers: mpsc::Sender<Offer>,
     pub(super) counts: Arc<Counts>,
@@ -58,16 +59,22 @@ pub(super) struct Connection {
 
 impl Connection {
     /// Takes updates until one is refused, none comes in time, or the peer is gone.
-    pub(super) async fn run(mut self, key: Key) {
+    pub(super) async fn run(mut self, keys: Arc<Keys>) {
         let (peer, counts) = (self.peer, Arc::clone(&self.counts));
-        match self.serve(key).await {
+        let nonce = match key::random() {
+            Ok(nonce) => nonce,
+            Err(error) => return tracing::error!(%error, "no random number for a challenge"),
+        };
+        let mut receiver = Receiver::new(keys, nonce);
+        match self.serve(&mut receiver).await {
             Ok(()) | Err(End::Gone) => {}
             Err(End::Closed(why)) => {
                 counts.closed(why);
                 if let Closed::Refused(refusal) = why {
-                    // The control task knows who is a member, and has said which there are.
-                    if refusal != Refusal::UnknownServer {
-                        tracing::warn!(%peer, reason = refusal.name(), "an update of capacity was refused");
+                    // The control task knows the members and their names, and has said what is wrong.
+                    if !matches!(refusal, Refusal::UnknownServer | Refusal::NotItsKey) {
+                        let server = receiver.named().map(tracing::field::display);
+                        tracing::warn!(%peer, server, reason = refusal.name(), "an update of capacity was refused");
                     }
                     // Whoever does not take it is closed without a word.
                     let _ = self.write(&refusal.line()).await;
@@ -78,21 +85,18 @@ impl Connection {
         }
     }
 
-    async fn serve(&mut self, key: Key) -> Result<(), End> {
-        let nonce =
-            key::random().inspect_err(|error| tracing::error!(%error, "no random number for a challenge"))?;
-        let mut receiver = Receiver::new(key, nonce);
+    async fn serve(&mut self, receiver: &mut Receiver) -> Result<(), End> {
         self.write(&receiver.greeting()).await?;
         let mut lines = Lines::default();
         let mut wait = self.limits.first;
         loop {
-            let update = match timeout(wait, next(&mut self.stream, &mut lines, &mut receiver)).await {
+            let update = match timeout(wait, next(&mut self.stream, &mut lines, receiver)).await {
                 Ok(update) => update?,
                 Err(_) => return Err(End::Closed(Closed::Silent)),
             };
             let sent = self.offer(&update).await?;
             self.counts.accepted.fetch_add(1, Ordering::Relaxed);
-            if !self.is_proven.swap(true, Ordering::Relaxed) {
+            if self.proven.set(update.server.clone()).is_ok() {
                 tracing::info!(peer = %self.peer, server = %update.server, "a monitor announces capacity");
             }
             self.write(&update.ok(sent)).await?;

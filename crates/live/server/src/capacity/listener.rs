@@ -1,17 +1,18 @@
-//! Who connects, and for how long. No connection waits for another, and strangers cannot keep monitors out: of those
-//! that have shown nothing yet the oldest makes room.
+//! Who connects, and for how long. No connection waits for another, and neither strangers nor the monitor of another
+//! server can keep monitors out: of the connections that have shown nothing yet, and of those of one server, the oldest
+//! makes room.
 
 use super::Offer;
 use super::connection::{Connection, Limits};
 use super::counts::{CapacityCounts, Closed, Counts};
 use crate::shards::listen::cannot_listen;
 use config::CapacityConfig;
-use elastic::update::Key;
-use std::collections::VecDeque;
+use elastic::update::Server;
+use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
@@ -128,13 +129,24 @@ async fn bound(address: SocketAddr) -> TcpListener {
 /// A connection that was accepted.
 struct Open {
     task: AbortHandle,
-    is_proven: Arc<AtomicBool>,
+    /// The server of the first update that was accepted.
+    proven: Arc<OnceLock<Server>>,
 }
 
 impl Open {
     fn is_unproven(&self) -> bool {
-        !self.is_proven.load(Ordering::Relaxed)
+        self.proven.get().is_none()
     }
+}
+
+/// The oldest connection that brings nothing more: a later one has brought updates of the same server.
+fn superseded(open: &VecDeque<Open>) -> Option<usize> {
+    let mut servers = BTreeSet::new();
+    let later = open.iter().enumerate().rev();
+    later
+        .filter(|(_, open)| open.proven.get().is_some_and(|server| !servers.insert(server)))
+        .last()
+        .map(|(at, _)| at)
 }
 
 /// Counts a connection as long as there is one, however it ends.
@@ -172,7 +184,8 @@ impl Acceptor {
                 Ok(accepted) => accepted,
                 Err(error) => {
                     tracing::warn!(%error, "a connection for updates of capacity was not accepted");
-                    self.close_unproven(&mut open);
+                    let last = superseded(&open).or_else(|| open.iter().position(Open::is_unproven));
+                    self.make_room(&mut open, last);
                     tokio::time::sleep(BREATH).await;
                     continue;
                 }
@@ -187,23 +200,27 @@ impl Acceptor {
                 tracing::warn!(%peer, "a connection for updates of capacity comes from no network of [capacity] from");
                 continue;
             }
+            let oldest_unproven = || open.iter().position(Open::is_unproven);
             let unproven = open.iter().filter(|connection| connection.is_unproven()).count();
-            let is_full = open.len() >= self.limits.connections;
-            if (is_full || unproven >= self.limits.unproven) && !self.close_unproven(&mut open) {
-                self.counts.closed(Closed::Crowded);
-                continue;
+            let is_crowded = unproven >= self.limits.unproven;
+            if is_crowded || open.len() >= self.limits.connections {
+                // With the key of one server all places could be taken: these connections go before those that are new.
+                let superseded = if is_crowded { None } else { superseded(&open) };
+                let last = superseded.or_else(oldest_unproven);
+                if !self.make_room(&mut open, last) {
+                    self.counts.closed(Closed::Crowded);
+                    continue;
+                }
             }
-            let is_proven = Arc::<AtomicBool>::default();
-            let task = tasks.spawn(self.connection(stream, peer, number, Arc::clone(&is_proven)));
-            open.push_back(Open { task, is_proven });
+            let proven = Arc::<OnceLock<Server>>::default();
+            let task = tasks.spawn(self.connection(stream, peer, number, Arc::clone(&proven)));
+            open.push_back(Open { task, proven });
         }
     }
 
-    /// Closes the oldest connection that has brought nothing; says whether there is one.
-    fn close_unproven(&self, open: &mut VecDeque<Open>) -> bool {
-        let oldest = open.iter().position(Open::is_unproven);
-        let closed =
-            oldest.and_then(|at| open.remove(at)).map(|connection| connection.task.abort()).is_some();
+    /// Closes the connection at this place; says whether there is one.
+    fn make_room(&self, open: &mut VecDeque<Open>, at: Option<usize>) -> bool {
+        let closed = at.and_then(|at| open.remove(at)).map(|connection| connection.task.abort()).is_some();
         if closed {
             self.counts.closed(Closed::Crowded);
         }
@@ -215,16 +232,16 @@ impl Acceptor {
         stream: TcpStream,
         peer: SocketAddr,
         number: u64,
-        is_proven: Arc<AtomicBool>,
+        proven: Arc<OnceLock<Server>>,
     ) -> impl Future<Output = ()> + Send + use<> {
         let mut terms = self.terms.clone();
-        let key = Key::new(&terms.borrow_and_update().key);
+        let keys = Arc::clone(&terms.borrow_and_update().keys);
         let counted = Counted::new(&self.counts);
         let (offers, counts) = (self.offers.clone(), Arc::clone(&self.counts));
-        let connection = Connection { stream, peer, number, is_proven, limits: self.limits, offers, counts };
+        let connection = Connection { stream, peer, number, proven, limits: self.limits, offers, counts };
         async move {
             tokio::select! {
-                () = connection.run(key) => {}
+                () = connection.run(keys) => {}
                 // Others hold now, or the listener is gone.
                 _ = terms.changed() => {}
             }

@@ -5,11 +5,11 @@ use super::listener::{Intake, Listening, bind};
 use super::sender::{Reporting, Telling, Times};
 use super::{CapacityCounts, Offer};
 use config::CapacityConfig;
-use elastic::update::{Announcements, Key, Sender, Server, Update};
+use elastic::update::{Announcements, Key, Keys, Sender, Server, Update};
 use route::Access;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -62,7 +62,7 @@ impl Balancer {
     fn start(limits: Limits) -> Self {
         let listener = bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let listen = listener.local_addr().unwrap();
-        let config = CapacityConfig { listen, key: KEY, from: Access::default() };
+        let config = CapacityConfig { listen, keys: one_for_all(KEY), from: Access::default() };
         let intake = Intake::new(limits);
         let listening = Some(Listening::start(config.clone(), Some(listener), &intake));
         Self { config, intake, listening, known: Announcements::default(), accepted: Vec::new(), sent: 0 }
@@ -113,9 +113,25 @@ impl Balancer {
         self.config.listen
     }
 
+    /// Other keys hold, as after a reload.
+    fn give(&mut self, keys: Arc<Keys>) {
+        self.config.keys = keys;
+        self.listening.as_ref().unwrap().change(self.config.clone());
+    }
+
     fn monitor(&self, key: [u8; 16]) -> Telling {
         monitor(&[self.address()], key, "10.0.0.1")
     }
+}
+
+fn one_for_all(key: [u8; 16]) -> Arc<Keys> {
+    Arc::new(Keys { shared: Some(Key::new(&key)), ..Keys::default() })
+}
+
+/// Each server with a key of its own.
+fn own<const N: usize>(keys: [(&str, &[u8; 16]); N]) -> Arc<Keys> {
+    let own = keys.map(|(server, key)| (server.parse().unwrap(), Key::new(key)));
+    Arc::new(Keys { shared: None, own: own.into() })
 }
 
 fn monitor(to: &[SocketAddr], key: [u8; 16], server: &str) -> Telling {
@@ -199,6 +215,40 @@ async fn the_capacity_is_divided_among_those_that_send_calls() {
     }
 }
 
+/// So many balancers send more calls than the server takes; then one of them dies.
+async fn divided_among(count: usize) {
+    let mut balancers: Vec<_> = (0..count).map(|_| Balancer::start(PATIENT)).collect();
+    let addresses: Vec<_> = balancers.iter().map(Balancer::address).collect();
+    let _telling = monitor(&addresses, KEY, "10.0.0.1");
+    let mut was_divided = false;
+    while !balancers.is_empty() {
+        let part = 250.0 / balancers.len() as f64;
+        let start = Instant::now();
+        loop {
+            let mut told = Vec::new();
+            for balancer in &mut balancers {
+                balancer.sent += 100;
+                balancer.more(1).await;
+                told.push(balancer.accepted.last().map_or(0.0, |update| update.capacity));
+            }
+            assert!(start.elapsed() < PATIENCE, "{told:?} of {count}");
+            // Also while nobody knows whether the one that died comes back.
+            assert!(!was_divided || told.iter().sum::<f64>() < 250.1, "{told:?} of {count}");
+            if told.iter().all(|told| (told - part).abs() < 0.1) {
+                break;
+            }
+        }
+        // The first one dies, later those that are left.
+        was_divided = true;
+        balancers.remove(0);
+    }
+}
+
+#[tokio::test]
+async fn one_to_four_balancers_have_the_capacity_together_also_when_one_dies() {
+    tokio::join!(divided_among(1), divided_among(2), divided_among(3), divided_among(4));
+}
+
 /// It is said once that the balancer is not there, and once that it is again, however often it was tried.
 #[tokio::test]
 async fn a_balancer_that_comes_back_is_told_again() {
@@ -251,14 +301,13 @@ async fn another_key_is_refused_and_the_right_one_taken_later() {
     let words = said(balancer.address());
     assert!(words.len() == 1 && words[0].contains("another key"), "{words:?}");
     // The operator gives the balancer the monitor's key.
-    let config = CapacityConfig { key: *b"another key here", ..balancer.config.clone() };
-    balancer.listening.as_ref().unwrap().change(config);
+    balancer.give(one_for_all(*b"another key here"));
     balancer.more(3).await;
     balancer.until("it is said", |balancer| said(balancer.address()).len() == 2).await;
     let words = said(balancer.address());
     assert!(!words[1].contains("again"), "it never was told before: {words:?}");
     // And another one: the connection that is there ends with its key.
-    balancer.listening.as_ref().unwrap().change(balancer.config.clone());
+    balancer.give(one_for_all(KEY));
     let before = balancer.closed("wrong_code");
     balancer.until("it is refused again", |balancer| balancer.closed("wrong_code") > before).await;
     drop(telling);
@@ -388,4 +437,103 @@ async fn an_address_that_becomes_free_is_taken() {
     balancer.more(3).await;
     assert!(balancer.counts().connections >= 2);
     drop(telling);
+}
+
+/// An update of this server on a new connection, with this key, and the answer.
+async fn attempt(balancer: &mut Balancer, key: &[u8; 16], server: &str) -> (TcpStream, String) {
+    let mut stream = TcpStream::connect(balancer.address()).await.unwrap();
+    let greeting = line(&mut stream).await;
+    let mut sender = Sender::greeted(Key::new(key), greeting.trim_end().as_bytes()).unwrap();
+    stream.write_all(sender.update(&server.parse().unwrap(), 1.0).as_bytes()).await.unwrap();
+    let reading = tokio::spawn(async move {
+        let answer = line(&mut stream).await;
+        (stream, answer)
+    });
+    balancer.until("an answer", |_| reading.is_finished()).await;
+    reading.await.unwrap()
+}
+
+const FIRST: &[u8; 16] = b"key of the first";
+const SECOND: &[u8; 16] = b"key of a second.";
+
+#[tokio::test]
+async fn the_key_of_one_server_does_nothing_to_another() {
+    let mut balancer = Balancer::start(PATIENT);
+    balancer.give(own([("10.0.0.1", FIRST), ("10.0.0.2", SECOND)]));
+    let victim = monitor(&[balancer.address()], *SECOND, "10.0.0.2");
+    balancer.more(2).await;
+    for (key, server) in
+        [(FIRST, "10.0.0.2"), (FIRST, "10.0.0.2:05060"), (&KEY, "10.0.0.1"), (SECOND, "10.0.0.3")]
+    {
+        let refused = balancer.closed("wrong_code");
+        let mut stream = TcpStream::connect(balancer.address()).await.unwrap();
+        let greeting = line(&mut stream).await;
+        let mut sender = Sender::greeted(Key::new(key), greeting.trim_end().as_bytes()).unwrap();
+        let update = sender.update(&Server::Name(server.to_owned()), 1.0);
+        stream.write_all(update.as_bytes()).await.unwrap();
+        balancer.until("it is refused", |balancer| balancer.closed("wrong_code") > refused).await;
+        assert_eq!(rest(&mut stream).await, "ERROR wrong_code\n", "{server}");
+    }
+    let _own = monitor(&[balancer.address()], *FIRST, "10.0.0.1");
+    let first: Server = "10.0.0.1".parse().unwrap();
+    balancer
+        .until("the first is heard", |balancer| balancer.accepted.iter().any(|update| update.server == first))
+        .await;
+    balancer.more(4).await;
+    let of_victim = balancer.accepted.iter().filter(|update| update.server != first);
+    assert!(of_victim.clone().count() > 2 && of_victim.clone().all(|update| update.capacity > 1.0));
+    assert_eq!(victim.targets()[0].failed.load(Ordering::Relaxed), 0, "the victim was never disturbed");
+}
+
+/// A server gets a key, another one, and none again, each by a reload.
+#[tokio::test]
+async fn a_reload_may_change_the_key_of_one_server() {
+    let mut balancer = Balancer::start(PATIENT);
+    let of_both = |server: &str| Keys { shared: Some(Key::new(&KEY)), ..(*own([(server, FIRST)])).clone() };
+    let answers = async |balancer: &mut Balancer| {
+        let mut taken = Vec::new();
+        for key in [&KEY, FIRST, SECOND] {
+            let (_, answer) = attempt(balancer, key, "10.0.0.1").await;
+            taken.push(answer.starts_with("OK"));
+        }
+        (taken, attempt(balancer, &KEY, "10.0.0.9").await.1.starts_with("OK"))
+    };
+    assert_eq!(answers(&mut balancer).await, (vec![true, false, false], true));
+    let (mut before, answer) = attempt(&mut balancer, &KEY, "10.0.0.1").await;
+    assert_eq!(answer, "OK 1 0\n");
+    balancer.give(Arc::new(of_both("10.0.0.1")));
+    assert_eq!(rest(&mut before).await, "", "what came with the key of all is closed");
+    assert_eq!(answers(&mut balancer).await, (vec![false, true, false], true));
+    let mut other = of_both("10.0.0.1");
+    other.own.insert("10.0.0.1".parse().unwrap(), Key::new(SECOND));
+    balancer.give(Arc::new(other));
+    assert_eq!(answers(&mut balancer).await, (vec![false, false, true], true));
+    balancer.give(one_for_all(KEY));
+    assert_eq!(answers(&mut balancer).await, (vec![true, false, false], true));
+}
+
+/// Whoever has the key of one server fills all places, and goes on: another monitor is there, and a third comes.
+#[tokio::test]
+async fn the_key_of_one_server_keeps_no_other_monitor_out() {
+    let limits = Limits { connections: 8, unproven: 4, ..PATIENT };
+    let mut balancer = Balancer::start(limits);
+    balancer.give(own([("10.0.0.1", FIRST), ("10.0.0.2", SECOND), ("10.0.0.3", &KEY)]));
+    let victim = monitor(&[balancer.address()], *SECOND, "10.0.0.2");
+    balancer.more(1).await;
+    let mut places = Vec::new();
+    for _ in 0..20 {
+        let (stream, answer) = attempt(&mut balancer, FIRST, "10.0.0.1").await;
+        assert_eq!(answer, "OK 1 0\n");
+        places.push(stream);
+    }
+    balancer.until("all places are taken", |balancer| balancer.counts().open == 8).await;
+    let (mut late, answer) = attempt(&mut balancer, &KEY, "10.0.0.3").await;
+    assert_eq!(answer, "OK 1 0\n");
+    for _ in 0..20 {
+        places.push(attempt(&mut balancer, FIRST, "10.0.0.1").await.0);
+    }
+    balancer.more(2).await;
+    assert_eq!(victim.targets()[0].failed.load(Ordering::Relaxed), 0);
+    let is_open = timeout(Duration::from_millis(20), late.read_u8()).await.is_err();
+    assert!(is_open, "nor does the monitor that came later make room");
 }

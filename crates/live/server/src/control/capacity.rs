@@ -9,7 +9,7 @@ use balance::PoolId;
 use base::{Peer, Transport};
 use config::{Config, PoolConfig};
 use elastic::estimate::SilenceSettings;
-use elastic::update::{Refusal, Server};
+use elastic::update::{Refusal, Server, Update};
 use node::CapacitySource;
 use std::net::SocketAddr;
 use tokio::net::TcpListener;
@@ -53,17 +53,13 @@ impl Control {
     /// An update has come; whoever brought it waits for the answer.
     pub(super) fn offered(&mut self, Offer { connection, peer, update, reply }: Offer) {
         // A connection that is gone needs no answer.
-        let _ = reply.send(self.announced((connection, peer), &update.server, update.capacity));
+        let _ = reply.send(self.announced((connection, peer), &update));
     }
 
     /// A monitor says what a server can take, in calls a second: each capacity that was accepted passes here, once.
     /// Returns how many calls the server was sent from here so far.
-    fn announced(
-        &mut self,
-        (connection, peer): (u64, SocketAddr),
-        server: &Server,
-        capacity: f64,
-    ) -> Result<u64, Refusal> {
+    fn announced(&mut self, (connection, peer): (u64, SocketAddr), update: &Update) -> Result<u64, Refusal> {
+        let Update { server, capacity, .. } = update;
         let address = match server {
             Server::Address(address) => Some(Address::Socket(Peer::new(Transport::Udp, *address))),
             Server::Name(name) => config::member_address(name).ok(),
@@ -73,10 +69,23 @@ impl Control {
             tracing::warn!(%peer, reason, "an update of capacity was refused: {why}");
             Refusal::UnknownServer
         })?;
+        for (_, Peer { address: member, .. }) in &meant {
+            // A reload may have changed the keys since the code was checked: the present ones say which key is needed.
+            let keys = self.config.capacity.as_ref().map(|capacity| &capacity.keys);
+            let names = self.core.named_at(*member);
+            if !keys.is_some_and(|keys| keys.permit(update, *member, &names)) {
+                let (reason, names) = (Refusal::NotItsKey.name(), names.join(", "));
+                tracing::warn!(
+                    %peer, %server, %member, names, reason,
+                    "an update of capacity was refused: its key is not that of each name of the member; a key of the address goes before these"
+                );
+                return Err(Refusal::NotItsKey);
+            }
+        }
         let now = self.clock.now();
         // The addresses of a name may be of one server.
         let capacity = match server {
-            Server::Address(_) => capacity,
+            Server::Address(_) => *capacity,
             Server::Name(_) => capacity / meant.len().max(1) as f64,
         };
         let mut sent = 0;

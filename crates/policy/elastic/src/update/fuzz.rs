@@ -1,21 +1,29 @@
 //! What must hold whatever somebody on the way does with connections, as a function that fuzzers and property tests
 //! call: it panics when it does not.
 
-use super::{Announcements, Key, Lines, Receiver, Refusal, Sender, Server, Update};
+use super::message::{hex, update};
+use super::{Announcements, Key, KeyKind, Keys, Lines, Receiver, Refusal, Sender, Server, Update};
 use base::Instant;
 use core::time::Duration;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-/// The key and nonce of both ends in all runs.
+/// The key of the senders in all runs, which they share.
 const KEY: [u8; 16] = *b"0123456789abcdef";
+/// The key of the attacker's own server.
+const OWN_KEY: [u8; 16] = *b"of one server...";
+/// The servers of the senders, then that of the attacker.
+const SERVERS: [&str; 4] = ["10.0.0.1", "10.0.0.2", "sip.example.com", "own.example.com"];
 /// Updates that each sender makes at most.
 const UPDATES: usize = 64;
 
-/// Reads `data` as the lines of senders, and as the actions of an attacker who has all lines of all connections but
-/// not the key.
+/// Reads `data` as the lines of senders, and as the actions of an attacker who has all lines of all connections, and
+/// the key of one server, but not that of the senders. Senders that have another key than the attacker's server make
+/// updates of that server, too.
 ///
 /// # Panics
-/// When an update is accepted that was not the next one of its connection.
+/// When an update is accepted that was not the next one of its connection, unless it is one that the attacker has made
+/// of the attacker's own server.
 pub fn updates(data: &[u8]) {
     run(data);
     // Of these nothing is kept, they only must not fail.
@@ -30,6 +38,8 @@ pub fn updates(data: &[u8]) {
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Outcome {
     accepted: usize,
+    /// Of the accepted updates, those that the attacker has made of the attacker's own server.
+    own: usize,
     refused: BTreeMap<Refusal, usize>,
 }
 
@@ -48,7 +58,9 @@ impl Connection {
     fn new(number: usize) -> Self {
         let mut nonce = [7; super::NONCE_BYTES];
         nonce[..8].copy_from_slice(&(number as u64).to_be_bytes());
-        let receiver = Receiver::new(Key::new(&KEY), nonce);
+        let own = BTreeMap::from([(server(3), Key::new(&OWN_KEY))]);
+        let keys = Keys { shared: Some(Key::new(&KEY)), own };
+        let receiver = Receiver::new(Arc::new(keys), nonce);
         let greeting = receiver.greeting();
         let sender = Sender::greeted(Key::new(&KEY), greeting.trim_end().as_bytes()).expect("a greeting");
         Self { sender, receiver, lines: Lines::default(), made: Vec::new(), accepted: 0, is_closed: false }
@@ -56,13 +68,21 @@ impl Connection {
 
     fn make(&mut self, which: u8) {
         if self.made.len() < UPDATES {
-            let server: Server = ["10.0.0.1", "10.0.0.2", "sip.example.com"][usize::from(which % 3)]
-                .parse()
-                .expect("the constants are servers");
+            let server = server(usize::from(which % 3));
             let capacity = f64::from(which) / 8.0;
             let line = self.sender.update(&server, capacity);
             self.made.push((server, capacity, line));
         }
+    }
+
+    /// What the attacker makes, with the number that is due: with the key of the own server updates of any server; or
+    /// with the key of the senders, as if one of them were hostile, an update of the own server.
+    fn forged(&self, which: u8, place: u8) -> Vec<u8> {
+        let at = usize::from(which) % SERVERS.len();
+        let key = Key::new(if at == 3 && place % 2 == 1 { &KEY } else { &OWN_KEY });
+        let text = update(self.accepted as u64 + 1, &server(at), f64::from(place));
+        let greeting = self.receiver.greeting();
+        format!("{text} {}\n", hex(&key.code(greeting.trim_end(), &text))).into_bytes()
     }
 
     /// Gives the receiver these bytes; what it accepts goes to `take`, whose refusals close the connection, too.
@@ -86,11 +106,16 @@ impl Connection {
                 };
                 let refused = match line {
                     Ok(update) => {
-                        let (server, capacity, _) = &self.made[self.accepted];
+                        let number = self.accepted as u64 + 1;
+                        if update.key == KeyKind::Own {
+                            assert_eq!((&update.server, update.number), (&server(3), number));
+                            outcome.own += 1;
+                        } else {
+                            let (server, capacity, _) = self.made[self.accepted].clone();
+                            let made = Update { number, server, capacity, key: KeyKind::Shared };
+                            assert_eq!(update, made, "not what the sender has made next");
+                        }
                         self.accepted += 1;
-                        let number = self.accepted as u64;
-                        let made = Update { number, server: server.clone(), capacity: *capacity };
-                        assert_eq!(update, made, "not what the sender has made next");
                         take(&update).err()
                     }
                     Err(refusal) => Some(refusal),
@@ -105,6 +130,10 @@ impl Connection {
             }
         }
     }
+}
+
+fn server(at: usize) -> Server {
+    SERVERS[at].parse().expect("the constants are servers")
 }
 
 /// Each four bytes are a step: what is done, on which connections, with which line, and where in it.
@@ -144,6 +173,7 @@ fn run(data: &[u8]) -> Outcome {
                 .map(|(i, byte)| if i == at { byte ^ (what >> 3) } else { *byte })
                 .collect(),
             6 => [&line[..at], &data[..data.len().min(usize::from(what >> 3))], b"\n"].concat(),
+            7 if what >= 128 => connections[to].forged(which, place),
             _ => line,
         };
         let connection = &mut connections[to];
@@ -174,11 +204,13 @@ mod tests {
             ("altered", 1, Some(Refusal::WrongCode)),
             ("cut", 0, Some(Refusal::Malformed)),
             ("late", 1, Some(Refusal::Superseded)),
+            ("own-key", 2, Some(Refusal::WrongCode)),
         ] {
             let path = format!("{}/../../../fuzz/seeds/updates/{name}", env!("CARGO_MANIFEST_DIR"));
             let outcome = run(&std::fs::read(&path).expect(&path));
             let refused = refused.map(|refusal| (refusal, 1)).into_iter().collect();
-            assert_eq!(outcome, Outcome { accepted, refused }, "{name}");
+            let own = usize::from(name == "own-key");
+            assert_eq!(outcome, Outcome { accepted, own, refused }, "{name}");
         }
     }
 
@@ -192,7 +224,7 @@ mod tests {
         #[test]
         fn nor_after_much_was(steps in prop::collection::vec((0..40_u8, any::<[u8; 3]>()), 0..200)) {
             let step = |(what, [ways, which, place]): (u8, [u8; 3])| {
-                [if what < 32 { [0, 3][usize::from(what % 2)] } else { what }, ways, which, place]
+                [match what { 0..32 => [0, 3][usize::from(what % 2)], 39 => 135, _ => what }, ways, which, place]
             };
             updates(&steps.into_iter().flat_map(step).collect::<Vec<_>>());
         }

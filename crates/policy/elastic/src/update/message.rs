@@ -42,16 +42,27 @@ impl FromStr for Server {
     type Err = NotAServer;
 
     fn from_str(text: &str) -> Result<Self, NotAServer> {
+        let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
+        if !(1..=NAME_MAX).contains(&text.len()) || !text.bytes().all(fits) {
+            return Err(NotAServer);
+        }
+        // Neither case, nor a final dot, nor zeros before a port tell two names apart (RFC 4343; RFC 1034 section 3.1).
+        let no_dot = |name: &str| name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
+        let text = match text.rsplit_once(':').map(|(host, port)| (host, port.parse::<u16>())) {
+            Some((host, Ok(port))) if !host.contains(':') || host.ends_with(']') => {
+                format!("{}:{port}", no_dot(host))
+            }
+            _ => no_dot(text),
+        };
         if let Ok(address) = text.parse() {
             return Ok(Self::Address(address));
         }
-        let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+        let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(&text);
         if let Ok(ip) = bare.parse::<IpAddr>() {
             return Ok(Self::Address(SocketAddr::new(ip, SIP_PORT)));
         }
-        let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:".contains(&byte);
-        let is_name = (1..=NAME_MAX).contains(&text.len()) && text.bytes().all(fits);
-        is_name.then(|| Self::Name(text.to_owned())).ok_or(NotAServer)
+        let is_name = !text.is_empty() && !text.contains(['[', ']']);
+        is_name.then_some(Self::Name(text)).ok_or(NotAServer)
     }
 }
 
@@ -84,6 +95,11 @@ pub(super) fn read_update(text: &str) -> Option<(u64, Server, f64)> {
         return None;
     }
     Some((read_number(number)?, server.parse().ok()?, read_capacity(capacity)?))
+}
+
+/// The server that an update names, whatever else is in it.
+pub(super) fn named(text: &str) -> Option<Server> {
+    text.split(' ').nth(2)?.parse().ok()
 }
 
 /// A number as it is counted: no sign, no zeros in front.

@@ -1,5 +1,5 @@
 //! Updates of capacity, from the monitor of a server to the queue in front: lines of text over TCP, authenticated by
-//! a shared key. `docs/elastic.md` has the protocol.
+//! a shared secret: one for each server, or one for all. `docs/elastic.md` has the protocol.
 //!
 //! ```text
 //! receiver  sarabande-capacity 2 NONCE                        once: version, and a random challenge
@@ -7,8 +7,8 @@
 //! receiver  OK NUMBER SENT    or    ERROR REASON, and the connection is closed
 //! ```
 //!
-//! CODE is HMAC-SHA256 (RFC 2104) with the key, over the greeting and the line before it. Hence an update that is
-//! accepted was made by a holder of the key, for this connection and this place in it: one that was altered,
+//! CODE is HMAC-SHA256 (RFC 2104) with the key of SERVER, over the greeting and the line before it. Hence an update
+//! that is accepted was made by a holder of the key, for this connection and this place in it: one that was altered,
 //! repeated, left out, moved, or seen on another connection is refused. Neither side keeps anything beyond the
 //! connection, so each may be restarted at any time; only [`Announcements`] knows of several connections, so that a
 //! delayed update of an old connection does not replace that of a newer one.
@@ -19,6 +19,7 @@
 //! - [`Receiver`], [`Sender`]: the two ends of a connection,
 //! - [`Announcements`]: the last accepted update of each server,
 //! - [`Division`]: which part of a capacity each of several receivers is told,
+//! - [`Keys`]: who may speak for which server,
 //! - [`Key`], [`Server`], [`Refusal`]: values that these work with.
 
 mod announcements;
@@ -33,7 +34,7 @@ mod sender;
 
 pub use announcements::{Announcement, Announcements};
 pub use division::Division;
-pub use key::Key;
+pub use key::{Key, KeyKind, Keys};
 pub use line::{LINE_MAX, Lines};
 pub use message::{CAPACITY_MAX, NONCE_BYTES, NotAServer, Server, VERSION};
 pub use receiver::{Receiver, Update};

@@ -1,7 +1,8 @@
 //! The end of a connection that gets updates.
 
-use super::message::{greeting, read_code, read_update};
-use super::{Key, NONCE_BYTES, Refusal, Server};
+use super::message::{greeting, named, read_code, read_update};
+use super::{Key, KeyKind, Keys, NONCE_BYTES, Refusal, Server};
+use std::sync::Arc;
 
 /// An update that was accepted.
 #[derive(Debug, Clone, PartialEq)]
@@ -12,6 +13,8 @@ pub struct Update {
     pub server: Server,
     /// Calls a second.
     pub capacity: f64,
+    /// With which key it was made: the server's own, or that of all servers without one.
+    pub key: KeyKind,
 }
 
 impl Update {
@@ -24,16 +27,17 @@ impl Update {
 /// The end of a connection that gets updates.
 #[derive(Debug)]
 pub struct Receiver {
-    key: Key,
+    keys: Arc<Keys>,
     greeting: String,
     /// Of the update that is due; `None` once one was refused.
     due: Option<u64>,
+    named: Option<Server>,
 }
 
 impl Receiver {
     /// For a new connection. The nonce is random, and of this connection alone.
-    pub fn new(key: Key, nonce: [u8; NONCE_BYTES]) -> Self {
-        Self { key, greeting: greeting(nonce), due: Some(1) }
+    pub fn new(keys: Arc<Keys>, nonce: [u8; NONCE_BYTES]) -> Self {
+        Self { keys, greeting: greeting(nonce), due: Some(1), named: None }
     }
 
     /// The line to begin with.
@@ -55,15 +59,21 @@ impl Receiver {
         Ok(update)
     }
 
-    /// The code is checked first: the rest of an update is read only where the code is right.
-    fn read(&self, line: &[u8]) -> Result<Update, Refusal> {
+    /// The server that was named last. Anybody can write it: only an [`Update`] shows that it is so.
+    pub fn named(&self) -> Option<&Server> {
+        self.named.as_ref()
+    }
+
+    /// The code is checked first: the rest of an update is read only where the code is right, but for the server, which
+    /// says what key the code has to be of.
+    fn read(&mut self, line: &[u8]) -> Result<Update, Refusal> {
         let text = core::str::from_utf8(line).map_err(|_| Refusal::Malformed)?;
         let (update, code) = text.rsplit_once(' ').ok_or(Refusal::Malformed)?;
         let code = read_code(code).ok_or(Refusal::Malformed)?;
-        if !self.key.is_code(&self.greeting, update, &code) {
-            return Err(Refusal::WrongCode);
-        }
+        self.named = named(update);
+        let is_code_of = |key: &Key| key.is_code(&self.greeting, update, &code);
+        let key = self.keys.verify(self.named.as_ref(), is_code_of).ok_or(Refusal::WrongCode)?;
         let (number, server, capacity) = read_update(update).ok_or(Refusal::Malformed)?;
-        Ok(Update { number, server, capacity })
+        Ok(Update { number, server, capacity, key })
     }
 }

@@ -15,17 +15,20 @@ pub enum Refusal {
     Superseded,
     /// There is no such server behind the receiver.
     UnknownServer,
+    /// The key is not the one of a member that the server stands for.
+    NotItsKey,
 }
 
 impl Refusal {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::TooLong,
         Self::Malformed,
         Self::WrongCode,
         Self::WrongNumber,
         Self::Superseded,
         Self::UnknownServer,
+        Self::NotItsKey,
     ];
 
     /// As the answer and the metrics have it.
@@ -37,6 +40,7 @@ impl Refusal {
             Self::WrongNumber => "wrong_number",
             Self::Superseded => "superseded",
             Self::UnknownServer => "unknown_server",
+            Self::NotItsKey => "not_its_key",
         }
     }
 

@@ -28,9 +28,14 @@ impl fmt::Display for SendError {
                      run the same release on both sides"
                 );
             }
-            Self::Refused(Some(Refusal::WrongCode)) => "it has another key (wrong_code)",
+            Self::Refused(Some(Refusal::WrongCode)) => {
+                "it has another key for this server, or none (wrong_code)"
+            }
             Self::Refused(Some(Refusal::UnknownServer)) => {
                 "no member of its has this name or address (unknown_server)"
+            }
+            Self::Refused(Some(Refusal::NotItsKey)) => {
+                "a member that is meant has another key; its log says which (not_its_key)"
             }
             Self::Refused(Some(Refusal::Superseded)) => {
                 "somebody else sends updates of the same server (superseded)"

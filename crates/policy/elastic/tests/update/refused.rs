@@ -1,9 +1,10 @@
-//! What somebody tries who has seen every line of every connection, but not the key. `elastic::update::fuzz` tries
-//! more.
+//! What somebody tries who has seen every line of every connection, but not the key, or only that of another
+//! server. `elastic::update::fuzz` tries more.
 
 use base::Instant;
 use elastic::estimate::SilenceSettings;
-use elastic::update::{Announcements, Key, Receiver, Refusal, Sender, Server, Update};
+use elastic::update::{Announcements, Key, KeyKind, Keys, Receiver, Refusal, Sender, Server, Update};
+use std::sync::Arc;
 
 const NONCE: [u8; 16] = [9; 16];
 
@@ -13,7 +14,7 @@ fn key(first: u8) -> Key {
 
 /// A receiver, and the first three updates that its sender makes.
 fn connection(key_of_sender: Key, nonce: [u8; 16]) -> (Receiver, [String; 3]) {
-    let receiver = Receiver::new(key(1), nonce);
+    let receiver = Receiver::new(Arc::new(Keys { shared: Some(key(1)), ..Keys::default() }), nonce);
     let mut sender = Sender::greeted(key_of_sender, receiver.greeting().trim_end().as_bytes())
         .expect("the constants are right");
     let server: Server = "10.0.0.1".parse().expect("the constants are right");
@@ -93,6 +94,94 @@ fn the_code_is_looked_at_first() {
     for line in ["", " ", "UPDATE", "GET / HTTP/1.1", "UPDATE 1 10.0.0.1:5060 1.000", "UPDATE 1 a 1 00"] {
         let (mut receiver, _) = connection(key(1), NONCE);
         assert_eq!(give(&mut receiver, line), Err(Refusal::Malformed), "{line}");
+    }
+}
+
+/// The answer to the first update of this server, made with the key that begins with this byte, from a receiver with
+/// the keys 1 and 2 of single servers.
+fn claimed(shared: Option<u8>, server: &str, with: u8) -> Result<(String, KeyKind), Refusal> {
+    let parsed = |text: &str| text.parse::<Server>().expect("the constants are right");
+    let own = [("10.0.0.1", 1), ("sip2.example.com", 2)].map(|(server, first)| (parsed(server), key(first)));
+    let keys = Keys { shared: shared.map(key), own: own.into() };
+    let mut receiver = Receiver::new(Arc::new(keys), NONCE);
+    let mut sender = Sender::greeted(key(with), receiver.greeting().trim_end().as_bytes())
+        .expect("the constants are right");
+    let line = sender.update(&Server::Name(server.to_owned()), 100.0);
+    let answer = give(&mut receiver, line.trim_end()).map(|update| (update.server.to_string(), update.key));
+    assert_eq!(receiver.named(), server.parse().ok().as_ref());
+    answer
+}
+
+#[test]
+fn the_key_of_a_server_speaks_for_that_server_alone() {
+    let by_own = |server: &str| Ok((server.to_owned(), KeyKind::Own));
+    let by_shared = |server: &str| Ok((server.to_owned(), KeyKind::Shared));
+    for shared in [None, Some(3)] {
+        for own in ["10.0.0.1", "10.0.0.1:5060"] {
+            assert_eq!(claimed(shared, own, 1), by_own("10.0.0.1:5060"));
+        }
+        for own in ["sip2.example.com", "SIP2.example.COM."] {
+            assert_eq!(claimed(shared, own, 2), by_own("sip2.example.com"));
+        }
+        for (others, with) in
+            [("sip2.example.com", 1), ("10.0.0.1", 2), ("10.0.0.3", 1), ("sip3.example.com", 2)]
+        {
+            assert_eq!(claimed(shared, others, with), Err(Refusal::WrongCode), "{others} {with}");
+        }
+        // The key for servers without one is none for those with one, in whatever way their names are written.
+        for own in ["10.0.0.1", "10.0.0.1:05060", "sip2.example.com", "SIP2.EXAMPLE.COM", "sip2.example.com."]
+        {
+            assert_eq!(claimed(shared, own, 3), Err(Refusal::WrongCode), "{own}");
+        }
+    }
+    assert_eq!(claimed(Some(3), "10.0.0.3", 3), by_shared("10.0.0.3:5060"));
+    assert_eq!(claimed(Some(3), "10.0.0.1:5070", 3), by_shared("10.0.0.1:5070"), "another server there");
+}
+
+/// The code of a server without a key is compared with one of a key that everybody knows: that it is right is no
+/// reason to accept it.
+#[test]
+fn a_server_without_a_key_is_refused_whatever_the_code() {
+    for with in 0..4 {
+        assert_eq!(claimed(None, "10.0.0.3", with), Err(Refusal::WrongCode), "{with}");
+        assert_eq!(claimed(None, "a/b", with), Err(Refusal::WrongCode), "{with}");
+    }
+    assert_eq!(claimed(Some(3), "a/b", 3), Err(Refusal::Malformed));
+}
+
+/// Who speaks for the member at 10.0.0.1:5060 that the configuration has under these names: `None` is the key of
+/// servers without one. The keys are those of an address, and of two names.
+#[test]
+fn a_key_is_good_for_a_member_whose_names_all_have_it() {
+    let parsed = |text: &str| text.parse::<Server>().expect("the constants are right");
+    let of = |servers: &[&str]| Keys {
+        shared: Some(key(9)),
+        own: servers.iter().zip(1..).map(|(server, first)| (parsed(server), key(first))).collect(),
+    };
+    let (names, all) = (of(&["a.test", "b.test:5070"]), of(&["a.test", "b.test:5070", "10.0.0.1"]));
+    let (a, b, address) = ("a.test", "b.test:5070", "10.0.0.1:5060");
+    let everybody = [None, Some(a), Some(b), Some(address), Some("c.test")];
+    let who = |keys: &Keys, named: &[&str]| {
+        let named: Vec<_> = named.iter().map(|&name| name.to_owned()).collect();
+        let may = |speaker: &&Option<&str>| {
+            let kind = if speaker.is_some() { KeyKind::Own } else { KeyKind::Shared };
+            let server = parsed(speaker.unwrap_or(address));
+            let update = Update { number: 1, server, capacity: 1.0, key: kind };
+            keys.permit(&update, address.parse().expect("an address"), &named)
+        };
+        everybody.iter().filter(may).copied().collect::<Vec<_>>()
+    };
+    assert_eq!(who(&names, &[address]), [None]);
+    assert_eq!(who(&names, &["c.test"]), [None], "a name without a key");
+    assert_eq!(who(&names, &["c.test;transport=tls"]), [None], "a name that no monitor has");
+    assert_eq!(who(&names, &[a]), [Some(a)]);
+    assert_eq!(who(&names, &[b, b]), [Some(b)]);
+    // Names of several servers lead to the address: one of them was led there.
+    for contested in [&[a, b][..], &[a, "c.test"], &[address, a], &[a, "c.test;transport=tls"], &[]] {
+        assert_eq!(who(&names, contested), [], "{contested:?}");
+    }
+    for named in [&[address][..], &[a], &[a, b], &["c.test", address], &[]] {
+        assert_eq!(who(&all, named), [Some(address)], "{named:?}");
     }
 }
 

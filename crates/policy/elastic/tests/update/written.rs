@@ -1,6 +1,7 @@
 //! What goes over a connection, to the letter: other programs are written after `docs/elastic.md`.
 
-use elastic::update::{Key, Receiver, Refusal, SendError, Sender, Server, Update};
+use elastic::update::{Key, KeyKind, Keys, Receiver, Refusal, SendError, Sender, Server, Update};
+use std::sync::Arc;
 
 const KEY: [u8; 16] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
 const NONCE: [u8; 16] =
@@ -16,17 +17,24 @@ fn server(text: &str) -> Server {
     text.parse().expect("a server")
 }
 
+fn receiver() -> Receiver {
+    Receiver::new(Arc::new(Keys { shared: Some(Key::new(&KEY)), ..Keys::default() }), NONCE)
+}
+
 fn sender() -> Sender {
     Sender::greeted(Key::new(&KEY), GREETING.trim_end().as_bytes()).expect("a greeting")
 }
 
 #[test]
 fn a_conversation_is_as_the_documentation_has_it() {
-    let (mut receiver, mut sender) = (Receiver::new(Key::new(&KEY), NONCE), sender());
+    let (mut receiver, mut sender) = (receiver(), sender());
     assert_eq!(receiver.greeting(), GREETING);
     assert_eq!(sender.update(&server("10.0.0.1"), 312.5), FIRST);
     let first = receiver.line(FIRST.trim_end().as_bytes()).unwrap();
-    assert_eq!(first, Update { number: 1, server: server("10.0.0.1:5060"), capacity: 312.5 });
+    assert_eq!(
+        first,
+        Update { number: 1, server: server("10.0.0.1:5060"), capacity: 312.5, key: KeyKind::Shared }
+    );
     assert_eq!(first.ok(0), "OK 1 0\n");
     assert_eq!(sender.answer(b"OK 1 0"), Ok(0));
     assert_eq!(sender.update(&server("sip1.example.com"), -3.0), SECOND);
@@ -57,7 +65,7 @@ fn a_capacity_is_written_as_it_is_read() {
         (-0.0, " 0.000 "),
         (f64::INFINITY, " 999999999.000 "),
     ] {
-        let (mut receiver, mut sender) = (Receiver::new(Key::new(&KEY), NONCE), sender());
+        let (mut receiver, mut sender) = (receiver(), sender());
         let line = sender.update(&server("a"), capacity);
         assert!(line.contains(text), "{line}");
         assert_eq!(format!(" {:.3} ", receiver.line(line.trim_end().as_bytes()).unwrap().capacity), text);
@@ -74,11 +82,12 @@ fn a_server_is_an_address_or_a_name() {
         ("[2001:db8::1]:5070", "[2001:db8::1]:5070"),
         ("sip1.example.com:5070", "sip1.example.com:5070"),
         ("_sip._udp.example.com", "_sip._udp.example.com"),
+        ("SIP1.Example.com.", "sip1.example.com"),
     ] {
         assert_eq!(server(read).to_string(), written);
         assert_eq!(server(written).to_string(), written);
     }
-    for wrong in ["", "a b", "a\n", "é", "sip:a@b", "a/b", &"a".repeat(262)] {
+    for wrong in ["", ".", "a b", "a\n", "é", "sip:a@b", "a/b", &"a".repeat(262)] {
         assert!(wrong.parse::<Server>().is_err(), "{wrong:?}");
     }
 }
@@ -114,6 +123,6 @@ fn a_sender_knows_its_receiver_and_its_answers() {
 
 #[test]
 fn the_key_is_not_printed() {
-    let shown = format!("{:?}{:?}", Receiver::new(Key::new(&KEY), NONCE), sender());
+    let shown = format!("{:?}{:?}", receiver(), sender());
     assert!(shown.contains("Key(..)") && !shown.contains("[0, 1, 2"), "{shown}");
 }

@@ -22,8 +22,8 @@ pub(super) struct CapacityArguments {
     /// cluster.
     #[arg(long, value_name = "HOST:PORT", value_parser = balancer)]
     report: Vec<String>,
-    /// File with the key that the balancers have as `[capacity] key`; without it `SARABANDE_CAPACITY_KEY` of the
-    /// environment.
+    /// File with the key that the balancers have for this server in `[capacity]`; without it `SARABANDE_CAPACITY_KEY`
+    /// of the environment.
     #[arg(long, value_name = "FILE", requires = "report")]
     key_file: Option<PathBuf>,
     /// The member of the balancers' pools that is measured: its address, or its name there; by default the first
@@ -142,7 +142,7 @@ impl CapacityArguments {
             }
             (None, Some(text)) => (text.into_encoded_bytes(), format!("{VARIABLE} of the environment")),
             (None, None) => bail!(
-                "--report needs the key that the balancers have as [capacity] key: --key-file FILE, or {VARIABLE}"
+                "--report needs the key that the balancers have for this server in [capacity]: --key-file FILE, or {VARIABLE}"
             ),
         };
         let key = config::key_from_bytes(&bytes).with_context(|| {
