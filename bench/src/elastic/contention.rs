@@ -47,7 +47,7 @@ pub const WAYS: [Way; 5] = [
     Way { name: "tlwl", pool: "policy = \"tlwl\"", has_monitors: false },
     Way {
         name: "queue, most room",
-        pool: "queue = { capacity = 300, threshold = \"10ms\", order = \"most-room\" }",
+        pool: "queue = { capacity = 300, source = \"responses\", threshold = \"10ms\", order = \"most-room\" }",
         has_monitors: false,
     },
     Way { name: "queue", pool: "queue = { capacity = 300, threshold = \"10ms\" }", has_monitors: false },

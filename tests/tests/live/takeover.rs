@@ -64,7 +64,7 @@ fn the_next_process_knows_what_members_have_shown() {
     settings.pool.push("forward = \"transaction\"".to_owned());
     settings
         .pool
-        .push("queue = { capacity = 20, threshold = \"1s\", wait = \"2s\", delay = \"2s\" }".to_owned());
+        .push("queue = { source = \"responses\", capacity = 20, threshold = \"1s\", wait = \"2s\", delay = \"2s\" }".to_owned());
     let mut balancer = RunningBalancer::start(&field, settings);
     let load = CallLoad { calls: 3000, rate: 28, hold_ms: 0 };
     let caller = SippCaller::plain(&field, (field.sip(2), balancer.address()), load);

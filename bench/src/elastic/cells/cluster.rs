@@ -69,6 +69,7 @@ fn pool(way: Way, figures: &ServerFigures) -> String {
         Way::RoundRobin | Way::Kamailio => "policy = \"round-robin\"".to_owned(),
         Way::Tlwl | Way::TlwlOutlier => "policy = \"tlwl\"".to_owned(),
         Way::Queue => format!("queue = {{ {queue} }}"),
+        Way::QueueResponses => format!("queue = {{ {queue}, source = \"responses\" }}"),
         Way::QueueMonitors => format!("queue = {{ {queue}, source = \"monitor\" }}"),
     };
     let ejects = way == Way::TlwlOutlier;
@@ -237,7 +238,10 @@ mod tests {
             let has = |way: &&Way| pool(**way, &figures).contains(part);
             Way::value_variants().iter().filter(has).copied().collect::<Vec<_>>()
         };
-        assert_eq!(of("capacity = 333, threshold = \"12ms\""), [Way::Queue, Way::QueueMonitors]);
+        assert_eq!(
+            of("capacity = 333, threshold = \"12ms\""),
+            [Way::Queue, Way::QueueResponses, Way::QueueMonitors]
+        );
         assert_eq!(of("outlier = { enabled = true }"), [Way::TlwlOutlier]);
         assert_eq!(of("source = \"monitor\""), [Way::QueueMonitors]);
         assert_eq!(of("policy = \"tlwl\""), [Way::Tlwl, Way::TlwlOutlier]);

@@ -26,8 +26,10 @@ pub enum Way {
     Tlwl,
     /// The same, which ejects members that fail.
     TlwlOutlier,
-    /// Sarabande's queue, by response times.
+    /// Sarabande's queue, as it comes.
     Queue,
+    /// The same by response times.
+    QueueResponses,
     /// Sarabande's queue, by the monitors beside the servers.
     QueueMonitors,
 }

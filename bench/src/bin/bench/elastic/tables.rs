@@ -10,7 +10,7 @@ use sim::stats::{Confidence, Interval, Moments};
 use crate::files::PartReport;
 
 /// The ways about which there is something to decide.
-const QUEUES: [Way; 2] = [Way::Queue, Way::QueueMonitors];
+const QUEUES: [Way; 3] = [Way::Queue, Way::QueueResponses, Way::QueueMonitors];
 
 /// The ways that there are runs of in a cell, with their results.
 fn ways(runs: &Runs, cell: &Cell) -> Vec<(Way, Vec<RunResult>)> {

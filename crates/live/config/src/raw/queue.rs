@@ -24,13 +24,13 @@ table! {
     /// does. What belongs to a call goes to its member at once. Takes the place of `policy` for INVITEs that begin
     /// calls. The front-end queue of the Cloud paper (`docs/elastic.md`).
     struct RawQueue {
-        /// The most new calls a second that a member can take, from a stress test of it: all of it with `source =
-        /// "fixed"`, and otherwise the bound of what is found out; it begins with half of it.
+        /// The most new calls a second that a member can take, from a stress test of it. With `source = "fixed"` it has
+        /// to be set; otherwise it is the bound of what is found out, which begins with half of it.
         capacity: Setting<CallRate<1000>> = capacity.maximum,
-        /// Who says how many new calls a second a member can take: its `"responses"`, by how long it takes for the
-        /// first answer to an INVITE; a `"monitor"` beside it, by way of the table `[capacity]`, which has to be
-        /// there, and while that is silent the response times; or `"fixed"`, the configuration alone.
-        source: Setting<Choice<CapacitySource>> = CapacitySource::Responses,
+        /// Who says how many new calls a second a member can take: `"fixed"`, `capacity` alone; its `"responses"`, by
+        /// how long it takes for the first answer to an INVITE; or a `"monitor"` beside it, by way of the table
+        /// `[capacity]`, which has to be there, and while that is silent the response times.
+        source: Setting<Choice<CapacitySource>> = CapacitySource::Fixed,
         /// How long 95 % of the first answers to INVITEs may take at most, as they are seen here. A member that takes
         /// longer gets fewer calls: with `"responses"`, and with `"monitor"` while the monitor is silent, whose own
         /// threshold is another. And whoever says what a member can take: it gets no call while it has as many
