@@ -118,9 +118,9 @@ fn nobody_speaks_for_a_server_with_the_key_of_another() {
         (1, "127.0.0.1:5072", "wrong_code"),
         (9, "127.0.0.1:5072", "wrong_code"),
         (1, "127.0.0.1:5074", "wrong_code"),
-        // Other names of the same member.
+        // Other names of the same member, and other spellings of its name.
         (9, "127.0.0.1:5071", "not_its_key"),
-        (9, "a.test.:5071", "not_its_key"),
+        (9, "a.test.:5071", "wrong_code"),
         (9, "A.Test:5071", "wrong_code"),
         (9, "127.0.0.1:05072", "wrong_code"),
         // A name that leads to the address of another.
