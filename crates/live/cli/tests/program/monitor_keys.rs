@@ -139,7 +139,7 @@ fn nobody_speaks_for_a_server_with_the_key_of_another() {
     assert_eq!(known(&server), [(5071, 200.0), (5072, 200.0), (5074, 200.0)]);
     let (_, health, _) = server.ask(&["status", "--json"]);
     let status: Value = serde_json::from_str(&health).expect("JSON");
-    assert_eq!(status["capacity"]["closed_total"]["not_its_key"], 5);
+    assert_eq!(status["capacity"]["closed_total"]["not_its_key"], 4);
 }
 
 /// A server gets a key, another one and none again while the process runs.

@@ -80,11 +80,7 @@ pub(super) fn check(
             OverflowName::Refuse => usual.overflow,
             OverflowName::Drop => Overflow::Drop,
         },
-        accrual: match raw.accrual.value()? {
-            AccrualName::Answers => Accrual::Answers { most: capacity? },
-            AccrualName::Smooth => usual.accrual,
-            AccrualName::PerSecond => Accrual::PerSecond,
-        },
+        accrual: accrual(raw.accrual.value()?, capacity?),
         choice: raw.order.value()?,
         moves: moves.map_or(Some(None), |moves| moves.map(Some))?,
         ..usual
@@ -92,6 +88,15 @@ pub(super) fn check(
     let capacity =
         Settings { threshold: threshold?, maximum: capacity?, law: raw.law.value()?, ..Settings::default() };
     Some(QueueSetup { settings, source: source?, capacity })
+}
+
+/// How members pull that take so many calls a second at most.
+fn accrual(name: AccrualName, most: f64) -> Accrual {
+    match name {
+        AccrualName::Answers => Accrual::Answers { most },
+        AccrualName::Smooth => QueueSettings::default().accrual,
+        AccrualName::PerSecond => Accrual::PerSecond,
+    }
 }
 
 /// When a call leaves a member that does not answer it.

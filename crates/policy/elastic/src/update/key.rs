@@ -76,10 +76,11 @@ impl Keys {
         if self.own.contains_key(&address) {
             return is_own(&address);
         }
-        let named = names.iter().map(|name| name.parse().ok().filter(|server| self.own.contains_key(server)));
-        let is_its =
-            |named: Option<Server>| named.map_or(update.key == KeyKind::Shared, |server| is_own(&server));
-        !names.is_empty() && named.map(is_its).all(|is_its| is_its)
+        let is_its = |name: &String| {
+            let named = name.parse().ok().filter(|server| self.own.contains_key(server));
+            named.map_or(update.key == KeyKind::Shared, |server| is_own(&server))
+        };
+        !names.is_empty() && names.iter().all(is_its)
     }
 
     /// The key with which updates that name this server are made. `None` as the server: the line names none that can be

@@ -322,7 +322,7 @@ fn what_a_member_may_have_follows_what_it_answers() {
     }
     // Who asks for nothing gets nothing, whatever it answers.
     queue.announce(at(2_000), 0, 0.0, &mut Vec::new());
-    assert_eq!(queue.total_capacity(at(2_000)), 0.0);
+    assert!(queue.total_capacity(at(2_000)) <= 0.0);
 }
 
 /// A pace of long ago says nothing, nor do answers to calls that the queue did not give the member, nor that of a member
@@ -337,7 +337,9 @@ fn only_a_pace_of_late_counts() {
         (queue, held)
     };
     let (mut queue, held) = fast();
-    held.iter().for_each(|sent| queue.answered(at(1_300), 0, *sent));
+    for sent in held {
+        queue.answered(at(1_300), 0, sent);
+    }
     assert!(bound(&queue, 11_000) > 9.0 && bound(&queue, 11_400) < 5.0);
     // It has answered nothing for a tenth of a second, and gets a call all the same.
     let (mut queue, _) = fast();

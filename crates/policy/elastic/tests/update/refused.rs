@@ -163,13 +163,13 @@ fn a_key_is_good_for_a_member_whose_names_all_have_it() {
     let everybody = [None, Some(a), Some(b), Some(address), Some("c.test")];
     let who = |keys: &Keys, named: &[&str]| {
         let named: Vec<_> = named.iter().map(|&name| name.to_owned()).collect();
-        let may = |speaker: &&Option<&str>| {
+        let may = |speaker: Option<&str>| {
             let kind = if speaker.is_some() { KeyKind::Own } else { KeyKind::Shared };
             let server = parsed(speaker.unwrap_or(address));
             let update = Update { number: 1, server, capacity: 1.0, key: kind };
             keys.permit(&update, address.parse().expect("an address"), &named)
         };
-        everybody.iter().filter(may).copied().collect::<Vec<_>>()
+        everybody.into_iter().filter(|speaker| may(*speaker)).collect::<Vec<_>>()
     };
     assert_eq!(who(&names, &[address]), [None]);
     assert_eq!(who(&names, &["c.test"]), [None], "a name without a key");
