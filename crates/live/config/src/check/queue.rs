@@ -40,7 +40,7 @@ pub(super) fn check(
     // A queue that goes by what monitors say needs a place where they say it.
     if source == Some(CapacitySource::Announced) && !report.has("capacity") {
         let remedy = "monitors are heard by way of the table [capacity], which is missing: expected it with `listen` and `key_file`; \
-                      or remove this, and response times say what a member can take";
+                      or set source = \"responses\", and response times say what a member can take";
         report.conflict(&raw.source, remedy);
     }
     let is_measured = source != Some(CapacitySource::Fixed);

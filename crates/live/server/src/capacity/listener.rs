@@ -149,6 +149,16 @@ fn superseded(open: &VecDeque<Open>) -> Option<usize> {
         .map(|(at, _)| at)
 }
 
+/// The oldest connection that has brought nothing yet.
+fn unproven(open: &VecDeque<Open>) -> Option<usize> {
+    open.iter().position(Open::is_unproven)
+}
+
+/// Which connection makes room for a new one: whoever has the key of one server could have taken all places.
+fn expendable(open: &VecDeque<Open>) -> Option<usize> {
+    superseded(open).or_else(|| unproven(open))
+}
+
 /// Counts a connection as long as there is one, however it ends.
 struct Counted(Arc<Counts>);
 
@@ -184,8 +194,7 @@ impl Acceptor {
                 Ok(accepted) => accepted,
                 Err(error) => {
                     tracing::warn!(%error, "a connection for updates of capacity was not accepted");
-                    let last = superseded(&open).or_else(|| open.iter().position(Open::is_unproven));
-                    self.make_room(&mut open, last);
+                    self.make_room(&mut open, expendable);
                     tokio::time::sleep(BREATH).await;
                     continue;
                 }
@@ -200,17 +209,13 @@ impl Acceptor {
                 tracing::warn!(%peer, "a connection for updates of capacity comes from no network of [capacity] from");
                 continue;
             }
-            let oldest_unproven = || open.iter().position(Open::is_unproven);
-            let unproven = open.iter().filter(|connection| connection.is_unproven()).count();
-            let is_crowded = unproven >= self.limits.unproven;
-            if is_crowded || open.len() >= self.limits.connections {
-                // With the key of one server all places could be taken: these connections go before those that are new.
-                let superseded = if is_crowded { None } else { superseded(&open) };
-                let last = superseded.or_else(oldest_unproven);
-                if !self.make_room(&mut open, last) {
-                    self.counts.closed(Closed::Crowded);
-                    continue;
-                }
+            let is_crowded =
+                open.iter().filter(|connection| connection.is_unproven()).count() >= self.limits.unproven;
+            let is_full = open.len() >= self.limits.connections;
+            let choose = if is_crowded { unproven } else { expendable };
+            if (is_crowded || is_full) && !self.make_room(&mut open, choose) {
+                self.counts.closed(Closed::Crowded);
+                continue;
             }
             let proven = Arc::<OnceLock<Server>>::default();
             let task = tasks.spawn(self.connection(stream, peer, number, Arc::clone(&proven)));
@@ -218,9 +223,10 @@ impl Acceptor {
         }
     }
 
-    /// Closes the connection at this place; says whether there is one.
-    fn make_room(&self, open: &mut VecDeque<Open>, at: Option<usize>) -> bool {
-        let closed = at.and_then(|at| open.remove(at)).map(|connection| connection.task.abort()).is_some();
+    /// Closes the connection that this chooses; says whether there is one.
+    fn make_room(&self, open: &mut VecDeque<Open>, choose: fn(&VecDeque<Open>) -> Option<usize>) -> bool {
+        let closed =
+            choose(open).and_then(|at| open.remove(at)).map(|connection| connection.task.abort()).is_some();
         if closed {
             self.counts.closed(Closed::Crowded);
         }

@@ -177,10 +177,10 @@ impl Unanswered {
         self.account(now);
         let was_busy = self.is_busy();
         // Others are answers to calls that the queue did not give it, or that it had been given up for.
-        if remove(&mut self.sent, sent) {
-            self.pace.answers(u32::from(was_busy));
-        } else {
+        if !remove(&mut self.sent, sent) {
             remove(&mut self.lost, sent);
+        } else if was_busy {
+            self.pace.answered();
         }
         remove(&mut self.moved, sent);
         self.answered = self.answered.max(Some(sent));
@@ -270,9 +270,9 @@ impl Pace {
         }
     }
 
-    fn answers(&mut self, count: u32) {
+    fn answered(&mut self) {
         let [(answers, _), _] = &mut self.spans;
-        *answers = answers.saturating_add(count);
+        *answers = answers.saturating_add(1);
     }
 
     /// Answers a second, where calls have waited for so long since. Time alone never raises it.
