@@ -29,7 +29,7 @@ pub struct RunOutcome {
     pub misrouted: u64,
     /// INVITEs that reached each server.
     pub invites: Vec<u64>,
-    /// Nanoseconds from when a request was due to its first response: 180 for INVITE, 200 for BYE.
+    /// Nanoseconds from when a request was due to its first response: 180 for INVITE, where it came, 200 for BYE.
     pub round_trips: Histogram<u64>,
     /// Longest that a burst left after it was due, in nanoseconds: the driver's own lateness.
     pub late_ns_max: u64,
@@ -37,6 +37,8 @@ pub struct RunOutcome {
     pub due_ns: Vec<u64>,
     /// Likewise, the calls that were answered.
     pub setups: Vec<CallSetup>,
+    /// Likewise, when each call that completed had its last answer, in the order of these instants.
+    pub completed_ns: Vec<u64>,
 }
 
 /// How a call was set up.
@@ -44,7 +46,7 @@ pub struct RunOutcome {
 pub struct CallSetup {
     /// Which call of the run it is.
     pub call: usize,
-    /// From when it was due to its 180.
+    /// From when it was due to its 180, or to its 200 where the 180 did not come before.
     pub took_ns: u64,
     /// The server that answered.
     pub server: usize,
@@ -65,6 +67,7 @@ impl Default for RunOutcome {
             late_ns_max: 0,
             due_ns: Vec::new(),
             setups: Vec::new(),
+            completed_ns: Vec::new(),
         }
     }
 }
@@ -228,7 +231,10 @@ impl BenchCaller {
                 self.time(call, now_ns);
             }
             (stage @ (Stage::Invited | Stage::Identified | Stage::Ringing), 200..=299, true) => {
-                self.outcome.unrung += u64::from(stage != Stage::Ringing);
+                if stage != Stage::Ringing {
+                    self.outcome.unrung += 1;
+                    self.time(call, now_ns);
+                }
                 self.calls[call].stage = Stage::Established;
                 self.keep_setup(call, datagram);
                 self.establish(call, now_ns, datagram, endpoints, targets);
@@ -236,6 +242,9 @@ impl BenchCaller {
             (Stage::Established, 200..=299, false) => {
                 self.calls[call].stage = Stage::Completed;
                 self.outcome.completed += 1;
+                if self.habit.keeps_setups {
+                    self.outcome.completed_ns.push(now_ns.saturating_sub(self.start_ns));
+                }
                 self.time(call, now_ns);
             }
             // A challenge that comes twice ends nothing.

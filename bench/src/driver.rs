@@ -272,11 +272,13 @@ mod tests {
     #[test]
     fn every_call_completes_when_nothing_stands_between() {
         let mut driver = Driver::new(2).expect("loopback");
+        driver.keeps_setups = true;
         let servers = driver.servers();
 
         let outcome = driver.run(&servers, &plan(1_000.0, Duration::from_millis(1))).expect("run");
 
         assert_eq!((outcome.started, outcome.completed, outcome.misrouted), (100, 100, 0));
+        assert!(outcome.completed_ns.is_sorted() && outcome.completed_ns.len() == 100);
         assert_eq!(outcome.invites, [50, 50]);
         assert_eq!(outcome.round_trips.len(), 200, "an INVITE and a BYE a call");
         assert!(outcome.round_trips.max() > 1_000, "in nanoseconds: four system calls take longer than this");

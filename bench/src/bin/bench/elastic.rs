@@ -14,7 +14,7 @@ use sarabande_bench::elastic::{Bench, contention, overhead, scaling};
 use sarabande_bench::process::beside;
 
 /// Measures servers behind a queue: beside busy neighbours, started and stopped by the scaler, and beside their
-/// monitors. Needs root, for control groups and packets; nine minutes, and hours with the part `cells`.
+/// monitors. Needs root, for control groups and packets; twenty minutes, and hours with the part `cells`.
 #[derive(Args)]
 pub(crate) struct Arguments {
     /// The program under test; by default the one beside this benchmark.
@@ -26,9 +26,6 @@ pub(crate) struct Arguments {
     /// What each server may use, in percent of a processor.
     #[arg(long, default_value_t = 15.0)]
     quota: f64,
-    /// What the server may use whose monitor's cost is measured.
-    #[arg(long, default_value_t = 60.0)]
-    overhead_quota: f64,
     /// What is measured.
     #[arg(long, value_delimiter = ',', default_values = ["contention", "scaling", "overhead"])]
     parts: Vec<Part>,
@@ -106,7 +103,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
                 ("scaling-seconds.csv", seen.csv())
             }
             Part::Overhead => {
-                let seen = overhead::run(&bench(arguments.overhead_quota), &say)?;
+                let seen = overhead::run(&bench(arguments.quota), arguments.cells.overhead(), &say)?;
                 print(&seen.table());
                 if arguments.record {
                     fs::write(OVERHEAD, seen.csv()).context(OVERHEAD)?;

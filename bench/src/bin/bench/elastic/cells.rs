@@ -3,7 +3,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
@@ -12,6 +12,7 @@ use sarabande_bench::elastic::cells::{
     Arrivals, Cell, CellBench, HEADER, Run, Runs, ServerFigures, ServerKind, Timeline, Way, line, parse,
     schedule,
 };
+use sarabande_bench::elastic::overhead::Extent;
 
 use super::tables;
 use crate::files::Files;
@@ -20,10 +21,11 @@ use crate::files::Files;
 #[derive(Args)]
 #[command(next_help_heading = "Cells")]
 pub(super) struct CellArguments {
-    /// Runs of each cell and way, every second time in reverse order.
-    #[arg(long, default_value_t = 3)]
-    rounds: u32,
-    /// Two cells of the first server, one round and short runs, to see whether all runs.
+    /// Runs of each cell and way, every second time in reverse order: 3. Also of each rate of the part overhead: 5.
+    #[arg(long)]
+    rounds: Option<u32>,
+    /// Two cells of the first server, one round and short runs, to see whether all runs. The part overhead has two
+    /// rounds of a second each.
     #[arg(long, conflicts_with_all = ["all", "rounds", "record"])]
     quick: bool,
     /// Every combination of the factors, not only each of them around the middle.
@@ -61,6 +63,12 @@ impl CellArguments {
         };
         cells.retain(|cell| self.servers.contains(&cell.server));
         cells
+    }
+
+    /// How much the part overhead measures.
+    pub(super) fn overhead(&self) -> Extent {
+        let (rounds, seconds) = if self.quick { (2, 1) } else { (self.rounds.unwrap_or(5), 4) };
+        Extent { rounds, length: Duration::from_secs(seconds) }
     }
 
     fn times(&self) -> Timeline {
@@ -158,7 +166,7 @@ pub(super) fn run(
     let mut session = Session::open(&out, arguments.resume)?;
     let times = arguments.times();
     let bench = CellBench { bench, times, arrivals: arguments.arrivals, seed: arguments.seed };
-    let rounds = if arguments.quick { 1 } else { arguments.rounds };
+    let rounds = if arguments.quick { 1 } else { arguments.rounds.unwrap_or(3) };
     let mut runs = schedule(&arguments.cells(), &arguments.ways, rounds);
     runs.retain(|run| !session.runs.has(run));
     let seconds: f64 = runs.iter().map(|run| times.total(&run.cell)).sum();
@@ -250,6 +258,11 @@ mod tests {
             assert!(of(&["--quick", other]).is_err(), "{other}");
         }
         assert_eq!(of(&["--all"]).expect("good").cells().len(), Cell::all().len());
+        let extent = |arguments: &[&str]| {
+            let Extent { rounds, length } = of(arguments).expect("good").overhead();
+            (rounds, length.as_secs())
+        };
+        assert_eq!([extent(&[]), extent(&["--rounds=7"]), extent(&["--quick"])], [(5, 4), (7, 4), (2, 1)]);
         let python = of(&["--servers", "python"]).expect("good");
         assert_eq!(python.cells(), [Cell::middle(ServerKind::Python)]);
     }
