@@ -6,20 +6,28 @@ use std::ops::Range;
 use std::os::fd::AsFd;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use server::socket::{SendBatch, UdpSocket};
+use server::socket::{SendBatch, UdpSocket, read_errors};
 
 /// Receive buffer of each socket: room for over a second of the traffic of a run, so that the driver loses nothing.
 const RECEIVE_BUFFER: usize = 16 << 20;
 
-/// Waits so many nanoseconds at most, less than a second; which of these have received anything.
+/// Waits so many nanoseconds at most, less than a second; which of these have received anything. What ICMP says of
+/// earlier datagrams is read and forgotten: otherwise nobody would ever wait again.
 pub fn wait_for<'a>(
     endpoints: impl Iterator<Item = &'a Endpoint>,
     nanoseconds: u64,
 ) -> io::Result<Vec<bool>> {
-    let mut polled: Vec<PollFd<'_>> =
-        endpoints.map(|endpoint| PollFd::from_borrowed_fd(endpoint.socket.as_fd(), PollFlags::IN)).collect();
+    let endpoints: Vec<&Endpoint> = endpoints.collect();
+    let mut polled: Vec<PollFd<'_>> = endpoints
+        .iter()
+        .map(|endpoint| PollFd::from_borrowed_fd(endpoint.socket.as_fd(), PollFlags::IN))
+        .collect();
     poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: nanoseconds.cast_signed() }))?;
-    Ok(polled.iter().map(|fd| fd.revents().contains(PollFlags::IN)).collect())
+    let seen: Vec<PollFlags> = polled.iter().map(PollFd::revents).collect();
+    for (endpoint, _) in endpoints.iter().zip(&seen).filter(|(_, flags)| flags.contains(PollFlags::ERR)) {
+        read_errors(&endpoint.socket, |_, _, _| {})?;
+    }
+    Ok(seen.iter().map(|flags| flags.contains(PollFlags::IN)).collect())
 }
 
 /// A loopback socket with an outgoing queue.
@@ -55,5 +63,23 @@ impl Endpoint {
             batch.send(&self.socket, &self.arena, self.queue.drain(..));
             self.arena.clear();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_that_nobody_listens_is_taken_once() {
+        let mut endpoint = Endpoint::bind().expect("loopback");
+        let closed = Endpoint::bind().expect("loopback").address;
+        endpoint.send(closed, |out| out.extend_from_slice(b"x"));
+        endpoint.flush(&mut SendBatch::new());
+        let wait = || wait_for([&endpoint].into_iter(), 200_000_000).expect("it waits");
+        assert_eq!(wait(), [false], "the report has come before the system call that sent ended");
+        let mut polled = [PollFd::from_borrowed_fd(endpoint.socket.as_fd(), PollFlags::IN)];
+        let count = poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).expect("it looks");
+        assert_eq!(count, 0, "{:?}", polled[0].revents());
     }
 }
