@@ -9,7 +9,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 # One program of each Debian package tells whether it is there.
 declare -A PROGRAMS=([sip-tester]=sipp [kamailio]=kamailio [sipsak]=sipsak [valgrind]=valgrind [iproute2]=ip [g++]=g++
     [baresip-core]=baresip [twinkle-console]=twinkle-console [faketime]=faketime [redis-server]=redis-server [postgresql]=postgres
-    [openssl]=openssl [chromium-headless-shell]=chromium-headless-shell [npm]=npm)
+    [openssl]=openssl [chromium-headless-shell]=chromium-headless-shell [npm]=npm [default-jdk-headless]=javac [maven]=mvn)
 
 # How many live tests run at once: they wait more than they compute.
 LIVE_TESTS=${LIVE_TESTS:-4}

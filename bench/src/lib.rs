@@ -8,6 +8,7 @@ pub mod answerer;
 pub mod bed;
 pub mod caller;
 pub mod callgrind;
+pub mod cluster;
 pub mod credentials;
 pub mod distribution;
 pub mod driver;

@@ -21,6 +21,7 @@ const WEIGHT_MAX: &str = "10000";
 /// A control group of its own, which goes with this value. Its processes have to end first.
 pub struct Quota {
     directory: PathBuf,
+    is_first: bool,
 }
 
 impl Quota {
@@ -35,17 +36,25 @@ impl Quota {
         fs::create_dir_all(&directory).with_context(|| {
             format!("{}: needs root, or a group that is handed over", directory.display())
         })?;
-        let quota = Self { directory };
-        let (quota_us, period_us) = times_us(processors);
-        if is_first {
-            quota.write("cpu.cfs_period_us", &period_us.to_string())?;
-            quota.write("cpu.cfs_quota_us", &quota_us.to_string())?;
-            quota.write("cpu.shares", SHARES_MAX)?;
-        } else {
-            quota.write("cpu.max", &format!("{quota_us} {period_us}"))?;
-            quota.write("cpu.weight", WEIGHT_MAX)?;
-        }
+        let quota = Self { directory, is_first };
+        quota.limit(processors)?;
+        let (file, most) = if is_first { ("cpu.shares", SHARES_MAX) } else { ("cpu.weight", WEIGHT_MAX) };
+        quota.write(file, most)?;
         Ok(quota)
+    }
+
+    /// Lets its processes use this part of a processor from now on.
+    ///
+    /// # Errors
+    /// The group is gone.
+    pub fn limit(&self, processors: f64) -> Result<()> {
+        let (quota_us, period_us) = times_us(processors);
+        if self.is_first {
+            self.write("cpu.cfs_period_us", &period_us.to_string())?;
+            self.write("cpu.cfs_quota_us", &quota_us.to_string())
+        } else {
+            self.write("cpu.max", &format!("{quota_us} {period_us}"))
+        }
     }
 
     fn write(&self, file: &str, value: &str) -> Result<()> {

@@ -1,6 +1,5 @@
 //! One run of loads through a chain, and what each proxy used and said meanwhile.
 
-use std::fs;
 use std::net::SocketAddr;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
@@ -13,7 +12,7 @@ use super::DistributionBench;
 use super::chain::Chain;
 use crate::overload::load::{Level, LoadGenerator, OfferedLoad};
 use crate::overload::log::{CallLog, WindowResult};
-use crate::process::ask;
+use crate::process::{ask, own_ns};
 
 /// How often proxies are looked at: as often as they look at themselves.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -52,12 +51,6 @@ pub struct LoadResult {
     pub driver: f64,
     /// Longest that a call of the whole run left after it was due, in milliseconds.
     pub late_ms: u64,
-}
-
-/// Processor time of the first thread, which plays callers and answerers.
-fn own_ns() -> u64 {
-    let text = fs::read_to_string(format!("/proc/{}/schedstat", std::process::id())).unwrap_or_default();
-    text.split_whitespace().next().and_then(|number| number.parse().ok()).unwrap_or(0)
 }
 
 impl Look {

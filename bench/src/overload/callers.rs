@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 
 use base::Rng;
 use rand::Rng as _;
+use rand_distr::{Distribution as _, StandardNormal};
 
 use super::log::{CallLog, CallRecord};
 use crate::answerer::number_of;
@@ -35,6 +36,8 @@ pub(crate) enum Stage {
     Calling,
     /// A final one: nothing is repeated.
     Proceeding,
+    /// The end of what is said.
+    Talking,
     /// The answer to its BYE.
     Ending,
     /// The answer to its REGISTER.
@@ -48,10 +51,30 @@ struct Call {
     stage: Stage,
     /// When the request of this stage was sent first.
     since_ns: u64,
-    /// While it is ending the BYE, before that the challenge that its INVITE answers, if any.
+    /// Once it is answered its BYE, before that the challenge that its INVITE answers, if any.
     text: Vec<u8>,
     /// CSeq number of the INVITE or REGISTER.
     number: u32,
+}
+
+/// How long calls last from their answer on, in seconds: normally distributed, as the balancing papers have it, and
+/// never below zero.
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+pub(crate) struct HoldingTime {
+    pub(crate) mean: f64,
+    pub(crate) deviation: f64,
+}
+
+impl HoldingTime {
+    fn draw_ns(self, rng: &mut Rng) -> u64 {
+        let normal: f64 = StandardNormal.sample(rng);
+        ((self.mean + self.deviation * normal).max(0.0) * 1e9) as u64
+    }
+
+    /// Nearly no call lasts longer.
+    pub(crate) fn most_ns(self) -> u64 {
+        ((self.mean + 4.0 * self.deviation) * 1e9) as u64
+    }
 }
 
 /// When a request is due again that a call has sent at this stage, and how often it was sent again before.
@@ -67,6 +90,7 @@ pub(crate) struct Callers {
     rng: Rng,
     /// Who calls, where proxies ask for that.
     pub(crate) user: Option<BenchUser>,
+    pub(crate) holding: HoldingTime,
     pub(crate) log: CallLog,
 }
 
@@ -75,7 +99,8 @@ impl Callers {
     pub(crate) fn new(run: u32) -> Self {
         let rng = Rng::from_seed(u64::from(run));
         let (calls, repetitions, log) = (Vec::new(), BinaryHeap::new(), CallLog::default());
-        Self { run, calls, repetitions, over: 0, rng, user: None, log }
+        let holding = HoldingTime::default();
+        Self { run, calls, repetitions, over: 0, rng, user: None, holding, log }
     }
 
     /// Calls that are not over.
@@ -172,6 +197,8 @@ impl Callers {
             let end_ns = since_ns + GIVES_UP_NS;
             if stage == Stage::Refused {
                 self.register_again(now_ns, call, endpoints, targets);
+            } else if stage == Stage::Talking {
+                self.hang_up(now_ns, call, endpoints, targets);
             } else if now_ns >= end_ns {
                 self.end(call);
             } else {
@@ -234,15 +261,18 @@ impl Callers {
                 if is_late {
                     return;
                 }
-                if status == 407 && number == 1 && self.user.is_some() && stage < Stage::Ending {
+                if status == 407 && number == 1 && self.user.is_some() && stage < Stage::Talking {
                     self.identify(now_ns, call, datagram, endpoints, targets);
-                } else if stage < Stage::Ending {
+                } else if stage < Stage::Talking {
                     let record = &mut self.log.calls[call];
                     record.refused_ns = Some(now_ns.saturating_sub(record.due_ns));
                     self.end(call);
                 }
             }
-            (200.., false) if stage == Stage::Ending => self.end(call),
+            (200.., false) if stage == Stage::Ending => {
+                self.log.calls[call].ended_ns = Some(now_ns.saturating_sub(self.calls[call].since_ns));
+                self.end(call);
+            }
             (200.., false) if stage == Stage::Registering => self.registered(now_ns, call, status, cseq),
             _ => {}
         }
@@ -290,10 +320,19 @@ impl Callers {
             record.server = text::header(response, "Contact").and_then(|it| number_of(text::uri(it)));
             let mut bye = Vec::new();
             in_dialog(("BYE", number + 1), run, call, local, response, &mut bye);
-            endpoints[line].send(target, |out| out.extend_from_slice(&bye));
-            self.calls[call] = Call { stage: Stage::Ending, since_ns: now_ns, text: bye, number };
-            self.repetitions.push(Reverse((now_ns + T1_NS, call, Stage::Ending, 0)));
+            self.calls[call] = Call { stage: Stage::Talking, since_ns: now_ns, text: bye, number };
+            match self.holding.draw_ns(&mut self.rng) {
+                0 => self.hang_up(now_ns, call, endpoints, targets),
+                holds_ns => self.repetitions.push(Reverse((now_ns + holds_ns, call, Stage::Talking, 0))),
+            }
         }
+    }
+
+    fn hang_up(&mut self, now_ns: u64, call: usize, endpoints: &mut [Endpoint], targets: &[SocketAddr]) {
+        (self.calls[call].stage, self.calls[call].since_ns) = (Stage::Ending, now_ns);
+        self.log.calls[call].hung_up_ns = Some(now_ns);
+        self.repetitions.push(Reverse((now_ns + T1_NS, call, Stage::Ending, 0)));
+        self.send(call, Stage::Ending, endpoints, targets);
     }
 
     fn end(&mut self, call: usize) {
@@ -414,6 +453,34 @@ mod tests {
         let record = line.callers.log.calls[0];
         assert_eq!((line.callers.in_progress(), record.set_up_ns), (0, Some(6_700 * MS)));
         assert_eq!(record.refused_ns, Some(600 * MS));
+    }
+
+    #[test]
+    fn a_call_lasts_as_long_as_it_is_to_and_its_bye_is_timed() {
+        let mut line = Line::new();
+        line.callers.holding = HoldingTime { mean: 2.0, deviation: 0.0 };
+        line.requests();
+        assert_eq!(line.answer(30, 200, "INVITE"), ["ACK"]);
+        assert_eq!(line.answer(700, 200, "INVITE"), ["ACK"], "a copy is acknowledged");
+        assert!(line.pass(2_029).is_empty());
+        assert_eq!(line.pass(2_030), ["BYE"]);
+        line.answer(2_045, 200, "BYE");
+        let record = line.callers.log.calls[0];
+        assert_eq!((record.set_up_ns, record.ended_ns), (Some(30 * MS), Some(15 * MS)));
+        assert_eq!(record.hung_up_ns, Some(2_030 * MS));
+        assert_eq!(line.callers.in_progress(), 0);
+    }
+
+    #[test]
+    fn holding_times_have_mean_and_deviation_and_are_never_negative() {
+        let mut rng = Rng::from_seed(1);
+        let holding = HoldingTime { mean: 2.0, deviation: 1.0 };
+        let drawn: Vec<f64> = (0..2_000).map(|_| holding.draw_ns(&mut rng) as f64 / 1e9).collect();
+        // Those that would be negative are zero: the mean is a little above.
+        let mean = drawn.iter().sum::<f64>() / 2_000.0;
+        assert!((mean - 2.0).abs() < 0.1, "{mean}");
+        assert!(drawn.iter().filter(|drawn| **drawn > 3.0).count().abs_diff(317) < 70);
+        assert!(drawn.contains(&0.0) && drawn.iter().all(|drawn| *drawn <= holding.most_ns() as f64 / 1e9));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use base::Rng;
 use rand_distr::{Distribution, Exp1};
 use server::socket::{ReceiveBatch, SendBatch};
 
-use super::callers::{Callers, Stage};
+use super::callers::{Callers, HoldingTime, Stage};
 use super::log::{CallLog, IN_TIME_NS};
 use crate::answerer::BenchAnswerer;
 use crate::credentials::BenchUser;
@@ -112,6 +112,9 @@ pub(crate) struct LoadGenerator {
     runs: u32,
     /// Who calls, where proxies ask for that.
     pub(crate) user: Option<BenchUser>,
+    pub(crate) holding: HoldingTime,
+    /// How long after the last call was due, and should be over, answers are waited for.
+    pub(crate) patience_ns: u64,
 }
 
 impl LoadGenerator {
@@ -131,7 +134,8 @@ impl LoadGenerator {
 
     fn of(callers: Vec<Endpoint>, answerers: Vec<BenchAnswerer>) -> Self {
         let (receiving, sending) = (ReceiveBatch::new(), SendBatch::new());
-        Self { callers, answerers, receiving, sending, runs: 0, user: None }
+        let (holding, patience_ns) = (HoldingTime::default(), PATIENCE_NS);
+        Self { callers, answerers, receiving, sending, runs: 0, user: None, holding, patience_ns }
     }
 
     /// The answerers' addresses.
@@ -154,10 +158,14 @@ impl LoadGenerator {
         self.runs += 1;
         let targets: Vec<SocketAddr> = targets.iter().copied().cycle().take(self.callers.len()).collect();
         let mut callers = Callers::new(std::process::id() ^ self.runs << 22);
-        callers.user = self.user;
+        (callers.user, callers.holding) = (self.user, self.holding);
+        let patience_ns = self.patience_ns + self.holding.most_ns();
         self.answerers.iter_mut().for_each(BenchAnswerer::forget);
         let mut starts = Starts::new(load, Rng::from_seed(u64::from(self.runs)));
         let mut registrations = registrations.iter().map(|at| (at * 1e9) as u64).peekable();
+        if let Some(last_ns) = registrations.clone().last() {
+            starts.end_ns = starts.end_ns.max(last_ns);
+        }
         let epoch = Instant::now();
         let now_ns = || epoch.elapsed().as_nanos() as u64;
         loop {
@@ -172,7 +180,7 @@ impl LoadGenerator {
             self.answerers.iter_mut().for_each(|answerer| answerer.repeat_due(now));
             self.flush();
             let is_idle = callers.in_progress() == 0;
-            if now > starts.end_ns + PATIENCE_NS || now > starts.end_ns && is_idle {
+            if now > starts.end_ns + patience_ns || now > starts.end_ns && is_idle {
                 return Ok(callers.log);
             }
             let next_ns = callers.next_ns().map_or(starts.next_ns, |next_ns| next_ns.min(starts.next_ns));

@@ -17,6 +17,10 @@ pub struct CallRecord {
     pub set_up_ns: Option<u64>,
     /// From then to its refusal, if there was one.
     pub refused_ns: Option<u64>,
+    /// When its BYE was sent first, since the start of the run.
+    pub hung_up_ns: Option<u64>,
+    /// From then to the answer to it, if there was one.
+    pub ended_ns: Option<u64>,
     /// The number of the answerer whose 2xx was the first.
     pub server: Option<usize>,
     /// Copies of its INVITE or REGISTER that were sent since nobody answered.
@@ -26,7 +30,16 @@ pub struct CallRecord {
 impl CallRecord {
     /// A call or registration that was due then, and of which nothing is known yet.
     pub(crate) fn new(is_registration: bool, due_ns: u64) -> Self {
-        Self { is_registration, due_ns, set_up_ns: None, refused_ns: None, server: None, repeated: 0 }
+        Self {
+            is_registration,
+            due_ns,
+            set_up_ns: None,
+            refused_ns: None,
+            hung_up_ns: None,
+            ended_ns: None,
+            server: None,
+            repeated: 0,
+        }
     }
 }
 

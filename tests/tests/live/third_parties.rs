@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use sarabande_tests::{
-    Agent, CallLoad, ConsolePhone, KamailioProxy, Phone, RunningProxy, SippCaller, SippServer, TestSite,
-    status, tls_table,
+    Agent, CallLoad, ConsolePhone, JavaServer, KamailioProxy, Phone, RunningBalancer, RunningProxy,
+    SippCaller, SippServer, TestSettings, TestSite, status, tls_table,
 };
 use testkit::TestRequest;
 
@@ -31,6 +31,20 @@ fn kamailio_upstream_and_downstream_in_every_mode() {
         assert_eq!(passed, 5 * LOAD.calls, "{mode}");
         proxy.stop();
     }
+}
+
+/// The servers that the balancing papers' experiments are repeated with: both have calls, and all of them end well.
+#[test]
+fn servers_in_java_share_calls() {
+    let field = TestSite::new("java");
+    let hosts = [11, 12];
+    let _servers = hosts.map(|host| JavaServer::start(&field, host));
+    let balancer = RunningBalancer::start(&field, TestSettings::new(&field, &hosts));
+    SippCaller::plain(&field, (field.sip(2), balancer.address()), LOAD).finish_clean();
+    balancer.wait_until_idle();
+    let had: Vec<u64> = balancer.members().iter().map(|member| member.assigned).collect();
+    assert_eq!(had.iter().sum::<u64>(), LOAD.calls, "{had:?}");
+    assert!(had.iter().all(|calls| *calls > LOAD.calls / 4), "{had:?}");
 }
 
 /// Calls from Kamailio to a user who has registered, with each way of forwarding.

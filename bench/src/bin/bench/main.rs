@@ -2,6 +2,7 @@
 //! `bench_instructions`, the gate, and `bench_bindings`.
 
 mod call;
+mod cluster;
 mod distribution;
 mod elastic;
 mod files;
@@ -23,6 +24,7 @@ use clap::Parser;
 #[command(name = "bench")]
 enum Benchmark {
     Call(call::Arguments),
+    Cluster(cluster::Arguments),
     Distribution(distribution::Arguments),
     Elastic(elastic::Arguments),
     Flood(flood::Arguments),
@@ -39,6 +41,7 @@ enum Benchmark {
 fn main() -> Result<()> {
     match Benchmark::parse() {
         Benchmark::Call(arguments) => call::run(&arguments),
+        Benchmark::Cluster(arguments) => cluster::run(&arguments),
         Benchmark::Distribution(arguments) => distribution::run(&arguments),
         Benchmark::Elastic(arguments) => elastic::run(&arguments),
         Benchmark::Flood(arguments) => flood::run(&arguments),

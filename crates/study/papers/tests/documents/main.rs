@@ -1,6 +1,7 @@
-//! docs/figures.md is of this simulator: made by one command, and known to be out of date when anything changes that
-//! it was made from.
+//! docs/figures.md is of this simulator, and docs/evidence.md of that and of what was measured: each is made by one
+//! command, and known to be out of date when anything changes that it was made from.
 
+mod evidence;
 mod page;
 
 use core::num::NonZero;
@@ -81,6 +82,21 @@ fn the_page_of_figures_is_up_to_date() {
         page.contains(&format!("{DIGEST}{digest}\n")),
         "docs/figures.md is out of date; make it anew with `{UPDATE}=all cargo test --release -p papers --test \
          documents`, which takes a quarter of an hour"
+    );
+}
+
+/// Every statement of the page of figures is on that of evidence, with the same verdict.
+#[test]
+fn the_page_of_evidence_is_up_to_date() {
+    let read = |path: &str| fs::read_to_string(here(path)).unwrap_or_default();
+    let path = "../../../docs/evidence.md";
+    let page = evidence::page(&read("../../../docs/figures.md"), &read("tests/documents/live.txt"));
+    if std::env::var("UPDATE_EVIDENCE").is_ok() {
+        fs::write(here(path), &page).expect("docs/ can be written");
+    }
+    assert!(
+        read(path) == page,
+        "docs/evidence.md is out of date; make it anew with `UPDATE_EVIDENCE=1 cargo test -p papers --test documents`"
     );
 }
 

@@ -1,0 +1,206 @@
+//! What there is of a session, in files from which it goes on.
+
+use std::fmt::Write as _;
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use clap::ValueEnum;
+use sarabande_bench::cluster::costs::{CostRun, Costs};
+use sarabande_bench::cluster::runs::{Run, Runs, Shape, header, lines, peak};
+use sarabande_bench::cluster::sweep::{Cluster, LevelResult};
+use sarabande_bench::cluster::{ClusterBench, Product};
+
+/// All that was measured.
+pub(super) struct Session {
+    out: PathBuf,
+    since: Instant,
+    pub(super) runs: Runs,
+    pub(super) costs: Vec<(Product, Costs)>,
+    /// Calls a second that these servers carry: measured once, since loads are parts of it.
+    pub(super) capacities: Vec<(Product, Shape, f64)>,
+}
+
+const RUNS: &str = "runs.csv";
+const COSTS: &str = "priced.csv";
+const CAPACITIES: &str = "capacities.csv";
+
+pub(super) fn name(product: Product) -> String {
+    product.to_possible_value().expect("no value is hidden").get_name().to_owned()
+}
+
+fn product(name: &str) -> Result<Product> {
+    Product::from_str(name, false).map_err(anyhow::Error::msg)
+}
+
+impl Session {
+    /// A new one, or the one in `out`. A new one keeps the runs of the one before under another name.
+    pub(super) fn open(out: &Path, resume: bool, loads: usize) -> Result<Self> {
+        let mut session = Self {
+            out: out.to_owned(),
+            since: Instant::now(),
+            runs: Runs::default(),
+            costs: Vec::new(),
+            capacities: Vec::new(),
+        };
+        let read = |file: &str| fs::read_to_string(out.join(file)).unwrap_or_default();
+        if resume {
+            session.runs =
+                Runs::parse(&read(RUNS), loads).with_context(|| out.join(RUNS).display().to_string())?;
+            session.costs = parse_costs(&read(COSTS))?;
+            session.capacities = parse_capacities(&read(CAPACITIES))?;
+        } else if out.join(RUNS).exists() {
+            fs::rename(out.join(RUNS), out.join("runs-before.csv"))?;
+        }
+        let whole: String = session.runs.0.iter().map(|(run, levels)| lines(run, levels)).collect();
+        fs::write(out.join(RUNS), format!("{}\n{whole}", header()))?;
+        Ok(session)
+    }
+
+    pub(super) fn add(&mut self, run: Run, levels: Vec<(f64, LevelResult)>) -> Result<()> {
+        let mut file = OpenOptions::new().append(true).open(self.out.join(RUNS))?;
+        file.write_all(lines(&run, &levels).as_bytes())?;
+        let elapsed = self.since.elapsed().as_secs_f64();
+        let last = levels.last().map(|(_, level)| *level).unwrap_or_default();
+        eprintln!(
+            "{elapsed:5.0} s: {run}: peak {:.0}; at the last load: {:.0} calls/s, INVITE {:.1} (99 %: {:.1}) ms, BYE {:.1} ms, \
+             done {:.2} %, repeated {:.0}/s, servers {:.2}, balancer {:.2}, callers {:.2}, stood still {:.1} % (most {:.0} ms), \
+             late {:.0} ms",
+            peak(&levels),
+            last.rate,
+            last.invite.mean,
+            last.invite.p99,
+            last.bye.mean,
+            100.0 * last.done,
+            last.repeated,
+            last.servers,
+            last.balancer,
+            last.callers,
+            100.0 * last.paused,
+            last.pause_ms,
+            last.late_ms
+        );
+        self.runs.0.push((run, levels));
+        Ok(())
+    }
+
+    /// Measures what the transactions of this product cost, unless that is known.
+    pub(super) fn costs(&mut self, bench: &ClusterBench, product: Product, rounds: u32) -> Result<()> {
+        if self.costs.iter().any(|(known, _)| *known == product) {
+            return Ok(());
+        }
+        let costs = bench.costs(product, rounds)?;
+        eprintln!(
+            "{product:?}: INVITE {:.0} us, BYE {:.0} us, ratio {:.2}; {:.1} KiB a call",
+            costs.invite_us,
+            costs.bye_us,
+            costs.ratio(),
+            costs.call_kib
+        );
+        self.costs.push((product, costs));
+        Ok(fs::write(self.out.join(COSTS), costs_text(&self.costs))?)
+    }
+
+    /// What these servers carry.
+    pub(super) fn capacity(
+        &mut self,
+        cluster: &mut Cluster<'_>,
+        product: Product,
+        shape: Shape,
+    ) -> Result<f64> {
+        let known = self.capacities.iter().find(|(of, its, _)| *of == product && *its == shape);
+        if let Some((_, _, capacity)) = known {
+            return Ok(*capacity);
+        }
+        let capacity = cluster.capacity()?;
+        eprintln!("{} {product:?}: {capacity:.0} calls/s", shape.nodes);
+        self.capacities.push((product, shape, capacity));
+        let line = |(product, shape, capacity): &(Product, Shape, f64)| {
+            format!("{},{},{},{capacity:.1}\n", name(*product), shape.nodes, u8::from(shape.is_unequal))
+        };
+        fs::write(self.out.join(CAPACITIES), self.capacities.iter().map(line).collect::<String>())?;
+        Ok(capacity)
+    }
+}
+
+fn parse_capacities(text: &str) -> Result<Vec<(Product, Shape, f64)>> {
+    let parse = |line: &str| {
+        let fields: Vec<&str> = line.split(',').collect();
+        let [of, nodes, is_unequal, capacity] = fields[..] else { anyhow::bail!("{CAPACITIES}: {line}") };
+        let shape = Shape { nodes: nodes.parse()?, is_unequal: is_unequal == "1" };
+        Ok((product(of)?, shape, capacity.parse()?))
+    };
+    text.lines().map(parse).collect()
+}
+
+fn costs_text(all: &[(Product, Costs)]) -> String {
+    let mut text = String::new();
+    for (product, costs) in all {
+        for CostRun { seconds, numbers: [invites, byes, registers], used } in &costs.runs {
+            let product = name(*product);
+            writeln!(
+                text,
+                "{product},{:.3},{seconds:.4},{invites},{byes},{registers},{used:.6}",
+                costs.call_kib
+            )
+            .expect("memory takes all");
+        }
+    }
+    text
+}
+
+fn parse_costs(text: &str) -> Result<Vec<(Product, Costs)>> {
+    let mut all: Vec<(Product, f64, Vec<CostRun>)> = Vec::new();
+    for line in text.lines() {
+        let (of, numbers) = line.split_once(',').with_context(|| format!("{COSTS}: {line}"))?;
+        let numbers: Vec<f64> = numbers.split(',').map(str::parse).collect::<Result<_, _>>()?;
+        let [kib, seconds, invites, byes, registers, used] = numbers[..] else {
+            anyhow::bail!("{COSTS}: {line}")
+        };
+        let (of, run) = (product(of)?, CostRun { seconds, numbers: [invites, byes, registers], used });
+        match all.last_mut().filter(|(last, ..)| *last == of) {
+            Some((.., runs)) => runs.push(run),
+            None => all.push((of, kib, vec![run])),
+        }
+    }
+    let costs = |(product, kib, runs)| Some((product, Costs::of(runs, kib)?));
+    Ok(all.into_iter().filter_map(costs).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sarabande_bench::cluster::Way;
+    use sarabande_bench::scratch::Scratch;
+
+    #[test]
+    fn a_session_goes_on_where_it_ended() {
+        let scratch = Scratch::new("cluster-session").expect("a folder");
+        let out = scratch.path();
+        let shape = Shape { nodes: 8, is_unequal: false };
+        let run = |round| Run { product: Product::Java, shape, way: Way::Tlwl, are_told: false, round };
+        let levels = vec![(0.5, LevelResult::default()), (1.0, LevelResult::default())];
+        let mut session = Session::open(out, false, 2).expect("a new one");
+        session.add(run(0), levels.clone()).expect("written");
+        let row = |at: u32| {
+            let [a, b] = [f64::from(at % 3), f64::from(at % 2)];
+            let used = 0.1 + 3e-4 * a + 2e-4 * b + 1e-5 * f64::from(at % 5);
+            CostRun { seconds: 4.0, numbers: [a, b, 0.0], used }
+        };
+        let costs = Costs::of((0..12).map(row).collect(), 2.5).expect("rows that differ");
+        session.costs = vec![(Product::Sipp, costs)];
+        fs::write(out.join(COSTS), costs_text(&session.costs)).expect("written");
+        fs::write(out.join(CAPACITIES), "java,8,0,2400.5\n").expect("written");
+
+        let again = Session::open(out, true, 2).expect("the same");
+        assert!(again.runs.has(&run(0)) && !again.runs.has(&run(1)));
+        assert_eq!(again.capacities, [(Product::Java, shape, 2_400.5)]);
+        assert_eq!(again.costs[0].1.runs.len(), 12);
+        assert!((again.costs[0].1.ratio().mean - session.costs[0].1.ratio().mean).abs() < 1e-3);
+
+        let new = Session::open(out, false, 2).expect("a new one");
+        assert!(new.runs.0.is_empty() && out.join("runs-before.csv").exists());
+    }
+}

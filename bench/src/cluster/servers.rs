@@ -1,0 +1,214 @@
+//! The servers: started, warmed up, held to their parts of a processor.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use clap::ValueEnum;
+
+use super::{ClusterBench, Pause, SERVERS, pauses, server};
+use crate::overload::load::{Level, LoadGenerator, OfferedLoad};
+use crate::process::{Program, processors, tie_to};
+use crate::quota::Quota;
+use crate::scratch::Scratch;
+
+/// A server that answers calls by itself, with transactions and dialogs.
+const ANSWER: &str = include_str!("../../kamailio/answer.cfg");
+/// What the Java machine is told: a small young generation, so that there is a collection every second or so, in which
+/// one thread works while all others stand still; and no second compiler, which would be at work for minutes.
+const JAVA: [&str; 5] = [
+    "-Djava.net.preferIPv4Stack=true",
+    "-Xmn24m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-Xlog:disable",
+];
+/// Heap in MiB, for a whole processor and at least. The stack keeps some 20 KiB of a call until 32 s after its end (timer
+/// J): less would be full, and one collection would follow the other.
+const HEAP: (f64, f64) = (3_000.0, 384.0);
+/// Objects of 1 KiB that each call keeps there, as an application knows something of its calls.
+const OBJECTS: u32 = 4;
+/// Calls a second that a server answers before anything is measured, and for how long.
+const WARM_UP: Level = Level { rate: 400.0, seconds: 5.0 };
+
+/// The program of the servers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Product {
+    /// On the SIP stack of JAIN, in Java: `bench/jain`.
+    Java,
+    /// Kamailio with transactions and dialogs.
+    Kamailio,
+    /// `SIPp`, which keeps a scenario a call and no timers of transactions.
+    Sipp,
+    /// `sarabande load answer`.
+    Sarabande,
+}
+
+impl Product {
+    /// The part of a processor of each of many: so many that callers and balancer, on the other processor, are never
+    /// the limit.
+    pub fn quota(self) -> f64 {
+        match self {
+            Self::Java => 0.09,
+            Self::Kamailio | Self::Sipp | Self::Sarabande => 0.04,
+        }
+    }
+
+    /// Whether it answers REGISTER.
+    pub fn registers(self) -> bool {
+        self != Self::Sipp
+    }
+}
+
+impl ClusterBench {
+    /// Kamailio with this configuration, at this address, with a folder of this name.
+    pub(super) fn kamailio(
+        &self,
+        scratch: &Scratch,
+        name: &str,
+        config: &str,
+        address: std::net::SocketAddr,
+    ) -> Result<Command> {
+        let config = scratch.write(&format!("{name}/kamailio.cfg"), config)?;
+        let mut kamailio = Command::new(&self.kamailio);
+        kamailio.args(["-DD", "-E", "-x", "fm", "-m", "256", "-M", "16", "-n", "1"]);
+        kamailio.arg("-f").arg(config).arg("-Y").arg(scratch.path().join(name));
+        kamailio.args(["-l", &format!("udp:{address}")]);
+        Ok(kamailio)
+    }
+
+    fn command(&self, product: Product, scratch: &Scratch, index: usize, quota: f64) -> Result<Command> {
+        let address = server(index);
+        Ok(match product {
+            Product::Java => {
+                let target = self.java.join("target");
+                let classes = target.join("classes");
+                ensure!(
+                    classes.is_dir(),
+                    "{} is not there: mvn -q -f {} package",
+                    classes.display(),
+                    self.java.join("pom.xml").display()
+                );
+                let mut java = Command::new("java");
+                let (whole, least) = HEAP;
+                let heap = (whole * quota).max(least);
+                java.args(JAVA).args(["s", "x"].map(|end| format!("-Xm{end}{heap:.0}m")));
+                java.arg(format!("-Xlog:gc:file={}:uptime", gc_log(scratch, index).display()));
+                java.arg("-cp").arg(format!("{}:{}/lib/*", classes.display(), target.display()));
+                java.args(["sarabande.Answerer", &address.ip().to_string(), &address.port().to_string()]);
+                java.args([index.to_string(), OBJECTS.to_string()]);
+                java
+            }
+            Product::Kamailio => {
+                let mut kamailio = self.kamailio(scratch, &format!("server-{index}"), ANSWER, address)?;
+                let contact = format!("CONTACT=\"Contact: <sip:s{index}@{address}>\\r\\n\"");
+                kamailio.args(["-A", &contact]);
+                kamailio
+            }
+            Product::Sipp => {
+                let mut sipp = Command::new("sipp");
+                sipp.args(["-sn", "uas", "-i", &address.ip().to_string(), "-p", &address.port().to_string()]);
+                sipp.arg("-nostdin");
+                sipp
+            }
+            Product::Sarabande => {
+                let mut answer = Command::new(&self.sarabande);
+                answer.args(["load", "answer", "--trying", "--listen", &address.to_string()]);
+                answer
+            }
+        })
+    }
+}
+
+fn gc_log(scratch: &Scratch, index: usize) -> PathBuf {
+    scratch.path().join(format!("gc-{index}.log"))
+}
+
+struct Server {
+    // The group goes last: its processes have to have ended.
+    program: Program,
+    quota: Quota,
+    since: Instant,
+    log: PathBuf,
+}
+
+/// Servers of one product, ready for calls.
+pub struct Servers {
+    all: Vec<Server>,
+    /// The part of a processor that each may use.
+    pub quotas: Vec<f64>,
+    _scratch: Scratch,
+}
+
+impl Servers {
+    /// Starts as many as there are quotas, and has each answer calls until it is warm, with a whole processor.
+    ///
+    /// # Errors
+    /// What could not be started.
+    pub(crate) fn start(
+        bench: &ClusterBench,
+        product: Product,
+        quotas: Vec<f64>,
+        generator: &mut LoadGenerator,
+    ) -> Result<Self> {
+        let scratch = Scratch::new("cluster-servers")?;
+        let mut all = Vec::new();
+        for (index, part) in quotas.iter().enumerate() {
+            let command = bench.command(product, &scratch, index, *part)?;
+            let quota = Quota::new(&format!("sarabande-cluster-{}-{index}", std::process::id()), 1.0)?;
+            tie_to(SERVERS)?;
+            let program = scratch.start(&format!("server-{index}.log"), &mut quota.command(&command));
+            tie_to(processors() - 1)?;
+            let (since, log) = (Instant::now(), gc_log(&scratch, index));
+            all.push(Server { program: program?, quota, since, log });
+            warm(generator, index).with_context(|| said(scratch.path(), index))?;
+        }
+        let servers = Self { all, quotas, _scratch: scratch };
+        for (server, part) in servers.all.iter().zip(&servers.quotas) {
+            server.quota.limit(*part)?;
+        }
+        Ok(servers)
+    }
+
+    /// Processor time that all have used, in seconds.
+    ///
+    /// # Errors
+    /// One has ended.
+    pub fn used(&self) -> Result<f64> {
+        let used = |server: &Server| Ok(server.program.usage()?.total_ns as f64 / 1e9);
+        self.all.iter().map(used).sum()
+    }
+
+    /// Memory that the first one has now, in bytes.
+    ///
+    /// # Errors
+    /// It has ended.
+    pub fn resident(&self) -> Result<u64> {
+        Ok(self.all[0].program.resident()?)
+    }
+
+    /// The pauses of each since then, as times in seconds after it; of none that is not in Java.
+    pub fn pauses(&self, since: Instant) -> Vec<Vec<Pause>> {
+        let of = |server: &Server| {
+            let log = fs::read_to_string(&server.log).unwrap_or_default();
+            let offset = since.duration_since(server.since).as_secs_f64();
+            let after =
+                |pause: Pause| (pause.at >= offset).then_some(Pause { at: pause.at - offset, ..pause });
+            pauses(&log).into_iter().filter_map(after).collect()
+        };
+        self.all.iter().map(of).collect()
+    }
+}
+
+fn said(folder: &Path, index: usize) -> String {
+    let log = fs::read_to_string(folder.join(format!("server-{index}.log"))).unwrap_or_default();
+    format!("server {index} said: {log}")
+}
+
+/// Calls until a server is warm.
+fn warm(generator: &mut LoadGenerator, index: usize) -> Result<()> {
+    generator.await_calls(&[server(index)])?;
+    generator.play(&[server(index)], OfferedLoad::Open(vec![WARM_UP])).map(drop)
+}
