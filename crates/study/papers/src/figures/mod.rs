@@ -31,10 +31,10 @@ mod sweeps;
 mod tlwl;
 mod topology;
 
-use crate::report::{Figure, Plot};
+use crate::report::{ClaimVerdict, Figure, Plot};
 use core::num::NonZero;
 use sim::cloud::{CloudPlan, CloudResults};
-use sim::stats::sweep;
+use sim::stats::{Confidence, Interval, Moments, sweep};
 
 /// How much is run for a figure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -145,6 +145,21 @@ impl Work<'_> {
     fn each<C: Sync, T: Send>(&self, what: &str, cases: &[C], run: impl Fn(&C, u64) -> T + Sync) -> Vec<T> {
         self.replicate(what, cases, 1, run).into_iter().flatten().collect()
     }
+}
+
+/// The mean of values, one of each run, with its interval.
+fn over_runs(values: impl Iterator<Item = f64>) -> Interval {
+    Interval::of(&values.collect::<Moments>(), Confidence::P95)
+}
+
+/// Whether the mean of values is surely above a level.
+fn is_above(values: Interval, level: f64) -> ClaimVerdict {
+    ClaimVerdict::above_zero(Interval { mean: values.mean - level, ..values })
+}
+
+/// Whether the mean of values is surely below a level.
+fn is_below(values: Interval, level: f64) -> ClaimVerdict {
+    ClaimVerdict::above_zero(Interval { mean: level - values.mean, ..values })
 }
 
 /// A figure that can be made.

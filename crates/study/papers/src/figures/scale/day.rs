@@ -1,9 +1,10 @@
 //! A day with its morning and evening: calls lost and hours paid, by rule.
 
-use super::super::{Entry, Work};
-use super::{Rule, assumptions, plan, plots, table};
+use super::super::{Entry, Work, is_below, over_runs};
+use super::{RATE, Rule, THRESHOLD, assumptions, p95, plan, plots, table};
 use crate::report::{Claim, Figure};
-use sim::cloud::CloudResults;
+use core::time::Duration;
+use sim::cloud::{Bursts, CloudPlan, CloudResults, Neighbours};
 
 /// A day.
 pub(in super::super) const DAY: Entry = Entry {
@@ -14,8 +15,16 @@ pub(in super::super) const DAY: Entry = Entry {
 };
 
 /// The peak takes 6.5 servers, 80 % of 8.1.
-const RULES: [Rule; 6] =
-    [Rule::Fixed(9), Rule::Fixed(5), Rule::Plain, Rule::Spare, Rule::Trend, Rule::Forecast];
+const RULES: [Rule; 7] =
+    [Rule::Fixed(9), Rule::Fixed(5), Rule::Plain, Rule::Spare, Rule::Trend, Rule::Forecast, Rule::Found];
+/// Those that are played with neighbours, too.
+const CONTENDED: [Rule; 3] = [Rule::Spare, Rule::Found, Rule::Answers];
+
+/// Servers with neighbours: those that run all day.
+const DISTURBED: usize = 2;
+/// Part of the processor that the neighbours take, and the hours of the day in which they do.
+const STOLEN: f64 = 0.6;
+const HOURS: [u64; 2] = [9, 12];
 
 /// Rates of a day that begins at a time; `hour` is a 24th of it.
 fn day(begin: u64, hour: u64) -> Vec<(u64, f64)> {
@@ -41,16 +50,81 @@ fn run(work: &Work<'_>) -> Figure {
     points.extend(day(length, hour));
     let plans = RULES.map(|rule| plan(rule, 2, &points, length, 2 * length, length));
     let results = work.clouds("rules", &plans);
+    let [begin, end] = HOURS.map(|at| Duration::from_secs(length + at * hour));
+    let neighbours = Neighbours { when: Bursts::At(vec![(begin, end)]), share: STOLEN, steal: None };
+    let disturbed = CONTENDED.map(|rule| CloudPlan {
+        neighbours: vec![neighbours.clone(); DISTURBED],
+        ..plan(rule, 2, &points, length, 2 * length, length)
+    });
+    let alike = [3, 6].map(|place| plans[place].clone());
+    let plans: Vec<_> = alike.into_iter().chain(disturbed).collect();
+    let runs = work.replicate("seeds", &plans, work.scale(10, 10, 2), sim::cloud::run);
+    let contended: Vec<_> = runs[2..].iter().map(|runs| runs[0].clone()).collect();
     let mut figure = work.figure(&DAY, plots(&RULES, &results, length));
-    figure.tables = vec![table(&RULES, &results)];
+    let mut servers = plots(&CONTENDED, &contended, length).swap_remove(0);
+    servers.title += ", with neighbours";
+    servers.mark("neighbours begin", begin.as_secs_f64());
+    servers.mark("and end", end.as_secs_f64());
+    figure.plots.push(servers);
+    figure.tables =
+        vec![table("rule", &RULES, &results), table("rule, with neighbours", &CONTENDED, &contended)];
     figure.claims = claims(&results);
+    figure.claims.extend(claims_of_capacities(&runs));
     figure.assumptions = assumptions();
     figure.assumptions.push(format!(
         "An hour of the day has {hour} s here; the morning's rise takes {} s. Forecasts have seen one day before, which counts \
          for nothing else.",
         (hour / 2).max(60)
     ));
+    figure.assumptions.push(format!(
+        "Capacities are found out by the law proven from {limit} ms, {RATE:.0} calls/s at most, and begin with half of \
+         that. Neighbours take {:.0} % of the processors of {DISTURBED} servers from {} to {} o'clock. Where servers pull \
+         as they answer, {limit} ms bound what they have unanswered.",
+        100.0 * STOLEN,
+        HOURS[0],
+        HOURS[1],
+        limit = THRESHOLD.as_millis()
+    ));
+    figure.notes.push(format!(
+        "Tables and curves are of one run; statements about capacities that are found out, and about neighbours, are of \
+         {}, whose intervals they give.",
+        runs[0].len()
+    ));
     figure
+}
+
+/// A number of a run.
+type Value = fn(&CloudResults) -> f64;
+
+/// Of runs with a spare, with capacities that are known and found out, then of those with neighbours.
+fn claims_of_capacities(runs: &[Vec<CloudResults>]) -> Vec<Claim> {
+    let of = |place: usize, value: Value| over_runs(runs[place].iter().map(value));
+    // Each run is compared with that of the same seed.
+    let ratio = |one: usize, other: usize, value: Value| {
+        over_runs(runs[one].iter().zip(&runs[other]).map(|(one, other)| value(one) / value(other)))
+    };
+    let (lost, hours): (Value, Value) = (|of| of.lost as f64, |of| of.server_hours);
+    let [known, found, blind, aware, answers] = [0, 1, 2, 3, 4];
+    let is_no_more = |one, other, value| is_below(ratio(one, other, value), 1.1);
+    claims! {
+        "ours", "Capacities that are found out cost nothing where all servers are alike: no tenth more calls lost than \
+         with known ones, for no tenth more hours.",
+            ["{:.0} lost in {:.1} server hours, {:.0} in {:.1} with known capacities; {:.2} times as many.",
+             of(found, lost), of(found, hours), of(known, lost), of(known, hours), ratio(found, known, lost)],
+            is_no_more(found, known, lost).and(is_no_more(found, known, hours)), about(1);
+        "ours", "Where neighbours take the processor of servers, capacities that are found out save calls: less than \
+         half as many lost as with fixed ones, for no tenth more hours.",
+            ["{:.0} lost in {:.1} server hours, {:.0} in {:.1} with fixed capacities.", of(aware, lost),
+             of(aware, hours), of(blind, lost), of(blind, hours)],
+            is_below(ratio(aware, blind, lost), 0.5).and(is_no_more(aware, blind, hours)), about(3);
+        "ours", "So do fixed capacities where servers pull as they answer: no tenth more lost than without neighbours.",
+            ["{:.0} lost, {:.0} without neighbours.", of(answers, lost), of(known, lost)],
+            is_no_more(answers, known, lost), about(3);
+        "ours", "But then calls wait at the disturbed servers: where capacities are found out, 95 % of the calls of the \
+         day are set up in less than half of the time.",
+            ["{:.0} ms, {:.0} where servers pull as they answer.", of(aware, p95), of(answers, p95)],
+            is_below(ratio(aware, answers, p95), 0.5), about(3);
+    }
 }
 
 fn claims(results: &[CloudResults]) -> Vec<Claim> {

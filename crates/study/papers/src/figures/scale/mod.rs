@@ -11,7 +11,8 @@ pub(super) use pauses::PAUSES;
 
 use crate::report::{Axis, Plot, PlotSeries, ReportTable, Style};
 use core::time::Duration;
-use elastic::queue::{Choice, LengthSettings, QueueSettings};
+use elastic::estimate::Settings;
+use elastic::queue::{Accrual, Choice, LengthSettings, QueueSettings};
 use elastic::scale::{ForecastSettings, ScaleSettings};
 use load::{ArrivalPlan, ArrivalProcess, RateStep};
 use sim::cloud::{
@@ -22,6 +23,8 @@ use sim::engine::Spread;
 /// Calls a second that a server announces, and that it can process.
 const CAPACITY: f64 = 20.0;
 const RATE: f64 = 25.0;
+/// Within this time a server sends on 95 % of its INVITEs while it has no more than its capacity: of estimators.
+const THRESHOLD: Duration = Duration::from_millis(50);
 /// What an hour of a server costs, in the currency of the reader.
 const PRICE: f64 = 0.10;
 /// "Around 1 to 2 minutes".
@@ -39,6 +42,10 @@ enum Rule {
     Trend,
     /// At 80 %, and what past days had.
     Forecast,
+    /// And one more, of capacities that estimators beside the servers find out.
+    Found,
+    /// And one more, where servers pull as they answer: what they have unanswered bounds them, not what they announce.
+    Answers,
 }
 
 impl Rule {
@@ -49,7 +56,29 @@ impl Rule {
             Self::Spare => "80 %, a spare".to_owned(),
             Self::Trend => "80 %, a spare, trend".to_owned(),
             Self::Forecast => "80 %, forecast".to_owned(),
+            Self::Found => "80 %, a spare, capacities found out".to_owned(),
+            Self::Answers => "80 %, a spare, pulled as answered".to_owned(),
         }
+    }
+
+    /// What the servers announce.
+    fn announcing(self) -> Announcing {
+        if self != Self::Found {
+            return Announcing::Fixed(CAPACITY);
+        }
+        let (threshold, maximum) = (THRESHOLD, RATE);
+        Announcing::Estimated(Box::new(Settings { threshold, maximum, ..Settings::default() }))
+    }
+
+    /// How servers pull: at the rate that they announce, unless they do as they answer.
+    fn queue(self) -> QueueSettings {
+        let smooth = QueueSettings::default();
+        let answers = QueueSettings {
+            accrual: Accrual::Answers { most: CAPACITY },
+            threshold: Some(THRESHOLD),
+            ..smooth
+        };
+        if self == Self::Answers { answers } else { smooth }
     }
 
     fn servers(self, first: usize, period: Duration) -> CloudServers {
@@ -61,7 +90,7 @@ impl Rule {
         let settings = ScaleSettings {
             most: 20,
             capacity: CAPACITY,
-            spare: usize::from(matches!(self, Self::Spare | Self::Trend)),
+            spare: usize::from(matches!(self, Self::Spare | Self::Trend | Self::Found | Self::Answers)),
             trend_most: if self == Self::Trend { 1.3 } else { 1.0 },
             forecast: (self == Self::Forecast).then_some(forecast),
             ..ScaleSettings::default()
@@ -89,7 +118,7 @@ fn plan(rule: Rule, first: usize, points: &[(u64, f64)], from: u64, to: u64, per
         choice: Choice::IndexPacking,
         length: LengthSettings { delay: Duration::from_millis(500), ..QueueSettings::default().length },
         bound: Duration::from_millis(500),
-        ..QueueSettings::default()
+        ..rule.queue()
     };
     CloudPlan {
         arrivals: arrivals(points),
@@ -104,7 +133,7 @@ fn plan(rule: Rule, first: usize, points: &[(u64, f64)], from: u64, to: u64, per
         neighbours: Vec::new(),
         servers: rule.servers(first, Duration::from_secs(period)),
         front: Front::Queue(Box::new(queue)),
-        announcing: Announcing::Fixed(CAPACITY),
+        announcing: rule.announcing(),
     }
 }
 
@@ -112,10 +141,10 @@ fn p95(results: &CloudResults) -> f64 {
     results.set_up.percentile(95.0).as_secs_f64() * 1e3
 }
 
-/// Calls lost, set-up delay and hours of each rule.
-fn table(rules: &[Rule], results: &[CloudResults]) -> ReportTable {
+/// Calls lost, set-up delay and hours of each rule, which `first` says more about.
+fn table(first: &str, rules: &[Rule], results: &[CloudResults]) -> ReportTable {
     let mut table = ReportTable::new([
-        "rule",
+        first,
         "calls lost",
         "of all",
         "95th percentile of set-up",

@@ -11,8 +11,7 @@ pub(super) use estimation::ESTIMATION;
 pub(super) use latency::LATENCY;
 pub(super) use overhead::{GOODPUT, RINGING};
 
-use super::Work;
-use crate::report::ClaimVerdict;
+use super::{Work, is_above, is_below, over_runs};
 use core::time::Duration;
 use load::{ArrivalPlan, ArrivalProcess};
 use sim::cloud::{
@@ -20,7 +19,6 @@ use sim::cloud::{
     Neighbours, PROXY,
 };
 use sim::engine::{QuantileTable, Spread, StallConfig};
-use sim::stats::{Confidence, Interval, Moments};
 
 /// Calls a second that the server can process: with 300 of them the 95th percentile is well below the paper's 1 ms.
 const RATE: f64 = 700.0;
@@ -68,16 +66,6 @@ fn neighbours(when: Bursts) -> Neighbours {
 /// Runs of each plan, with a seed each: one alone may say anything.
 fn runs(work: &Work<'_>, plans: &[CloudPlan]) -> Vec<Vec<CloudResults>> {
     work.replicate("seeds", plans, work.scale(10, 10, 2), sim::cloud::run)
-}
-
-/// The mean of values, one of each run, with its interval.
-fn over_runs(values: impl Iterator<Item = f64>) -> Interval {
-    Interval::of(&values.collect::<Moments>(), Confidence::P95)
-}
-
-/// Whether the mean of values is surely above a level.
-fn is_above(values: Interval, level: f64) -> ClaimVerdict {
-    ClaimVerdict::above_zero(Interval { mean: values.mean - level, ..values })
 }
 
 /// Microseconds.

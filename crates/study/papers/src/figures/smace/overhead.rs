@@ -2,7 +2,7 @@
 //! simulated: `bench elastic --record` writes the data.
 
 use super::super::{Entry, Options, Work};
-use super::{is_above, over_runs};
+use super::{is_above, is_below, over_runs};
 use crate::report::{Axis, Claim, ClaimVerdict, Figure, Plot, PlotSeries, ReportTable, Style};
 use sim::stats::Interval;
 use std::collections::BTreeSet;
@@ -125,11 +125,6 @@ fn times(logarithm: Interval) -> String {
     let Interval { mean, half_width } = logarithm;
     let [low, ratio, high] = [mean - half_width, mean, mean + half_width].map(f64::exp);
     format!("{ratio:.2} ({low:.2} - {high:.2})")
-}
-
-/// Whether the mean of values is surely below a level.
-fn is_below(values: Interval, level: f64) -> ClaimVerdict {
-    ClaimVerdict::above_zero(Interval { mean: level - values.mean, ..values })
 }
 
 fn goodput(work: &Work<'_>) -> Figure {
