@@ -63,7 +63,7 @@ enum Command {
     Restart(command::restart::Arguments),
     /// Has a running server take no new calls, and end with its last one or after `[stop] wait`.
     Stop(command::stop::Arguments),
-    /// Simulates: makes the figures of the papers and checks what they state.
+    /// Simulates scenarios of yours, and makes the figures of the papers and checks what they state.
     Sim(command::sim::Arguments),
     /// Says how many calls a network of proxies carries, and who of them should keep the state of how many.
     Plan(command::plan::Arguments),

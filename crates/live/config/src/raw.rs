@@ -21,9 +21,9 @@ use serde_json::Value;
 
 use crate::document::{self, FileKind};
 use crate::kind::{
-    AdminListen, BearerText, CallRate, CapacityListen, Choice, Count, DAY, DnsServer, FeedbackName, Flag,
-    GIB, HOUR, HopAddress, KIB, KeyPath, KeyText, MIB, MINUTE, MemberAddress, NetworkText, PolicyName, Ratio,
-    SECOND, Share, Shared, Size, Time, YEAR,
+    AdaptiveName, AdminListen, BearerText, CallRate, CapacityListen, Choice, Count, DAY, DnsServer,
+    FeedbackName, Flag, GIB, HOUR, HopAddress, KIB, KeyPath, KeyText, MIB, MINUTE, MemberAddress,
+    NetworkText, PolicyName, Ratio, SECOND, Share, Shared, Size, Time, YEAR,
 };
 use crate::scenario::ScenarioLocal;
 use crate::setting::{Entry, Setting};
@@ -41,6 +41,9 @@ pub(crate) use queue::*;
 pub(crate) use registrar::*;
 pub(crate) use routes::*;
 pub(crate) use scale::*;
+
+/// Work per method, or that it is estimated.
+pub(crate) type RawWeights = Entry<Choice<AdaptiveName>, BTreeMap<String, Setting<Ratio>>>;
 
 /// As a file has them.
 pub(crate) fn usual_weights() -> String {
@@ -98,8 +101,14 @@ table! {
         members: Vec<Entry<MemberAddress, RawMember>> where { "minItems": 1 } => REQUIRED,
         /// Work per method, relative to a BYE, by upper-case method name. Only with policy `tlwl`. A method that is
         /// not named weighs 1.0, INVITE 1.75; ACK, and one that no RFC of SIP names, can have no weight of its own.
-        /// The same in all pools with policy `tlwl`.
-        weights: BTreeMap<String, Setting<Ratio>> => usual_weights(),
+        /// The same in all pools with policy `tlwl` that have figures here. Or `"adaptive"`: estimated for each pool from
+        /// how long members take for requests that find them idle, beginning with the usual ones. Pools with policy `tlwl`
+        /// that have a member in common have both `"adaptive"`, or neither; that member weighs as in the first.
+        weights: Option<RawWeights> => usual_weights(),
+        /// `"adaptive"`: the members' capacities beside each other are estimated from the same times, within an eighth and
+        /// eight. Not with the policies `hash` and `fnv-hash`, also of another pool with the same member, since calls would
+        /// move, nor with `rwma`.
+        capacity: Option<Setting<Choice<AdaptiveName>>> => "that of each member",
         /// How requests are forwarded: `"stateless"`, where the two parties repeat what is lost; or `"transaction"`,
         /// where this process answers 100, repeats, and tries another member when one fails, within the limits of
         /// `[proxy]`; or `"dialog"`, which does that and keeps the state of each call, so that it can be limited and

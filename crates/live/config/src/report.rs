@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use crate::kind::{Kind, Leaf, Refusal};
+use crate::kind::{KeyText, Kind, Leaf, Refusal};
 use crate::problem::{Errors, Problem};
 
 /// Longest piece of the file that a message shows, in characters.
@@ -28,6 +28,16 @@ pub(crate) struct Report<'t> {
     explained: BTreeSet<String>,
     /// By first byte of the place, so that they can be told in the order of the file.
     problems: Vec<(usize, Problem)>,
+}
+
+/// Somebody may have written an entry of `[capacity.keys]` the wrong way round: what stands first is the secret then, and is
+/// not shown.
+fn without_secret(key: String) -> String {
+    let is_secret = |name: &str| KeyText::read(&name.trim_matches('"').into()).is_ok();
+    match key.rsplit_once('.') {
+        Some((table, name)) if table == "capacity.keys" && is_secret(name) => table.to_owned(),
+        _ => key,
+    }
 }
 
 impl<'t> Report<'t> {
@@ -125,6 +135,7 @@ impl<'t> Report<'t> {
     fn push(&mut self, start: usize, key: String, read: String, remedy: String) {
         self.explained.insert(key.clone());
         let position = (start <= self.file_end).then(|| self.position(start));
+        let key = without_secret(key);
         self.problems.push((start, Problem { position, key, read, remedy }));
     }
 

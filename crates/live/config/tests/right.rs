@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use balance::{HealthSettings, PolicyKind, SessionSettings, Weights};
+use balance::{Adaptive, HealthSettings, PolicyKind, SessionSettings, Weights};
 use config::{Config, PoolConfig, PoolOrigin, load, parse};
 use control::ProbeSettings;
 use elastic::queue::Moves;
@@ -177,6 +177,20 @@ fn each_spelling_of_tlwl_sets_its_weights() {
     let mut own = Weights::invite(1.75);
     own.set(Method::Bye, 1.5);
     assert_eq!(weights("weights.BYE = 1.5"), own);
+}
+
+#[test]
+fn weights_and_capacities_can_be_estimated() {
+    let adaptive = |lines| pool(lines).health.adaptive;
+    assert_eq!(adaptive("weights.INVITE = 2.0"), Adaptive::default());
+    assert_eq!(adaptive("weights = \"adaptive\""), Adaptive { weights: true, capacity: false });
+    let both = "policy = \"tlwl\"\nweights = \"adaptive\"\ncapacity = \"adaptive\"";
+    assert_eq!(adaptive(both), Adaptive { weights: true, capacity: true });
+    assert_eq!(pool(both).sessions.weights, Weights::default(), "what it begins with");
+    assert_eq!(
+        adaptive("policy = \"cjsq\"\ncapacity = \"adaptive\""),
+        Adaptive { weights: false, capacity: true }
+    );
 }
 
 #[test]

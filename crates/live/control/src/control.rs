@@ -185,6 +185,11 @@ impl<E: Egress> Control<E> {
             ControlInput::GivenBack => self.given_back(),
             ControlInput::SuccessionOver => self.stopping.is_over = true,
             ControlInput::Joins { process, drained, dead } => self.joins(now, process, (drained, dead), out),
+            ControlInput::Estimates { node, weights, capacity } => {
+                if let Some(slot) = self.members.slot(node) {
+                    self.members.adopt_estimates(slot, weights, capacity);
+                }
+            }
             ControlInput::OtherLoads { process, loads } => self.other_loads(process, loads, out),
             ControlInput::Gone(process) => self.gone(process, out),
             ControlInput::WorkLeft(left) => self.work_left(now, &left, out),

@@ -6,7 +6,7 @@ use crate::names::{FoundAddresses, Question};
 use crate::process::{ProcessId, WorkLeft};
 use crate::questions::QuestionId;
 use crate::settings::ControlSettings;
-use balance::{Load, NodeId, Slot};
+use balance::{Load, NodeId, Slot, Weights};
 use base::Peer;
 use node::{HopName, Resolved, Setup, ShardEvent, Tokens};
 use std::net::SocketAddr;
@@ -94,6 +94,15 @@ pub enum ControlInput<'a> {
         drained: &'a [(NodeId, Drainer)],
         /// The nodes that were dead there.
         dead: &'a [NodeId],
+    },
+    /// What another process has estimated of a node ([`balance::Adaptive`]).
+    Estimates {
+        /// The node.
+        node: NodeId,
+        /// What transactions weigh there.
+        weights: Option<Weights>,
+        /// Its capacity.
+        capacity: Option<f64>,
     },
     /// Another process has this on these nodes.
     OtherLoads {

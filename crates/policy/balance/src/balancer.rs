@@ -80,6 +80,9 @@ impl Balancer {
                 self.store.stats[index] = NodeStats::default();
                 self.store.evidence[index] = Evidence::default();
                 self.store.guards.forget(Slot(index as u16));
+                if let Some(samples) = self.store.samples.get_mut(index) {
+                    *samples = None;
+                }
                 self.store.watch_no_more(Slot(index as u16));
             } else if (node.deaths, node.health, node.wakes) == (before.deaths, before.health, before.wakes) {
                 // A pause that was seen here may not have come round yet; one from before a death is over.
@@ -89,6 +92,7 @@ impl Balancer {
             }
             self.store.guard(Slot(index as u16), &before, node);
         }
+        self.store.set_samples(&self.nodes);
         self.on_change();
     }
 

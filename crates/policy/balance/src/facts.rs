@@ -4,6 +4,7 @@
 use crate::session::NOBODY;
 use crate::{CallKey, NodeRefusal, OutcomeTally, PoolId, Slot, Tags};
 use base::Instant;
+use core::time::Duration;
 use wire::Method;
 
 /// Which way a request goes.
@@ -180,5 +181,14 @@ pub enum Sign {
     Recovered {
         /// The node.
         slot: Slot,
+    },
+    /// How long requests of a method took that found it idle.
+    ServiceTime {
+        /// The node.
+        slot: Slot,
+        /// The method.
+        method: Method,
+        /// Until the first answer above 100: the median of a batch.
+        median: Duration,
     },
 }

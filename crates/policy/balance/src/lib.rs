@@ -24,6 +24,7 @@ pub mod policy;
 mod pool;
 mod refusals;
 mod room;
+mod service_times;
 mod session;
 mod settings;
 mod stats;
@@ -32,7 +33,9 @@ mod transaction;
 mod weights;
 
 pub use balancer::{Balancer, CandidateVerdict};
-pub use cluster::{Cluster, ClusterMember, HealthCause, HealthEffect, HealthNews, HealthSettings, Outlier};
+pub use cluster::{
+    Adaptive, Cluster, ClusterMember, HealthCause, HealthEffect, HealthNews, HealthSettings, Outlier,
+};
 pub use facts::{Decision, Direction, Request, Response, Sign, Why};
 pub use guards::{MemberRoom, Protection};
 pub use ids::{NodeId, PoolId, Slot};

@@ -26,6 +26,11 @@ impl Weights {
         self.0[method as usize] = (weight * f64::from(Self::UNIT)).round() as u32;
     }
 
+    /// The weight of a method.
+    pub fn get(&self, method: Method) -> f64 {
+        f64::from(self.work(method)) / f64::from(Self::UNIT)
+    }
+
     /// The work of one transaction, in thousandths.
     pub fn work(&self, method: Method) -> u32 {
         self.0[method as usize]

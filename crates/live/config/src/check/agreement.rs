@@ -29,16 +29,49 @@ pub(super) fn check<'r>(
             tell("max_sessions", why, (first, &first_raw.max_sessions), (pool, &raw.max_sessions), report);
         }
     }
+    estimates(&all, report);
     // Work is counted where a policy asks for it.
-    let mut by_work = all.iter().filter(|(pool, _)| pool.policy == PolicyKind::Tlwl);
+    let is_by_work = |pool: &PoolConfig| pool.policy == PolicyKind::Tlwl && !pool.health.adaptive.weights;
+    let mut by_work = all.iter().filter(|(pool, _)| is_by_work(pool));
     let Some(&(first, first_raw)) = by_work.next() else { return };
     for &(pool, raw) in by_work.filter(|(pool, _)| pool.sessions.weights != first.sessions.weights) {
         let why = "a member that is in several pools has one amount of work, so all with policy \"tlwl\" weigh alike";
-        if raw.weights.is_empty() {
+        if raw.weights.is_none() {
             tell("weights", why, (first, &first_raw.policy), (pool, &raw.policy), report);
         } else {
             let remedy = remedy("weights", why, &first.name);
             report.key_problem(&join(&join("pool", &pool.name), "weights"), remedy);
+        }
+    }
+}
+
+/// A member has one amount of work and one capacity, in whatever pools it is.
+fn estimates(all: &[(&PoolConfig, &RawPool)], report: &mut Report<'_>) {
+    let share = |one: &PoolConfig, other: &PoolConfig| {
+        one.members.iter().any(|member| other.members.iter().any(|known| known.address == member.address))
+    };
+    for (index, &(pool, raw)) in all.iter().enumerate() {
+        for &(other, _) in all[..index].iter().filter(|(other, _)| share(pool, other)) {
+            let [own, its] = [pool, other].map(|pool| pool.health.adaptive);
+            let are_by_work = [pool, other].iter().all(|pool| pool.policy == PolicyKind::Tlwl);
+            if are_by_work && own.weights != its.weights {
+                let path = join(&join("pool", &pool.name), "weights");
+                let remedy = format!(
+                    "a member is in `{}` as well and has one amount of work: `weights = \"adaptive\"` in both, or in neither",
+                    join("pool", &other.name)
+                );
+                report.key_problem(&path, remedy);
+            }
+            let moves =
+                (own.capacity && other.policy.is_by_call()) || (its.capacity && pool.policy.is_by_call());
+            if moves {
+                let remedy = format!(
+                    "a member is in `{}` as well, and one of the two has capacity = \"adaptive\": calls would move whenever that \
+                     changes; use another policy, or remove it",
+                    join("pool", &other.name)
+                );
+                report.conflict(&raw.policy, remedy);
+            }
         }
     }
 }

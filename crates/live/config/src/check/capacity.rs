@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::access::Lists;
 use super::token::{KEY, secret_file};
-use crate::kind::{Kind as _, MemberAddress, Refusal};
+use crate::kind::{KeyText, Kind as _, MemberAddress, Refusal};
 use crate::nearest::nearest;
 use crate::raw::RawCapacity;
 use crate::report::Report;
@@ -95,6 +95,9 @@ fn keys(raw: &RawCapacity, pools: &[PoolConfig], directory: &Path, report: &mut 
 /// # Errors
 /// It is no member, or none that a monitor can name; says what is right.
 fn server(name: &str, pools: &[PoolConfig]) -> Result<Server, String> {
+    if KeyText::read(&name.into()).is_ok() {
+        return Err("an entry has the key first: write \"10.0.0.1\" = \"KEY\", with the server that it is of before it".to_owned());
+    }
     let address = MemberAddress::read(&name.into()).map_err(Refusal::into_remedy)?;
     let members: Vec<_> = pools.iter().flat_map(|pool| &pool.members).map(|member| &member.address).collect();
     let is_member = |member: &&Address| match (member, &address) {

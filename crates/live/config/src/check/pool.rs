@@ -8,13 +8,13 @@ use super::listen::{is_own, no_listener, no_listener_of, serves};
 use super::scale;
 use super::timers::{Timers, blame};
 use crate::kind::{Choice, Kind, Leaf, MemberAddress, PolicyName, Ratio, show};
-use crate::raw::{RawMember, RawOutlier, RawPool, RawProbe};
+use crate::raw::{RawMember, RawOutlier, RawPool, RawProbe, RawWeights};
 use crate::report::Report;
 use crate::setting::{Entry, Setting};
 use crate::structure::join;
 use crate::table::Defaulted as _;
 use crate::typed::{Listen, Listener, PoolConfig, PoolOrigin};
-use balance::{HealthSettings, OutlierSettings, PolicyKind, PoolId, Protection, Weights};
+use balance::{Adaptive, HealthSettings, OutlierSettings, PolicyKind, PoolId, Protection, Weights};
 use control::{Address, MemberSettings, ProbeSettings};
 use node::Orphans;
 use route::{Dialogs, Fork, Forward};
@@ -92,7 +92,7 @@ fn pool(
     timers: Option<Timers>,
     report: &mut Report<'_>,
 ) -> Option<PoolConfig> {
-    let policy = policy(path, &raw.policy, &raw.weights, report);
+    let policy = policy(path, &raw.policy, raw.weights.as_ref(), report);
     let forward = raw.forward.value();
     let dialogs = raw.dialogs.value();
     let has_limit = members.iter().any(|member| member.max_calls > 0);
@@ -127,6 +127,7 @@ fn pool(
     }
     let times = probe_times(path, &raw.probe, report);
     let health = health(raw);
+    check_capacity(raw, policy_kind, report);
     let (timers, health) = (timers?, health?);
     let (policy, weights) = policy?;
     let (protection, retry_after) = protection?;
@@ -222,20 +223,38 @@ fn fork(
     Some(fork)
 }
 
+/// Where capacities are estimated none is configured, and a hash of the Call-ID leads elsewhere when they change.
+fn check_capacity(raw: &RawPool, policy: Option<PolicyKind>, report: &mut Report<'_>) {
+    let Some(adaptive) = &raw.capacity else { return };
+    if policy.is_some_and(PolicyKind::is_by_call) {
+        let remedy = "calls would move whenever a capacity changes; remove it, or use another policy";
+        report.conflict(adaptive, remedy);
+    }
+    if policy == Some(PolicyKind::Rwma) {
+        let remedy = "policy = \"rwma\" goes by response times already; remove one of the two";
+        report.conflict(adaptive, remedy);
+    }
+    for entry in &raw.members {
+        if let Entry::Table(member) = entry
+            && member.capacity.is_set()
+        {
+            let remedy = "the pool has capacity = \"adaptive\", which estimates it; remove one of the two";
+            report.conflict(&member.capacity, remedy);
+        }
+    }
+}
+
 /// The policy and the weights that `name` and `weights` of the table at `path` make together.
 pub(crate) fn policy(
     path: &str,
     name: &Setting<Choice<PolicyName>>,
-    own_weights: &BTreeMap<String, Setting<Ratio>>,
+    own_weights: Option<&RawWeights>,
     report: &mut Report<'_>,
 ) -> Option<(PolicyKind, Weights)> {
-    let mut weights = Weights::default();
-    for (method, setting) in own_weights {
-        check_method(path, method, report);
-        if let Some(weight) = setting.value() {
-            weights.set(Method::parse(method.as_bytes()), weight);
-        }
-    }
+    let weights = match own_weights {
+        Some(Entry::Table(set)) => configured_weights(path, set, report),
+        Some(Entry::Plain(_)) | None => Weights::default(),
+    };
     let PolicyName { kind, invite } = name.value()?;
     if report.has(&format!("{path}.weights")) && (kind != PolicyKind::Tlwl || invite.is_some()) {
         let remedy = match invite {
@@ -245,6 +264,26 @@ pub(crate) fn policy(
         report.key_problem(&format!("{path}.weights"), remedy);
     }
     Some((kind, invite.map_or(weights, Weights::invite)))
+}
+
+/// Whether weights are estimated.
+pub(crate) fn is_adaptive(weights: Option<&RawWeights>) -> bool {
+    matches!(weights, Some(Entry::Plain(_)))
+}
+
+fn configured_weights(
+    path: &str,
+    set: &BTreeMap<String, Setting<Ratio>>,
+    report: &mut Report<'_>,
+) -> Weights {
+    let mut weights = Weights::default();
+    for (method, setting) in set {
+        check_method(path, method, report);
+        if let Some(weight) = setting.value() {
+            weights.set(Method::parse(method.as_bytes()), weight);
+        }
+    }
+    weights
 }
 
 /// RFC 3261 §7.1: methods are case-sensitive tokens. Those that no table knows are all alike to the balancer, so that
@@ -391,6 +430,7 @@ fn protection(
 fn health(raw: &RawPool) -> Option<HealthSettings> {
     let outlier = outlier(&raw.outlier);
     Some(HealthSettings {
+        adaptive: Adaptive { weights: is_adaptive(raw.weights.as_ref()), capacity: raw.capacity.is_some() },
         regular: raw.probe.enabled.value()?,
         fall: raw.probe.fall.value()?,
         rise: raw.probe.rise.value()?,

@@ -6,7 +6,7 @@ use super::number::{decimal, number};
 use super::{Kind, Leaf, Refusal, Schema, Written, quoted};
 use crate::nearest::nearest;
 
-/// Greatest rate and capacity, in calls a second: beyond any host, and a slip otherwise.
+/// Greatest rate and capacity, in calls or messages a second: beyond any host, and a slip otherwise.
 const RATE_MAX: f64 = 1_000_000.0;
 
 /// Calls a second, from `MIN` thousandths.
@@ -23,18 +23,11 @@ impl<const MIN: u32> Kind for CallRate<MIN> {
     type Value = f64;
 
     fn read(leaf: &Leaf) -> Result<f64, Refusal> {
-        let least = Self::least();
-        let expected = format!("expected calls a second, a number from {least} to {RATE_MAX}");
-        decimal(leaf, least, RATE_MAX, Refusal::new(expected))
+        read_rate(leaf, "calls", Self::least())
     }
 
     fn schema() -> Schema {
-        json!({
-            "title": format!("calls/s, {} to {RATE_MAX}", Self::least()),
-            "type": "number",
-            "minimum": Self::least(),
-            "maximum": RATE_MAX,
-        })
+        rate_schema("calls", Self::least())
     }
 }
 
@@ -42,6 +35,41 @@ impl<const MIN: u32> Written for CallRate<MIN> {
     fn written(value: f64) -> Leaf {
         number(value)
     }
+}
+
+/// Messages a second.
+#[derive(Debug, Clone)]
+pub(crate) struct MessageRate;
+
+impl MessageRate {
+    const LEAST: f64 = 0.001;
+}
+
+impl Kind for MessageRate {
+    type Value = f64;
+
+    fn read(leaf: &Leaf) -> Result<f64, Refusal> {
+        read_rate(leaf, "messages", Self::LEAST)
+    }
+
+    fn schema() -> Schema {
+        rate_schema("messages", Self::LEAST)
+    }
+}
+
+/// So many of them a second.
+fn read_rate(leaf: &Leaf, of: &str, least: f64) -> Result<f64, Refusal> {
+    let expected = format!("expected {of} a second, a number from {least} to {RATE_MAX}");
+    decimal(leaf, least, RATE_MAX, Refusal::new(expected))
+}
+
+fn rate_schema(of: &str, least: f64) -> Schema {
+    json!({
+        "title": format!("{of}/s, {least} to {RATE_MAX}"),
+        "type": "number",
+        "minimum": least,
+        "maximum": RATE_MAX,
+    })
 }
 
 /// Calls a second that a host carries; `None` for a host whose work costs no time.

@@ -101,6 +101,14 @@ impl Names for PolicyName {
     ];
 }
 
+/// In place of a figure: it is estimated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct AdaptiveName;
+
+impl Names for AdaptiveName {
+    const NAMES: &'static [(&'static str, Self)] = &[("adaptive", Self)];
+}
+
 impl Names for Orphans {
     const NAMES: &'static [(&'static str, Self)] =
         &[("481", Self::Reject), ("balance", Self::Balance), ("drop", Self::Drop)];

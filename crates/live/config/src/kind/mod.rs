@@ -14,10 +14,10 @@ mod spread;
 
 pub use address::ipv6_without_brackets;
 pub(crate) use address::{AdminListen, Advertised, Bound, CapacityListen, DnsServer, HopAddress};
-pub(crate) use amount::{CallRate, Capacity, HostName, NodeName, Seed, Share, Title};
+pub(crate) use amount::{CallRate, Capacity, HostName, MessageRate, NodeName, Seed, Share, Title};
 pub(crate) use choice::{
-    AccrualName, Choice, FeedbackName, LimitLaw, Names, OverflowName, PolicyName, Shared, TransportName,
-    name_of,
+    AccrualName, AdaptiveName, Choice, FeedbackName, LimitLaw, Names, OverflowName, PolicyName, Shared,
+    TransportName, name_of,
 };
 pub(crate) use duration::{DAY, Fine, HOUR, MINUTE, SECOND, Time, YEAR, show};
 pub(crate) use leaf::Leaf;

@@ -1,7 +1,7 @@
 //! A host that balances: what the scenario says of it, and what that is to its sessions, their health and their
 //! probes.
 
-use balance::{HealthSettings, OutlierSettings, PolicyKind, Weights};
+use balance::{Adaptive, HealthSettings, OutlierSettings, PolicyKind, Weights};
 use control::ProbeSettings;
 use proxy::ProxyTimers;
 
@@ -14,6 +14,8 @@ pub struct BalancerSettings {
     pub ties: Ties,
     /// Work of a transaction by method.
     pub weights: Weights,
+    /// What it estimates of its servers instead.
+    pub adaptive: Adaptive,
     /// Whether it asks its servers by OPTIONS whether they live.
     pub probes: bool,
     /// Whether it ejects those that fail what the others do not fail.
@@ -34,8 +36,8 @@ pub enum Ties {
 impl Default for BalancerSettings {
     fn default() -> Self {
         let (health, weights) = (HealthSettings::default(), Weights::default());
-        let (probes, outlier) = (health.regular, health.outlier.enabled);
-        Self { policy: PolicyKind::default(), ties: Ties::default(), weights, probes, outlier }
+        let (probes, outlier, adaptive) = (health.regular, health.outlier.enabled, health.adaptive);
+        Self { policy: PolicyKind::default(), ties: Ties::default(), weights, adaptive, probes, outlier }
     }
 }
 
@@ -51,10 +53,11 @@ impl BalancerSettings {
         }
     }
 
-    /// When a server counts as dead, and as an outlier.
+    /// When a server counts as dead and as an outlier, and what is estimated of it.
     pub fn health_settings(&self) -> HealthSettings {
         let outlier = OutlierSettings { enabled: self.outlier, ..OutlierSettings::default() };
-        HealthSettings { regular: self.probes, outlier, ..HealthSettings::default() }
+        let adaptive = self.adaptive;
+        HealthSettings { regular: self.probes, outlier, adaptive, ..HealthSettings::default() }
     }
 
     /// When servers are probed.

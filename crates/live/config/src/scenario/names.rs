@@ -14,6 +14,7 @@ pub(super) enum RoleName {
     Proxy,
     Balancer,
     Server,
+    Database,
 }
 
 /// How a service time spreads, by name.
@@ -24,8 +25,12 @@ pub(super) enum ServiceName {
 }
 
 impl Names for RoleName {
-    const NAMES: &'static [(&'static str, Self)] =
-        &[("proxy", Self::Proxy), ("balancer", Self::Balancer), ("server", Self::Server)];
+    const NAMES: &'static [(&'static str, Self)] = &[
+        ("proxy", Self::Proxy),
+        ("balancer", Self::Balancer),
+        ("server", Self::Server),
+        ("database", Self::Database),
+    ];
 }
 
 impl Names for Select {

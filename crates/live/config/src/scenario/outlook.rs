@@ -25,7 +25,9 @@ impl Scenario {
     pub fn outlook(&self) -> Outlook {
         let groups = self.groups.iter().enumerate().filter(|(_, group)| !group.capacities.is_empty());
         let busy = |(index, group): (usize, &Group)| {
-            let passes = |stream: &Stream| stream.path.iter().filter(|at| **at == index).count() as f64;
+            // Calls pass a host, or are looked up in it for the host that they pass.
+            let is_used = |at: &&usize| **at == index || self.groups[**at].database == Some(index);
+            let passes = |stream: &Stream| stream.path.iter().filter(is_used).count() as f64;
             (group.name.clone(), self.peak(passes) / group.capacities.iter().sum::<f64>())
         };
         Outlook {
@@ -112,6 +114,15 @@ mod tests {
         assert_eq!(peak("load = [{ at = \"20s\", rate = 80 }, { at = \"30s\", rate = 0 }]"), 138);
         let ramps = "load = [{ at = \"0s\", rate = 90, ramp = true }, { at = \"50s\", rate = 0 }]";
         assert_eq!(peak(ramps), 130);
+    }
+
+    #[test]
+    fn a_database_has_the_calls_of_those_that_ask_it() {
+        let text = "[host.edge]\ncapacity = 100\ndatabase = \"users\"\n[host.core]\ncapacity = 100\n\
+                    [host.users]\nrole = \"database\"\ncapacity = 200\n\
+                    [calls.a]\npath = [\"edge\", \"core\", \"edge\"]\nrate = 25";
+        let outlook = super::super::parse(text, "a.toml").unwrap().outlook();
+        assert_eq!(outlook.groups[2], ("users".to_owned(), 0.25));
     }
 
     #[test]

@@ -16,10 +16,10 @@ use super::typed::{Costs, Discard, Group, RunSettings, Select, Stream};
 use super::{BalancerSettings, Overload, ScenarioFeedback, ScenarioLocal, Ties};
 use crate::document::{self, FileKind};
 use crate::kind::{
-    CallRate, Capacity, Choice, Count, DAY, Fine, Flag, HOUR, HostName, MINUTE, PolicyName, Ratio, SECOND,
-    Seed, Share, Time, Times, Title,
+    CallRate, Capacity, Choice, Count, DAY, Fine, Flag, HOUR, HostName, MINUTE, MessageRate, PolicyName,
+    Ratio, SECOND, Seed, Share, Time, Times, Title,
 };
-use crate::raw::usual_weights;
+use crate::raw::{RawWeights, usual_weights};
 use crate::setting::{Setting, Several};
 use crate::table::{NAME, REQUIRED};
 
@@ -80,7 +80,8 @@ table! {
         /// no time.
         capacity: Option<Several<Capacity, CallRate<1>>> => REQUIRED,
         /// What the hosts do: `"proxy"` forwards with transaction state and record-routes, `"balancer"` assigns each
-        /// call to one of the servers that come next on the path, `"server"` answers calls itself.
+        /// call to one of the servers that come next on the path, `"server"` answers calls itself, `"database"` is
+        /// asked by hosts that name it in `database`.
         role: Setting<Choice<RoleName>> = RoleName::Proxy,
         /// Who gets the next call, as in the configuration of the server. Only for a balancer.
         policy: Setting<Choice<PolicyName>> = PolicyName::default(),
@@ -88,8 +89,9 @@ table! {
         /// server, or each gets it with the same probability (`random`). Only with a policy of least load: `cjsq`,
         /// `tjsq`, `tlwl`.
         ties: Setting<Choice<Ties>> = ties,
-        /// Work per method, relative to a BYE. Only with policy `tlwl`.
-        weights: BTreeMap<String, Setting<Ratio>> => usual_weights(),
+        /// Work per method, relative to a BYE, or `"adaptive"`, as in the configuration of the server. Only with policy
+        /// `tlwl`.
+        weights: Option<RawWeights> => usual_weights(),
         /// Whether each of those servers is asked by OPTIONS every 2 s whether it lives, and gets no new calls after
         /// two probes without an answer. Only for a balancer.
         probes: Setting<Flag> = probes,
@@ -109,8 +111,15 @@ table! {
         transport: Setting<Choice<Transport>> = transport,
         /// Share of the processor that something else takes.
         background: Setting<Share<0, 990>> = background,
+        /// Name of hosts of role `database`. An INVITE that begins a call, a repeated one too, is looked up in one of
+        /// them, in turn, before this host sees it; meanwhile the host does something else.
+        database: Option<Setting<HostName>> => "none",
+        /// Messages that the network card of each host carries a second, each way. A thousand may wait for it each way;
+        /// more are dropped. Not for a database.
+        card: Option<Setting<MessageRate>> => "any number, at once",
         overload: RawOverload,
         stalls: Option<RawStalls>,
+        quota: Option<RawQuota>,
     }
 
     let Overload { local, feedback, reject, buffer_rejections, stateful, look_up, retry, .. } =
@@ -177,6 +186,16 @@ table! {
         length: Option<Setting<Times<HOUR>>> => REQUIRED,
     }
 
+    /// A control group that allows a host its `capacity` in parts: it serves at the speed of the whole processor until its
+    /// part of a period is used up, and then nothing until the next period (`cpu.max` on Linux). Without it a host serves
+    /// evenly, as a slower processor. `background` takes its share of each part. Only with one of `workers`.
+    struct RawQuota {
+        /// Length of a period.
+        period: Option<Setting<Time<1, MINUTE>>> => REQUIRED,
+        /// Calls that a host could carry a second without it: more than `capacity`, and at most 10000 times as much.
+        processor: Option<Setting<CallRate<1>>> => REQUIRED,
+    }
+
     let Stream { arrivals, holding, ring, answer, patience, transport, .. } = Stream::default();
 
     /// Calls that take the same way. `<name>` is yours to choose.
@@ -236,7 +255,7 @@ table! {
         partition: Setting<Flag> = false,
     }
 
-    /// What happens to one host. Exactly one of `restart`, `slowdown`, `stall` and `failing`.
+    /// What happens to one host. Exactly one of `restart`, `slowdown`, `stall`, `failing` and `card`.
     struct RawFault {
         /// Name of the host. Of several like ones `core` and `core.1` are the first, `core.2` the second.
         host: Option<Setting<HostName>> => REQUIRED,
@@ -252,6 +271,8 @@ table! {
         /// From then on it answers this share of new calls with 500, at once and without work; 0 = none. Only for a
         /// server.
         failing: Option<Setting<Part>> => "none",
+        /// From then on neighbours leave it this share of its network card; 1 = all of it. Only for a host with a `card`.
+        card: Option<Setting<Share<1, 1000>>> => "none",
     }
 
     let costs = Costs::default();

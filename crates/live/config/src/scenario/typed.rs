@@ -150,8 +150,14 @@ pub struct Group {
     pub overload: Overload,
     /// Pauses of the whole host, as garbage collection makes them.
     pub stalls: Option<StallSettings>,
+    /// Whether a control group holds each host to its capacity; `None` = its processor is that slow.
+    pub quota: Option<QuotaSettings>,
     /// Share of the processor that something else takes, 0 to below 1.
     pub background: f64,
+    /// Index of the group of databases that new calls are looked up in, before a host sees them.
+    pub database: Option<usize>,
+    /// Messages a second that its network card carries, each way; `None` = any number, at once.
+    pub card: Option<f64>,
 }
 
 impl Default for Group {
@@ -169,7 +175,10 @@ impl Default for Group {
             transport: Transport::default(),
             overload: Overload::default(),
             stalls: None,
+            quota: None,
             background: 0.0,
+            database: None,
+            card: None,
         }
     }
 }
@@ -206,6 +215,8 @@ pub enum HostRole {
     Balancer(BalancerSettings),
     /// Answers the calls itself.
     Server,
+    /// Calls are looked up in it.
+    Database,
 }
 
 /// What a proxy whose buffer is full drops of what comes by TCP. Of what comes by UDP it drops whatever comes.
@@ -234,6 +245,15 @@ pub struct StallSettings {
     pub every: Duration,
     /// How long one lasts.
     pub length: RandomTime,
+}
+
+/// A control group that allows a host its capacity in parts.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct QuotaSettings {
+    /// Length of a period.
+    pub period: Duration,
+    /// Calls a second that each host would carry without it.
+    pub processor: f64,
 }
 
 /// `[calls.<name>]`: calls that take the same way.
@@ -333,4 +353,6 @@ pub enum What {
     Stall(Duration),
     /// From now on it answers this share of new calls, 0 to 1, with 500, at once and without work.
     Failing(f64),
+    /// From now on it has this share of its network card, above 0 and at most 1; 1 = all of it.
+    Card(f64),
 }

@@ -80,8 +80,8 @@ fn sessions(config: &Config) -> balance::SessionSettings {
     let Some(first) = config.pool().or(config.pools.first()) else {
         return balance::SessionSettings::default();
     };
-    // Only this policy asks for work, and pools that have it weigh alike.
-    let weighs = |pool: &&PoolConfig| pool.policy == PolicyKind::Tlwl;
+    // Only this policy asks for work, and pools that have it weigh alike, those aside whose weights are estimated.
+    let weighs = |pool: &&PoolConfig| pool.policy == PolicyKind::Tlwl && !pool.health.adaptive.weights;
     let weights = &config.table_pools().find(weighs).unwrap_or(first).sessions.weights;
     let rests = config.table_pools().map(|pool| pool.health.max_rest);
     balance::SessionSettings {

@@ -4,11 +4,22 @@ use super::Control;
 use crate::admin::Interface;
 use crate::shards::Command;
 use crate::takeover::claim::Bond;
-use crate::takeover::exchange::{Remainder, Succession};
+use crate::takeover::exchange::{Estimates, Remainder, Succession};
 use crate::takeover::owned::OtherProcess;
 use ::control::{ControlInput, Drainer, ProcessId};
-use balance::{CallLimits, NodeId};
+use balance::{CallLimits, NodeId, Weights};
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use wire::Method;
+
+/// Methods that are not named weigh 1.
+fn weights_of(named: &BTreeMap<String, f64>) -> Weights {
+    let mut weights = Weights::invite(1.0);
+    for (method, weight) in named {
+        weights.set(Method::parse(method.as_bytes()), *weight);
+    }
+    weights
+}
 
 impl Control {
     /// Answers the admin interface from now on, and as long as no other process does.
@@ -40,6 +51,10 @@ impl Control {
                 .concat();
         let dead: Vec<_> = findings.dead.iter().copied().map(NodeId).collect();
         self.take(ControlInput::Joins { process: process.id(), drained: &drained, dead: &dead });
+        for Estimates { node, weights, capacity } in &findings.estimates {
+            let weights = weights.as_ref().map(weights_of);
+            self.take(ControlInput::Estimates { node: NodeId(*node), weights, capacity: *capacity });
+        }
     }
 
     /// Tells the threads what members of pools have shown to take, as other processes know.

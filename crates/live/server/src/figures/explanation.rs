@@ -1,16 +1,17 @@
 //! Where a request would go, and why.
 
-use super::NeighbourView;
 use super::contacts::ContactView;
 use super::members::work;
 use super::metric::figures;
 use super::peer::PeerText;
 use super::view::View;
+use super::{NeighbourView, estimated_weights};
 use crate::registrations::Contacts;
 use balance::{Candidate, CandidateVerdict, Decision, MemberRoom, NodeRefusal, Slot, Why};
 use control::ListedMember;
 use node::{Explanation, Orphans, PassedOver, QueueTurn, RouteTaken};
 use route::{Outcome, Step};
+use std::collections::BTreeMap;
 
 figures! {
     /// `POST /api/explain`
@@ -97,6 +98,8 @@ figures! {
         work: f64 = work(candidate.load.work),
         /// Capacity now.
         capacity: f64 = candidate.capacity,
+        /// What transactions weigh there as is estimated, by method; `null` where that is configured.
+        weights: Option<BTreeMap<String, f64>> = estimated_weights(member.node.weights.as_deref()),
         /// The law of the limit that is found from its answers; `null` where none is looked for.
         limit_law: Option<String> = room.and_then(|room| room.law).map(|law| law.name().to_owned()),
         /// Requests without any answer, of this call's thread; `null` where no limit is looked for.

@@ -6,10 +6,12 @@ use super::view::View;
 use super::{OverloadView, PoolName, QueueView, ScaleView, queue};
 use crate::shards::AllShards;
 use crate::stores::StoreReport;
-use balance::PoolId;
+use balance::{PolicyKind, PoolId, Weights};
 use base::Peer;
 use control::ListedMember;
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use wire::Method;
 
 figures! {
     /// `GET /api/health`
@@ -93,6 +95,8 @@ struct MemberStanding {
     last_resort: bool,
     /// Whether it takes them but for a limit that it has reached at the moment.
     is_at_limit: bool,
+    /// What transactions weigh there as is estimated.
+    weights: Option<Arc<Weights>>,
     /// One word, as [`MemberView::state`](super::MemberView::state).
     state: &'static str,
 }
@@ -108,6 +112,7 @@ fn configured(view: &View, shards: AllShards<'_>) -> Vec<MemberStanding> {
             accepting,
             is_at_limit: accepting && room.is_some_and(|room| room.refusal.is_some()),
             last_resort: member.node.last_resort_refusal(view.now, load.calls).is_none(),
+            weights: member.node.weights.clone(),
             state: state(member, view.now, load, room),
         }
     };
@@ -177,7 +182,13 @@ impl PoolHealth {
             )),
             _ => None,
         };
-        let (name, policy, orders) = (name.clone(), (*policy).to_owned(), pool.orders.clone());
+        // Another policy asks for no work.
+        let weights = members.clone().find_map(|member| member.weights.as_deref());
+        let weights = weights.filter(|_| *policy == PolicyKind::Tlwl.name());
+        let estimate =
+            weights.map(|weights| format!(", INVITE {:.2} estimated", weights.get(Method::Invite)));
+        let orders = pool.orders.clone() + &estimate.unwrap_or_default();
+        let (name, policy) = (name.clone(), (*policy).to_owned());
         let members = members.count();
         (Self { name, policy, orders, members, accepting, last_resort, at_limit, refused, queue }, trouble)
     }

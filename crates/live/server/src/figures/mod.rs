@@ -31,6 +31,7 @@ pub use connections::{CertificateView, ConnectionsView, PeerConnections};
 pub use contacts::{ContactView, ContactsView};
 pub use explanation::{CandidateView, ExplanationView, PassedOverView, RewriteView, Route};
 pub use health::{HealthView, PoolHealth};
+pub(crate) use members::estimated_weights;
 pub use members::{MemberView, MembersView, NameView, OccupancyView, TimesView};
 pub use overload::{NeighbourView, OverloadView};
 pub use peer::PeerText;

@@ -117,6 +117,18 @@ pub(crate) struct Findings {
     /// Learned capacities of members of pools with queues: the pool's name, the node, calls a second.
     #[serde(default)]
     pub(crate) capacities: Vec<(String, u32, f64)>,
+    /// Of nodes of which anything is estimated.
+    #[serde(default)]
+    pub(crate) estimates: Vec<Estimates>,
+}
+
+/// What was estimated of a node.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Estimates {
+    pub(crate) node: u32,
+    /// By method.
+    pub(crate) weights: Option<BTreeMap<String, f64>>,
+    pub(crate) capacity: Option<f64>,
 }
 
 /// Remaining work of the predecessor.

@@ -2,13 +2,13 @@
 //! is left alone.
 
 use super::exchange::{
-    Findings, GREETING, Kept, Near, Offer, PATIENCE, RELEASE, Remainder, Succession, Taken, receive, send,
-    socket_paths,
+    Estimates, Findings, GREETING, Kept, Near, Offer, PATIENCE, RELEASE, Remainder, Succession, Taken,
+    receive, send, socket_paths,
 };
 use super::owned::{Inlet, KeptCalls, OtherProcess};
 use super::passing;
 use crate::ask::Ask;
-use crate::figures::PoolName;
+use crate::figures::{PoolName, estimated_weights};
 use crate::shards::{AllShards, Command, Left, WorkerHandle};
 use base::Peer;
 use control::ListedMember;
@@ -129,11 +129,19 @@ fn findings(asks: &mpsc::UnboundedSender<Ask>, workers: &[WorkerHandle]) -> Opti
         known.filter_map(of).collect::<Vec<_>>()
     };
     Some(Findings {
+        estimates: view.members.iter().filter_map(estimates).collect(),
         capacities: view.pools.iter().flat_map(of_pool).collect(),
         drained: those(|member| member.drains.operator),
         drained_by_scaler: those(|member| member.drains.scaler),
         dead: those(|member| !member.node.is_up()),
     })
+}
+
+/// What was estimated of a member, if anything was.
+fn estimates(ListedMember { node, .. }: &ListedMember) -> Option<Estimates> {
+    let weights = estimated_weights(node.weights.as_deref());
+    let capacity = node.adaptive.capacity.then_some(node.capacity);
+    (weights.is_some() || capacity.is_some()).then_some(Estimates { node: node.id.0, weights, capacity })
 }
 
 /// Asks all threads at once, from a thread that may wait.

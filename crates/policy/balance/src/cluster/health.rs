@@ -49,6 +49,9 @@ impl Cluster {
             Sign::Recovered { slot } => self.end_pause(slot),
             Sign::Memory { slot, knows } => self.remembers(slot, knows),
             Sign::Tally { slot, tally } => self.tallied(now, slot, tally),
+            Sign::ServiceTime { slot, method, median } => {
+                self.note_service_time(now, slot, (method, median));
+            }
         }
     }
 

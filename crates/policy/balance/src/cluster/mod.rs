@@ -1,6 +1,7 @@
 //! The nodes of all pools: who is a member, and in which slot.
 
 mod ejection;
+mod estimates;
 mod health;
 mod news;
 mod watch;
@@ -29,7 +30,7 @@ pub struct ClusterMember {
     pub pool: PoolId,
 }
 
-/// When a node counts as dead and as back.
+/// How the nodes of a pool are judged: when one counts as dead and as back, and what is estimated of them.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct HealthSettings {
     /// Whether members are probed at an interval. If not, only on suspicion, until they answer.
@@ -46,6 +47,17 @@ pub struct HealthSettings {
     pub forget_after: Duration,
     /// Who is ejected as an outlier.
     pub outlier: OutlierSettings,
+    /// What is estimated of the members.
+    pub adaptive: Adaptive,
+}
+
+/// What is estimated of a pool's members by their service times.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Adaptive {
+    /// What transactions weigh.
+    pub weights: bool,
+    /// Their capacities beside each other.
+    pub capacity: bool,
 }
 
 impl Default for HealthSettings {
@@ -59,6 +71,7 @@ impl Default for HealthSettings {
             max_rest: Duration::from_mins(1),
             forget_after: Duration::from_mins(5),
             outlier: OutlierSettings::default(),
+            adaptive: Adaptive::default(),
         }
     }
 }
@@ -71,11 +84,13 @@ struct Whole {
     none_alive: bool,
     /// When the interval began in which outcomes are counted.
     interval_since: Instant,
+    /// When weights and capacities last followed their estimates.
+    followed: Instant,
 }
 
 impl Whole {
     fn new(settings: HealthSettings) -> Self {
-        Self { settings, none_alive: false, interval_since: Instant::ZERO }
+        Self { settings, none_alive: false, interval_since: Instant::ZERO, followed: Instant::ZERO }
     }
 }
 
@@ -176,15 +191,21 @@ impl Cluster {
             let Some(slot) = self.slot(member.id).or_else(|| self.join(member.id)) else { continue };
             let joins = before.get(slot.index()).is_none_or(|old| !old.member || old.id != member.id);
             let node = &mut self.nodes[slot.index()];
-            (node.member, node.capacity) = (true, member.capacity);
+            node.member = true;
             (node.max_calls, node.max_rate) = (member.max_calls, member.max_rate);
             node.pool = member.pool;
-            let ramp = self.settings(slot).slow_start;
+            let HealthSettings { slow_start: ramp, adaptive, .. } = self.settings(slot);
+            let node = &mut self.nodes[slot.index()];
+            // An estimate stays as long as there is to be one.
+            if !(adaptive.capacity && node.adaptive.capacity) {
+                node.capacity = member.capacity;
+            }
             if joins && !first {
                 let node = &mut self.nodes[slot.index()];
                 (node.joined, node.ramp) = (now, ramp);
             }
         }
+        self.set_estimated(&before);
         if before != self.nodes {
             self.version += 1;
         }

@@ -1,6 +1,7 @@
 //! What the cluster remembers of a node.
 
 use crate::OutcomeTally;
+use crate::service_times::ServiceTimes;
 
 /// What the cluster remembers of a node beside what the shards need.
 #[derive(Clone, Copy, Debug, Default)]
@@ -27,4 +28,6 @@ pub(super) struct Watch {
     /// In the present rest that it asked for: whether a probe was refused or went unanswered, and how many were
     /// answered since, in a row.
     pub(super) returns: Option<u32>,
+    /// How long it takes for requests that find it idle.
+    pub(super) times: ServiceTimes,
 }

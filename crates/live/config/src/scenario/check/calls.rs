@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::hosts::{Known, find};
-use super::in_run;
+use super::{in_run, required};
 use crate::kind::show;
 use crate::report::Report;
 use crate::scenario::names::RoleName;
 use crate::scenario::raw::{RawCalls, RawStep};
 use crate::scenario::typed::Stream;
-use crate::setting::Setting;
 use crate::structure::{in_order, join};
 use load::RateStep;
 
@@ -92,6 +91,10 @@ fn hosts(path: &str, raw: &RawCalls, known: &[Known], report: &mut Report<'_>) -
             Some(RoleName::Server) if !is_last => {
                 report.conflict(setting, "expected it last: a server answers calls and forwards none");
             }
+            Some(RoleName::Database) => {
+                let remedy = "no calls pass a database; name it in `database` of the hosts that ask it";
+                report.conflict(setting, remedy);
+            }
             Some(RoleName::Balancer) if is_last => {
                 let remedy = "expected the servers that it balances after it: add the name of hosts of role \"server\"";
                 report.conflict(setting, remedy);
@@ -155,15 +158,9 @@ fn check_step(
     report: &mut Report<'_>,
 ) -> Option<RateStep> {
     let example = "expected both: load = [{ at = \"0s\", rate = 100 }, { at = \"5m\", rate = 200 }]";
-    let at = raw.at.as_ref().map(Setting::value);
-    let rate = raw.rate.as_ref().map(Setting::value);
-    if at.is_none() {
-        report.missing(&join(path, "at"), example);
-    }
-    if rate.is_none() {
-        report.missing(&join(path, "rate"), example);
-    }
-    if let (Some(setting), Some(Some(at))) = (&raw.at, at) {
+    let at = required(path, "at", raw.at.as_ref(), example, report);
+    let rate = required(path, "rate", raw.rate.as_ref(), example, report);
+    if let (Some(setting), Some(at)) = (&raw.at, at) {
         match last {
             Some(last) if at <= last => {
                 report.conflict(
@@ -174,7 +171,7 @@ fn check_step(
             _ => in_run(setting, Some(at), duration, report),
         }
     }
-    Some(RateStep { at: at??, rate: rate??, ramp: raw.ramp.value()? })
+    Some(RateStep { at: at?, rate: rate?, ramp: raw.ramp.value()? })
 }
 
 /// The path of each stream, when all of them are known; a group on none of them is reported.
@@ -184,7 +181,8 @@ pub(super) fn paths(calls: &[Checked], known: &[Known], report: &mut Report<'_>)
         return None;
     }
     for (index, group) in known.iter().enumerate() {
-        if !paths.iter().any(|path| path.contains(&index)) {
+        // Of databases it is said where they are asked.
+        if group.role != Some(RoleName::Database) && !paths.iter().any(|path| path.contains(&index)) {
             let remedy = "no calls pass these hosts; put them on a path of [calls], or remove them";
             report.key_problem(&join("host", &group.name), remedy);
         }

@@ -188,6 +188,12 @@ fn fault(
             format!("expected a host that answers calls; {:?} has another role", known[group].name),
         );
     }
+    if let Some(setting) = raw.card.as_ref().filter(|_| !known[group].has_card) {
+        report.conflict(
+            setting,
+            format!("expected a host with a network card; set `card` of {:?}", known[group].name),
+        );
+    }
     Some(HostFault { group, host, at: at??, what: what? })
 }
 
@@ -221,17 +227,18 @@ fn what(path: &str, raw: &RawFault, report: &mut Report<'_>) -> Option<What> {
     let slowdown = raw.slowdown.as_ref().map(|setting| setting.value().map(What::Slowdown));
     let stall = raw.stall.as_ref().map(|setting| setting.value().map(What::Stall));
     let failing = raw.failing.as_ref().map(|setting| setting.value().map(What::Failing));
-    let mut things = [restart, slowdown, stall, failing].into_iter().flatten();
+    let card = raw.card.as_ref().map(|setting| setting.value().map(What::Card));
+    let mut things = [restart, slowdown, stall, failing, card].into_iter().flatten();
     match (things.next(), things.next()) {
         (Some(only), None) => only,
         (None, _) => {
-            let remedy =
-                "expected what happens: restart = \"30s\", slowdown = 0.5, stall = \"2s\" or failing = 1";
+            let remedy = "expected what happens: restart = \"30s\", slowdown = 0.5, stall = \"2s\", failing = 1 or card = 0.1";
             report.missing(&format!("{path}.restart"), remedy);
             None
         }
         _ => {
-            let remedy = "expected one of restart, slowdown, stall and failing; give each its own [[fault]]";
+            let remedy =
+                "expected one of restart, slowdown, stall, failing and card; give each its own [[fault]]";
             report.key_problem(path, remedy);
             None
         }

@@ -2,19 +2,22 @@
 
 use std::collections::BTreeMap;
 
-use super::overload;
-use crate::check::pool::policy;
+use super::{overload, required};
+use crate::check::pool::{is_adaptive, policy};
 use crate::kind::Kind;
 use crate::nearest::nearest;
 use crate::report::Report;
 use crate::scenario::BalancerSettings;
 use crate::scenario::names::RoleName;
-use crate::scenario::raw::{RawHost, RawStalls};
-use crate::scenario::typed::{Group, HostRole, StallSettings};
+use crate::scenario::raw::{RawHost, RawQuota, RawStalls};
+use crate::scenario::typed::{Group, HostRole, QuotaSettings, StallSettings};
 use crate::setting::{Setting, Several};
 use crate::structure::{in_order, join};
-use balance::PolicyKind;
+use balance::{Adaptive, PolicyKind};
 use load::RandomTime;
+
+/// The least part of a processor that a quota allows.
+const PART_MIN: f64 = 1e-4;
 
 /// What links call those who call and are called.
 pub(super) const AGENTS: &str = "agents";
@@ -28,6 +31,8 @@ pub(super) struct Known {
     pub(super) count: Option<u16>,
     /// Whether its work costs no time.
     pub(super) unlimited: bool,
+    /// Whether it has a network card that carries so much and no more.
+    pub(super) has_card: bool,
     /// `None` where something about it is wrong.
     pub(super) group: Option<Group>,
 }
@@ -37,8 +42,36 @@ pub(super) fn check(raw: &BTreeMap<String, RawHost>, report: &mut Report<'_>) ->
     if raw.is_empty() {
         report.missing("host", "expected at least one group of hosts: [host.proxy] with capacity = 160");
     }
-    let groups = in_order("host", raw, report);
-    groups.into_iter().map(|(name, path, raw)| group(name, &path, raw, report)).collect()
+    let rows: Vec<_> = in_order("host", raw, report);
+    let mut known: Vec<_> = rows.iter().map(|(name, path, raw)| group(name, path, raw, report)).collect();
+    let asked: Vec<_> = rows.iter().map(|(.., raw)| database(raw, &known, report)).collect();
+    for (index, (_, path, _)) in rows.iter().enumerate() {
+        if known[index].role == Some(RoleName::Database) && !asked.contains(&Some(index)) {
+            report.key_problem(
+                path,
+                "no hosts ask this database; name it in `database` of theirs, or remove it",
+            );
+        }
+    }
+    for (known, asked) in known.iter_mut().zip(asked) {
+        if let Some(group) = &mut known.group {
+            group.database = asked;
+        }
+    }
+    known
+}
+
+/// Index of the group of databases that it asks.
+fn database(raw: &RawHost, known: &[Known], report: &mut Report<'_>) -> Option<usize> {
+    let setting = raw.database.as_ref()?;
+    let index = find(&setting.value()?, setting, known, report)?;
+    if raw.role.value() == Some(RoleName::Database) {
+        report.conflict(setting, "a database asks no other; remove this key");
+    }
+    if known[index].role.is_some_and(|role| role != RoleName::Database) {
+        report.conflict(setting, "expected hosts of `role = \"database\"`");
+    }
+    Some(index)
 }
 
 /// Index of the group that `setting` names; one that does not exist is reported.
@@ -70,7 +103,12 @@ fn group(name: &str, path: &str, raw: &RawHost, report: &mut Report<'_>) -> Know
     let background = raw.background.value();
     let overload = overload::check(path, role, &raw.overload, report);
     let stalls = raw.stalls.as_ref().map(|stalls| check_stalls(path, stalls, report));
+    let quota = raw.quota.as_ref().map(|quota| check_quota(path, raw, quota, capacities.as_deref(), report));
     let unlimited = capacities.as_ref().is_some_and(Vec::is_empty);
+    let card = raw.card.as_ref().map(Setting::value);
+    if let Some(setting) = raw.card.as_ref().filter(|_| role == Some(RoleName::Database)) {
+        report.conflict(setting, "look-ups pass no network card; remove this key");
+    }
     if unlimited && background.is_some_and(|share| share > 0.0) {
         report.conflict(&raw.background, "expected none of it: the capacity is unlimited; give it a number");
     }
@@ -87,10 +125,13 @@ fn group(name: &str, path: &str, raw: &RawHost, report: &mut Report<'_>) -> Know
             transport: raw.transport.value()?,
             overload: overload?,
             stalls: stalls.map_or(Some(None), |stalls| stalls.map(Some))?,
+            quota: quota.map_or(Some(None), |quota| quota.map(Some))?,
             background: background?,
+            database: None,
+            card: card.map_or(Some(None), |card| card.map(Some))?,
         })
     };
-    Known { name: name.to_owned(), role, count, unlimited, group: whole() }
+    Known { name: name.to_owned(), role, count, unlimited, has_card: card.is_some(), group: whole() }
 }
 
 /// How many hosts, and the capacity of each; empty = unlimited.
@@ -145,7 +186,7 @@ fn check_role(path: &str, role: RoleName, raw: &RawHost, report: &mut Report<'_>
         report.conflict(&raw.discard, "only a proxy has it; remove this key");
     }
     if role == RoleName::Balancer {
-        let policy = policy(path, &raw.policy, &raw.weights, report);
+        let policy = policy(path, &raw.policy, raw.weights.as_ref(), report);
         let (policy, weights) = policy?;
         if raw.ties.is_set() && !matches!(policy, PolicyKind::Cjsq | PolicyKind::Tjsq | PolicyKind::Tlwl) {
             let remedy = "only policies of least load have ties: cjsq, tjsq, tlwl; use one of them, or remove this key";
@@ -155,6 +196,7 @@ fn check_role(path: &str, role: RoleName, raw: &RawHost, report: &mut Report<'_>
             policy,
             ties: raw.ties.value()?,
             weights,
+            adaptive: Adaptive { weights: is_adaptive(raw.weights.as_ref()), capacity: false },
             probes: raw.probes.value()?,
             outlier: raw.outlier.value()?,
         };
@@ -174,7 +216,11 @@ fn check_role(path: &str, role: RoleName, raw: &RawHost, report: &mut Report<'_>
     if report.has(&weights) {
         report.key_problem(&weights, remedy);
     }
-    Some(if role == RoleName::Proxy { HostRole::Proxy } else { HostRole::Server })
+    Some(match role {
+        RoleName::Server => HostRole::Server,
+        RoleName::Database => HostRole::Database,
+        _ => HostRole::Proxy,
+    })
 }
 
 /// Reports balancers whose calls go to several groups: each has one list of members.
@@ -202,18 +248,39 @@ pub(super) fn after_balancers(known: &[Known], paths: Option<&[Vec<usize>]>, rep
 fn check_stalls(path: &str, raw: &RawStalls, report: &mut Report<'_>) -> Option<StallSettings> {
     let path = join(path, "stalls");
     let example = "expected both: stalls = { every = \"10s\", length = \"exp:500ms\" }";
-    let every = raw.every.as_ref().map(Setting::value);
-    let length = raw.length.as_ref().map(Setting::value);
-    if every.is_none() {
-        report.missing(&join(&path, "every"), example);
-    }
-    if length.is_none() {
-        report.missing(&join(&path, "length"), example);
-    }
-    let (every, length) = (every??, length??);
+    let every = required(&path, "every", raw.every.as_ref(), example, report);
+    let length = required(&path, "length", raw.length.as_ref(), example, report);
+    let (every, length) = (every?, length?);
     let (RandomTime::Fixed(mean) | RandomTime::Exponential(mean) | RandomTime::Normal(mean, _)) = length;
     if let Some(setting) = raw.length.as_ref().filter(|_| mean.is_zero()) {
         report.conflict(setting, "expected a time above 0; or remove `stalls`");
     }
     Some(StallSettings { every, length })
+}
+
+fn check_quota(
+    path: &str,
+    host: &RawHost,
+    raw: &RawQuota,
+    capacities: Option<&[f64]>,
+    report: &mut Report<'_>,
+) -> Option<QuotaSettings> {
+    let path = join(path, "quota");
+    let example = "expected both: quota = { period = \"10ms\", processor = 1000 }";
+    let period = required(&path, "period", raw.period.as_ref(), example, report);
+    let processor = required(&path, "processor", raw.processor.as_ref(), example, report);
+    let (period, processor) = (period?, processor?);
+    let is_part = |capacity: &f64| *capacity < processor && capacity / processor >= PART_MIN;
+    let are_parts = |capacities: &[f64]| !capacities.is_empty() && capacities.iter().all(is_part);
+    if let Some(setting) = raw.processor.as_ref().filter(|_| !capacities.is_none_or(are_parts)) {
+        let remedy = "expected more than each `capacity`, and at most 10000 times as much; or remove `quota`";
+        report.conflict(setting, remedy);
+    }
+    if host.workers.value().is_some_and(|workers| workers > 1) {
+        report.conflict(
+            &host.workers,
+            "expected one: a quota is for a host with one processor; or remove `quota`",
+        );
+    }
+    Some(QuotaSettings { period, processor })
 }

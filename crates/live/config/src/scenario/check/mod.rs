@@ -16,6 +16,7 @@ use crate::check::timers::blame;
 use crate::kind::{Kind, Ratio, show};
 use crate::report::Report;
 use crate::setting::{Setting, Several};
+use crate::structure::join;
 use proxy::ProxyTimers;
 use transaction::Timers;
 
@@ -54,6 +55,20 @@ pub(super) fn check(raw: &RawScenario, title: &str, report: &mut Report<'_>) -> 
         links: links.into_iter().collect::<Option<_>>()?,
         faults: faults.into_iter().collect::<Option<_>>()?,
     })
+}
+
+/// A key that has to be there; where it is not, `example` shows how.
+fn required<K: Kind>(
+    path: &str,
+    key: &str,
+    setting: Option<&Setting<K>>,
+    example: &str,
+    report: &mut Report<'_>,
+) -> Option<K::Value> {
+    if setting.is_none() {
+        report.missing(&join(path, key), example);
+    }
+    setting?.value()
 }
 
 /// Reports an instant that the run never reaches.
