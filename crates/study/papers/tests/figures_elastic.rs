@@ -3,8 +3,18 @@
 
 mod tables;
 
-const FIGURES: [&str; 8] =
-    ["smace-3", "smace-5", "smace-6", "smace-7", "smace-8", "scale-day", "scale-flash", "queue-pauses"];
+const FIGURES: [&str; 10] = [
+    "smace-3",
+    "smace-5",
+    "smace-6",
+    "smace-7",
+    "smace-8",
+    "smace-database",
+    "smace-card",
+    "scale-day",
+    "scale-flash",
+    "queue-pauses",
+];
 
 /// Verdicts of runs as short as these mean nothing; that they are what they were does.
 #[test]

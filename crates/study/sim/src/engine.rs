@@ -6,19 +6,23 @@
 //! rather than schedule, so they fit any event type.
 
 mod buffer;
+mod card;
 mod cpu;
 mod fault;
 mod link;
 mod queue;
+mod quota;
 mod spread;
 mod stalls;
 mod trace;
 
 pub use buffer::{Admission, Plain, Priority, QueueTriage};
+pub use card::{Card, CardSide};
 pub use cpu::{BegunService, ClassStats, Cpu, CpuConfig, Finish, Mark, Served, Ticket};
 pub use fault::{FaultEffect, FaultRule};
 pub use link::{Deliveries, HostIndex, LinkConfig, Reliable, SimNetwork};
 pub use queue::EventQueue;
+pub use quota::QuotaConfig;
 pub use spread::{QuantileTable, Spread, TableError};
 pub use stalls::{StallConfig, Stalls};
 pub use trace::Trace;

@@ -6,8 +6,8 @@ use elastic::queue::{Choice, LengthSettings, Moves, QueueSettings};
 use elastic::scale::{Decision, ScaleSettings};
 use load::{ArrivalPlan, ArrivalProcess, RateStep};
 use sim::cloud::{
-    Announcing, Bursts, CallTimes, CloudHost, CloudPlan, CloudServers, Front, Neighbours, PROXY, StartTimes,
-    run,
+    Announcing, Bursts, CallTimes, CloudHost, CloudPlan, CloudServers, Database, Front, Neighbours, PROXY,
+    Resource, StartTimes, Vantage, run,
 };
 use sim::engine::{Spread, StallConfig};
 
@@ -28,12 +28,18 @@ fn plan(rate: f64) -> CloudPlan {
         calls: CallTimes { way: Duration::from_millis(20), ringing: seconds(1), talking: seconds(5) },
         from: seconds(30),
         to: seconds(150),
-        host: CloudHost { rate: 100.0, work: PROXY, spread: Spread::Fixed, pauses: None },
+        host: CloudHost { rate: 100.0, work: PROXY, spread: Spread::Fixed, pauses: None, card: None },
         neighbours: Vec::new(),
+        database: None,
         servers: CloudServers::Fixed(2),
         front: Front::Queue(Box::new(queue)),
         announcing: Announcing::Fixed(1_000.0),
+        measured: Vantage::Server,
     }
+}
+
+fn neighbours(resource: Resource, (from, to): (u64, u64), share: f64) -> Neighbours {
+    Neighbours { resource, when: Bursts::At(vec![(seconds(from), seconds(to))]), share, steal: None }
 }
 
 /// Messages of fixed length at a processor that is half busy: the mean wait is that of M/D/1, and a call is six
@@ -96,8 +102,7 @@ fn a_call_leaves_a_server_that_stalls() {
 #[test]
 fn neighbours_slow_a_server_and_the_queue_goes_round_it() {
     let mut plan = plan(80.0);
-    plan.neighbours =
-        vec![Neighbours { when: Bursts::At(vec![(seconds(60), seconds(120))]), share: 0.8, steal: None }];
+    plan.neighbours = vec![neighbours(Resource::Processor, (60, 120), 0.8)];
     let even = run(&plan, 1);
     let settings = Settings { threshold: Duration::from_millis(25), maximum: 90.0, ..Settings::default() };
     plan.announcing = Announcing::Estimated(Box::new(settings));
@@ -137,8 +142,7 @@ fn a_queue_bounded_by_what_is_unanswered_does_not_lose_to_tlwl() {
                 .sum::<Duration>()
         })
     };
-    let when = Bursts::At(vec![(seconds(40), seconds(52))]);
-    let [tlwl, credit, bounded, both] = p99(vec![Neighbours { when, share: 0.95, steal: None }]);
+    let [tlwl, credit, bounded, both] = p99(vec![neighbours(Resource::Processor, (40, 52), 0.95)]);
     let all = format!("{tlwl:?} {credit:?} {bounded:?} {both:?}");
     assert!(bounded < credit.mul_f64(0.6) && both < credit / 10 && both <= tlwl.mul_f64(1.1), "{all}");
     let [tlwl, _, _, both] = p99(Vec::new());
@@ -177,4 +181,79 @@ fn servers_come_and_go() {
     let again = run(&plan, 1);
     assert_eq!(results.seconds, again.seconds);
     assert_ne!(results.seconds, run(&plan, 2).seconds);
+}
+
+/// A neighbour on the first server's network card: callers wait for the card on the way in and on the way out, a monitor
+/// on the server sees none of it, and its processor has nothing to do with it.
+#[test]
+fn a_card_that_is_shared_is_seen_from_in_front() {
+    let mut plan = plan(40.0);
+    plan.host.card = Some(10_000.0);
+    plan.neighbours = vec![neighbours(Resource::Card, (60, 120), 0.98)];
+    let server = run(&plan, 1);
+    plan.measured = Vantage::Front;
+    let front = run(&plan, 1);
+    let mean = |results: &sim::cloud::CloudResults, from: usize, to: usize| {
+        let p95 = results.seconds[from..to].iter().filter_map(|second| second.p95);
+        p95.sum::<Duration>() / (to - from) as u32
+    };
+    // Six messages of 20 calls/s, 5 ms each on what is left: 60 % of a card that is passed twice.
+    let inside = [mean(&server, 61, 119), mean(&front, 61, 119)];
+    let outside = [mean(&server, 31, 59), mean(&front, 31, 59)];
+    assert!(inside[1] > inside[0] + Duration::from_millis(10), "{inside:?}");
+    assert!(inside[0] < outside[0] * 2 && outside[1] < outside[0] + Duration::from_millis(1), "{outside:?}");
+    assert_eq!((server.lost, server.set_up.mean()), (0, front.set_up.mean()), "who measures changes nothing");
+}
+
+/// What a card drops comes again, and what finds a database full is lost: a call is neither lost twice nor never over.
+#[test]
+fn what_finds_no_room_comes_again_or_is_lost_once() {
+    let mut plan = plan(150.0);
+    plan.front = Front::Tlwl;
+    plan.host.rate = 400.0;
+    plan.calls.talking = seconds(1);
+    plan.host.card = Some(2_000.0);
+    // 400 messages a second each way are left of 450, for half a minute.
+    plan.neighbours = vec![neighbours(Resource::Card, (60, 90), 0.8); 2];
+    let results = run(&plan, 1);
+    assert_eq!(results.lost, 0);
+    assert!(
+        results.set_up.percentile(99.0) > Duration::from_millis(500),
+        "{:?}",
+        results.set_up.percentile(99.0)
+    );
+    let is_over =
+        |results: &sim::cloud::CloudResults| results.offered.abs_diff(results.carried + results.lost);
+    assert!(is_over(&results) < 100, "{}", is_over(&results));
+
+    plan.host.card = None;
+    plan.neighbours.clear();
+    let busy = vec![neighbours(Resource::Processor, (60, 90), 0.5)];
+    plan.database = Some(Database { is_shared: true, rate: 200.0, spread: Spread::Fixed, neighbours: busy });
+    let results = run(&plan, 1);
+    // 50 calls/s too many for 30 s, of which a thousand may wait.
+    assert!((300..700).contains(&results.lost), "{}", results.lost);
+    assert!(is_over(&results) < 100, "{} {}", is_over(&results), results.lost);
+}
+
+/// A database that all servers share is no faster for one of them alone; one for each, of which the first is slow, leaves
+/// the other servers as they are. The latency of a server has the wait for its database in it, wherever it is measured.
+#[test]
+fn a_server_waits_for_its_database() {
+    let mut plan = plan(80.0);
+    let slow = vec![neighbours(Resource::Processor, (60, 120), 0.75)];
+    plan.announcing = Announcing::Fixed(100.0);
+    let with = |is_shared, measured| {
+        let database =
+            Database { is_shared, rate: 400.0, spread: Spread::Exponential, neighbours: slow.clone() };
+        let plan = CloudPlan { database: Some(database), measured, ..plan.clone() };
+        let results = run(&plan, 1);
+        let p95 = |at: usize| results.seconds[at..at + 20].iter().filter_map(|second| second.p95).max();
+        (p95(35).expect("calls came"), p95(70).expect("calls came"), results.lost)
+    };
+    // 80 of 100 calls/s that are left, 40 where there are two.
+    let [shared, own] = [true, false].map(|is_shared| with(is_shared, Vantage::Server));
+    assert!(shared.0 < Duration::from_millis(40) && shared.1 > shared.0 * 3, "{shared:?}");
+    assert!(own.1 > own.0 && own.1 < shared.1, "{own:?} {shared:?}");
+    assert_eq!((shared, own), (with(true, Vantage::Front), with(false, Vantage::Front)));
 }

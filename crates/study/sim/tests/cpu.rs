@@ -3,7 +3,7 @@ use base::{Instant, Rng};
 use sim::engine::{
     Admission, BegunService, Cpu, CpuConfig, Finish, Plain, Priority, QueueTriage, StallConfig, Stalls,
 };
-use sim::engine::{QuantileTable, Spread};
+use sim::engine::{QuantileTable, QuotaConfig, Spread};
 use std::time::Duration;
 
 const fn ms(ms: u64) -> Duration {
@@ -118,6 +118,61 @@ fn a_stall_stops_all_workers_and_is_not_busy_time() {
     }
     assert!((cpu.utilisation(mark, at(66)) - 2.0 * 10.0 / (3.0 * 66.0)).abs() < 1e-9);
     assert_eq!(start(&mut cpu, at(66)).unwrap().at, at(76));
+}
+
+#[test]
+fn a_quota_leaves_the_mean_speed_as_it_is() {
+    let quota = QuotaConfig { period: ms(10), processor: 10.0 };
+    let mut cpu = cpu(CpuConfig { quota: Some(quota), background: 0.5, ..CpuConfig::default() }, Plain);
+    let (mark, mut now) = (cpu.mark(at(0)), at(0));
+    for job in 0..100 {
+        cpu.enqueue(now, Priority::P2, job);
+        let due = start(&mut cpu, now).unwrap();
+        if job % 10 == 0 {
+            cpu.stall(now, ms(7));
+        }
+        now = due.at;
+        while let Finish::Later(later) = cpu.finish(now, due.ticket) {
+            now = later;
+        }
+    }
+    // 100 times 10 ms, of which something else takes half, and ten stalls.
+    let took = (now - at(0)).as_secs_f64();
+    assert!((took - 2.07).abs() < 0.02, "{took}");
+    assert!((cpu.utilisation(mark, now) - 2.0 / 2.07).abs() < 0.01, "{}", cpu.utilisation(mark, now));
+    // In the middle of a service half of it is accounted for.
+    cpu.enqueue(at(9_000), Priority::P2, 1);
+    let (mark, due) = (cpu.mark(at(9_000)), start(&mut cpu, at(9_000)).unwrap());
+    let middle = at(9_000) + (due.at - at(9_000)) / 2;
+    assert!((cpu.busy(middle) + ms(10)).abs_diff(cpu.busy(due.at)) < ms(1));
+    assert!(cpu.utilisation(mark, due.at) >= 1.0);
+}
+
+#[test]
+fn a_quota_follows_the_background_and_forgets_what_is_lost() {
+    let quota = QuotaConfig { period: ms(10), processor: 10.0 };
+    let mut cpu = cpu(CpuConfig { quota: Some(quota), ..CpuConfig::default() }, Plain);
+    cpu.enqueue(at(0), Priority::P2, 1);
+    cpu.start(at(0), |_| Duration::from_hours(1)).unwrap();
+    cpu.fail(at(100), |_| ());
+    cpu.restart();
+    cpu.enqueue(at(200), Priority::P2, 2);
+    assert_eq!(serve(&mut cpu, at(200)), Some(2));
+    // 0.5 ms of the base server are 50 us of this one. Of a period 1 ms is for services, and 0.1 ms beside a background
+    // that takes nine tenths.
+    for (background, number, since) in [(0.0, 20, 1_000), (0.9, 2, 2_000)] {
+        cpu.set_background(background);
+        let (mut now, mut at_once) = (at(since), 0);
+        for job in 0..40 {
+            cpu.enqueue(now, Priority::P2, job);
+            let due = cpu.start(now, |_| Duration::from_micros(500)).unwrap();
+            at_once += u32::from(due.at - now == Duration::from_micros(50));
+            now = due.at;
+            assert!(matches!(cpu.finish(now, due.ticket), Finish::Done(_)));
+        }
+        let most = 40 - 40 / number;
+        assert!((most - 2..=most + 2).contains(&at_once), "{background}: {at_once}");
+    }
 }
 
 #[test]

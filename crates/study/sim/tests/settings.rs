@@ -309,3 +309,88 @@ fn watermarks_at_their_ends_still_work() {
     assert!(rejected(&results) > 50.0, "{}", rejected(&results));
     assert!(results.streams[0].completed.rate(at(50), at(OVERLOADED.into())) > 10.0);
 }
+
+/// At a tenth of what it carries a host with a quota serves nearly all at the speed of the whole processor. It is as busy,
+/// and has no more in the long run.
+#[test]
+fn a_quota_lets_a_host_run_fast_for_a_part_of_each_period() {
+    let quota = "quota = { period = \"10ms\", processor = 2000 }";
+    let [plain, parts] = ["", quota].map(|host| run(host, ""));
+    assert!(setup(&parts) < 0.7 * setup(&plain), "{} {}", setup(&parts), setup(&plain));
+    assert!((busy(&parts) - busy(&plain)).abs() < 0.005, "{} {}", busy(&parts), busy(&plain));
+    let past = run_at(260.0, "udp", quota, "");
+    assert!(busy(&past) > 0.99 && !completed_all(&past), "{}", busy(&past));
+}
+
+/// A card of 500 messages a second each way takes 2 ms for each: INVITE, 200 and ACK come in and go out, and wait for what
+/// goes out with them. What is left of a card is a card of that rate.
+#[test]
+fn a_network_card_takes_its_time_for_each_message() {
+    let plain = setup(&run("", ""));
+    let carded = run("card = 500", "");
+    let added = setup(&carded) - plain;
+    assert!((0.012..0.020).contains(&added) && completed_all(&carded), "{added}");
+    let fault = "[[fault]]\nhost = \"core\"\nat = \"0s\"\ncard = 0.5\n";
+    let [shared, half] = [run("card = 500", fault), run("card = 250", "")].map(|results| setup(&results));
+    assert!((shared - half).abs() < 1e-9 && shared > plain + 1.9 * added, "{shared} {half} {added}");
+}
+
+/// A card with room for a thousand messages drops what is more; over TCP it comes again, over UDP the caller sends it again.
+#[test]
+fn what_a_card_drops_is_sent_again() {
+    let fault = "[[fault]]\nhost = \"core\"\nat = \"60s\"\ncard = 0.01\n\
+                 [[fault]]\nhost = \"core\"\nat = \"75s\"\ncard = 1\n";
+    let stuck = run("card = 2000", fault);
+    assert!(resends(&stuck) > resends(&run("card = 2000", "")) + 1.0, "{}", resends(&stuck));
+    // What waits when the card is whole again is carried within half a second, and nothing is dropped from then on.
+    let [during, after] =
+        [(60, 80), (80, 200)].map(|(from, to)| stuck.hosts[1].dropped.rate(at(from), at(to)));
+    assert!(during > 10.0 && after < 1e-9, "{during} {after}");
+    let tcp = run_at(20.0, "tcp", "card = 2000", fault);
+    assert!(
+        resends(&tcp) < 1e-9 && tcp.streams[0].outcomes.invite_timeouts == 0,
+        "{:?}",
+        tcp.streams[0].outcomes
+    );
+}
+
+/// Several databases are asked in turn: none looks up more than one call more than another.
+#[test]
+fn databases_are_asked_in_turn() {
+    let results =
+        run("database = \"users\"", "[host.users]\nrole = \"database\"\ncount = 3\ncapacity = 100\n");
+    let databases = results.hosts.iter().filter(|host| host.name.starts_with("users"));
+    // 10 ms each, in bins of 10 s.
+    let looked_up: Vec<f64> =
+        databases.map(|host| host.utilisation.iter().map(|bin| bin.1 * 1e3).sum()).collect();
+    let (least, most) =
+        looked_up.iter().fold((f64::MAX, 0.0_f64), |(least, most), of| (least.min(*of), most.max(*of)));
+    assert!(looked_up.len() == 3 && least > 1_000.0 && most < least + 2.0, "{looked_up:?}");
+}
+
+/// A call is looked up once, before its server sees it: 10 ms, and the wait of an M/D/1 queue.
+#[test]
+fn a_call_waits_for_the_database() {
+    let plain = setup(&run("", ""));
+    let with = |fault: &str| {
+        run("database = \"users\"", &format!("{fault}\n[host.users]\nrole = \"database\"\ncapacity = 100\n"))
+    };
+    let slow = "[[fault]]\nhost = \"users\"\nat = \"0s\"\nslowdown = 0.5\n";
+    for (fault, time) in [("", 0.010), (slow, 0.020)] {
+        let results = with(fault);
+        let load = 20.0 * time;
+        let expected = time + time * load / (2.0 * (1.0 - load));
+        let added = setup(&results) - plain;
+        assert!((added / expected - 1.0).abs() < 0.1 && completed_all(&results), "{added} {expected}");
+        let users = results.hosts.iter().find(|host| host.name == "users").expect("it is a host");
+        let busy = users.utilisation.iter().skip(2).map(|bin| bin.1).sum::<f64>() / 18.0;
+        assert!((busy - load).abs() < 0.03, "{busy}");
+    }
+    // What is in it when it fails is lost, and comes again.
+    let results = with("[[fault]]\nhost = \"users\"\nat = \"60s\"\nrestart = \"2s\"\n");
+    assert!(
+        completed_all(&results) && resends(&results) > resends(&with("")),
+        "{:?}",
+        results.streams[0].outcomes
+    );
+}

@@ -209,4 +209,10 @@ fn what_bytes_cannot_have_is_refused() {
         "[host.server]\nrole = \"server\"\ncapacity = 160\n[calls.main]\npath = [\"server\"]\nrate = 80\n";
     let direct = config::scenario::parse(text, "test.toml").unwrap_or_else(|errors| panic!("{errors}"));
     assert!(swarm::scenario::plan(&direct).unwrap_err().contains("begin at a server"));
+    let quota = "quota = { period = \"10ms\", processor = 2000 }";
+    for (setting, what) in [(quota, "quotas"), ("card = 2000", "network cards")] {
+        let proxy =
+            format!("[host.other]\ncapacity = 160\n{setting}\n[calls.other]\npath = [\"other\"]\nrate = 1\n");
+        assert!(scenario(&proxy).unwrap_err().contains(what));
+    }
 }

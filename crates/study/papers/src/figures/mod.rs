@@ -31,10 +31,10 @@ mod sweeps;
 mod tlwl;
 mod topology;
 
-use crate::report::{ClaimVerdict, Figure, Plot};
+use crate::report::{Figure, Plot};
 use core::num::NonZero;
 use sim::cloud::{CloudPlan, CloudResults};
-use sim::stats::{Confidence, Interval, Moments, sweep};
+use sim::stats::sweep;
 
 /// How much is run for a figure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -147,21 +147,6 @@ impl Work<'_> {
     }
 }
 
-/// The mean of values, one of each run, with its interval.
-fn over_runs(values: impl Iterator<Item = f64>) -> Interval {
-    Interval::of(&values.collect::<Moments>(), Confidence::P95)
-}
-
-/// Whether the mean of values is surely above a level.
-fn is_above(values: Interval, level: f64) -> ClaimVerdict {
-    ClaimVerdict::above_zero(Interval { mean: values.mean - level, ..values })
-}
-
-/// Whether the mean of values is surely below a level.
-fn is_below(values: Interval, level: f64) -> ClaimVerdict {
-    ClaimVerdict::above_zero(Interval { mean: level - values.mean, ..values })
-}
-
 /// A figure that can be made.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
@@ -210,6 +195,8 @@ pub fn all() -> &'static [Entry] {
         smace::ESTIMATION,
         smace::GOODPUT,
         smace::RINGING,
+        smace::DATABASE,
+        smace::CARD,
         scale::DAY,
         scale::FLASH,
         scale::PAUSES,

@@ -390,6 +390,16 @@ impl ClaimVerdict {
         }
     }
 
+    /// Whether the mean of values is surely above a level.
+    pub fn above(values: Interval, level: f64) -> Self {
+        Self::above_zero(Interval { mean: values.mean - level, ..values })
+    }
+
+    /// Whether it is surely below.
+    pub fn below(values: Interval, level: f64) -> Self {
+        Self::above_zero(Interval { mean: level - values.mean, ..values })
+    }
+
     /// Of two that must both hold.
     #[must_use]
     pub fn and(self, other: Self) -> Self {

@@ -69,6 +69,25 @@ fn prices(scenario: &Scenario, costs: &Costs) -> Vec<String> {
             }
         ));
     }
+    if scenario.groups.iter().any(|group| group.role == HostRole::Database) {
+        prices.push(
+            "An INVITE that begins a call, a repeated one too, is looked up before its host sees it, which takes a \
+             database 1 / capacity."
+                .to_owned(),
+        );
+    }
+    if scenario.groups.iter().any(|group| group.quota.is_some()) {
+        prices.push(
+            "A control group lets a host serve at the speed of a whole processor for a part of each period, and then not \
+             until the next one."
+                .to_owned(),
+        );
+    }
+    if scenario.groups.iter().any(|group| group.card.is_some()) {
+        prices.push(
+            "A network card carries one message after another, each way; a thousand may wait.".to_owned(),
+        );
+    }
     prices.push(match &costs.service {
         Service::Deterministic => "Service times do not spread around these means.".to_owned(),
         Service::Exponential => "Service times are exponential with these means.".to_owned(),

@@ -55,6 +55,9 @@ fn of_fault(scenario: &Scenario, fault: &HostFault, events: &mut Vec<(Duration, 
         What::Slowdown(share) => {
             events.push((fault.at, format!("{name} at {} %", (share * 1e4).round() / 1e2)));
         }
+        What::Card(share) => {
+            events.push((fault.at, format!("card of {name} at {} %", (share * 1e4).round() / 1e2)));
+        }
     }
 }
 

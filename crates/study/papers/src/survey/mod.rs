@@ -91,7 +91,7 @@ pub struct HostSurvey {
     pub utilisation: Mean,
     /// Messages a second sent again by its timers.
     pub resends: Mean,
-    /// Messages a second that met a full buffer.
+    /// Messages a second that met a full buffer, or a full queue of the network card.
     pub dropped: Mean,
     /// Calls a second that it rejected.
     pub rejected: Mean,

@@ -1,24 +1,16 @@
-//! A server on its host: processor, neighbours, and the window that its estimator looks at.
+//! A server on its machine, and the window that its estimator looks at.
 
-use super::plan::{Announcing, Bursts, CloudHost, Neighbours};
+use super::machine::Machine;
+use super::plan::{Announcing, CloudHost, Neighbours};
 use super::results::CloudSecond;
-use crate::engine::{Cpu, CpuConfig, Stalls};
 use balance::Weights;
 use base::{Instant, Rng};
 use core::time::Duration;
 use elastic::estimate::{Estimator, Window};
-use rand_distr::{Distribution, Exp1};
 use wire::Method;
 
 /// Messages of a call.
 pub(super) const MESSAGES: u8 = 6;
-
-/// A message that waits for the processor.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Job {
-    pub(super) call: u32,
-    pub(super) message: u8,
-}
 
 /// What a server does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,15 +28,9 @@ pub(super) struct Host {
     /// Its number in queue and scaler.
     pub(super) member: u32,
     pub(super) duty: Duty,
-    pub(super) cpu: Cpu<Job>,
+    pub(super) machine: Machine,
     /// Times of the messages.
     pub(super) costs: [Duration; MESSAGES as usize],
-    pub(super) pauses: Option<Stalls>,
-    pub(super) steal: Option<Stalls>,
-    neighbours: Option<Neighbours>,
-    /// Whether neighbours are busy.
-    pub(super) contended: bool,
-    rng: Rng,
     estimator: Option<Estimator>,
     pub(super) capacity: f64,
     /// Work in open transactions, as [`Weights`] count it.
@@ -66,8 +52,6 @@ impl Host {
         announcing: &Announcing,
         rng: &Rng,
     ) -> Self {
-        let config = CpuConfig { spread: host.spread.clone(), ..CpuConfig::default() };
-        let stalls = |config, label| Stalls::new(config, rng.fork(label));
         let estimator = match announcing {
             Announcing::Fixed(_) => None,
             Announcing::Estimated(settings) => Some(Estimator::new(now, **settings)),
@@ -79,13 +63,8 @@ impl Host {
         Self {
             member,
             duty: Duty::Ready,
-            cpu: Cpu::new(config, rng.fork("service")),
+            machine: Machine::new(host.spread.clone(), host.card, host.pauses.clone(), neighbours, rng),
             costs: host.work.map(|part| Duration::from_secs_f64(part / host.rate)),
-            pauses: host.pauses.clone().map(|config| stalls(config, "pauses")),
-            steal: neighbours.as_ref().and_then(|of| of.steal.clone()).map(|config| stalls(config, "steal")),
-            neighbours,
-            contended: false,
-            rng: rng.fork("neighbours"),
             estimator,
             capacity,
             load: 0,
@@ -94,29 +73,6 @@ impl Host {
             latencies: Vec::new(),
             taken: 0,
         }
-    }
-
-    /// When neighbours begin or stop next, counted from now.
-    pub(super) fn next_burst(&mut self, now: Instant) -> Option<Instant> {
-        match &self.neighbours.as_ref()?.when {
-            Bursts::At(times) => {
-                let at = |after: Duration| Instant::ZERO + after;
-                let changes = times.iter().flat_map(|(from, to)| [at(*from), at(*to)]);
-                changes.filter(|change| *change > now).min()
-            }
-            Bursts::Random { spacing, length } => {
-                let mean = if self.contended { length } else { spacing };
-                let factor: f64 = Exp1.sample(&mut self.rng);
-                Some(now + mean.mul_f64(factor))
-            }
-        }
-    }
-
-    /// Neighbours begin or stop.
-    pub(super) fn turn_neighbours(&mut self) {
-        self.contended = !self.contended;
-        let share = self.neighbours.as_ref().map_or(0.0, |of| of.share);
-        self.cpu.set_background(if self.contended { share } else { 0.0 });
     }
 
     /// A transaction of this method has begun.
@@ -140,7 +96,7 @@ impl Host {
         self.taken += 1;
     }
 
-    /// The INVITE of a call is forwarded, this long after it came.
+    /// The INVITE of a call has taken so long.
     pub(super) fn on_forwarded(&mut self, latency: Duration) {
         self.latencies.push(latency);
     }

@@ -5,13 +5,14 @@
 //! takes for a call ([`PROXY`], [`SERVER`]). There are no retransmissions: the front has sent 100.
 
 mod host;
+mod machine;
 mod plan;
 mod results;
 mod world;
 
 pub use plan::{
-    Announcing, Bursts, CallTimes, CloudHost, CloudPlan, CloudServers, Front, Neighbours, PROXY, SERVER,
-    StartTimes,
+    Announcing, Bursts, CallTimes, CloudHost, CloudPlan, CloudServers, Database, Front, Neighbours, PROXY,
+    Resource, SERVER, StartTimes, Vantage,
 };
 pub use results::{CloudResults, CloudSecond};
 pub use world::run;

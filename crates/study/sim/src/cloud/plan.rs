@@ -22,12 +22,16 @@ pub struct CloudPlan {
     pub host: CloudHost,
     /// Neighbours of the servers, in the order in which servers come up; those beyond have none.
     pub neighbours: Vec<Neighbours>,
+    /// What servers look each new call up in before they forward it; `None`: they have all that they need.
+    pub database: Option<Database>,
     /// How many servers there are.
     pub servers: CloudServers,
     /// Who gets a call.
     pub front: Front,
     /// What servers announce to the queue.
     pub announcing: Announcing,
+    /// Where the latency is measured by which they do.
+    pub measured: Vantage,
 }
 
 /// Times of a call beside what servers take.
@@ -52,6 +56,21 @@ pub struct CloudHost {
     pub spread: Spread,
     /// Pauses of its own: scheduler, page faults, garbage collection.
     pub pauses: Option<StallConfig>,
+    /// Messages a second that its network card carries, each way; `None`: any number, at once.
+    pub card: Option<f64>,
+}
+
+/// Databases that servers look calls up in. A server does something else meanwhile.
+#[derive(Clone, Debug)]
+pub struct Database {
+    /// Whether all servers ask the same one, or each one of its own.
+    pub is_shared: bool,
+    /// Calls a second that a database looks up.
+    pub rate: f64,
+    /// How the times scatter.
+    pub spread: Spread,
+    /// Neighbours of the databases, in the order of the servers; those beyond have none.
+    pub neighbours: Vec<Neighbours>,
 }
 
 /// A proxy reads six messages of a call, which are much alike.
@@ -63,12 +82,23 @@ pub const SERVER: [f64; 6] =
 /// Other machines on the same host.
 #[derive(Clone, Debug)]
 pub struct Neighbours {
+    /// What they share with the server.
+    pub resource: Resource,
     /// When they are busy.
     pub when: Bursts,
-    /// Part of the processor that they take meanwhile, in slices too short to tell.
+    /// Part of it that they take meanwhile, in slices too short to tell.
     pub share: f64,
-    /// And in long ones: the server stands still (steal time).
+    /// And in long ones: the server stands still (steal time), or none of its messages gets in or out.
     pub steal: Option<StallConfig>,
+}
+
+/// What neighbours take a part of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Resource {
+    /// Its processor.
+    Processor,
+    /// Its network card, if there is [one](CloudHost::card).
+    Card,
 }
 
 /// When neighbours are busy.
@@ -130,4 +160,14 @@ pub enum Announcing {
     Fixed(f64),
     /// What the estimator says, each second.
     Estimated(Box<Settings>),
+}
+
+/// Where the latency of a server is measured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Vantage {
+    /// By a monitor on the server: from the INVITE that has come to the one that it sends on, without the waits at the
+    /// network card, which the hypervisor shares out.
+    Server,
+    /// In front, from the INVITE that is sent to the first answer.
+    Front,
 }

@@ -1,9 +1,12 @@
 //! The run: events, and what follows from each.
 
-use super::host::{Duty, Host, Job, MESSAGES};
+mod passage;
+
+use super::host::{Duty, Host, MESSAGES};
+use super::machine::{Job, Machine};
 use super::plan::{CallTimes, CloudPlan, CloudServers, Front, StartTimes};
 use super::results::{CloudResults, CloudSecond};
-use crate::engine::{Admission, EventQueue, Finish, Priority, Ticket};
+use crate::engine::{CardSide, EventQueue, Ticket};
 use base::{Instant, Rng};
 use core::time::Duration;
 use elastic::queue::{Effect, FrontQueue, Moves};
@@ -13,7 +16,6 @@ use rand::Rng as _;
 use rand::RngCore as _;
 use rand_distr::{Distribution, Exp1};
 use route::{Budget, BudgetSettings};
-use wire::Method;
 
 /// Messages by their place in a call.
 const FIRST: u8 = 0;
@@ -22,7 +24,7 @@ const LAST: u8 = MESSAGES - 1;
 
 /// A call that is not set up after this is given up (Overload paper).
 const PATIENCE: Duration = Duration::from_secs(10);
-/// What finds a full buffer comes again after T1.
+/// What finds a full buffer comes again after T1, and so does what a network card drops.
 const AGAIN: Duration = Duration::from_millis(500);
 const SECOND: Duration = Duration::from_secs(1);
 /// From the decision to stop a server until it is.
@@ -33,20 +35,34 @@ enum Event {
     Arrival,
     /// The queue's deadline.
     Front,
-    Message(Job),
+    /// A message of a call, by its place, comes for the server of the call.
+    Message(u32, u8),
+    /// A message comes again to the network card of its server, which has dropped it.
+    AtCard(Job),
+    /// The server sends it on once more.
+    Leaving(Job),
+    /// The first message of this side of a server's card may be through.
+    Card(u32, CardSide),
     /// A call may have been unanswered for as long as it may; how often another server was looked for so far.
     Unanswered(u32, u8),
-    Finish(u32, Ticket),
-    /// A server may go on after a pause.
-    Go(u32),
+    Finish(Place, Ticket),
+    /// A machine may go on after a pause.
+    Go(Place),
     Pause(u32),
-    Steal(u32),
-    Burst(u32),
+    Steal(Place),
+    Burst(Place),
     Window,
     Scale,
     Up(u32),
     Failed(u32),
     Stopped(u32),
+}
+
+/// A machine, of a server or of a database.
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    Server(u32),
+    Database(u32),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -69,6 +85,8 @@ struct World<'p> {
     arrivals: Arrivals,
     rng: Rng,
     hosts: Vec<Host>,
+    /// One, or that of each host.
+    databases: Vec<Machine>,
     calls: Vec<Call>,
     queue: Option<Queue>,
     moves: Option<Moves>,
@@ -115,6 +133,7 @@ impl<'p> World<'p> {
             arrivals,
             rng: rng.fork("calls"),
             hosts: Vec::new(),
+            databases: Vec::new(),
             calls: Vec::new(),
             queue,
             moves,
@@ -149,13 +168,18 @@ impl<'p> World<'p> {
                 self.woken = self.woken.filter(|at| *at > now);
                 self.ask(now, |queue, effects| queue.tick(now, effects));
             }
-            Event::Message(job) => self.receive(now, self.calls[job.call as usize].host, job),
+            Event::Message(call, message) => {
+                self.receive(now, self.calls[call as usize].host, call, message);
+            }
+            Event::AtCard(job) => self.come_in(now, job),
+            Event::Leaving(job) => self.go_out(now, job),
+            Event::Card(host, side) => self.through_card(now, host, side),
             Event::Unanswered(call, looks) => self.move_call(now, call, looks),
-            Event::Finish(host, ticket) => self.finish(now, host, ticket),
-            Event::Go(host) => self.start(now, host),
+            Event::Finish(place, ticket) => self.finish(now, place, ticket),
+            Event::Go(place) => self.start(now, place),
             Event::Pause(host) => self.pause(now, host),
-            Event::Steal(host) => self.steal(now, host),
-            Event::Burst(host) => self.burst(now, host),
+            Event::Steal(place) => self.steal(now, place),
+            Event::Burst(place) => self.burst(now, place),
             Event::Window => self.end_second(now),
             Event::Scale => self.scale(now),
             Event::Up(member) => {
@@ -265,7 +289,7 @@ impl<'p> World<'p> {
     fn send(&mut self, now: Instant, call: u32, host: usize) {
         self.turn += 1;
         self.hosts[host].on_call(self.turn);
-        self.receive(now, host as u32, Job { call, message: FIRST });
+        self.receive(now, host as u32, call, FIRST);
     }
 
     /// A host that has not answered leaves the call to another one that has room, once, and with a retry of the
@@ -293,93 +317,6 @@ impl<'p> World<'p> {
             // As a balancer: or it would look for somebody all the time who is not there.
             let after = moves.after * (1 << (looks / 2).min(20));
             self.events.after(after, Event::Unanswered(call, looks.saturating_add(1)));
-        }
-    }
-
-    fn receive(&mut self, now: Instant, index: u32, job: Job) {
-        let host = &mut self.hosts[index as usize];
-        if host.costs[job.message as usize].is_zero() {
-            self.follow(now, index, job);
-            return;
-        }
-        if host.cpu.enqueue(now, Priority::P2, job) != Admission::Queued {
-            if job.message == FIRST {
-                host.calls -= 1;
-                // What has moved is still with the first one.
-                let call = &mut self.calls[job.call as usize];
-                if call.second.is_none() {
-                    call.is_settled = true;
-                    self.lose(now);
-                }
-            } else {
-                self.events.after(AGAIN, Event::Message(job));
-            }
-            return;
-        }
-        match job.message {
-            FIRST => host.begin(Method::Invite),
-            HANGING_UP => host.begin(Method::Bye),
-            _ => {}
-        }
-        self.start(now, index);
-    }
-
-    fn start(&mut self, now: Instant, index: u32) {
-        let host = &mut self.hosts[index as usize];
-        let costs = host.costs;
-        while let Some(begun) = host.cpu.start(now, |job| costs[job.message as usize]) {
-            self.events.at(begun.at, Event::Finish(index, begun.ticket));
-        }
-    }
-
-    fn finish(&mut self, now: Instant, index: u32, ticket: Ticket) {
-        match self.hosts[index as usize].cpu.finish(now, ticket) {
-            Finish::Done(served) => {
-                self.start(now, index);
-                self.follow(now, index, served.job);
-            }
-            Finish::Later(at) => self.events.at(at, Event::Finish(index, ticket)),
-            Finish::Void => {}
-        }
-    }
-
-    /// A message has been forwarded.
-    fn follow(&mut self, now: Instant, index: u32, job: Job) {
-        let host = &mut self.hosts[index as usize];
-        let mut answered = None;
-        match job.message {
-            FIRST => {
-                let call = &mut self.calls[job.call as usize];
-                let second = call.second.filter(|(second, _)| *second == index);
-                let sent = second.map_or(call.sent, |(_, sent)| sent);
-                answered = Some(sent);
-                host.end(Method::Invite);
-                host.on_forwarded(now - sent);
-                if core::mem::replace(&mut call.is_settled, true) {
-                    // Another one was first: here it is cancelled.
-                    host.calls -= 1;
-                    return self.tell_queue(now, index, answered);
-                }
-                call.host = index;
-                let call = Call { sent, ..*call };
-                self.set_up(now, call);
-            }
-            // A server is done with the BYE when it has read it; for a proxy the callee's answer is still to come.
-            HANGING_UP if host.costs[LAST as usize].is_zero() => host.end(Method::Bye),
-            LAST => {
-                if !host.costs[LAST as usize].is_zero() {
-                    host.end(Method::Bye);
-                }
-                host.calls -= 1;
-            }
-            _ => {}
-        }
-        if job.message != LAST {
-            let wait = self.wait(self.plan.calls, job.message);
-            self.events.after(wait, Event::Message(Job { message: job.message + 1, ..job }));
-        }
-        if matches!(job.message, FIRST | HANGING_UP | LAST) {
-            self.tell_queue(now, index, answered);
         }
     }
 
@@ -424,31 +361,40 @@ impl<'p> World<'p> {
     }
 
     fn pause(&mut self, now: Instant, index: u32) {
-        let host = &mut self.hosts[index as usize];
-        let Some(pauses) = &mut host.pauses else { return };
+        let machine = &mut self.hosts[index as usize].machine;
+        let Some(pauses) = &mut machine.pauses else { return };
         // Drawn for the time after this pause, and its length for now: the laws have no memory.
         let (next, length) = pauses.next(now);
-        let end = host.cpu.stall(now, length);
-        self.events.at(end, Event::Go(index));
+        let end = machine.cpu.stall(now, length);
+        self.events.at(end, Event::Go(Place::Server(index)));
         self.events.at(next + length, Event::Pause(index));
     }
 
-    fn steal(&mut self, now: Instant, index: u32) {
-        let host = &mut self.hosts[index as usize];
-        let Some(steal) = &mut host.steal else { return };
-        let (next, length) = steal.next(now);
-        if host.contended {
-            let end = host.cpu.stall(now, length);
-            self.events.at(end, Event::Go(index));
+    fn steal(&mut self, now: Instant, place: Place) {
+        let (end, next) = self.machine(place).steal(now);
+        if let Some(end) = end {
+            self.events.at(end, Event::Go(place));
         }
-        self.events.at(next + length, Event::Steal(index));
+        if let Some(next) = next {
+            self.events.at(next, Event::Steal(place));
+        }
     }
 
-    fn burst(&mut self, now: Instant, index: u32) {
-        let host = &mut self.hosts[index as usize];
-        host.turn_neighbours();
-        if let Some(at) = host.next_burst(now) {
-            self.events.at(at, Event::Burst(index));
+    fn burst(&mut self, now: Instant, place: Place) {
+        let machine = self.machine(place);
+        machine.turn_neighbours();
+        if let Some(at) = machine.next_burst(now) {
+            self.events.at(at, Event::Burst(place));
+        }
+    }
+
+    /// From now on a machine has the neighbours that it has.
+    fn watch_neighbours(&mut self, now: Instant, place: Place) {
+        let machine = self.machine(place);
+        let (burst, steal) = (machine.next_burst(now), machine.first_steal(now));
+        let events = [burst.map(|at| (at, Event::Burst(place))), steal.map(|at| (at, Event::Steal(place)))];
+        for (at, event) in events.into_iter().flatten() {
+            self.events.at(at, event);
         }
     }
 
@@ -483,15 +429,17 @@ impl<'p> World<'p> {
         let host = Host::new(now, member, &self.plan.host, neighbours, &self.plan.announcing, &rng);
         let capacity = host.capacity;
         self.hosts.push(host);
-        let host = &mut self.hosts[index as usize];
-        if let Some(at) = host.next_burst(now) {
-            self.events.at(at, Event::Burst(index));
-        }
-        if let Some(pauses) = &mut host.pauses {
+        if let Some(pauses) = &mut self.hosts[index as usize].machine.pauses {
             self.events.at(pauses.next(now).0, Event::Pause(index));
         }
-        if let Some(steal) = &mut host.steal {
-            self.events.at(steal.next(now).0, Event::Steal(index));
+        self.watch_neighbours(now, Place::Server(index));
+        if let Some(database) = &self.plan.database
+            && (index == 0 || !database.is_shared)
+        {
+            let rng = self.rng.fork(&format!("database {index}"));
+            let neighbours = database.neighbours.get(index as usize).cloned();
+            self.databases.push(Machine::new(database.spread.clone(), None, None, neighbours, &rng));
+            self.watch_neighbours(now, Place::Database(index));
         }
         self.ask(now, |queue, effects| queue.announce(now, member, capacity, effects));
     }

@@ -1,11 +1,13 @@
 //! The processor of a simulated host.
 
 use super::buffer::{Buffer, PRIORITIES};
+use super::quota::{Quota, QuotaConfig};
 use super::spread::{nanos, scaled};
 use super::{Admission, Plain, Priority, QueueTriage, Spread};
 use crate::stats::Moments;
 use base::{Instant, Rng};
 use core::time::Duration;
+use rand::Rng as _;
 
 /// The processor of a host and the buffer before it (Overload paper, section IV-A).
 #[derive(Clone, PartialEq, Debug)]
@@ -21,12 +23,15 @@ pub struct CpuConfig {
     /// Share of each worker that a background job takes, 0 to less than 1. The processor is shared in slices too
     /// short to tell: services take 1 / (1 - share) times as long.
     pub background: f64,
+    /// Whether a faster processor does the work in a part of each period, with one worker; `None` = evenly.
+    pub quota: Option<QuotaConfig>,
 }
 
 impl Default for CpuConfig {
     /// The paper's base server: one worker, B = 1000 external messages, timers unlimited, fixed service times.
     fn default() -> Self {
-        Self { workers: 1, capacity: 1.0, buffer: 1_000, spread: Spread::Fixed, background: 0.0 }
+        let spread = Spread::Fixed;
+        Self { workers: 1, capacity: 1.0, buffer: 1_000, spread, background: 0.0, quota: None }
     }
 }
 
@@ -119,8 +124,11 @@ struct Service<J> {
     class: Priority,
     queued: Instant,
     started: Instant,
-    /// Nanoseconds in service, stalls not counted.
+    /// Nanoseconds of the worker's time.
     length: u64,
+    /// Nanoseconds from its start to its end, stalls not counted: less than `length` where a quota lets it run faster, more
+    /// where it waits for its next part.
+    span: u64,
     ends: Instant,
 }
 
@@ -157,6 +165,7 @@ pub struct Cpu<J, T = Plain> {
     busy: u64,
     /// How many times its time on the base server a service takes here, but for its spread.
     slowness: f64,
+    quota: Option<Quota>,
     stats: [ClassStats; PRIORITIES],
 }
 
@@ -170,6 +179,11 @@ impl<J> Cpu<J> {
 impl<J, T: QueueTriage<J>> Cpu<J, T> {
     /// A host whose queue follows rules.
     pub fn with_triage(config: CpuConfig, triage: T, rng: Rng) -> Self {
+        let quota = |quota| {
+            let phase = rng.fork("quota").random();
+            Quota::new(quota, 1.0 / slowness(&config), phase)
+        };
+        let quota = config.quota.map(quota);
         let workers = (0..config.workers).map(|_| Worker { service: None, generation: 0 }).collect();
         Self {
             triage,
@@ -181,6 +195,7 @@ impl<J, T: QueueTriage<J>> Cpu<J, T> {
             is_up: true,
             busy: 0,
             slowness: slowness(&config),
+            quota,
             stats: [ClassStats::default(); PRIORITIES],
             config,
         }
@@ -216,10 +231,11 @@ impl<J, T: QueueTriage<J>> Cpu<J, T> {
         let (class, queued, mut job) = self.next_job(now)?;
         self.idle.pop();
         let length = self.length(cost(&mut job));
-        let ends = Instant::from_nanos(now.as_nanos().saturating_add(length));
+        let span = self.quota.as_mut().map_or(length, |quota| quota.serve(now, length));
+        let ends = Instant::from_nanos(now.as_nanos().saturating_add(span));
         self.stats[class as usize].wait.add(seconds(now, queued));
         let place = &mut self.workers[worker as usize];
-        place.service = Some(Service { job, class, queued, started: now, length, ends });
+        place.service = Some(Service { job, class, queued, started: now, length, span, ends });
         Some(BegunService { at: ends, ticket: Ticket { worker, generation: place.generation } })
     }
 
@@ -253,6 +269,9 @@ impl<J, T: QueueTriage<J>> Cpu<J, T> {
         for service in self.workers.iter_mut().filter_map(|worker| worker.service.as_mut()) {
             service.ends += more;
         }
+        if let Some(quota) = &mut self.quota {
+            quota.stall(more);
+        }
         end
     }
 
@@ -260,6 +279,9 @@ impl<J, T: QueueTriage<J>> Cpu<J, T> {
     pub fn set_background(&mut self, share: f64) {
         self.config.background = share;
         self.slowness = slowness(&self.config);
+        if let Some(quota) = &mut self.quota {
+            quota.set_speed(1.0 / self.slowness);
+        }
     }
 
     /// The host dies: `lost` gets every job that waited or was in service. Until [`restart`](Self::restart),
@@ -276,6 +298,9 @@ impl<J, T: QueueTriage<J>> Cpu<J, T> {
                 self.stats[service.class as usize].lost += 1;
                 lost(service.job);
             }
+        }
+        if let Some(quota) = &mut self.quota {
+            quota.reset(now);
         }
         while let Some((class, _, job)) = self.buffer.pop(&self.triage) {
             self.stats[class as usize].lost += 1;
@@ -315,7 +340,8 @@ impl<J, T: QueueTriage<J>> Cpu<J, T> {
     }
 
     /// The part of the time since `mark` that workers spent on jobs, 0 to 1, the mean over all workers. Slowness by a
-    /// background job counts as busy, a stall does not.
+    /// background job counts as busy, a stall does not. Of a host with a quota it is the part of the quota that is used: more
+    /// than 1 while it runs.
     pub fn utilisation(&self, mark: Mark, now: Instant) -> f64 {
         let span = (now - mark.at).as_nanos() as f64 * self.workers.len() as f64;
         if span > 0.0 { self.busy_until(now).saturating_sub(mark.busy) as f64 / span } else { 0.0 }
@@ -357,7 +383,9 @@ impl<J, T: QueueTriage<J>> Cpu<J, T> {
         // Nothing is done while stalled, and then all that is left lies after the stall.
         let at = now.max(self.stalled_until);
         running.fold(self.busy, |busy, service| {
-            busy + service.length.saturating_sub(service.ends.as_nanos().saturating_sub(at.as_nanos()))
+            let left = service.ends.as_nanos().saturating_sub(at.as_nanos());
+            let left = left as f64 * (service.length as f64 / service.span.max(1) as f64);
+            busy + service.length.saturating_sub(left as u64)
         })
     }
 }

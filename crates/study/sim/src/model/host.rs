@@ -8,10 +8,10 @@ use super::message::{HostId, LinkMessage, ModelMessage, ModelStart, Notices};
 use super::prices::Prices;
 use super::work::{Element, Outgoing, Role, Work};
 use crate::engine::{
-    Admission, BegunService, Cpu, CpuConfig, Finish, Mark, Priority, QueueTriage, Spread, Ticket,
+    Admission, BegunService, Cpu, CpuConfig, Finish, Mark, Priority, QueueTriage, QuotaConfig, Spread, Ticket,
 };
 use base::{Instant, Ledger, Operation, Slab};
-use config::scenario::{Discard, Group, Scenario};
+use config::scenario::{Discard, Group, QuotaSettings, Scenario};
 use core::time::Duration;
 use overload::signal::Utilisation;
 use overload::{Fate, Guard, MessageClass, OverloadSettings, Rejection};
@@ -44,6 +44,8 @@ enum What {
     Probe(u32),
     /// The rejection of a message, by its place.
     Rejection(u32, Rejection),
+    /// A call to be looked up for another host, by its place.
+    Query(u32),
 }
 
 /// The queue's rules: those of the `overload` crate where the host has a triage queue.
@@ -103,6 +105,8 @@ pub(crate) struct Host {
     /// Whether ending a transaction takes no time, so that nobody can tell when it is done.
     clears_for_free: bool,
     messages: Slab<ModelMessage>,
+    /// Of a database: what other hosts look up, as it came to them.
+    queries: Slab<LinkMessage>,
     fires: Slab<Fire>,
     discard: Discard,
     /// Of a server that absorbs what comes again: requests that it has and has not answered yet.
@@ -144,8 +148,13 @@ impl Host {
         let workers = usize::from(group.workers);
         let free = capacity.is_none();
         let capacity = capacity.unwrap_or(costs.base_capacity) / costs.base_capacity;
+        let quota = |quota: QuotaSettings| QuotaConfig {
+            period: quota.period,
+            processor: quota.processor / costs.base_capacity,
+        };
         let config = CpuConfig {
             workers,
+            quota: group.quota.map(quota),
             capacity: capacity / workers as f64,
             buffer: group.buffer as usize,
             spread,
@@ -187,6 +196,7 @@ impl Host {
             },
             cpu,
             messages: Slab::default(),
+            queries: Slab::default(),
             fires: Slab::default(),
             discard: group.discard,
             unanswered: BTreeSet::new(),
@@ -304,6 +314,13 @@ impl Host {
         }
     }
 
+    /// Another host looks a call up: its message waits here for a processor, and is sent when it has been served.
+    pub(crate) fn look_up(&mut self, now: Instant, message: LinkMessage) {
+        let what = What::Query(self.queries.insert(message));
+        let class = MessageClass::Response;
+        self.enqueue(now, Priority::P3, Job { what, class, is_spared: false, key: 0, since: now });
+    }
+
     fn enqueue(&mut self, now: Instant, lane: Priority, job: Job) -> Admission {
         let Job { what, class, .. } = job;
         let admission = self.cpu.enqueue(now, lane, job);
@@ -335,6 +352,7 @@ impl Host {
         match what {
             What::Message(at) | What::Probe(at) | What::Rejection(at, _) => drop(self.messages.remove(at)),
             What::Timer(at) => drop(self.fires.remove(at)),
+            What::Query(at) => drop(self.queries.remove(at)),
         }
     }
 
@@ -350,7 +368,7 @@ impl Host {
         agents: &mut Agents,
         alarms: &mut Vec<Alarm>,
     ) -> Option<BegunService> {
-        let Self { cpu, element, messages, fires, outs, spare: out, clears_for_free, .. } = self;
+        let Self { cpu, element, messages, queries, fires, outs, spare: out, clears_for_free, .. } = self;
         let (mut served, mut request) = (None, None);
         let due = cpu.start(now, |job| {
             if *clears_for_free {
@@ -371,6 +389,10 @@ impl Host {
                     let cost = element.probe(&mut work, &messages[at]);
                     messages.remove(at);
                     cost
+                }
+                What::Query(at) => {
+                    work.out.extend(queries.remove(at));
+                    Duration::from_secs_f64(1.0 / element.costs.base_capacity)
                 }
                 What::Rejection(at, rejection) => {
                     element.ledger.charge(Operation::Scan);
@@ -503,7 +525,7 @@ impl Host {
             Role::Proxy(proxy) if self.clears_for_free => proxy.core.noticed_deadline(),
             Role::Proxy(proxy) => proxy.core.deadline(),
             Role::Balancer(balancer) => balancer.deadline(),
-            Role::Server => None,
+            Role::Server | Role::Database => None,
         }
     }
 
@@ -517,7 +539,7 @@ impl Host {
         match &self.element.role {
             Role::Proxy(proxy) => proxy.core.transactions(),
             Role::Balancer(balancer) => balancer.transactions(),
-            Role::Server => 0,
+            Role::Server | Role::Database => 0,
         }
     }
 

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use transaction::TransportKind;
 
 /// Least retransmission timeout of TCP on Linux (`TCP_RTO_MIN`).
-const RETRANSMISSION_TIMEOUT: Duration = Duration::from_millis(200);
+pub(super) const RETRANSMISSION_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Places of the agents, behind those of the hosts: of those that use UDP, and of those that use TCP.
 const AGENTS: u32 = 2;

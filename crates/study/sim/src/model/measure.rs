@@ -199,7 +199,7 @@ pub struct HostResults {
     pub resends: Series,
     /// Timers B, F and H that fired: transactions given up.
     pub give_ups: Series,
-    /// Messages from outside that met a full buffer.
+    /// Messages that met a full buffer, or a full queue of the network card on their way in or out.
     pub dropped: Series,
     /// INVITEs answered with a rejection by this host; not those that were to be rejected and met a full buffer.
     pub rejected: Series,

@@ -23,6 +23,8 @@ pub(crate) enum Role {
     Balancer(Box<Balancer>),
     /// The agents answer here.
     Server,
+    /// Others look calls up here.
+    Database,
 }
 
 impl Role {
@@ -31,7 +33,7 @@ impl Role {
         match self {
             Self::Proxy(proxy) => proxy.core.ledger(),
             Self::Balancer(balancer) => balancer.ledger,
-            Self::Server => Ledger::default(),
+            Self::Server | Self::Database => Ledger::default(),
         }
     }
 
@@ -186,6 +188,8 @@ impl Element {
                 };
                 costs.server_request().mul_f64(if is_repeat { share * costs.repeat_work } else { share })
             }
+            // No messages go there.
+            Role::Database => Duration::ZERO,
         }
     }
 

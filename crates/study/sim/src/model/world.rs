@@ -1,17 +1,19 @@
 //! The world of a run: all hosts, the agents, the ways between them, and the loop that lets time pass.
 
+mod passage;
+
 use super::agents::{Agents, Alarm, Out, UserAgent};
 use super::balancer::Balancer;
 use super::gate::Gate;
 use super::host::{Host, NEVER};
 use super::keeping::{Keeper, NetworkState, ProxyModel, StateKeeping};
-use super::links::{network, place};
+use super::links::network;
 use super::measure::RunResults;
 use super::medium::{Editor, Map, Router};
-use super::message::{HostId, LinkMessage, ModelStart, Sent};
+use super::message::{HostId, LinkMessage};
 use super::ties;
 use super::work::{Proxy, Role};
-use crate::engine::{self, EventQueue, SimNetwork, StallConfig, Stalls, Ticket, Trace};
+use crate::engine::{self, Card, CardSide, EventQueue, SimNetwork, StallConfig, Stalls, Ticket, Trace};
 use base::{Instant, Rng, Slab};
 use config::scenario::{self, Group, Scenario, What};
 use core::time::Duration;
@@ -29,6 +31,10 @@ enum Event {
     AgentTimers,
     /// A message that was on its way arrives.
     Arrives(u32),
+    /// One comes again to the network card of its sender.
+    Leaves(u32),
+    /// The first message of this side of a card may be through.
+    Card(HostId, CardSide),
     /// A call of this stream starts.
     Call(u16),
     /// An agent's alarm.
@@ -101,6 +107,10 @@ struct World<'a> {
     /// `None` when all links are perfect and nothing needs to be drawn.
     network: Option<SimNetwork>,
     on_the_way: Slab<LinkMessage>,
+    /// The network card of each host; empty where none has one.
+    cards: Vec<Option<Card<LinkMessage>>>,
+    /// Look-ups of each host so far: they go to databases in turn.
+    look_ups: Vec<u16>,
     /// What was sent in this instant and has not been handed on yet, and the alarms that the agents want.
     out: Out,
     pauses: Vec<Option<Pauses>>,
@@ -138,6 +148,8 @@ impl<'a> World<'a> {
         }
         let network = network(scenario, &map, &rng);
         let agents = Agents::new(scenario, timers, Arc::clone(&map), &rng.fork("agents"));
+        let cards = cards(scenario);
+        let look_ups = vec![0; hosts.len()];
         Self {
             scenario,
             seed,
@@ -147,6 +159,8 @@ impl<'a> World<'a> {
             agents,
             network,
             on_the_way: Slab::default(),
+            cards,
+            look_ups,
             out: Out::default(),
             pauses,
             agent_timers_at: NEVER,
@@ -205,6 +219,11 @@ impl<'a> World<'a> {
                 let carried = self.on_the_way.remove(at).expect("it arrives once");
                 self.deliver(now, carried);
             }
+            Event::Leaves(at) => {
+                let carried = self.on_the_way.remove(at).expect("it leaves once");
+                self.carry(now, carried);
+            }
+            Event::Card(host, side) => self.through_card(now, host, side),
             Event::Call(stream) => {
                 self.agents.call(now, stream, &mut self.out);
                 self.next_call(stream);
@@ -272,32 +291,6 @@ impl<'a> World<'a> {
         }
     }
 
-    fn carry(&mut self, now: Instant, carried: LinkMessage) {
-        let Some(network) = &mut self.network else {
-            return self.deliver(now, carried);
-        };
-        let LinkMessage { from, sent: Sent { to, message }, .. } = &carried;
-        let (from, to) = (place(&self.map, *from, message.stream), place(&self.map, *to, message.stream));
-        let arrivals = network.send(now, from, to);
-        for at in arrivals {
-            let place = self.on_the_way.insert(carried.clone());
-            self.queue.at(at, Event::Arrives(place));
-        }
-    }
-
-    fn deliver(&mut self, now: Instant, carried: LinkMessage) {
-        self.messages += 1;
-        let LinkMessage { from, sent: Sent { to, message }, notices } = carried;
-        let status = if let ModelStart::Response(status) = message.start { status } else { 0 };
-        let kind = u32::from(status) << 8 | message.method as u32;
-        self.trace.event(now, kind << 16 | u32::from(to.0), message.call.generation);
-        if to == HostId::AGENTS {
-            return self.agents.handle(now, to, &message, &mut self.out);
-        }
-        self.hosts[to.index()].arrive(now, from, message, &notices, &self.agents);
-        self.start(now, to);
-    }
-
     /// Lets the free processors of a host begin what waits.
     #[inline]
     fn start(&mut self, now: Instant, host: HostId) {
@@ -313,11 +306,26 @@ impl<'a> World<'a> {
     }
 
     fn finished(&mut self, now: Instant, host: HostId, ticket: Ticket) {
+        if let Role::Database = self.hosts[host.index()].element.role {
+            return self.looked_up(now, host, ticket);
+        }
         if let Some(later) = self.hosts[host.index()].finish(now, ticket, &mut self.out.sent) {
             return self.queue.at(later, Event::Finished(host, ticket));
         }
         self.start(now, host);
         self.watch_timers(host);
+    }
+
+    /// A database has found a call.
+    fn looked_up(&mut self, now: Instant, database: HostId, ticket: Ticket) {
+        let mut found = Vec::new();
+        if let Some(later) = self.hosts[database.index()].finish(now, ticket, &mut found) {
+            return self.queue.at(later, Event::Finished(database, ticket));
+        }
+        for carried in found {
+            self.hand_over(now, carried);
+        }
+        self.start(now, database);
     }
 
     /// Sees to it that a host's timers are looked at in time.
@@ -379,6 +387,11 @@ impl<'a> World<'a> {
                 self.hosts[host.index()].slow_down(1.0 - (1.0 - background) * factor);
             }
             What::Failing(share) => self.hosts[host.index()].element.failing.0 = share,
+            What::Card(share) => {
+                if let Some(card) = &mut self.cards[host.index()] {
+                    card.set_share(share);
+                }
+            }
             What::Restart(length) => {
                 self.hosts[host.index()].fail(now);
                 if let Role::Server = self.hosts[host.index()].element.role {
@@ -470,6 +483,18 @@ fn spread(time: RandomTime, rng: &Rng) -> (Duration, engine::Spread) {
     }
 }
 
+/// The network card of each host; none at all where no host has one.
+fn cards(scenario: &Scenario) -> Vec<Option<Card<LinkMessage>>> {
+    if scenario.groups.iter().all(|group| group.card.is_none()) {
+        return Vec::new();
+    }
+    let cards = |group: &Group| {
+        let rate = group.card;
+        (0..group.count).map(move |_| rate.map(Card::new))
+    };
+    scenario.groups.iter().flat_map(cards).collect()
+}
+
 /// What runs on a host from now on; each of its lives has another number.
 fn role(
     scenario: &Scenario,
@@ -515,5 +540,6 @@ fn role(
             )))
         }
         scenario::HostRole::Server => Role::Server,
+        scenario::HostRole::Database => Role::Database,
     }
 }

@@ -37,6 +37,23 @@ impl Interval {
         Self { mean: samples.mean(), half_width }
     }
 
+    /// Of these values, with 95 %.
+    pub fn over(values: impl IntoIterator<Item = f64>) -> Self {
+        Self::of(&values.into_iter().collect(), Confidence::P95)
+    }
+
+    /// Where it is of the logarithm of a ratio: the ratio, with the ends of its interval if it has one; a dash if it is
+    /// none.
+    pub fn ratio(&self) -> String {
+        let Self { mean, half_width } = *self;
+        let [low, ratio, high] = [mean - half_width, mean, mean + half_width].map(f64::exp);
+        match (mean.is_nan(), half_width.is_finite()) {
+            (true, _) => "-".to_owned(),
+            (false, true) => format!("{ratio:.2} ({low:.2} - {high:.2})"),
+            (false, false) => format!("{ratio:.2}"),
+        }
+    }
+
     /// Whether a value lies within.
     pub fn contains(&self, value: f64) -> bool {
         (value - self.mean).abs() <= self.half_width
@@ -71,6 +88,13 @@ pub fn paired(a: &[f64], b: &[f64], confidence: Confidence) -> Interval {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_ratio_has_the_ends_of_its_interval_if_there_is_one() {
+        let of = |mean: f64, half_width: f64| Interval { mean, half_width }.ratio();
+        assert_eq!(of(2.0_f64.ln(), 2.0_f64.ln()), "2.00 (1.00 - 4.00)");
+        assert_eq!([of(0.0, f64::INFINITY), of(f64::NAN, f64::NAN)], ["1.00", "-"]);
+    }
 
     #[test]
     fn the_interval_is_t_times_the_standard_error() {

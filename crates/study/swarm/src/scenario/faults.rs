@@ -32,6 +32,7 @@ pub(super) fn actions(
                 actions.extend(sites.hosts(plan, group, host).into_iter().map(stall));
             }
             What::Slowdown(_) => return Err("a run on bytes cannot have a slowdown".to_owned()),
+            What::Card(_) => return Err("a run on bytes cannot have network cards".to_owned()),
             What::Failing(_) => return Err("a run on bytes cannot have a server that fails calls".to_owned()),
         }
     }

@@ -96,6 +96,9 @@ fn refuse(scenario: &Scenario) -> Result<(), String> {
             scenario.groups.iter().any(|group| not_proxy(group) && group.background > 0.0),
         ),
         ("calls that begin at a server", scenario.streams.iter().any(begins_at_server)),
+        ("databases", at_all(|group| group.role == HostRole::Database)),
+        ("network cards", at_all(|group| group.card.is_some())),
+        ("quotas", at_all(|group| group.quota.is_some())),
         ("TCP", at_all(|group| group.transport != Transport::Udp)),
         ("TCP", scenario.streams.iter().any(|stream| stream.transport != Transport::Udp)),
         (

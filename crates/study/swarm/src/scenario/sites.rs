@@ -57,6 +57,8 @@ impl Sites {
                     layer.push(self.answerer(own, Some((path[0], host))));
                     continue;
                 }
+                // It is on no path.
+                GroupRole::Database => continue,
                 GroupRole::Balancer(settings) => {
                     SiteRole::Balancer(Box::new(self.balancer(settings, scenario, &next)))
                 }

@@ -1,10 +1,11 @@
 //! A day with its morning and evening: calls lost and hours paid, by rule.
 
-use super::super::{Entry, Work, is_below, over_runs};
+use super::super::{Entry, Work};
 use super::{RATE, Rule, THRESHOLD, assumptions, p95, plan, plots, table};
-use crate::report::{Claim, Figure};
+use crate::report::{Claim, ClaimVerdict, Figure};
 use core::time::Duration;
-use sim::cloud::{Bursts, CloudPlan, CloudResults, Neighbours};
+use sim::cloud::{Bursts, CloudPlan, CloudResults, Neighbours, Resource};
+use sim::stats::Interval;
 
 /// A day.
 pub(in super::super) const DAY: Entry = Entry {
@@ -51,7 +52,12 @@ fn run(work: &Work<'_>) -> Figure {
     let plans = RULES.map(|rule| plan(rule, 2, &points, length, 2 * length, length));
     let results = work.clouds("rules", &plans);
     let [begin, end] = HOURS.map(|at| Duration::from_secs(length + at * hour));
-    let neighbours = Neighbours { when: Bursts::At(vec![(begin, end)]), share: STOLEN, steal: None };
+    let neighbours = Neighbours {
+        resource: Resource::Processor,
+        when: Bursts::At(vec![(begin, end)]),
+        share: STOLEN,
+        steal: None,
+    };
     let disturbed = CONTENDED.map(|rule| CloudPlan {
         neighbours: vec![neighbours.clone(); DISTURBED],
         ..plan(rule, 2, &points, length, 2 * length, length)
@@ -98,14 +104,14 @@ type Value = fn(&CloudResults) -> f64;
 
 /// Of runs with a spare, with capacities that are known and found out, then of those with neighbours.
 fn claims_of_capacities(runs: &[Vec<CloudResults>]) -> Vec<Claim> {
-    let of = |place: usize, value: Value| over_runs(runs[place].iter().map(value));
+    let of = |place: usize, value: Value| Interval::over(runs[place].iter().map(value));
     // Each run is compared with that of the same seed.
     let ratio = |one: usize, other: usize, value: Value| {
-        over_runs(runs[one].iter().zip(&runs[other]).map(|(one, other)| value(one) / value(other)))
+        Interval::over(runs[one].iter().zip(&runs[other]).map(|(one, other)| value(one) / value(other)))
     };
     let (lost, hours): (Value, Value) = (|of| of.lost as f64, |of| of.server_hours);
     let [known, found, blind, aware, answers] = [0, 1, 2, 3, 4];
-    let is_no_more = |one, other, value| is_below(ratio(one, other, value), 1.1);
+    let is_no_more = |one, other, value| ClaimVerdict::below(ratio(one, other, value), 1.1);
     claims! {
         "ours", "Capacities that are found out cost nothing where all servers are alike: no tenth more calls lost than \
          with known ones, for no tenth more hours.",
@@ -116,14 +122,14 @@ fn claims_of_capacities(runs: &[Vec<CloudResults>]) -> Vec<Claim> {
          half as many lost as with fixed ones, for no tenth more hours.",
             ["{:.0} lost in {:.1} server hours, {:.0} in {:.1} with fixed capacities.", of(aware, lost),
              of(aware, hours), of(blind, lost), of(blind, hours)],
-            is_below(ratio(aware, blind, lost), 0.5).and(is_no_more(aware, blind, hours)), about(3);
+            ClaimVerdict::below(ratio(aware, blind, lost), 0.5).and(is_no_more(aware, blind, hours)), about(3);
         "ours", "So do fixed capacities where servers pull as they answer: no tenth more lost than without neighbours.",
             ["{:.0} lost, {:.0} without neighbours.", of(answers, lost), of(known, lost)],
             is_no_more(answers, known, lost), about(3);
         "ours", "But then calls wait at the disturbed servers: where capacities are found out, 95 % of the calls of the \
          day are set up in less than half of the time.",
             ["{:.0} ms, {:.0} where servers pull as they answer.", of(aware, p95), of(answers, p95)],
-            is_below(ratio(aware, answers, p95), 0.5), about(3);
+            ClaimVerdict::below(ratio(aware, answers, p95), 0.5), about(3);
     }
 }
 

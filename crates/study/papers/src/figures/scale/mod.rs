@@ -17,6 +17,7 @@ use elastic::scale::{ForecastSettings, ScaleSettings};
 use load::{ArrivalPlan, ArrivalProcess, RateStep};
 use sim::cloud::{
     Announcing, CallTimes, CloudHost, CloudPlan, CloudResults, CloudServers, Front, PROXY, StartTimes,
+    Vantage,
 };
 use sim::engine::Spread;
 
@@ -129,11 +130,13 @@ fn plan(rule: Rule, first: usize, points: &[(u64, f64)], from: u64, to: u64, per
         },
         from: Duration::from_secs(from),
         to: Duration::from_secs(to),
-        host: CloudHost { rate: RATE, work: PROXY, spread: Spread::Fixed, pauses: None },
+        host: CloudHost { rate: RATE, work: PROXY, spread: Spread::Fixed, pauses: None, card: None },
         neighbours: Vec::new(),
+        database: None,
         servers: rule.servers(first, Duration::from_secs(period)),
         front: Front::Queue(Box::new(queue)),
         announcing: rule.announcing(),
+        measured: Vantage::Server,
     }
 }
 

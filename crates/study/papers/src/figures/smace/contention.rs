@@ -2,10 +2,11 @@
 
 use super::super::{Entry, Work};
 use super::{
-    assumptions, deviation, is_above, mean, micros, neighbours, over_runs, runs, seconds, server, settled,
+    about_neighbours, assumptions, deviation, mean, micros, neighbours, runs, seconds, server, settled,
 };
-use crate::report::{Axis, Claim, Figure, Plot, PlotSeries};
+use crate::report::{Axis, Claim, ClaimVerdict, Figure, Plot, PlotSeries};
 use sim::cloud::{Bursts, CloudResults, CloudSecond};
+use sim::stats::Interval;
 
 /// Calm and contended.
 pub(in super::super) const CONTENTION: Entry = Entry {
@@ -54,6 +55,7 @@ fn run(work: &Work<'_>) -> Figure {
         .notes
         .push(format!("The curves are of the first of {} runs; statements are about all.", seen.len()));
     figure.assumptions = assumptions();
+    figure.assumptions.push(about_neighbours());
     figure.assumptions.push(
         "Neighbours are busy from half of the time to two thirds of it, and for a few seconds seven times besides, as the \
          paper's curve has it."
@@ -92,20 +94,20 @@ impl Seen {
 }
 
 fn claims(seen: &[Seen]) -> Vec<Claim> {
-    let of = |value: fn(&Seen) -> f64| over_runs(seen.iter().map(value));
+    let of = |value: fn(&Seen) -> f64| Interval::over(seen.iter().map(value));
     let (variation, higher) = (of(|seen| seen.busy / seen.calm), of(|seen| seen.inside / seen.outside));
     let (inside, most) = (of(|seen| seen.inside), of(|seen| seen.most));
-    let below = over_runs(seen.iter().map(|seen| -seen.most));
+    let below = Interval::over(seen.iter().map(|seen| -seen.most));
     claims! {
         "section VI-B", "There is much more variation with neighbours, at the same low load.",
             ["The standard deviation of the 95th percentiles is {variation:.1} times that alone."],
-            is_above(variation, 3.0);
+            ClaimVerdict::above(variation, 3.0);
         "section VI-B", "For some 100 s latency is higher, although the server has no more to do.",
             ["The mean of the 95th percentiles is {higher:.1} times that of the other seconds."],
-            is_above(higher, 1.5);
+            ClaimVerdict::above(higher, 1.5);
         "section II", "Balancers that count on latency being fine as long as no server is overloaded are wrong here.",
             ["At {LOAD:.0} calls/s the server has {inside:.0} microseconds with neighbours, over the threshold of \
              1,000; alone {most:.0} in the worst second."],
-            is_above(inside, 1_000.0).and(is_above(below, -1_000.0));
+            ClaimVerdict::above(inside, 1_000.0).and(ClaimVerdict::above(below, -1_000.0));
     }
 }

@@ -1,13 +1,12 @@
 //! Figure 6: requested and actual load when latency goes over the threshold, with the paper's law and with ours.
 
 use super::super::{Entry, Work};
-use super::{
-    THRESHOLD, assumptions, is_above, micros, neighbours, over_runs, runs, seconds, server, settled,
-};
-use crate::report::{Axis, Claim, Figure, Plot, PlotSeries};
+use super::{THRESHOLD, about_neighbours, assumptions, micros, neighbours, runs, seconds, server, settled};
+use crate::report::{Axis, Claim, ClaimVerdict, Figure, Plot, PlotSeries};
 use elastic::estimate::{Law, Settings, SmaceSettings};
 use elastic::queue::{Choice, Overflow, QueueSettings};
 use sim::cloud::{Announcing, Bursts, CloudPlan, CloudResults, CloudSecond, Front};
+use sim::stats::Interval;
 
 /// Load follows latency.
 pub(in super::super) const ESTIMATION: Entry = Entry {
@@ -73,6 +72,7 @@ fn run(work: &Work<'_>) -> Figure {
         .notes
         .push(format!("The curves are of the first of {} runs; statements are about all.", results[0].len()));
     figure.assumptions = assumptions();
+    figure.assumptions.push(about_neighbours());
     figure.assumptions.push(format!(
         "{LOAD:.0} calls/s come, more than the server takes within the threshold; its maximum is set to {MAXIMUM:.0}. What it \
          does not ask for is dropped after 250 ms in the queue."
@@ -160,16 +160,16 @@ fn claims(plans: &[CloudPlan], results: &[Vec<CloudResults>], length: u64) -> Ve
     let (reductions, exact, ignored) =
         (sum(|seen| seen.reductions), sum(|seen| seen.exact), sum(|seen| seen.ignored));
     let gap = seen.iter().map(|seen| seen.gap).fold(f64::INFINITY, f64::min);
-    let [small, large] = [0, 1].map(|place| over_runs(seen.iter().map(|seen| seen.growth[place])));
-    let more = over_runs(seen.iter().map(|seen| seen.growth[1] - seen.growth[0]));
+    let [small, large] = [0, 1].map(|place| Interval::over(seen.iter().map(|seen| seen.growth[place])));
+    let more = Interval::over(seen.iter().map(|seen| seen.growth[1] - seen.growth[0]));
     let scores = |law: usize| results[law].iter().map(move |run| score(run, &plans[law]));
-    let high = |law: usize| over_runs(scores(law).map(|(high, _)| high));
-    let carried = |law: usize| over_runs(scores(law).map(|(_, goodput)| goodput)).mean;
-    let lower = over_runs(scores(0).zip(scores(1)).map(|((fixed, _), (paper, _))| fixed - paper));
-    let fewer = over_runs(scores(1).zip(scores(2)).map(|((paper, _), (ours, _))| paper - ours));
+    let high = |law: usize| Interval::over(scores(law).map(|(high, _)| high));
+    let carried = |law: usize| Interval::over(scores(law).map(|(_, goodput)| goodput)).mean;
+    let lower = Interval::over(scores(0).zip(scores(1)).map(|((fixed, _), (paper, _))| fixed - paper));
+    let fewer = Interval::over(scores(1).zip(scores(2)).map(|((paper, _), (ours, _))| paper - ours));
     let backs = |law: usize| results[law].iter().map(move |run| back(run, length));
-    let sooner = over_runs(backs(1).zip(backs(2)).map(|(paper, ours)| paper - ours));
-    let [back_paper, back_ours] = [1, 2].map(|law| over_runs(backs(law)));
+    let sooner = Interval::over(backs(1).zip(backs(2)).map(|(paper, ours)| paper - ours));
+    let [back_paper, back_ours] = [1, 2].map(|law| Interval::over(backs(law)));
     claims! {
         "section VI-C", "If the latency spikes above the threshold, the load is reduced to 90 % of the current \
          goodput.",
@@ -184,15 +184,15 @@ fn claims(plans: &[CloudPlan], results: &[Vec<CloudResults>], length: u64) -> Ve
             seen.iter().all(|seen| seen.ignored > 0), about(1);
         "section VI-C", "Growth is small if latency is close to the threshold, and big if it is safely under it.",
             ["At most by the part {small:.2} of it with less than a third to spare, and {large:.2} with more."],
-            is_above(small, 0.0).and(is_above(more, 0.0));
+            ClaimVerdict::above(small, 0.0).and(ClaimVerdict::above(more, 0.0));
         "abstract", "The system manages to lower latency by reducing the load to the server.",
             ["Above the threshold in {:.0} % of the seconds at {:.0} calls/s; without an estimate {:.0} % at {:.0}.",
              high(1), carried(1), high(0), carried(0)],
-            is_above(lower, 0.0), about(1);
+            ClaimVerdict::above(lower, 0.0), about(1);
         "ours", "The law proven is above the threshold less often, and asks for 90 % of what it did before the \
          neighbours sooner after they are gone.",
             ["In {:.0} % of the seconds, at {:.0} calls/s; back after {back_ours:.0} s, the paper's after \
               {back_paper:.0}.", high(2), carried(2)],
-            is_above(fewer, 0.0).and(is_above(sooner, 0.0)), about(3);
+            ClaimVerdict::above(fewer, 0.0).and(ClaimVerdict::above(sooner, 0.0)), about(3);
     }
 }

@@ -2,7 +2,6 @@
 //! simulated: `bench elastic --record` writes the data.
 
 use super::super::{Entry, Options, Work};
-use super::{is_above, is_below, over_runs};
 use crate::report::{Axis, Claim, ClaimVerdict, Figure, Plot, PlotSeries, ReportTable, Style};
 use sim::stats::Interval;
 use std::collections::BTreeSet;
@@ -81,7 +80,7 @@ impl Measured {
     /// A value of a rate, over the rounds.
     fn value(&self, rate: u32, is_monitored: bool, value: Value) -> Interval {
         let steps = self.0.iter().filter(|step| step.rate == rate && step.is_monitored == is_monitored);
-        over_runs(steps.map(value))
+        Interval::over(steps.map(value))
     }
 
     /// The logarithm of how many times as large a value of a rate is with the monitor: each round is compared with
@@ -93,7 +92,7 @@ impl Measured {
                 |step: &&Step| (step.round, step.rate, step.is_monitored) == (with.round, rate, false);
             self.0.iter().find(is_without).map(|without| (value(with) / value(without)).ln())
         };
-        over_runs(self.0.iter().filter(is_with).filter_map(ratio))
+        Interval::over(self.0.iter().filter(is_with).filter_map(ratio))
     }
 
     /// The most goodput of each round, at whatever rate, without the monitor and with it.
@@ -112,19 +111,14 @@ impl Measured {
         let rates = self.rates().into_iter().filter(|rate| *rate <= PAPER_MAX);
         let ratios: Vec<_> = rates.map(|rate| (rate, self.ratio(rate, |step| step.goodput))).collect();
         let verdict = ratios.iter().fold(ClaimVerdict::Holds, |verdict, (_, ratio)| {
-            verdict.and(is_above(*ratio, (1.0 - NONE).ln())).and(is_below(*ratio, (1.0 + NONE).ln()))
+            verdict
+                .and(ClaimVerdict::above(*ratio, (1.0 - NONE).ln()))
+                .and(ClaimVerdict::below(*ratio, (1.0 + NONE).ln()))
         });
         let end = |(_, ratio): &&(u32, Interval)| ratio.mean.abs() + ratio.half_width;
         let worst = ratios.iter().max_by(|a, b| end(a).total_cmp(&end(b))).expect("there are rates");
         (worst.0, worst.1, verdict)
     }
-}
-
-/// A ratio and the ends of its interval, of its logarithm.
-fn times(logarithm: Interval) -> String {
-    let Interval { mean, half_width } = logarithm;
-    let [low, ratio, high] = [mean - half_width, mean, mean + half_width].map(f64::exp);
-    format!("{ratio:.2} ({low:.2} - {high:.2})")
 }
 
 fn goodput(work: &Work<'_>) -> Figure {
@@ -140,22 +134,22 @@ fn goodput(work: &Work<'_>) -> Figure {
 fn goodput_claims(measured: &Measured) -> Vec<Claim> {
     let (rate, worst, is_unaffected) = measured.affected();
     let most = measured.most();
-    let [without, with] = [0, 1].map(|place| over_runs(most.iter().map(|most| most[place])));
-    let less = over_runs(most.iter().map(|[without, with]| 1.0 - with / without));
+    let [without, with] = [0, 1].map(|place| Interval::over(most.iter().map(|most| most[place])));
+    let less = Interval::over(most.iter().map(|[without, with]| 1.0 - with / without));
     let percent = |part: Interval| Interval { mean: 100.0 * part.mean, half_width: 100.0 * part.half_width };
     let cost = [BUSY_MIN, PAPER_MAX]
         .map(|rate| 1e6 * measured.value(rate, true, |step| step.monitor / step.goodput).mean);
     claims! {
         "section VI-D, figure 7", "Goodput is not affected by the monitor, up to 900 calls/s: it changes by less than \
          2 %.",
-            ["With the monitor it is {} times as large at {rate} calls/s, where it may differ most.", times(worst)],
+            ["With the monitor it is {} times as large at {rate} calls/s, where it may differ most.", worst.ratio()],
             is_unaffected;
         "section VI-D", "At higher loads the overhead is minor: a server carries less with the monitor, and not by a \
          tenth.",
             ["At most {with:.0} calls/s with the monitor and {without:.0} without: {:.0} % less. A call costs the \
               monitor {:.0} us of a processor at {BUSY_MIN} calls/s, {:.0} at {PAPER_MAX}.", percent(less), cost[0],
              cost[1]],
-            is_above(less, 0.0).and(is_below(less, MINOR));
+            ClaimVerdict::above(less, 0.0).and(ClaimVerdict::below(less, MINOR));
     }
 }
 
@@ -173,15 +167,16 @@ fn ringing_claims(measured: &Measured) -> Vec<Claim> {
     let rates: Vec<_> =
         measured.rates().into_iter().filter(|rate| (BUSY_MIN..=PAPER_MAX).contains(rate)).collect();
     let ratios = |value: Value| rates.iter().map(move |rate| measured.ratio(*rate, value));
-    let listed = |value: Value| ratios(value).map(times).collect::<Vec<_>>().join(", ");
+    let listed = |value: Value| ratios(value).map(|ratio| ratio.ratio()).collect::<Vec<_>>().join(", ");
     let names: Vec<_> = rates.iter().map(u32::to_string).collect();
-    let as_soon = ratios(|step| step.p95_ms)
-        .fold(ClaimVerdict::Holds, |verdict, ratio| verdict.and(is_below(ratio, (1.0 + MINOR).ln())));
+    let as_soon = ratios(|step| step.p95_ms).fold(ClaimVerdict::Holds, |verdict, ratio| {
+        verdict.and(ClaimVerdict::below(ratio, (1.0 + MINOR).ln()))
+    });
     claims! {
         "section VI-D, figure 8", "With 250 ms around the globe and back a call still rings in less than a second, at \
          900 calls/s.",
             ["{longest:.1} ms of 95 % of the calls."],
-            is_below(longest, RING_MAX);
+            ClaimVerdict::below(longest, RING_MAX);
         "section VI-D, figure 8", "95 % of the calls ring as soon with a monitor, within 10 %, at 600 to 900 calls/s.",
             ["At {} calls/s they take {} times as long; the median is {} times as long.", names.join(", "),
              listed(|step| step.p95_ms), listed(|step| step.p50_ms)],
@@ -263,7 +258,7 @@ mod tests {
     fn a_round_is_compared_with_itself() {
         let measured =
             Measured::parse("\n0;900;0;900;1;2;0\n1;900;1;500;1;6;0\n0;900;1;450;1;4;0\n1;900;0;500;1;3;0");
-        assert_eq!(times(measured.ratio(900, |step| step.p95_ms)), "2.00 (2.00 - 2.00)");
+        assert_eq!(measured.ratio(900, |step| step.p95_ms).ratio(), "2.00 (2.00 - 2.00)");
         assert_eq!(measured.most(), [[900.0, 450.0], [500.0, 500.0]]);
     }
 }

@@ -170,8 +170,13 @@ pub(in crate::figures) fn groups(name: &str, count: u16) -> (Group, Group) {
     // The paper's dispatcher asks nobody whether he lives.
     let (policy, weights) = config::policy(name).expect("figures name policies that there are");
     let ties = Ties::Random;
-    balancer.role =
-        HostRole::Balancer(BalancerSettings { policy, ties, weights, probes: false, outlier: true });
+    balancer.role = HostRole::Balancer(BalancerSettings {
+        policy,
+        ties,
+        weights,
+        probes: false,
+        ..BalancerSettings::default()
+    });
     balancer.capacities.clear();
     let mut servers = Group::proxies("server", count, SERVER_CAPACITY);
     servers.role = HostRole::Server;

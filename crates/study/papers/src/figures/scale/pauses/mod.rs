@@ -8,7 +8,9 @@ use crate::report::{Axis, Claim, Figure, Plot, PlotSeries};
 use core::time::Duration;
 use elastic::queue::{Choice, LengthSettings, Moves, QueueSettings};
 use load::{ArrivalPlan, ArrivalProcess};
-use sim::cloud::{Announcing, CallTimes, CloudHost, CloudPlan, CloudResults, CloudServers, Front, SERVER};
+use sim::cloud::{
+    Announcing, CallTimes, CloudHost, CloudPlan, CloudResults, CloudServers, Front, SERVER, Vantage,
+};
 use sim::engine::{Spread, StallConfig};
 use sim::stats::Delays;
 
@@ -85,11 +87,14 @@ fn plan(load: f64, spacing: Duration, rule: Rule, seconds: u64) -> CloudPlan {
                 length: LENGTH,
                 length_spread: Spread::Fixed,
             }),
+            card: None,
         },
         neighbours: Vec::new(),
+        database: None,
         servers: CloudServers::Fixed(SERVERS),
         front: if rule == Rule::Tlwl { Front::Tlwl } else { Front::Queue(Box::new(settings)) },
         announcing: Announcing::Fixed(10.0 * RATE),
+        measured: Vantage::Server,
     }
 }
 

@@ -1,0 +1,160 @@
+//! Contention for a network card that several machines share, which a monitor within one of them does not see.
+
+use super::super::{Entry, Work};
+use super::ways::{self, Compared, SERVERS, Times, Way};
+use super::{assumptions, deviation, mean, micros, pauses, server, settled};
+use crate::report::{Axis, Claim, ClaimVerdict, Figure, Plot, PlotSeries};
+use core::time::Duration;
+use sim::cloud::{CloudPlan, CloudResults, Neighbours, Resource, Vantage};
+use sim::stats::Interval;
+
+/// A card that is shared.
+pub(in super::super) const CARD: Entry = Entry {
+    name: "smace-card",
+    title: "Contention for the network card, as callers see it and as a monitor on the server does",
+    source: "Cloud paper, section VI-B",
+    run,
+};
+
+/// Messages a second that a card carries, each way.
+const RATE: f64 = 6_000.0;
+/// Calls a second of the server that is looked at alone; so is the load of figure 5.
+const LOAD: f64 = 300.0;
+/// Latency that estimators aim at.
+const GOAL: Duration = Duration::from_millis(5);
+
+/// Part of the card that neighbours take.
+const CLUSTERS: [(&str, f64); 2] = [("slow", 0.8), ("overloaded", 0.9)];
+/// Their places.
+const SLOW: usize = 0;
+const FULL: usize = 1;
+/// That of the one server: in long slices, too.
+const SHARE: f64 = 0.6;
+
+fn run(work: &Work<'_>) -> Figure {
+    let times = Times::new(work);
+    let alone = alone(work, times);
+    let clusters = CLUSTERS.map(|(name, share)| {
+        let mut plan = times.cluster();
+        plan.host.card = Some(RATE);
+        plan.neighbours = times.neighbours(Resource::Card, share);
+        (name, plan)
+    });
+    let compared = Compared::run(work, times, &clusters, GOAL);
+    let mut plots = vec![alone.plot()];
+    plots.extend(compared.plots(FULL));
+    let mut figure = work.figure(&CARD, plots);
+    figure.tables = vec![compared.table("card of the first server")];
+    figure.claims = claims(&alone, &compared);
+    figure.assumptions = [assumptions(), ways::assumptions()].concat();
+    figure.assumptions.push(format!(
+        "A card carries {RATE:.0} messages/s each way, and a thousand may wait; what finds no room comes again after 500 ms. \
+         Neighbours of one server take 80 % of its card (slow: it carries the server's part of the calls), or 90 % (overloaded). \
+         With the server that is looked at alone, at {LOAD:.0} calls/s, they take {:.0} %, and all of it for 2 ms in the mean \
+         every 20 ms. Estimators aim at {} ms.",
+        100.0 * SHARE,
+        GOAL.as_millis()
+    ));
+    figure.assumptions.push(
+        "A monitor captures within the machine, as libpcap does: messages wait for the card before they are captured on their \
+         way in, and after it on their way out."
+            .to_owned(),
+    );
+    figure
+}
+
+/// Runs of one server: as a monitor sees it and as its callers do, without neighbours and with them.
+struct Alone {
+    times: Times,
+    plans: [CloudPlan; 3],
+    results: Vec<Vec<CloudResults>>,
+}
+
+/// Places of the runs.
+const CALM: usize = 0;
+const FRONT: usize = 1;
+const MONITOR: usize = 2;
+
+fn alone(work: &Work<'_>, times: Times) -> Alone {
+    let mut calm = server(LOAD, 2, times.unit * 5 / 2);
+    calm.host.card = Some(RATE);
+    calm.measured = Vantage::Front;
+    let steal = Some(pauses(Duration::from_millis(20), Duration::from_millis(2)));
+    let neighbours = times.neighbours(Resource::Card, SHARE);
+    let neighbours = neighbours.into_iter().map(|of| Neighbours { steal: steal.clone(), ..of }).collect();
+    let busy = CloudPlan { neighbours, ..calm.clone() };
+    let within = CloudPlan { measured: Vantage::Server, ..busy.clone() };
+    let plans = [calm, busy, within];
+    let results = super::runs(work, &plans);
+    Alone { times, plans, results }
+}
+
+impl Alone {
+    fn plot(&self) -> Plot {
+        let names =
+            ["alone, from in front", "with neighbours, from in front", "with neighbours, by a monitor"];
+        let line = |(name, runs): (&'static str, &Vec<CloudResults>)| {
+            PlotSeries::line(name, runs[0].seconds.iter().map(|second| (second.at, micros(second.p95))))
+        };
+        let lines = names.into_iter().zip(&self.results).map(line);
+        let [x, y] = [Axis::linear("time (s)"), Axis::log("95th percentile of latency (microseconds)")];
+        let mut plot = Plot::of(format!("One server at {LOAD:.0} calls/s"), x, y, lines);
+        plot.mark("neighbours begin", self.times.unit as f64);
+        plot.mark("and end", (2 * self.times.unit) as f64);
+        plot
+    }
+
+    /// The standard deviation of the 95th percentiles, as part of that without neighbours.
+    fn variation(&self, place: usize) -> Interval {
+        let of = |place: usize, run: &CloudResults| {
+            let p95 =
+                settled(run, &self.plans[place]).iter().map(|second| micros(second.p95)).collect::<Vec<_>>();
+            deviation(&p95)
+        };
+        let pairs = self.results[place].iter().zip(&self.results[CALM]);
+        Interval::over(pairs.map(|(busy, calm)| of(place, busy) / of(CALM, calm)))
+    }
+
+    /// The mean of the 95th percentiles while neighbours are busy, as part of that of the other seconds.
+    fn higher(&self, place: usize) -> Interval {
+        let [from, to] = [1, 2].map(|units| (units * self.times.unit) as f64);
+        let of = |run: &CloudResults| {
+            let (inside, outside): (Vec<_>, Vec<_>) = settled(run, &self.plans[place])
+                .into_iter()
+                .partition(|second| second.at > from && second.at <= to);
+            let mean_of =
+                |seconds: &[&sim::cloud::CloudSecond]| mean(seconds.iter().map(|second| micros(second.p95)));
+            mean_of(&inside) / mean_of(&outside)
+        };
+        Interval::over(self.results[place].iter().map(of))
+    }
+}
+
+fn claims(alone: &Alone, compared: &Compared) -> Vec<Claim> {
+    let (variation, seen) = (alone.variation(FRONT), alone.higher(MONITOR));
+    let from_in_front = alone.higher(FRONT);
+    let share = |way| {
+        compared.of(FULL, way, |run| {
+            compared.within(run, true, |second| second.goodput as f64 * SERVERS as f64)
+                / compared.within(run, true, |second| second.carried as f64)
+        })
+    };
+    let (found, monitored) = (share(Way::Responses), share(Way::Paper));
+    claims! {
+        "section VI-B", "There are similar variations of latency when machines contend for a single network card.",
+            ["From in front the standard deviation of the 95th percentiles is {variation:.1} times that alone."],
+            ClaimVerdict::above(variation, 3.0);
+        "section IV-A", "The latency that is measured on the server is the total latency of the flow of execution: a monitor there \
+         sees the contention.",
+            ["By a monitor the mean of the 95th percentiles is {seen:.2} times that of the other seconds, from in front \
+              {from_in_front:.1} times."],
+            ClaimVerdict::above(seen, 1.5),
+            differs_by("The hypervisor shares the card out: what waits for it has not been captured yet on its way in, and has been \
+                        on its way out.");
+        "ours", "Estimates by response times see it: a server whose card is overloaded gets less than two thirds of its share.",
+            ["{found:.2} of a third of the calls; with the paper's monitors {monitored:.2}."],
+            ClaimVerdict::below(found, 0.67), about(2);
+        => compared.no_worse(SLOW, "Where the card is slow and carries all messages, the queue is no worse than TLWL.");
+        => compared.no_worse(FULL, "Nor where it is overloaded.");
+    }
+}

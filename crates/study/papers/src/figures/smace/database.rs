@@ -1,0 +1,100 @@
+//! Contention behind the servers: a database that they share, or that of one of them, becomes slow.
+
+use super::super::{Entry, Work};
+use super::ways::{self, CAPACITY, Compared, LOAD, SERVERS, Times, Way, lost, set_up};
+use super::{assumptions, micros};
+use crate::report::{Claim, ClaimVerdict, Figure};
+use core::time::Duration;
+use sim::cloud::{CloudPlan, Database, Resource};
+use sim::engine::Spread;
+
+/// Slow look-ups.
+pub(in super::super) const DATABASE: Entry = Entry {
+    name: "smace-database",
+    title: "Contention behind the servers: a database that is slow",
+    source: "Cloud paper, section IV-A",
+    run,
+};
+
+/// Calls that a database looks up in a second.
+const RATE: f64 = 1_500.0;
+/// Why the queue loses more calls than TLWL before an overloaded database.
+const WHY_MORE: &str = "TLWL lets a thousand calls wait in the buffer of the database, for 2.7 s, which are carried once the \
+                        neighbours are gone; the queue refuses what has waited for 250 ms.";
+/// Latency that estimators aim at.
+const GOAL: Duration = Duration::from_millis(5);
+
+/// A database for all, or one each, of which the neighbours of the first take a share.
+const CLUSTERS: [(&str, bool, f64); 3] =
+    [("one, slow", true, 0.6), ("one, overloaded", true, 0.75), ("own, one overloaded", false, 0.95)];
+/// Their places.
+const SLOW: usize = 0;
+const FULL: usize = 1;
+const OWN: usize = 2;
+
+fn run(work: &Work<'_>) -> Figure {
+    let times = Times::new(work);
+    let clusters = CLUSTERS.map(|(name, is_shared, share)| {
+        let neighbours = times.neighbours(Resource::Processor, share);
+        let database = Database { is_shared, rate: RATE, spread: Spread::Exponential, neighbours };
+        (name, CloudPlan { database: Some(database), ..times.cluster() })
+    });
+    let compared = Compared::run(work, times, &clusters, GOAL);
+    let mut figure =
+        work.figure(&DATABASE, [SLOW, FULL, OWN].map(|cluster| compared.plots(cluster)).concat());
+    figure.tables = vec![compared.table("database")];
+    figure.claims = claims(&compared);
+    figure.assumptions = [assumptions(), ways::assumptions()].concat();
+    figure.assumptions.push(format!(
+        "A database looks up {RATE:.0} calls/s one after another, at exponential times, each new call once, before its server \
+         sends it on; a server goes on with other messages meanwhile. Neighbours of the database take 60 % of it (slow: it still \
+         carries all {LOAD:.0} calls/s), 75 % (overloaded: it does not), or 95 % of that of one server. Estimators aim at {} ms.",
+        GOAL.as_millis()
+    ));
+    figure
+}
+
+fn p95(second: &sim::cloud::CloudSecond) -> f64 {
+    micros(second.p95)
+}
+
+fn claims(compared: &Compared) -> Vec<Claim> {
+    let ratio = |cluster, way, value: fn(&sim::cloud::CloudSecond) -> f64| {
+        compared
+            .of(cluster, way, |run| compared.within(run, true, value) / compared.within(run, false, value))
+    };
+    let slower = ratio(SLOW, Way::Tlwl, p95);
+    let carried = |second: &sim::cloud::CloudSecond| second.goodput as f64;
+    let (less, kept) = (ratio(SLOW, Way::Paper, carried), ratio(SLOW, Way::Tlwl, carried));
+    let normal = |way| compared.of(FULL, way, |run| compared.within(run, true, p95) / 1e3);
+    let (paper, tlwl) = (normal(Way::Paper), normal(Way::Tlwl));
+    let goal = GOAL.as_secs_f64() * 1e3;
+    let [found, monitored] = [Way::Responses, Way::Paper].map(|way| compared.of(SLOW, way, lost));
+    let half = compared.beside_tlwl(FULL, Way::Queue, |run| set_up(run, 95.0));
+    claims! {
+        "section IV-A", "If the database is suddenly slow, the latency of the servers is affected as well.",
+            ["{slower:.1} times the latency, at the same load."],
+            ClaimVerdict::above(slower, 2.0);
+        "section IV-A", "This decreases the load of the servers, even though they have room for more.",
+            ["Where the database is slow and carries all calls, a server gets {less:.2} of the calls that it got before with the \
+              paper's monitors, {kept:.2} by TLWL; it asked for {CAPACITY:.0} a second at most, and got {:.0}.",
+             LOAD / SERVERS as f64],
+            ClaimVerdict::below(less, 0.9).and(ClaimVerdict::above(kept, 0.9)), about(1);
+        "section IV-A", "The decrease leads to fewer queries, which relieves the database and returns latency to normal.",
+            ["Where the database is overloaded, the mean of the 95th percentiles is {paper:.1} ms with the paper's monitors, \
+              {tlwl:.0} by TLWL; {goal:.0} are asked for."],
+            ClaimVerdict::below(paper, goal).and(ClaimVerdict::above(tlwl, goal)), about(2),
+            differs_by("A reduction comes every 10 s, and what has piled up in the database by then has to be worked off.");
+        "ours", "Where the database is slow and yet carries all calls, estimates cost none of them.",
+            ["{found:.1} % lost with responses, {monitored:.1} % with the paper's monitors; {:.1} % by TLWL.",
+             compared.of(SLOW, Way::Tlwl, lost)],
+            ClaimVerdict::below(found, 0.1).and(ClaimVerdict::below(monitored, 0.1)), about(1),
+            differs_by("The estimator asks for less whatever the cause of the latency, and no other server has more room.");
+        => compared.no_worse(SLOW, "Where the database is slow and carries all calls, the queue is no worse than TLWL.");
+        => compared.no_worse(FULL, "Nor where it is overloaded.").about(2).differs_by(WHY_MORE);
+        "ours", "There the queue sets 95 % of the calls that it carries up in less than half of the time.",
+            ["In {half:.2} of it."],
+            ClaimVerdict::below(half, 0.5), about(2);
+        => compared.no_worse(OWN, "Nor where each server has a database, and one of them is overloaded.").about(4);
+    }
+}

@@ -1,0 +1,267 @@
+//! Ways to share calls out among three servers, before a resource that is not a server's processor: what each comes to
+//! while neighbours take part of the resource.
+
+use super::super::Work;
+use super::{micros, seconds, server};
+use crate::report::{Axis, Claim, ClaimVerdict, Plot, PlotSeries, ReportTable};
+use core::time::Duration;
+use elastic::estimate::{Law, Settings, SmaceSettings};
+use elastic::queue::{Accrual, Choice, Overflow, QueueSettings};
+use sim::cloud::{
+    Announcing, Bursts, CloudPlan, CloudResults, CloudServers, Front, Neighbours, Resource, Vantage,
+};
+use sim::stats::Interval;
+
+pub(super) const SERVERS: usize = 3;
+/// Calls a second, for all servers.
+pub(super) const LOAD: f64 = 450.0;
+/// Calls a second that a server may have at most, as the operator says.
+pub(super) const CAPACITY: f64 = 300.0;
+/// Set-up times of a queue that is called no worse than TLWL, at most, as part of those by TLWL.
+const LONGER: f64 = 1.1;
+/// Calls that it loses more than TLWL, below this, percent of all.
+const MORE_LOST: f64 = 0.5;
+/// Response time that bounds what a member of the queue has unanswered, as it comes.
+const THRESHOLD: Duration = Duration::from_millis(10);
+
+/// A way.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    /// No queue.
+    Tlwl,
+    /// `queue = { capacity = ... }`.
+    Queue,
+    /// With `source = "responses"` and `accrual = "smooth"`: the estimate holds calls back.
+    Responses,
+    /// As the paper has it: a monitor, its law, a counter of each second.
+    Paper,
+}
+
+pub(super) const WAYS: [Way; 4] = [Way::Tlwl, Way::Queue, Way::Responses, Way::Paper];
+
+impl Way {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Tlwl => "TLWL",
+            Self::Queue => "queue",
+            Self::Responses => "queue, responses",
+            Self::Paper => "queue, the paper's monitor",
+        }
+    }
+
+    /// The same cluster by this way; the latency that estimators aim at.
+    fn of(self, plan: &CloudPlan, goal: Duration) -> CloudPlan {
+        let bounded = QueueSettings { threshold: Some(THRESHOLD), ..QueueSettings::default() };
+        let queue = match self {
+            Self::Tlwl | Self::Responses => bounded,
+            Self::Queue => QueueSettings { accrual: Accrual::Answers { most: CAPACITY }, ..bounded },
+            Self::Paper => QueueSettings {
+                accrual: Accrual::PerSecond,
+                choice: Choice::MostRoom,
+                overflow: Overflow::Drop,
+                ..QueueSettings::default()
+            },
+        };
+        let smace = SmaceSettings { goodput_bounded: false, ..SmaceSettings::default() };
+        let estimated = |law| {
+            let settings = Settings { law, threshold: goal, maximum: CAPACITY, smace, ..Settings::default() };
+            Announcing::Estimated(Box::new(settings))
+        };
+        CloudPlan {
+            front: if self == Self::Tlwl { Front::Tlwl } else { Front::Queue(Box::new(queue)) },
+            announcing: match self {
+                Self::Tlwl | Self::Queue => Announcing::Fixed(CAPACITY),
+                Self::Responses => estimated(Law::Proven),
+                Self::Paper => estimated(Law::Smace),
+            },
+            measured: if self == Self::Paper { Vantage::Server } else { Vantage::Front },
+            ..plan.clone()
+        }
+    }
+}
+
+/// Times of a run, seconds: neighbours are busy from one unit of time to two, and the run ends half a unit later.
+#[derive(Clone, Copy)]
+pub(super) struct Times {
+    pub(super) unit: u64,
+}
+
+impl Times {
+    pub(super) fn new(work: &Work<'_>) -> Self {
+        Self { unit: work.scale(100, 60, 4) }
+    }
+
+    /// Neighbours that take a share of it meanwhile.
+    pub(super) fn neighbours(self, resource: Resource, share: f64) -> Vec<Neighbours> {
+        let when = Bursts::At(vec![(seconds(self.unit), seconds(2 * self.unit))]);
+        vec![Neighbours { resource, when, share, steal: None }]
+    }
+
+    /// Three servers; calls count from when neighbours come.
+    pub(super) fn cluster(self) -> CloudPlan {
+        let plan = server(LOAD, self.unit, self.unit * 5 / 2);
+        CloudPlan { servers: CloudServers::Fixed(SERVERS), ..plan }
+    }
+}
+
+/// Runs of clusters by all ways.
+pub(super) struct Compared {
+    names: Vec<&'static str>,
+    pub(super) times: Times,
+    /// By cluster, by way, by run.
+    results: Vec<Vec<Vec<CloudResults>>>,
+}
+
+impl Compared {
+    /// Runs these clusters, each with its name and the latency that estimators aim at.
+    pub(super) fn run(
+        work: &Work<'_>,
+        times: Times,
+        clusters: &[(&'static str, CloudPlan)],
+        goal: Duration,
+    ) -> Self {
+        let plans: Vec<_> =
+            clusters.iter().flat_map(|(_, plan)| WAYS.map(|way| way.of(plan, goal))).collect();
+        let runs = work.replicate("seeds", &plans, work.scale(10, 6, 2), sim::cloud::run);
+        let results = runs.chunks(WAYS.len()).map(<[_]>::to_vec).collect();
+        Self { names: clusters.iter().map(|(name, _)| *name).collect(), times, results }
+    }
+
+    pub(super) fn runs(&self, cluster: usize, way: Way) -> &[CloudResults] {
+        let at = WAYS.iter().position(|of| *of == way).expect("each way is run");
+        &self.results[cluster][at]
+    }
+
+    /// A value of each run.
+    pub(super) fn of(&self, cluster: usize, way: Way, value: impl Fn(&CloudResults) -> f64) -> Interval {
+        Interval::over(self.runs(cluster, way).iter().map(value))
+    }
+
+    /// A value of each run, as part of that by TLWL with the same seed.
+    pub(super) fn beside_tlwl(
+        &self,
+        cluster: usize,
+        way: Way,
+        value: impl Fn(&CloudResults) -> f64,
+    ) -> Interval {
+        let pairs = self.runs(cluster, way).iter().zip(self.runs(cluster, Way::Tlwl));
+        Interval::over(pairs.map(|(one, tlwl)| value(one) / value(tlwl)))
+    }
+
+    /// The mean of a value of the seconds of a run, while neighbours are busy (`true`) or before. Of both, the second half: in
+    /// the first one, estimators find out what servers take.
+    pub(super) fn within(
+        &self,
+        run: &CloudResults,
+        is_busy: bool,
+        value: impl Fn(&sim::cloud::CloudSecond) -> f64,
+    ) -> f64 {
+        let unit = self.times.unit as usize;
+        let from = if is_busy { unit } else { 0 };
+        let values = run.seconds[from + unit / 2..from + unit].iter().map(value);
+        super::mean(values.filter(|value| !value.is_nan()))
+    }
+
+    /// A queue with nothing but a capacity is no worse than TLWL without a queue, but for [`LONGER`] and [`MORE_LOST`].
+    pub(super) fn no_worse(&self, cluster: usize, statement: &str) -> Claim {
+        let (lost, tlwl) = (self.of(cluster, Way::Queue, lost), self.of(cluster, Way::Tlwl, lost));
+        let ratio = |percent| self.beside_tlwl(cluster, Way::Queue, move |run| set_up(run, percent));
+        let (p95, p99) = (ratio(95.0), ratio(99.0));
+        let pairs = self.runs(cluster, Way::Queue).iter().zip(self.runs(cluster, Way::Tlwl));
+        let more = Interval::over(pairs.map(|(queue, tlwl)| self::lost(queue) - self::lost(tlwl)));
+        let verdict = ClaimVerdict::below(p95, LONGER).and(ClaimVerdict::below(p99, LONGER));
+        Claim::check(
+            "ours",
+            statement,
+            format!(
+                "Of the calls that are carried, 95 % are set up in {p95:.2} times the time, 99 % in {p99:.2} ({LONGER} \
+                 is allowed); {lost:.2} % are lost, by TLWL {tlwl:.2} ({MORE_LOST} points more are allowed)."
+            ),
+            verdict.and(ClaimVerdict::below(more, MORE_LOST)),
+        )
+    }
+
+    /// Each cluster and way.
+    pub(super) fn table(&self, first: &str) -> ReportTable {
+        let mut table = ReportTable::new([
+            first,
+            "way",
+            "95 % of those carried set up within",
+            "99 %",
+            "lost",
+            "latency as it is measured, 95 %",
+            "calls of the first server",
+        ]);
+        for (cluster, name) in self.names.iter().enumerate() {
+            for way in WAYS {
+                let of = |value: fn(&CloudResults) -> f64| self.of(cluster, way, value);
+                let busy = |value: fn(&sim::cloud::CloudSecond) -> f64| {
+                    self.of(cluster, way, |run| self.within(run, true, value))
+                };
+                table.rows.push(vec![
+                    (*name).to_owned(),
+                    way.name().to_owned(),
+                    format!("{:.1} ms", of(|run| set_up(run, 95.0))),
+                    format!("{:.1} ms", of(|run| set_up(run, 99.0))),
+                    format!("{:.2} %", of(lost)),
+                    format!("{:.1} ms", busy(|second| micros(second.p95) / 1e3)),
+                    format!("{:.0}/s", busy(|second| second.goodput as f64)),
+                ]);
+            }
+        }
+        table
+    }
+
+    /// Of a cluster and of the first run: the latency of the first server, and its calls, over time.
+    pub(super) fn plots(&self, cluster: usize) -> Vec<Plot> {
+        let name = self.names[cluster];
+        let plot = |title: String, y: Axis, value: fn(&sim::cloud::CloudSecond) -> f64| {
+            let line = |way: Way| {
+                let seconds = &self.runs(cluster, way)[0].seconds;
+                PlotSeries::line(way.name(), seconds.iter().map(|second| (second.at, value(second))))
+            };
+            let mut plot = Plot::of(title, Axis::linear("time (s)"), y, WAYS.into_iter().map(line));
+            plot.mark("neighbours begin", self.times.unit as f64);
+            plot.mark("and end", (2 * self.times.unit) as f64);
+            plot
+        };
+        vec![
+            plot(
+                format!("Latency of the first server, {name}"),
+                Axis::log("95th percentile (microseconds)"),
+                |second| micros(second.p95),
+            ),
+            plot(format!("Calls of the first server, {name}"), Axis::linear("calls/s"), |second| {
+                second.goodput as f64
+            }),
+        ]
+    }
+}
+
+/// Calls that were lost, percent.
+pub(super) fn lost(run: &CloudResults) -> f64 {
+    100.0 * run.lost_part()
+}
+
+/// In which time, milliseconds, so many percent of the calls that were carried were set up; lost ones do not count.
+pub(super) fn set_up(run: &CloudResults, percent: f64) -> f64 {
+    run.set_up.percentile(percent).as_secs_f64() * 1e3
+}
+
+/// What holds of all clusters.
+pub(super) fn assumptions() -> Vec<String> {
+    vec![
+        format!(
+            "{SERVERS} servers get {LOAD:.0} calls/s together. Calls count from when neighbours come until half as long after \
+             they have gone as they stay. A call that is refused, or finds a buffer full, is lost and does not come again, so \
+             nothing is seen of what repeated INVITEs add to a load."
+        ),
+        format!(
+            "The queue has a capacity of {CAPACITY:.0} calls/s a server and a threshold of {} ms. With responses, the law proven \
+             finds out capacities from the time to the first answer as the front sees it, and a server gets no more than was \
+             found out. The paper's monitor stands on the server, has the law smace, and no bound on what is unanswered; \
+             what no server asks for is dropped.",
+            THRESHOLD.as_millis()
+        ),
+    ]
+}

@@ -1,0 +1,105 @@
+//! A machine, of a server or of a database: processor, network card, and neighbours that take part of either.
+
+use super::plan::{Bursts, Neighbours, Resource};
+use crate::engine::{Card, Cpu, CpuConfig, Spread, StallConfig, Stalls};
+use base::{Instant, Rng};
+use core::time::Duration;
+use rand_distr::{Distribution, Exp1};
+
+/// A message of a call that is at a server, or for which a database is asked.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Job {
+    pub(super) call: u32,
+    pub(super) message: u8,
+    /// The server.
+    pub(super) host: u32,
+    /// When it came to the processor of the server.
+    pub(super) since: Instant,
+}
+
+#[derive(Debug)]
+pub(super) struct Machine {
+    pub(super) cpu: Cpu<Job>,
+    /// `None`: messages come and go at once.
+    pub(super) card: Option<Card<Job>>,
+    pub(super) pauses: Option<Stalls>,
+    steal: Option<Stalls>,
+    neighbours: Option<Neighbours>,
+    /// Whether neighbours are busy.
+    contended: bool,
+    rng: Rng,
+}
+
+impl Machine {
+    pub(super) fn new(
+        spread: Spread,
+        card: Option<f64>,
+        pauses: Option<StallConfig>,
+        neighbours: Option<Neighbours>,
+        rng: &Rng,
+    ) -> Self {
+        let config = CpuConfig { spread, ..CpuConfig::default() };
+        let stalls = |config, label| Stalls::new(config, rng.fork(label));
+        Self {
+            cpu: Cpu::new(config, rng.fork("service")),
+            card: card.map(Card::new),
+            pauses: pauses.map(|config| stalls(config, "pauses")),
+            steal: neighbours.as_ref().and_then(|of| of.steal.clone()).map(|config| stalls(config, "steal")),
+            neighbours,
+            contended: false,
+            rng: rng.fork("neighbours"),
+        }
+    }
+
+    /// When neighbours begin or stop next, counted from now.
+    pub(super) fn next_burst(&mut self, now: Instant) -> Option<Instant> {
+        match &self.neighbours.as_ref()?.when {
+            Bursts::At(times) => {
+                let at = |after: Duration| Instant::ZERO + after;
+                let changes = times.iter().flat_map(|(from, to)| [at(*from), at(*to)]);
+                changes.filter(|change| *change > now).min()
+            }
+            Bursts::Random { spacing, length } => {
+                let mean = if self.contended { length } else { spacing };
+                let factor: f64 = Exp1.sample(&mut self.rng);
+                Some(now + mean.mul_f64(factor))
+            }
+        }
+    }
+
+    /// Neighbours begin or stop.
+    pub(super) fn turn_neighbours(&mut self) {
+        self.contended = !self.contended;
+        let Some(Neighbours { resource, share, .. }) = self.neighbours else { return };
+        let taken = if self.contended { share } else { 0.0 };
+        match (resource, &mut self.card) {
+            (Resource::Processor, _) => self.cpu.set_background(taken),
+            (Resource::Card, card) => {
+                if let Some(card) = card {
+                    card.set_share(1.0 - taken);
+                }
+            }
+        }
+    }
+
+    /// When neighbours may take all of it for the first time, from now on.
+    pub(super) fn first_steal(&mut self, now: Instant) -> Option<Instant> {
+        Some(self.steal.as_mut()?.next(now).0)
+    }
+
+    /// Neighbours take all of it for a while, if they are busy: until when the processor stands still, if it does, and
+    /// when they may do so next.
+    pub(super) fn steal(&mut self, now: Instant) -> (Option<Instant>, Option<Instant>) {
+        let Some(steal) = &mut self.steal else { return (None, None) };
+        let (next, length) = steal.next(now);
+        let mut end = None;
+        if self.contended {
+            match (self.neighbours.as_ref().map(|of| of.resource), &mut self.card) {
+                (Some(Resource::Card), Some(card)) => card.stall(now, length),
+                (Some(Resource::Processor), _) => end = Some(self.cpu.stall(now, length)),
+                _ => {}
+            }
+        }
+        (end, Some(next + length))
+    }
+}

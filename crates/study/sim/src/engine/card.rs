@@ -1,0 +1,178 @@
+//! The network card of a simulated host.
+
+use base::Instant;
+use core::time::Duration;
+use std::collections::VecDeque;
+
+/// A direction of a card: each has a queue of its own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CardSide {
+    /// To the host.
+    In,
+    /// From the host.
+    Out,
+}
+
+/// A network card, which carries one message after another, in the order in which they come, each way.
+///
+/// [`pass`](Self::pass) takes a message. Where that, or [`through`](Self::through), returns an instant, `through` is to
+/// be called then, for this side.
+#[derive(Debug)]
+pub struct Card<T> {
+    /// Time of a message on a card that nobody shares.
+    message: Duration,
+    /// Part of the card that is left for this host, above 0.
+    share: f64,
+    /// By [`CardSide`].
+    sides: [Side<T>; 2],
+}
+
+#[derive(Debug)]
+struct Side<T> {
+    /// The first one is on its way through, the others wait.
+    messages: VecDeque<T>,
+    /// When the first one is through; without messages, when one can begin at the earliest.
+    due: Instant,
+}
+
+/// Messages that may wait on each side; more are dropped: as many as a queue of Linux (`txqueuelen`).
+const QUEUE: usize = 1_000;
+
+impl<T> Card<T> {
+    /// A card that carries so many messages a second, each way.
+    pub fn new(rate: f64) -> Self {
+        let side = || Side { messages: VecDeque::new(), due: Instant::ZERO };
+        Self { message: Duration::from_secs_f64(1.0 / rate), share: 1.0, sides: [side(), side()] }
+    }
+
+    /// Time of a message that begins now.
+    fn time(&self) -> Duration {
+        self.message.div_f64(self.share)
+    }
+
+    /// A message comes: when it is through, if it need not wait for others.
+    ///
+    /// # Errors
+    /// The message, where the queue is full.
+    pub fn pass(&mut self, now: Instant, side: CardSide, message: T) -> Result<Option<Instant>, T> {
+        let time = self.time();
+        let Side { messages, due } = &mut self.sides[side as usize];
+        if messages.len() > QUEUE {
+            return Err(message);
+        }
+        messages.push_back(message);
+        if messages.len() > 1 {
+            return Ok(None);
+        }
+        *due = (*due).max(now) + time;
+        Ok(Some(*due))
+    }
+
+    /// The first message of a side should be through: the message, unless the card has [stalled](Self::stall) meanwhile,
+    /// and when to call this again; `None` where nothing waits.
+    pub fn through(&mut self, now: Instant, side: CardSide) -> (Option<T>, Option<Instant>) {
+        let time = self.time();
+        let Side { messages, due } = &mut self.sides[side as usize];
+        if now < *due {
+            return (None, Some(*due));
+        }
+        let message = messages.pop_front();
+        if messages.is_empty() {
+            return (message, None);
+        }
+        *due += time;
+        (message, Some(*due))
+    }
+
+    /// Others leave this part of the card, above 0, for messages that wait and that come. The message on its way through
+    /// goes on as it began.
+    pub fn set_share(&mut self, share: f64) {
+        self.share = share;
+    }
+
+    /// Others have the whole card for so long, both ways.
+    pub fn stall(&mut self, now: Instant, length: Duration) {
+        for Side { due, .. } in &mut self.sides {
+            *due = (*due).max(now) + length;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(micros: u64) -> Instant {
+        Instant::from_nanos(micros * 1_000)
+    }
+
+    /// Carries all that one side has from this instant on: when each message is through, microseconds.
+    fn drain(card: &mut Card<u32>, side: CardSide, mut next: Option<Instant>) -> Vec<(u32, u64)> {
+        let mut through = Vec::new();
+        while let Some(now) = next {
+            let (message, then) = card.through(now, side);
+            through.extend(message.map(|message| (message, (now - Instant::ZERO).as_micros() as u64)));
+            next = then;
+        }
+        through
+    }
+
+    /// Offers so many messages at once: when the first is through, and how many are taken.
+    fn fill(card: &mut Card<u32>, count: u32) -> (Option<Instant>, usize) {
+        let taken: Vec<_> =
+            (0..count).filter_map(|number| card.pass(at(0), CardSide::Out, number).ok()).collect();
+        (taken[0], taken.len())
+    }
+
+    #[test]
+    fn messages_pass_one_after_another_each_way() {
+        let mut card = Card::new(1_000.0);
+        let first = card.pass(at(0), CardSide::In, 0).expect("room");
+        assert_eq!(card.pass(at(0), CardSide::In, 1), Ok(None));
+        assert_eq!(card.pass(at(0), CardSide::Out, 2), Ok(Some(at(1_000))));
+        assert_eq!(drain(&mut card, CardSide::In, first), [(0, 1_000), (1, 2_000)]);
+        assert_eq!(card.pass(at(5_000), CardSide::In, 3), Ok(Some(at(6_000))));
+    }
+
+    #[test]
+    fn others_take_a_share_or_all_of_it() {
+        let mut card = Card::new(1_000.0);
+        card.set_share(0.25);
+        let first = card.pass(at(0), CardSide::In, 0).expect("room");
+        assert_eq!(first, Some(at(4_000)));
+        card.set_share(1.0);
+        card.stall(at(2_000), Duration::from_millis(10));
+        assert_eq!(card.pass(at(2_000), CardSide::In, 1), Ok(None));
+        assert_eq!(card.pass(at(2_000), CardSide::Out, 2), Ok(Some(at(13_000))));
+        assert_eq!(drain(&mut card, CardSide::In, first), [(0, 14_000), (1, 15_000)]);
+    }
+
+    #[test]
+    fn what_finds_the_queue_full_is_lost_and_makes_nobody_wait() {
+        let mut card = Card::new(1_000.0);
+        let (first, taken) = fill(&mut card, 2_000);
+        assert_eq!(taken, 1_001);
+        assert_eq!(drain(&mut card, CardSide::Out, first).last(), Some(&(1_000, 1_001_000)));
+    }
+
+    /// A queue holds a thousand messages however long they take.
+    #[test]
+    fn a_queue_has_as_much_room_on_any_part_of_a_card() {
+        let mut card = Card::new(1_000.0);
+        card.set_share(0.01);
+        assert_eq!(fill(&mut card, 2_000).1, 1_001);
+        let mut stalled = Card::new(1_000.0);
+        stalled.stall(at(0), Duration::from_secs(5));
+        assert_eq!(fill(&mut stalled, 2_000), (Some(at(5_001_000)), 1_001));
+    }
+
+    #[test]
+    fn what_waits_when_the_share_rises_leaves_faster() {
+        let mut card = Card::new(1_000.0);
+        card.set_share(0.01);
+        let (first, _) = fill(&mut card, 1_001);
+        card.set_share(1.0);
+        let through = drain(&mut card, CardSide::Out, first);
+        assert_eq!((through[0], through[1_000]), ((0, 100_000), (1_000, 1_100_000)));
+    }
+}
