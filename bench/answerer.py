@@ -1,10 +1,11 @@
 """A SIP server that answers every call by itself: 180 and 200 to INVITE, 200 to anything else.
 
-    python3 answerer.py ADDRESS:PORT NUMBER WORK
+    python3 answerer.py ADDRESS:PORT NUMBER WORK [DATABASE:PORT]
 
 It keeps a 200 to INVITE until its ACK, and sends it again (RFC 3261 section 13.3.1.4). The number is in the tag and in the
 Contact, as of the answerers of the benchmark, so that callers know which server they have. WORK is what a new call takes of
-its processor, in microseconds: the application that a server is there for.
+its processor, in microseconds: the application that a server is there for. With a database (database.py) it asks that about
+each INVITE first, and does nothing else until the answer comes, as a worker of a server in C does.
 """
 
 import heapq
@@ -85,8 +86,30 @@ def work(seconds):
         pass
 
 
+class Database:
+    def __init__(self, address):
+        host, port = address.rsplit(":", 1)
+        self.sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.sock.connect((host, int(port)))
+        # A query may be lost before the database listens.
+        self.sock.settimeout(T1)
+
+    def look_up(self, call):
+        query = call.encode()
+        while True:
+            try:
+                self.sock.send(query)
+                # The answer to an earlier copy is not this one.
+                while self.sock.recv(65536) != query:
+                    pass
+                return
+            except OSError:
+                continue
+
+
 class Answerer:
-    def __init__(self, address, number, work_us, send):
+    def __init__(self, address, number, work_us, send, database=None):
+        self.database = database
         self.work_s = float(work_us) / 1e6
         self.tag, self.contact = "s%s" % number, "Contact: <sip:s%s@%s>" % (number, address)
         self.send, self.unacknowledged = send, Unacknowledged()
@@ -98,6 +121,8 @@ class Answerer:
         if method in ("ACK", "BYE"):
             self.unacknowledged.acknowledged(call)
         if method == "INVITE":
+            if self.database:
+                self.database.look_up(call)
             work(self.work_s)
             self.send(respond(lines, "180 Ringing", self.tag, self.contact), sender)
             answer = respond(lines, "200 OK", self.tag, self.contact, SDP)
@@ -107,12 +132,12 @@ class Answerer:
             self.send(respond(lines, "200 OK", self.tag), sender)
 
 
-def serve(address, number, work_us):
+def serve(address, number, work_us, database=None):
     host, port = address.rsplit(":", 1)
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
     sock.bind((host, int(port)))
-    answerer = Answerer(address, number, work_us, sock.sendto)
+    answerer = Answerer(address, number, work_us, sock.sendto, database and Database(database))
     while True:
         ready, _, _ = select.select([sock], [], [], answerer.unacknowledged.wait(time.monotonic()))
         if ready:
@@ -123,4 +148,4 @@ def serve(address, number, work_us):
 
 
 if __name__ == "__main__":
-    serve(*sys.argv[1:4])
+    serve(*sys.argv[1:5])

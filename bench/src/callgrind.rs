@@ -1,19 +1,11 @@
 //! Counts the instructions of this very program under `valgrind`, in another process.
 
 use crate::hot::Length;
+use crate::report::name;
 use anyhow::{Context, Result, ensure};
-use clap::ValueEnum;
 use std::env::{current_exe, var_os};
 use std::process::Command;
 use std::thread::scope;
-
-/// What an argument calls this value.
-///
-/// # Panics
-/// Never: no value is hidden.
-pub fn name(value: &impl ValueEnum) -> String {
-    value.to_possible_value().expect("no value is hidden").get_name().to_owned()
-}
 
 /// Instructions a unit of the work that this program does with these arguments and `--length`, and whose units it
 /// prints. Preparations are in both lengths, so that the difference is the work between the two alone.

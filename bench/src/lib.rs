@@ -15,6 +15,7 @@ pub mod driver;
 pub mod elastic;
 pub mod endpoint;
 pub mod hot;
+mod kamailio;
 pub mod modes;
 pub mod overload;
 pub mod parts;

@@ -5,6 +5,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 /// Length of a period of the quota in microseconds: short, so that a process that has used up its part is not silent
 /// for long.
@@ -83,6 +84,11 @@ impl Quota {
         shell.arg(command.get_program()).args(command.get_args());
         shell
     }
+}
+
+/// Length of a period of a group that may use this part of a processor.
+pub fn period(processors: f64) -> Duration {
+    Duration::from_micros(times_us(processors).1)
 }
 
 /// Quota and period of this part of a processor.

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use clap::ValueEnum;
 use comfy_table::{Table, presets::ASCII_MARKDOWN};
 use hdrhistogram::Histogram;
 use serde_json::{Value, json};
@@ -32,6 +33,11 @@ pub fn spread(values: impl IntoIterator<Item = f64>) -> (f64, f64) {
 /// A number with so many digits; a dash where there is none.
 pub fn number(value: f64, digits: usize) -> String {
     if value.is_nan() { "-".to_owned() } else { format!("{value:.digits$}") }
+}
+
+/// The name of a value on the command line, in files and in tables.
+pub fn name(value: &impl ValueEnum) -> String {
+    value.to_possible_value().expect("no value is hidden").get_name().to_owned()
 }
 
 /// An empty table.

@@ -11,6 +11,7 @@ use clap::{Args, ValueEnum};
 
 use crate::caller::RunOutcome;
 use crate::driver::{Driver, RunPlan};
+use crate::kamailio::dispatcher_list;
 use crate::process::{self, Others, Program, Usage, beside, tie_to};
 use crate::scratch::Scratch;
 
@@ -182,9 +183,7 @@ impl Programs {
 
     fn balancer(&self, address: SocketAddr, driver: &Driver, scratch: &Scratch) -> Result<Command> {
         let servers = driver.servers();
-        // Set, address, flags, priority, attributes: call load needs a unique id a server.
-        let lines = servers.iter().enumerate().map(|(i, server)| format!("1 sip:{server} 0 0 duid=s{i}\n"));
-        let list = scratch.write("dispatcher.list", &lines.collect::<String>())?;
+        let list = scratch.write("dispatcher.list", &dispatcher_list(servers))?;
         self.kamailio(address, KAMAILIO_CONFIG, &[format!("LIST=\"{}\"", list.display())], scratch)
     }
 

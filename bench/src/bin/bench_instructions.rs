@@ -7,8 +7,9 @@
 
 use anyhow::{Context, Result, bail};
 use clap::{Parser, ValueEnum};
-use sarabande_bench::callgrind::{self, name};
+use sarabande_bench::callgrind;
 use sarabande_bench::hot::{HotPath, Length};
+use sarabande_bench::report::name;
 use std::env::consts::ARCH;
 use std::env::var_os;
 use std::fmt::Write as _;

@@ -2,100 +2,112 @@
 //! runs with unlike mixes.
 //!
 //! Each round has, at two loads: nothing; registrations; calls that end at once; calls that begin and none that ends;
-//! and calls that end and none that begins. Of each of these `used = idle * seconds + sum of cost * number`. An ACK is
-//! part of its INVITE.
+//! and calls that end and none that begins. Of each of these `used = idle * seconds + sum of cost * number + cost of
+//! keeping * transaction seconds`. An ACK is part of its INVITE. A server keeps a BYE or REGISTER that it has answered
+//! (32 s long by timer J, RFC 3261 §17.2.2), and some work for it all that time. What a server uses that keeps nothing is
+//! measured by itself, before all rounds: within a round some are kept at any time.
 
-use std::collections::VecDeque;
+use std::ops::Range;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use base::Rng;
-use rand_distr::{Distribution as _, Exp1};
 use sim::stats::Interval;
 
 use super::{CALLERS, ClusterBench, Product, Servers, fit, server};
+use crate::elastic::cells::Arrivals;
 use crate::overload::callers::HoldingTime;
 use crate::overload::load::{LoadGenerator, OfferedLoad};
-use crate::overload::log::CallLog;
+use crate::overload::log::{CallLog, CallRecord};
 
-/// What the server may use of a processor: enough that it is never held up for long.
-const QUOTA: f64 = 0.5;
-/// Loads, in parts of what it carries so, and the most calls a second.
-const LOADS: [f64; 2] = [0.25, 0.5];
+/// Loads, in parts of what it carries with a processor for some seconds, and the most calls a second. Higher loads are too
+/// much for longer: work for transactions that are kept is added while they accumulate.
+const LOADS: [f64; 2] = [0.15, 0.3];
 const RATE_MAX: f64 = 2_000.0;
 /// Seconds of a run, and of the silence after it in which late work is done.
 const SECONDS: f64 = 4.0;
 const SILENCE: f64 = 0.3;
+/// Seconds in which a server at rest is looked at.
+const REST: f64 = 20.0;
 
 /// One run, or half of one.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct CostRun {
+    /// From 0.
+    pub round: u32,
     /// How long.
     pub seconds: f64,
     /// INVITE transactions, BYE transactions, REGISTER transactions.
     pub numbers: [f64; 3],
+    /// Seconds that transactions were kept after their answer (timer J), added up.
+    pub kept: f64,
     /// Processor time, in seconds.
     pub used: f64,
 }
 
-/// What a server takes.
+/// What a server takes. Intervals are over rounds: a round in which the machine is slow widens those of the prices, and not
+/// that of the ratio.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Costs {
-    /// Processors while it has nothing to do.
-    pub idle: Interval,
+    /// Processors while it has nothing to do and keeps nothing.
+    pub idle: f64,
     /// Microseconds of an INVITE, its ACK included.
     pub invite_us: Interval,
     /// Of a BYE.
     pub bye_us: Interval,
     /// Of a REGISTER, where it answers those.
     pub register_us: Option<Interval>,
-    /// Memory of a call while it lasts, KiB: a least value where memory that was free before is used again.
+    /// Microseconds a second of each BYE or REGISTER that is kept after its answer; nothing where none is.
+    pub kept_us: Interval,
+    /// INVITE by BYE, as a policy weighs it; no number where a BYE may cost nothing.
+    pub ratio: Interval,
+    /// Memory of a call while it lasts, KiB, of the server's first process: a least value where memory that was free
+    /// before is used again, and none is seen of what other processes have.
     pub call_kib: f64,
     /// All runs.
     pub runs: Vec<CostRun>,
 }
 
 impl Costs {
-    /// From the runs. `None`: they do not tell the kinds apart.
+    /// From the runs. `None`: those of a round do not tell the kinds apart, or in none was nothing done and kept.
     pub fn of(runs: Vec<CostRun>, call_kib: f64) -> Option<Self> {
         let registers = runs.iter().any(|run| run.numbers[2] > 0.0);
         let columns = if registers { 3 } else { 2 };
+        let mut at_rest = runs.iter().filter(|run| run.numbers.iter().sum::<f64>() + run.kept < 1.0);
+        let idle = at_rest.next().map(|run| run.used / run.seconds)?;
+        let keeps = runs.iter().any(|run| run.kept > 0.0);
         let row = |run: &CostRun| {
-            let mut x = vec![run.seconds];
-            x.extend(&run.numbers[..columns]);
-            (x, run.used)
+            let mut x = run.numbers[..columns].to_vec();
+            x.extend(keeps.then_some(run.kept));
+            (x, run.used - idle * run.seconds)
         };
-        let found = fit(&runs.iter().map(row).collect::<Vec<_>>())?;
-        let us = |it: Interval| Interval { mean: 1e6 * it.mean, half_width: 1e6 * it.half_width };
+        let rounds = runs.chunk_by(|a, b| a.round == b.round);
+        let found: Vec<Vec<f64>> =
+            rounds.map(|round| fit(&round.iter().map(row).collect::<Vec<_>>())).collect::<Option<_>>()?;
+        let over = |value: &dyn Fn(&[f64]) -> f64| Interval::over(found.iter().map(|it| value(it)));
+        let us = |column: usize| over(&|it| 1e6 * it[column]);
+        let bye_us = us(1);
+        let ratio = if bye_us.mean <= 0.0 || bye_us.mean <= bye_us.half_width {
+            Interval { mean: f64::NAN, half_width: f64::NAN }
+        } else {
+            over(&|it| it[0] / it[1])
+        };
         Some(Self {
-            idle: found[0],
-            invite_us: us(found[1]),
-            bye_us: us(found[2]),
-            register_us: found.get(3).copied().map(us),
+            idle,
+            invite_us: us(0),
+            bye_us,
+            register_us: registers.then(|| us(2)),
+            kept_us: if keeps { us(columns) } else { Interval { mean: 0.0, half_width: 0.0 } },
+            ratio,
             call_kib,
             runs,
         })
     }
-
-    /// What an INVITE costs in BYEs, as a policy weighs it. The interval is that of two values without correlation.
-    pub fn ratio(&self) -> Interval {
-        let Self { invite_us, bye_us, .. } = self;
-        let mean = invite_us.mean / bye_us.mean;
-        let relative = |of: &Interval| of.half_width / of.mean;
-        Interval { mean, half_width: mean * relative(invite_us).hypot(relative(bye_us)) }
-    }
 }
 
-/// Random times at this rate, in seconds.
-fn times(rate: f64, seed: u64) -> Vec<f64> {
-    let (mut rng, mut at) = (Rng::from_seed(seed), 0.0);
-    let next = || {
-        let gap: f64 = Exp1.sample(&mut rng);
-        at += gap / rate;
-        (at < SECONDS).then_some(at)
-    };
-    std::iter::from_fn(next).collect()
+/// Random times at this rate, in nanoseconds.
+fn times_ns(rate: f64, seed: u64) -> Vec<u64> {
+    Arrivals::Poisson.times_ns(rate, SECONDS, seed)
 }
 
 /// What the server has used since the start of a run.
@@ -106,30 +118,37 @@ struct Look {
     resident: f64,
 }
 
-impl Look {
-    fn run(self, numbers: [f64; 3]) -> CostRun {
-        CostRun { seconds: self.at, numbers, used: self.used }
-    }
-}
-
 /// What is measured with.
 struct Meter {
     generator: LoadGenerator,
     servers: Servers,
+    /// Its start, and when since then a BYE or REGISTER was answered, in seconds.
+    since: Instant,
+    answered: Vec<f64>,
+    /// How long that is kept, in seconds.
+    keeps: f64,
+}
+
+/// Calls and registrations that were played.
+struct Played {
+    log: CallLog,
+    /// Of the start, in seconds.
+    from: f64,
+    /// In the middle, if it was to be looked then, and at the end.
+    looks: Vec<Look>,
 }
 
 impl Meter {
-    /// Plays calls that start at these times and last so long, and registrations. Returns what was seen in the middle,
-    /// if it is to be looked at then, and at the end.
     fn play(
         &mut self,
-        calls: &[f64],
+        calls: Vec<u64>,
         holds: f64,
-        registrations: &[f64],
+        registrations: &[u64],
         middle: Option<f64>,
-    ) -> Result<(CallLog, Vec<Look>)> {
+    ) -> Result<Played> {
         self.generator.holding = HoldingTime { mean: holds, deviation: 0.0 };
-        let due: VecDeque<u64> = calls.iter().map(|at| (at * 1e9) as u64).collect();
+        let load = OfferedLoad::Given(calls.into());
+        let registrations: Vec<f64> = registrations.iter().map(|at_ns| *at_ns as f64 / 1e9).collect();
         let (epoch, before) = (Instant::now(), self.servers.used()?);
         let look = |servers: &Servers| {
             let (at, used) = (epoch.elapsed().as_secs_f64(), servers.used()? - before);
@@ -143,7 +162,7 @@ impl Meter {
                     look(servers)
                 })
             });
-            let log = self.generator.play_with(&[server(0)], OfferedLoad::Given(due), registrations)?;
+            let log = self.generator.play_with(&[server(0)], load, &registrations)?;
             let looks = watch.map(|watch| watch.join().expect("it does not panic")).into_iter();
             anyhow::Ok((log, looks.collect::<Result<Vec<Look>>>()?))
         })?;
@@ -151,41 +170,81 @@ impl Meter {
         looks.push(look(&self.servers)?);
         let repeated = log.repetitions_ns.len();
         ensure!(repeated * 50 < log.calls.len(), "{repeated} requests were repeated: the load is too high");
-        Ok((log, looks))
+        let from = epoch.duration_since(self.since).as_secs_f64();
+        self.answered.extend(log.calls.iter().filter_map(answered_ns).map(|ns| from + ns as f64 / 1e9));
+        Ok(Played { log, from, looks })
+    }
+
+    /// Waits until nothing is kept any more of what it has answered before, and looks at it then.
+    fn at_rest(&mut self) -> Result<CostRun> {
+        thread::sleep(Duration::from_secs_f64(self.keeps + SILENCE));
+        let (at, before) = (Instant::now(), self.servers.used()?);
+        thread::sleep(Duration::from_secs_f64(REST));
+        let used = self.servers.used()? - before;
+        Ok(CostRun { round: 0, seconds: at.elapsed().as_secs_f64(), numbers: [0.0; 3], kept: 0.0, used })
+    }
+
+    /// A run of this length that begins so many seconds after the start, and in which so much was used.
+    fn run(&self, from: f64, seconds: f64, numbers: [f64; 3], used: f64) -> CostRun {
+        CostRun {
+            round: 0,
+            seconds,
+            numbers,
+            kept: kept(&self.answered, self.keeps, from..from + seconds),
+            used,
+        }
     }
 
     /// All runs at this rate, and the memory of a call, in bytes.
     fn runs(&mut self, rate: f64, registers: bool, seed: u64) -> Result<(Vec<CostRun>, f64)> {
         let mut runs = Vec::new();
-        let (at, before) = (Instant::now(), self.servers.used()?);
+        let (at, before) = (self.since.elapsed().as_secs_f64(), self.servers.used()?);
         thread::sleep(Duration::from_secs_f64(SECONDS / 2.0));
-        let used = self.servers.used()? - before;
-        runs.push(CostRun { seconds: at.elapsed().as_secs_f64(), numbers: [0.0; 3], used });
+        let (used, seconds) = (self.servers.used()? - before, self.since.elapsed().as_secs_f64() - at);
+        runs.push(self.run(at, seconds, [0.0; 3], used));
+        let whole = |meter: &Self, played: &Played, numbers| {
+            meter.run(played.from, played.looks[0].at, numbers, played.looks[0].used)
+        };
         if registers {
-            let (log, looks) = self.play(&[], 0.0, &times(rate, seed), None)?;
-            let answered = log.calls.iter().filter(|call| call.set_up_ns.is_some()).count();
-            ensure!(answered == log.calls.len(), "{answered} of {} REGISTERs were answered", log.calls.len());
-            runs.push(looks[0].run([0.0, 0.0, answered as f64]));
+            let played = self.play(Vec::new(), 0.0, &times_ns(rate, seed), None)?;
+            let calls = &played.log.calls;
+            let answered = calls.iter().filter(|call| call.set_up_ns.is_some()).count();
+            ensure!(answered == calls.len(), "{answered} of {} REGISTERs were answered", calls.len());
+            runs.push(whole(self, &played, [0.0, 0.0, answered as f64]));
         }
         let both = |log: &CallLog| {
             let ended = log.calls.iter().filter(|call| call.ended_ns.is_some()).count();
             ensure!(ended == log.calls.len(), "{ended} of {} calls came to their end", log.calls.len());
             Ok(ended as f64)
         };
-        let (log, looks) = self.play(&times(rate, seed + 1), 0.0, &[], None)?;
-        let calls = both(&log)?;
-        runs.push(looks[0].run([calls, calls, 0.0]));
-        let before = looks[0];
+        let played = self.play(times_ns(rate, seed + 1), 0.0, &[], None)?;
+        let calls = both(&played.log)?;
+        runs.push(whole(self, &played, [calls, calls, 0.0]));
+        let before = played.looks[0];
         // All of them last until the first of them ends, after the last has begun.
         let holds = SECONDS + 2.0 * SILENCE;
-        let (log, looks) = self.play(&times(rate, seed + 2), holds, &[], Some(SECONDS + SILENCE))?;
-        let calls = both(&log)?;
-        let [middle, end] = looks[..] else { unreachable!("two looks were asked for") };
-        runs.push(middle.run([calls, 0.0, 0.0]));
-        let rest = Look { at: end.at - middle.at, used: end.used - middle.used, ..end };
-        runs.push(rest.run([0.0, calls, 0.0]));
+        let played = self.play(times_ns(rate, seed + 2), holds, &[], Some(SECONDS + SILENCE))?;
+        let calls = both(&played.log)?;
+        let [middle, end] = played.looks[..] else { unreachable!("two looks were asked for") };
+        runs.push(self.run(played.from, middle.at, [calls, 0.0, 0.0], middle.used));
+        let (from, seconds) = (played.from + middle.at, end.at - middle.at);
+        runs.push(self.run(from, seconds, [0.0, calls, 0.0], end.used - middle.used));
         Ok((runs, (middle.resident - before.resident).max(0.0) / calls))
     }
+}
+
+/// How long transactions that were answered then and are kept so long are kept within this time, added up.
+fn kept(answered: &[f64], keeps: f64, within: Range<f64>) -> f64 {
+    let part = |at: &f64| ((at + keeps).min(within.end) - at.max(within.start)).max(0.0);
+    answered.iter().map(part).sum()
+}
+
+/// When its BYE was answered, or its REGISTER, since the start of the run.
+fn answered_ns(call: &CallRecord) -> Option<u64> {
+    if call.is_registration {
+        return call.set_up_ns.map(|taken| call.due_ns + taken);
+    }
+    Some(call.hung_up_ns? + call.ended_ns?)
 }
 
 impl ClusterBench {
@@ -195,20 +254,21 @@ impl ClusterBench {
     /// What could not be started, or did not answer.
     pub fn costs(&self, product: Product, rounds: u32) -> Result<Costs> {
         let mut generator = LoadGenerator::new(CALLERS, 0)?;
-        let servers = Servers::start(self, product, vec![QUOTA], &mut generator)?;
+        let servers = Servers::start(self, product, vec![1.0], &mut generator)?;
         let closed = OfferedLoad::Closed { calls: 30, seconds: SECONDS };
         let capacity = generator.play(&[server(0)], closed)?.window(1.0..SECONDS).set_up;
         ensure!(capacity > 10.0, "{product:?} carries {capacity} calls/s, which is nothing to measure");
-        let mut meter = Meter { generator, servers };
-        let (mut runs, mut memory) = (Vec::new(), 0.0_f64);
+        let (since, answered, keeps) = (Instant::now(), Vec::new(), product.keeps());
+        let mut meter = Meter { generator, servers, since, answered, keeps };
+        let (mut runs, mut memory) = (vec![meter.at_rest()?], 0.0_f64);
         for round in 0..rounds {
             for (index, load) in LOADS.iter().enumerate() {
-                let rate = (load * capacity).min(RATE_MAX * 2.0 * load);
+                let rate = load * capacity.min(RATE_MAX / LOADS[1]);
                 let seed = self.seed + 100 * u64::from(round) + 10 * index as u64;
                 let (some, bytes) = meter
                     .runs(rate, product.registers(), seed)
                     .with_context(|| format!("{product:?} at {rate:.0} a second"))?;
-                runs.extend(some);
+                runs.extend(some.into_iter().map(|run| CostRun { round, ..run }));
                 memory = memory.max(bytes);
             }
         }
@@ -220,34 +280,79 @@ impl ClusterBench {
 mod tests {
     use super::*;
 
+    /// Two rounds; the machine is slower in the second one.
     fn runs(registers: f64) -> Vec<CostRun> {
         let run = |at: u32| {
             let mixes =
                 [[0.0; 3], [0.0, 0.0, 900.0], [800.0, 800.0, 0.0], [700.0, 0.0, 0.0], [0.0, 600.0, 0.0]];
-            let mut numbers = mixes[at as usize % 5].map(|number| number * f64::from(at + 1));
+            let mut numbers = mixes[at as usize % 5].map(|number| number * f64::from(at % 10 + 1));
             numbers[2] *= registers;
             let [invites, byes, registers] = numbers;
-            let used = 0.04 + 350e-6 * invites + 200e-6 * byes + 120e-6 * registers;
-            CostRun { seconds: 4.0, numbers, used }
+            let kept = f64::from(at % 10) * 1_000.0;
+            let used = 350e-6 * invites + 200e-6 * byes + 120e-6 * registers + 5e-6 * kept;
+            let (round, slow) = (at / 10, 1.0 + 0.5 * f64::from(at / 10));
+            CostRun { round, seconds: 4.0, numbers, kept, used: 0.02 + slow * used }
         };
-        (0..10).map(run).collect()
+        let rest = CostRun { round: 0, seconds: 4.0, numbers: [0.0; 3], kept: 0.0, used: 0.02 };
+        [rest].into_iter().chain((0..20).map(run)).collect()
     }
 
     #[test]
     fn costs_that_were_put_in_come_out() {
         let costs = Costs::of(runs(1.0), 1.0).expect("mixes that differ");
         let register = costs.register_us.expect("there were some");
-        for (found, put) in [(costs.invite_us, 350.0), (costs.bye_us, 200.0), (register, 120.0)] {
-            assert!((found.mean - put).abs() < 1e-3, "{found} in place of {put}");
+        let found = [costs.invite_us, costs.bye_us, register, costs.kept_us];
+        for (found, put) in found.into_iter().zip([350.0, 200.0, 120.0, 5.0]) {
+            assert!(
+                (found.mean - 1.25 * put).abs() < 1e-3,
+                "{found} in place of {put}, and half as much again"
+            );
+            assert!(found.half_width > 0.5 * put, "of a machine that was not equally fast: {found}");
         }
-        assert!((costs.idle.mean - 0.01).abs() < 1e-6 && (costs.ratio().mean - 1.75).abs() < 1e-6);
+        assert!((costs.idle - 0.005).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_slow_round_is_in_no_ratio() {
+        // Each round thrice, so that prices have an interval that leaves something.
+        let round = |round: u32| {
+            runs(1.0).into_iter().map(move |run| CostRun { round: run.round + 2 * round, ..run })
+        };
+        let ratio = Costs::of((0..3).flat_map(round).collect(), 1.0).expect("mixes that differ").ratio;
+        assert!((ratio.mean - 1.75).abs() < 1e-6 && ratio.half_width < 1e-6, "{ratio}");
+    }
+
+    #[test]
+    fn there_is_no_ratio_to_what_may_cost_nothing() {
+        // Of two rounds as unlike as these a BYE may cost nothing, or it costs less than that.
+        let mut none = runs(1.0);
+        none.truncate(11);
+        for run in &mut none {
+            run.used -= 209e-6 * run.numbers[1];
+        }
+        for runs in [runs(1.0), none] {
+            let costs = Costs::of(runs, 1.0).expect("mixes that differ");
+            assert!(costs.ratio.mean.is_nan(), "{}", costs.ratio);
+        }
     }
 
     #[test]
     fn a_server_without_registrations_has_a_cost_of_calls() {
         let costs = Costs::of(runs(0.0), 1.0).expect("mixes that differ");
-        assert!(costs.register_us.is_none() && (costs.invite_us.mean - 350.0).abs() < 1e-3);
-        let same = vec![CostRun { seconds: 1.0, numbers: [5.0, 5.0, 0.0], used: 1.0 }; 4];
-        assert!(Costs::of(same, 1.0).is_none(), "calls of one kind do not tell INVITE from BYE");
+        assert!(costs.register_us.is_none() && (costs.invite_us.mean - 1.25 * 350.0).abs() < 1e-3);
+        let same = CostRun { round: 0, seconds: 1.0, numbers: [5.0, 5.0, 0.0], kept: 0.0, used: 1.0 };
+        let rest = CostRun { numbers: [0.0; 3], ..same };
+        assert!(Costs::of(vec![rest, same, same], 1.0).is_none(), "these do not tell INVITE from BYE");
+        let busy = runs(1.0).split_off(2);
+        assert!(Costs::of(busy[..9].to_vec(), 1.0).is_none(), "in none of these nothing was kept");
+    }
+
+    #[test]
+    fn what_is_kept_counts_from_its_answer() {
+        let answered = [0.0, 10.0, 40.0];
+        assert!((kept(&answered, 32.0, 20.0..42.0) - (12.0 + 22.0 + 2.0)).abs() < 1e-9);
+        assert!(
+            kept(&answered, 32.0, 100.0..105.0).abs() < 1e-9 && kept(&answered, 0.0, 0.0..50.0).abs() < 1e-9
+        );
     }
 }

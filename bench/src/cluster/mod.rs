@@ -4,6 +4,7 @@
 //! - [`Product`]: the servers. [`ClusterBench`]: the programs, and what each server may use of a processor.
 //! - [`costs`]: processor time of each kind of transaction, by least squares.
 //! - [`sweep`]: rising loads before a cluster, by one way. [`runs`]: all of them, and their file.
+//! - [`simulated`]: the same in the simulator, at these costs.
 //! - [`verdict`]: what the papers state, and whether it holds.
 //!
 //! Callers repeat INVITE and BYE as RFC 3261 has it (§17.1), come at random, and hold calls for normally distributed
@@ -14,6 +15,7 @@ mod fit;
 mod pauses;
 pub mod runs;
 mod servers;
+pub mod simulated;
 pub mod sweep;
 pub mod verdict;
 mod ways;
@@ -42,6 +44,9 @@ pub struct ClusterBench {
     /// Of what is drawn.
     pub seed: u64,
 }
+
+/// What a Kamailio has for what its processes share.
+const KAMAILIO_MEGABYTES: u32 = 256;
 
 /// The address of a server, from 0.
 fn server(index: usize) -> SocketAddr {

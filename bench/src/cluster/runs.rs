@@ -6,8 +6,8 @@ use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 
 use super::sweep::{COLUMNS, LevelResult};
-use super::ways::name;
 use super::{Product, Way};
+use crate::report::name;
 
 /// The parts of unequal servers: one half of them has half as much of a processor as the other.
 const HALF: f64 = 0.5;

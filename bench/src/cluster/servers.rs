@@ -8,7 +8,8 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 
-use super::{ClusterBench, Pause, SERVERS, pauses, server};
+use super::{ClusterBench, KAMAILIO_MEGABYTES, Pause, SERVERS, pauses, server};
+use crate::kamailio::kamailio;
 use crate::overload::load::{Level, LoadGenerator, OfferedLoad};
 use crate::process::{Program, processors, tie_to};
 use crate::quota::Quota;
@@ -25,9 +26,10 @@ const JAVA: [&str; 5] = [
     "-XX:TieredStopAtLevel=1",
     "-Xlog:disable",
 ];
-/// Heap in MiB, for a whole processor and at least. The stack keeps some 20 KiB of a call until 32 s after its end (timer
-/// J): less would be full, and one collection would follow the other.
-const HEAP: (f64, f64) = (3_000.0, 384.0);
+/// Heap in MiB, for a whole processor and at least: so much that it does not fill in a usual session. To collect all of a
+/// heap takes a server of 9 % of a processor half a second or more, once in some minutes, and chance would say in which
+/// load of which way.
+const HEAP: (f64, f64) = (3_000.0, 1_024.0);
 /// Objects of 1 KiB that each call keeps there, as an application knows something of its calls.
 const OBJECTS: u32 = 4;
 /// Calls a second that a server answers before anything is measured, and for how long.
@@ -56,6 +58,16 @@ impl Product {
         }
     }
 
+    /// Seconds for which it keeps a request other than INVITE that it has answered: timer J (RFC 3261 §17.2.2), what
+    /// Kamailio's module tm has in its place (`wt_timer`), nothing without transactions.
+    pub fn keeps(self) -> f64 {
+        match self {
+            Self::Java | Self::Sarabande => 32.0,
+            Self::Kamailio => 5.0,
+            Self::Sipp => 0.0,
+        }
+    }
+
     /// Whether it answers REGISTER.
     pub fn registers(self) -> bool {
         self != Self::Sipp
@@ -63,22 +75,6 @@ impl Product {
 }
 
 impl ClusterBench {
-    /// Kamailio with this configuration, at this address, with a folder of this name.
-    pub(super) fn kamailio(
-        &self,
-        scratch: &Scratch,
-        name: &str,
-        config: &str,
-        address: std::net::SocketAddr,
-    ) -> Result<Command> {
-        let config = scratch.write(&format!("{name}/kamailio.cfg"), config)?;
-        let mut kamailio = Command::new(&self.kamailio);
-        kamailio.args(["-DD", "-E", "-x", "fm", "-m", "256", "-M", "16", "-n", "1"]);
-        kamailio.arg("-f").arg(config).arg("-Y").arg(scratch.path().join(name));
-        kamailio.args(["-l", &format!("udp:{address}")]);
-        Ok(kamailio)
-    }
-
     fn command(&self, product: Product, scratch: &Scratch, index: usize, quota: f64) -> Result<Command> {
         let address = server(index);
         Ok(match product {
@@ -102,7 +98,14 @@ impl ClusterBench {
                 java
             }
             Product::Kamailio => {
-                let mut kamailio = self.kamailio(scratch, &format!("server-{index}"), ANSWER, address)?;
+                let mut kamailio = kamailio(
+                    &self.kamailio,
+                    scratch,
+                    &format!("server-{index}"),
+                    ANSWER,
+                    address,
+                    KAMAILIO_MEGABYTES,
+                )?;
                 let contact = format!("CONTACT=\"Contact: <sip:s{index}@{address}>\\r\\n\"");
                 kamailio.args(["-A", &contact]);
                 kamailio

@@ -5,13 +5,15 @@ use std::ops::Range;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
+use sim::stats::Moments;
 
+use super::runs::Run;
 use super::{CALLERS, ClusterBench, Pause, Product, Servers, Way, balancer};
 use crate::overload::callers::HoldingTime;
 use crate::overload::load::{Level, LoadGenerator, OfferedLoad};
 use crate::overload::log::{CallLog, CallRecord};
-use crate::process::{Program, own_ns};
+use crate::process::{Program, ask, own_ns};
 use crate::scratch::Scratch;
 
 /// A request that is answered later than this is not done, in nanoseconds: three times it was sent in vain. It is
@@ -25,6 +27,8 @@ const CAPACITY_S: [f64; 2] = [2.0, 10.0];
 /// for so many seconds at most.
 const AT_REST: f64 = 0.1;
 const REST_S: u32 = 60;
+/// Seconds from one question for weights to the next.
+const ASK_S: f64 = 10.0;
 /// Steps of the ramp up to the first load, and seconds of each.
 const RAMP: (u32, f64) = (4, 0.5);
 
@@ -57,6 +61,28 @@ impl SweepPlan {
         let ramp = f64::from(RAMP.0) * RAMP.1;
         let from = ramp + index as f64 * (self.settle + self.counted) + self.settle;
         from..from + self.counted
+    }
+
+    /// How many calls are kept that ended at most so many seconds ago, in the mean over the time in which a load counts: in
+    /// parts of the calls that the cluster carries in a second.
+    pub fn kept(&self, index: usize, seconds: f64) -> f64 {
+        let (window, holding) = (self.window(index), self.holding[0]);
+        let levels = self.levels(1.0);
+        let ended = |from: f64, to: f64| {
+            let mut at = 0.0;
+            let part = |level: &Level| {
+                let begun = at;
+                at += level.seconds;
+                level.rate * (at.min(to) - begun.max(from)).max(0.0)
+            };
+            levels.iter().map(part).sum::<f64>()
+        };
+        let steps = 20;
+        let step = |n: u32| {
+            let now = window.start + self.counted * (f64::from(n) + 0.5) / f64::from(steps) - holding;
+            ended(now - seconds, now)
+        };
+        (0..steps).map(step).sum::<f64>() / f64::from(steps)
     }
 
     /// Seconds of the whole, without the time that answers are waited for.
@@ -112,8 +138,12 @@ pub struct LevelResult {
     pub callers: f64,
     /// Part of the time that a server stood still to collect garbage, in the mean over the servers.
     pub paused: f64,
-    /// The longest such pause, in milliseconds.
+    /// Such pauses a second, of each server.
+    pub pauses: f64,
+    /// The longest one, in milliseconds.
     pub pause_ms: f64,
+    /// How much their lengths deviate from their mean, in milliseconds.
+    pub pause_deviation_ms: f64,
     /// Longest that a call of the whole run left after it was due, in milliseconds.
     pub late_ms: f64,
 }
@@ -149,9 +179,9 @@ impl<'a> Cluster<'a> {
         self.servers.quotas.iter().map(|quota| if are_told { quota / most } else { 1.0 }).collect()
     }
 
-    fn balance(&mut self, way: Way, are_told: bool) -> Result<(Program, Scratch)> {
+    fn balance(&mut self, way: Way, are_told: bool, keys: &str) -> Result<(Program, Scratch)> {
         let scratch = Scratch::new("cluster-balancer")?;
-        let program = way.start(self.bench, &scratch, &self.capacities(are_told))?;
+        let program = way.start(self.bench, &scratch, (&self.capacities(are_told), keys))?;
         let log = scratch.path().join("balancer");
         self.generator
             .await_calls(&[balancer(5060)])
@@ -164,7 +194,7 @@ impl<'a> Cluster<'a> {
     /// # Errors
     /// The balancer could not be started.
     pub fn capacity(&mut self) -> Result<f64> {
-        let _balancer = self.balance(Way::Tlwl, true)?;
+        let _balancer = self.balance(Way::Tlwl, true, "")?;
         let [settle, seconds] = CAPACITY_S;
         self.generator.holding = HoldingTime::default();
         let calls = IN_PROGRESS * self.servers.quotas.len();
@@ -181,25 +211,48 @@ impl<'a> Cluster<'a> {
             let before = self.servers.used()?;
             thread::sleep(Duration::from_secs(1));
             if self.servers.used()? - before < AT_REST * quota {
-                break;
+                return Ok(());
             }
         }
-        Ok(())
+        bail!("the servers are still busy {REST_S} s after the last load: what follows would be of both")
     }
 
-    /// Plays all loads by this way.
+    /// What an INVITE weighs as is estimated in so many seconds at so many calls a second: seconds and weight, as often as it
+    /// is asked for.
+    ///
+    /// # Errors
+    /// The balancer could not be started, or does not say.
+    pub fn estimated_weights(&mut self, rate: f64, seconds: f64) -> Result<Vec<(f64, f64)>> {
+        let (_program, _scratch) = self.balance(Way::Tlwl, false, "weights = \"adaptive\"")?;
+        self.generator.seed = Some(self.bench.seed);
+        self.generator.holding = HoldingTime { mean: 2.0, deviation: 1.0 };
+        let epoch = Instant::now();
+        let generator = &mut self.generator;
+        thread::scope(|scope| {
+            let watch = scope.spawn(|| {
+                let times = (1..).map(|time| f64::from(time) * ASK_S).take_while(|at| *at <= seconds);
+                let weight = |at: f64| {
+                    thread::sleep(Duration::from_secs_f64(at).saturating_sub(epoch.elapsed()));
+                    let members = ask(balancer(8060), "/api/members")?;
+                    let weight = members["members"][0]["weights"]["INVITE"].as_f64();
+                    Ok((at, weight.context("the balancer says no weight")?))
+                };
+                times.map(weight).collect::<Result<Vec<_>>>()
+            });
+            generator.play(&[balancer(5060)], OfferedLoad::Open(vec![Level { rate, seconds }]))?;
+            watch.join().expect("it does not panic")
+        })
+    }
+
+    /// Plays all loads of a run.
     ///
     /// # Errors
     /// What could not be started, or has ended.
-    pub fn sweep(
-        &mut self,
-        way: Way,
-        are_told: bool,
-        capacity: f64,
-        plan: &SweepPlan,
-    ) -> Result<Vec<LevelResult>> {
+    pub fn sweep(&mut self, run: &Run, capacity: f64, plan: &SweepPlan) -> Result<Vec<LevelResult>> {
         self.await_rest()?;
-        let (program, _scratch) = self.balance(way, are_told)?;
+        let (program, _scratch) = self.balance(run.way, run.are_told, "")?;
+        // The same arrivals for all ways of a round.
+        self.generator.seed = Some(self.bench.seed + u64::from(run.round));
         let [mean, deviation] = plan.holding;
         self.generator.holding = HoldingTime { mean, deviation };
         self.generator.patience_ns = DONE_NS;
@@ -251,8 +304,11 @@ impl LevelResult {
         };
         let (invites, answered, invite) = taken(&mut begun(), |call| call.set_up_ns);
         let (byes, over, bye) = taken(&mut ended(), |call| call.ended_ns);
-        let within = |pause: &&Pause| seconds.contains(&pause.at);
-        let stood: Vec<f64> = pauses.iter().flatten().filter(within).map(|pause| pause.ms).collect();
+        let within =
+            || pauses.iter().flatten().filter(|pause| seconds.contains(&pause.at)).map(|pause| pause.ms);
+        let longest = within().fold(0.0, f64::max);
+        let stood: Moments = within().collect();
+        let server_seconds = length * pauses.len() as f64;
         let repeated = log.repetitions_ns.iter().filter(|ns| is_within(**ns)).count();
         Self {
             rate: invites as f64 / length,
@@ -260,8 +316,10 @@ impl LevelResult {
             bye,
             done: (answered + over) as f64 / (invites + byes) as f64,
             repeated: repeated as f64 / length,
-            paused: stood.iter().sum::<f64>() / 1e3 / length / pauses.len() as f64,
-            pause_ms: stood.iter().copied().fold(0.0, f64::max),
+            paused: stood.mean() * stood.count() as f64 / 1e3 / server_seconds,
+            pauses: stood.count() as f64 / server_seconds,
+            pause_ms: longest,
+            pause_deviation_ms: stood.deviation(),
             late_ms: log.late_ns_max as f64 / 1e6,
             ..Self::default()
         }
@@ -274,7 +332,7 @@ impl LevelResult {
         all.extend(times(&self.invite));
         all.extend(times(&self.bye));
         all.extend([self.done, self.repeated, self.servers, self.balancer, self.callers]);
-        all.extend([self.paused, self.pause_ms, self.late_ms]);
+        all.extend([self.paused, self.pauses, self.pause_ms, self.pause_deviation_ms, self.late_ms]);
         all
     }
 
@@ -284,7 +342,19 @@ impl LevelResult {
         let (of_invite, rest) = rest.split_first_chunk()?;
         let (of_bye, rest) = rest.split_first_chunk()?;
         let times = |[mean, p50, p95, p99]: [f64; 4]| Times { mean, p50, p95, p99 };
-        let [done, repeated, servers, balancer, callers, paused, pause_ms, late_ms] = *rest else {
+        let [
+            done,
+            repeated,
+            servers,
+            balancer,
+            callers,
+            paused,
+            pauses,
+            pause_ms,
+            pause_deviation_ms,
+            late_ms,
+        ] = *rest
+        else {
             return None;
         };
         let (invite, bye) = (times(*of_invite), times(*of_bye));
@@ -298,7 +368,9 @@ impl LevelResult {
             balancer,
             callers,
             paused,
+            pauses,
             pause_ms,
+            pause_deviation_ms,
             late_ms,
         })
     }
@@ -306,7 +378,7 @@ impl LevelResult {
 
 /// Names of the numbers of a [`LevelResult`].
 pub const COLUMNS: &str = "rate,invite_mean_ms,invite_p50_ms,invite_p95_ms,invite_p99_ms,bye_mean_ms,bye_p50_ms,\
-    bye_p95_ms,bye_p99_ms,done,repeated,servers,balancer,callers,paused,pause_ms,late_ms";
+    bye_p95_ms,bye_p99_ms,done,repeated,servers,balancer,callers,paused,pauses,pause_ms,pause_deviation_ms,late_ms";
 
 #[cfg(test)]
 mod tests {
@@ -323,6 +395,16 @@ mod tests {
         assert_eq!(rates, [10.0, 20.0, 30.0, 40.0, 50.0, 100.0]);
         let until: f64 = levels[..5].iter().map(|level| level.seconds).sum();
         assert!((until - plan.window(0).end).abs() < 1e-9);
+    }
+
+    #[test]
+    fn calls_are_kept_for_a_time_after_their_end() {
+        let plan = SweepPlan { loads: vec![0.5, 1.0], settle: 10.0, counted: 4.0, holding: [2.0, 1.0] };
+        // All of the last five seconds, at half of the capacity.
+        assert!((plan.kept(0, 5.0) - 2.5).abs() < 1e-9, "{}", plan.kept(0, 5.0));
+        // The ramp, half of the capacity for 14 s, and all of it for 10 s on.
+        let all = plan.kept(1, 100.0);
+        assert!((all - (0.5 + 7.0 + 10.0)).abs() < 1e-6, "{all}");
     }
 
     #[test]
@@ -347,6 +429,7 @@ mod tests {
         assert!((level.done - 0.5).abs() < 1e-9 && (level.rate - 4.0).abs() < 1e-9);
         assert_eq!([level.invite.p50, level.invite.p99, level.bye.p99].map(|ms| ms as u64), [20, 4_100, 3]);
         assert!((level.paused - 0.015).abs() < 1e-9 && (level.pause_ms - 30.0).abs() < 1e-9);
+        assert!((level.pauses - 0.5).abs() < 1e-9 && level.pause_deviation_ms.abs() < 1e-9);
         assert!((level.repeated - 1.0).abs() < 1e-9);
         assert_eq!(LevelResult::from_numbers(&level.numbers()), Some(level));
         assert_eq!(COLUMNS.split(',').count(), level.numbers().len());

@@ -6,8 +6,10 @@ use std::process::Command;
 use anyhow::Result;
 use clap::ValueEnum;
 
-use super::{ClusterBench, balancer, server};
+use super::{ClusterBench, KAMAILIO_MEGABYTES, balancer, server};
+use crate::kamailio::{dispatch, kamailio};
 use crate::process::{Program, processors, tie_to};
+use crate::report::name;
 use crate::scratch::Scratch;
 
 /// Kamailio's dispatcher.
@@ -38,11 +40,6 @@ pub enum Way {
     KamailioRoundRobin,
 }
 
-/// The name of a value on the command line and in files.
-pub(super) fn name(value: &impl ValueEnum) -> String {
-    value.to_possible_value().expect("no value is hidden").get_name().to_owned()
-}
-
 impl fmt::Display for Way {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&name(self))
@@ -60,28 +57,31 @@ impl Way {
         }
     }
 
-    /// Starts it before servers of these capacities, on the processor of the callers.
+    /// Starts it before servers of these capacities, with these keys of the pool besides, on the processor of the callers.
     pub(super) fn start(
         self,
         bench: &ClusterBench,
         scratch: &Scratch,
-        capacities: &[f64],
+        (capacities, keys): (&[f64], &str),
     ) -> Result<Program> {
         tie_to(processors() - 1)?;
         let mut command = match self.algorithm() {
             None => {
-                let file = scratch.write("sarabande.toml", &config(self, capacities))?;
+                let file = scratch.write("sarabande.toml", &config(self, capacities, keys))?;
                 let mut sarabande = Command::new(&bench.sarabande);
                 sarabande.arg("run").arg(file);
                 sarabande
             }
             Some(algorithm) => {
-                // Set, address, flags, priority, attributes: call load needs a unique id a server.
-                let line = |index| format!("1 sip:{} 0 0 duid=s{index}\n", server(index));
-                let lines: String = (0..capacities.len()).map(line).collect();
-                let list = scratch.write("dispatcher.list", &lines)?;
-                let mut kamailio = bench.kamailio(scratch, "dispatcher", DISPATCHER, balancer(5060))?;
-                kamailio.arg("-A").arg(format!("LIST=\"{}\"", list.display()));
+                let mut kamailio = kamailio(
+                    &bench.kamailio,
+                    scratch,
+                    "dispatcher",
+                    DISPATCHER,
+                    balancer(5060),
+                    KAMAILIO_MEGABYTES,
+                )?;
+                dispatch(&mut kamailio, scratch, (0..capacities.len()).map(server))?;
                 kamailio.arg("-A").arg(format!("ALGORITHM=\"{algorithm}\""));
                 kamailio
             }
@@ -92,14 +92,14 @@ impl Way {
 
 /// Probes, ejection and slow start are off, so that ways differ by how they share calls out, and not by when they find
 /// a server dead.
-fn config(way: Way, capacities: &[f64]) -> String {
+fn config(way: Way, capacities: &[f64], keys: &str) -> String {
     let member = |(index, capacity): (usize, &f64)| {
         format!("{{ address = \"{}\", capacity = {capacity:?} }}", server(index))
     };
     let members: Vec<String> = capacities.iter().enumerate().map(member).collect();
     format!(
         "[listen]\nudp = [\"{}\"]\nthreads = 1\nreceive_buffer = \"4MiB\"\n\n[pool.servers]\nmembers = [{}]\n\
-         policy = \"{way}\"\nslow_start = \"0s\"\nprobe = {{ enabled = false }}\noutlier = {{ enabled = false }}\n\n\
+         policy = \"{way}\"\n{keys}\nslow_start = \"0s\"\nprobe = {{ enabled = false }}\noutlier = {{ enabled = false }}\n\n\
          [admin]\nlisten = \"{}\"\n\n[log]\nlevel = \"info\"\n",
         balancer(5060),
         members.join(", "),
@@ -115,7 +115,7 @@ mod tests {
     fn every_policy_of_the_program_is_a_way() {
         let ways = Way::value_variants().iter().filter(|way| way.algorithm().is_none());
         for way in ways {
-            let text = config(*way, &[1.0, 0.5]);
+            let text = config(*way, &[1.0, 0.5], "");
             let parsed = config::parse(&text, "sarabande.toml");
             assert!(parsed.is_ok(), "{text}\n{parsed:?}");
         }

@@ -10,6 +10,7 @@ use anyhow::Result;
 use super::arrangement::{Forward, Kept, ProxyPlace, Target};
 use super::{DistributionBench, USER};
 use crate::credentials::REALM;
+use crate::kamailio::kamailio;
 use crate::modes::KAMAILIO_CONFIG;
 use crate::process::{Program, processors, tie_to};
 use crate::quota::Quota;
@@ -161,12 +162,9 @@ impl Places<'_> {
 
     fn kamailio(&self, index: usize, spec: &ProxySpec, kept: Kept, scratch: &Scratch) -> Result<Command> {
         let (place, forward) = &spec.ways[0];
-        let file = scratch.write(&format!("{index}/kamailio.cfg"), KAMAILIO_CONFIG)?;
-        let mut command = Command::new(&self.bench.kamailio);
-        // -DD: children, but no daemon; a gigabyte holds the transactions of five seconds, which tm keeps.
-        command.args(["-DD", "-E", "-x", "fm", "-m", "1024", "-M", "16", "-n", "1", "-f"]).arg(file);
-        command.arg("-Y").arg(scratch.path().join(index.to_string()));
-        command.arg("-l").arg(format!("udp:{}", self.proxy(index, 5060)));
+        let (program, address) = (&self.bench.kamailio, self.proxy(index, 5060));
+        // A gigabyte holds the transactions of five seconds, which tm keeps.
+        let mut command = kamailio(program, scratch, &index.to_string(), KAMAILIO_CONFIG, address, 1_024)?;
         command.arg("-A").arg(format!("HOP=\"sip:{}\"", self.target(place.next[0])));
         let keeps = *forward != Forward::Stateless;
         let is_dialog = keeps && kept != Kept::Transactions;

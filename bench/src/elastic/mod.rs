@@ -20,6 +20,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 
 use crate::driver::{Driver, RunPlan};
+use crate::kamailio::kamailio;
 use crate::process::{Program, processors, tie_to};
 use crate::quota::Quota;
 use crate::scratch::Scratch;
@@ -79,12 +80,7 @@ impl Bench {
         config: &str,
         address: SocketAddr,
     ) -> Result<Command> {
-        let config = scratch.write(&format!("{name}/kamailio.cfg"), config)?;
-        let mut kamailio = Command::new(&self.kamailio);
-        kamailio.args(["-DD", "-E", "-x", "fm", "-m", "512", "-M", "16", "-n", "1"]);
-        kamailio.arg("-f").arg(config).arg("-Y").arg(scratch.path().join(name));
-        kamailio.args(["-l", &format!("udp:{address}")]);
-        Ok(kamailio)
+        kamailio(&self.kamailio, scratch, name, config, address, 512)
     }
 
     /// Starts the balancer before so many servers, with these further lines of its pool and these further tables.

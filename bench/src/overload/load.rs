@@ -110,6 +110,8 @@ pub(crate) struct LoadGenerator {
     receiving: ReceiveBatch,
     sending: SendBatch,
     runs: u32,
+    /// Of the arrivals of an open load; without one each run has its own.
+    pub(crate) seed: Option<u64>,
     /// Who calls, where proxies ask for that.
     pub(crate) user: Option<BenchUser>,
     pub(crate) holding: HoldingTime,
@@ -135,7 +137,7 @@ impl LoadGenerator {
     fn of(callers: Vec<Endpoint>, answerers: Vec<BenchAnswerer>) -> Self {
         let (receiving, sending) = (ReceiveBatch::new(), SendBatch::new());
         let (holding, patience_ns) = (HoldingTime::default(), PATIENCE_NS);
-        Self { callers, answerers, receiving, sending, runs: 0, user: None, holding, patience_ns }
+        Self { callers, answerers, receiving, sending, runs: 0, seed: None, user: None, holding, patience_ns }
     }
 
     /// The answerers' addresses.
@@ -161,7 +163,7 @@ impl LoadGenerator {
         (callers.user, callers.holding) = (self.user, self.holding);
         let patience_ns = self.patience_ns + self.holding.most_ns();
         self.answerers.iter_mut().for_each(BenchAnswerer::forget);
-        let mut starts = Starts::new(load, Rng::from_seed(u64::from(self.runs)));
+        let mut starts = Starts::new(load, Rng::from_seed(self.seed.unwrap_or(u64::from(self.runs))));
         let mut registrations = registrations.iter().map(|at| (at * 1e9) as u64).peekable();
         if let Some(last_ns) = registrations.clone().last() {
             starts.end_ns = starts.end_ns.max(last_ns);

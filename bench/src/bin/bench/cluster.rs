@@ -11,21 +11,17 @@ use sarabande_bench::cluster::runs::{Run, Shape};
 use sarabande_bench::cluster::sweep::{Cluster, SweepPlan};
 use sarabande_bench::cluster::verdict::NODES;
 use sarabande_bench::cluster::{ClusterBench, Product, Way};
-use sarabande_bench::process::beside;
 
 use crate::files::Files;
+use crate::programs::ProgramPaths;
 use session::Session;
 
 /// Measures clusters of servers by every way to share calls out, and what transactions cost the servers. Needs root,
 /// for control groups, and for Java a JDK and Maven; an hour a round, below a quarter of one with --quick.
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// The program under test; by default the one beside this benchmark.
-    #[arg(long)]
-    sarabande: Option<PathBuf>,
-    /// Kamailio's program.
-    #[arg(long, default_value = "/usr/sbin/kamailio")]
-    kamailio: PathBuf,
+    #[command(flatten)]
+    programs: ProgramPaths,
     /// Folder of the server in Java.
     #[arg(long, default_value = "bench/jain")]
     java: PathBuf,
@@ -41,15 +37,15 @@ pub(crate) struct Arguments {
     /// Only these ways.
     #[arg(long, value_delimiter = ',')]
     ways: Vec<Way>,
-    /// Rounds, each with other arrivals.
+    /// How often clusters are measured, every second time in reverse order.
     #[arg(long, default_value_t = 3)]
     rounds: u32,
     #[command(flatten)]
     length: Length,
-    /// Goes on with a session that was ended.
+    /// Goes on with a session of the same length that was ended.
     #[arg(long)]
     resume: bool,
-    /// Of the arrivals.
+    /// Of the arrivals in the first round; each round has the next one.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Tables, pictures and all runs are written to this folder.
@@ -63,7 +59,7 @@ pub(crate) struct Arguments {
 /// How long runs are.
 #[derive(Args)]
 struct Length {
-    /// One round, four loads, short.
+    /// One round, four loads, short; the prices of the first two servers alone.
     #[arg(long, conflicts_with = "rounds")]
     quick: bool,
     /// Calls of 60 s in the mean with a deviation of 30 s, as the papers have them: a round takes ten hours.
@@ -79,6 +75,8 @@ enum Part {
     Response,
     /// Peaks of 1, 2, 4 and 10 servers (figure 5).
     Nodes,
+    /// What an INVITE weighs as `weights = "adaptive"` estimates it in ten minutes at half of what servers carry.
+    Weights,
     /// Peaks of eight servers of which half have half the speed (figure 6).
     Unequal,
 }
@@ -86,10 +84,22 @@ enum Part {
 /// The ways of a session that is quick.
 const QUICK: [Way; 6] = [Way::Tlwl, Way::Tjsq, Way::Cjsq, Way::RoundRobin, Way::Hash, Way::KamailioLoad];
 
+/// Rounds in which transactions are priced, of 45 s each.
+const PRICING: u32 = 6;
+
 /// Where what is kept goes.
 const KEPT: &str = "docs/cluster";
 
 impl Length {
+    /// Sessions of unlike length are not to be mixed up: each has a folder of its own.
+    fn folder(&self) -> &'static str {
+        match (self.quick, self.whole) {
+            (true, _) => "quick",
+            (_, true) => "whole",
+            _ => "usual",
+        }
+    }
+
     fn plan(&self) -> SweepPlan {
         if self.quick {
             return SweepPlan {
@@ -99,11 +109,11 @@ impl Length {
                 holding: [1.0, 0.5],
             };
         }
-        let loads = vec![0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1];
         if self.whole {
+            let loads = vec![0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1];
             return SweepPlan { loads, settle: 90.0, counted: 60.0, holding: [60.0, 30.0] };
         }
-        SweepPlan { loads, settle: 2.5, counted: 5.0, holding: [2.0, 1.0] }
+        SweepPlan { loads: vec![0.5, 0.7, 0.8, 0.9, 1.0], settle: 2.5, counted: 10.0, holding: [2.0, 1.0] }
     }
 }
 
@@ -118,7 +128,7 @@ impl Arguments {
             round,
         };
         let mut runs: Vec<Run> = match part {
-            Part::Costs => Vec::new(),
+            Part::Costs | Part::Weights => Vec::new(),
             Part::Response => Way::value_variants().iter().map(|way| run(NODES, *way)).collect(),
             Part::Nodes => {
                 let of = |nodes| [Way::Tlwl, Way::RoundRobin].map(|way| run(nodes, way));
@@ -149,20 +159,28 @@ impl Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let bench = ClusterBench {
-        sarabande: arguments.sarabande.clone().map_or_else(|| beside("sarabande"), Ok)?,
-        kamailio: arguments.kamailio.clone(),
+        sarabande: arguments.programs.sarabande()?,
+        kamailio: arguments.programs.kamailio.clone(),
         java: arguments.java.clone(),
         seed: arguments.seed,
     };
-    let out = arguments.out.join(if arguments.length.quick { "quick" } else { "" });
+    let out = arguments.out.join(arguments.length.folder());
     let files = Files::new("cluster", &out, KEPT)?;
     let plan = arguments.length.plan();
     let mut session = Session::open(&out, arguments.resume, plan.loads.len())?;
     let rounds = if arguments.length.quick { 1 } else { arguments.rounds };
     if arguments.parts.contains(&Part::Costs) {
+        // Each takes five minutes.
+        let most = if arguments.length.quick { 2 } else { usize::MAX };
+        for product in arguments.priced.iter().take(most) {
+            session.costs(&bench, *product, if arguments.length.quick { 1 } else { PRICING })?;
+            files.write(&tables::parts(&session, &plan, false), false)?;
+        }
+    }
+    if arguments.parts.contains(&Part::Weights) {
         for product in &arguments.priced {
-            session.costs(&bench, *product, rounds)?;
-            files.write(&tables::parts(&session, &plan), false)?;
+            session.estimate(&bench, *product)?;
+            files.write(&tables::parts(&session, &plan, false), false)?;
         }
     }
     for round in 0..rounds {
@@ -179,16 +197,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
                     .with_context(|| format!("{} servers of {product:?}", shape.nodes))?;
                 let capacity = session.capacity(&mut cluster, product, shape)?;
                 for run in same {
-                    let levels = cluster
-                        .sweep(run.way, run.are_told, capacity, &plan)
-                        .with_context(|| run.to_string())?;
+                    let levels = cluster.sweep(run, capacity, &plan).with_context(|| run.to_string())?;
                     session.add(*run, plan.loads.iter().copied().zip(levels).collect())?;
-                    files.write(&tables::parts(&session, &plan), false)?;
+                    files.write(&tables::parts(&session, &plan, false), false)?;
                 }
             }
         }
     }
-    files.write(&tables::parts(&session, &plan), arguments.record)?;
+    files.write(&tables::parts(&session, &plan, true), arguments.record)?;
     println!("{}", files.page()?);
     Ok(())
 }
@@ -222,19 +238,16 @@ mod tests {
     }
 
     #[test]
-    fn quick_takes_less_than_a_quarter_of_an_hour() {
+    fn sessions_of_unlike_length_have_unlike_folders() {
+        let folders = [&[][..], &["--quick"], &["--whole"]].map(|arguments| of(arguments).length.folder());
+        assert_eq!(folders, ["usual", "quick", "whole"]);
+    }
+
+    #[test]
+    fn quick_leaves_out_what_no_statement_is_about() {
         let arguments = of(&["--quick"]);
-        let mut seconds = 0.0;
-        for part in &arguments.parts {
-            let runs = arguments.runs(*part, Product::Java, 0);
-            for same in runs.chunk_by(|a, b| a.shape == b.shape) {
-                // Seven for the start of each server, and six to see what they carry.
-                seconds += 7.0 * same[0].shape.nodes as f64 + 6.0;
-                // Four for late answers, and two for the start of a balancer.
-                seconds += same.len() as f64 * (arguments.length.plan().seconds() + 6.0);
-            }
-        }
-        let priced = 50.0 * arguments.priced.len() as f64;
-        assert!(seconds + priced < 900.0, "{seconds}");
+        let count = |part| arguments.runs(part, Product::Java, 0).len();
+        let parts = [Part::Response, Part::Nodes, Part::Unequal].map(count);
+        assert_eq!(parts, [6, 4, 4]);
     }
 }

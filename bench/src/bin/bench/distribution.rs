@@ -8,22 +8,18 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 use sarabande_bench::distribution::goodput::Case;
 use sarabande_bench::distribution::{DistributionBench, Kept, Product, Shape, prices, ramp, simulated};
-use sarabande_bench::process::beside;
 use sarabande_bench::report::median;
 
 use crate::files::Files;
+use crate::programs::ProgramPaths;
 use results::{CaseRounds, PriceRounds, RampRounds};
 
 /// Measures what state costs a proxy, how its utilisation follows the load, and the goodput of networks of proxies
 /// that share state out, beside splits by hand and Kamailio. Needs root, for control groups.
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// The program under test; by default the one beside this benchmark.
-    #[arg(long)]
-    sarabande: Option<PathBuf>,
-    /// Kamailio's program.
-    #[arg(long, default_value = "/usr/sbin/kamailio")]
-    kamailio: PathBuf,
+    #[command(flatten)]
+    programs: ProgramPaths,
     /// What each proxy may use, in percent of a processor; at least 10, a millisecond of each period.
     #[arg(long, default_value_t = 12.0)]
     quota: f64,
@@ -175,8 +171,8 @@ impl Session<'_> {
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let short = |usual: f64, quick: f64| if arguments.quick { quick } else { usual };
     let bench = DistributionBench {
-        sarabande: arguments.sarabande.clone().map_or_else(|| beside("sarabande"), Ok)?,
-        kamailio: arguments.kamailio.clone(),
+        sarabande: arguments.programs.sarabande()?,
+        kamailio: arguments.programs.kamailio.clone(),
         quota: arguments.quota / 100.0,
         warm_up: short(arguments.warm_up, 2.0),
         settle: short(arguments.settle, 1.0),

@@ -11,18 +11,15 @@ use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use papers::report::{self, Figure, Plot, ReportTable};
 use sarabande_bench::elastic::{Bench, contention, overhead, scaling};
-use sarabande_bench::process::beside;
+
+use crate::programs::ProgramPaths;
 
 /// Measures servers behind a queue: beside busy neighbours, started and stopped by the scaler, and beside their
 /// monitors. Needs root, for control groups and packets; twenty minutes, and hours with the part `cells`.
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// The program under test; by default the one beside this benchmark.
-    #[arg(long)]
-    sarabande: Option<PathBuf>,
-    /// Kamailio's program.
-    #[arg(long, default_value = "/usr/sbin/kamailio")]
-    kamailio: PathBuf,
+    #[command(flatten)]
+    programs: ProgramPaths,
     /// What each server may use, in percent of a processor.
     #[arg(long, default_value_t = 15.0)]
     quota: f64,
@@ -75,10 +72,10 @@ fn figure(name: &str, title: &str, table: ReportTable, plots: Vec<Plot>) -> Figu
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let sarabande = arguments.sarabande.clone().map_or_else(|| beside("sarabande"), Ok)?;
+    let sarabande = arguments.programs.sarabande()?;
     let bench = |percent| Bench {
         sarabande: sarabande.clone(),
-        kamailio: arguments.kamailio.clone(),
+        kamailio: arguments.programs.kamailio.clone(),
         quota: percent / 100.0,
     };
     let say = |what: &str| eprintln!("{what}");

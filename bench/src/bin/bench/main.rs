@@ -12,6 +12,7 @@ mod modes;
 mod monitor;
 mod overload;
 mod prices;
+mod programs;
 mod routes;
 mod sim;
 mod table;

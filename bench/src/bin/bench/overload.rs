@@ -9,18 +9,15 @@ use clap::{Args, ValueEnum};
 use papers::report::{self, Figure};
 use sarabande_bench::overload::result::{CSV_HEADER, PartResult};
 use sarabande_bench::overload::{OverloadBench, chain, kamailio, local, members, registrations};
-use sarabande_bench::process::beside;
+
+use crate::programs::ProgramPaths;
 
 /// Measures goodput and set-up delay under overload: of SIPp and Kamailio behind the balancer, and of the balancer
 /// itself. Needs root, for control groups; ten minutes.
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// The program under test; by default the one beside this benchmark.
-    #[arg(long)]
-    sarabande: Option<PathBuf>,
-    /// Kamailio's program.
-    #[arg(long, default_value = "/usr/sbin/kamailio")]
-    kamailio: PathBuf,
+    #[command(flatten)]
+    programs: ProgramPaths,
     /// SIPp's program.
     #[arg(long, default_value = "/usr/bin/sipp")]
     sipp: PathBuf,
@@ -102,8 +99,8 @@ fn keep(figure: &Figure, tables: &str, out: &Path) -> Result<()> {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let bench = OverloadBench {
-        sarabande: arguments.sarabande.clone().map_or_else(|| beside("sarabande"), Ok)?,
-        kamailio: arguments.kamailio.clone(),
+        sarabande: arguments.programs.sarabande()?,
+        kamailio: arguments.programs.kamailio.clone(),
         sipp: arguments.sipp.clone(),
         quota: arguments.quota / 100.0,
         settle: arguments.settle,

@@ -5,6 +5,7 @@ use clap::Args;
 use sarabande_bench::callgrind;
 use sarabande_bench::hot::Length;
 use sarabande_bench::hot::routes::{Case, Condition};
+use sarabande_bench::report::name;
 
 /// Counts the instructions of a call (INVITE, 180, 200, ACK, BYE, 200) through a shard of the balancer with 1 and
 /// with many routes, of which each call is for another one; and with 1 and with 20 pools.
@@ -33,7 +34,7 @@ fn measure(case: Case) -> Result<i64> {
     let numbers = numbers.into_iter().flat_map(|(name, number)| [name.to_owned(), number.to_string()]);
     let mut arguments: Vec<String> = ["routes".to_owned()].into_iter().chain(numbers).collect();
     if let Some(condition) = condition {
-        arguments.extend(["--condition".to_owned(), callgrind::name(&condition)]);
+        arguments.extend(["--condition".to_owned(), name(&condition)]);
     }
     callgrind::measure(&arguments)
 }

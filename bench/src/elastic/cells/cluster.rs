@@ -1,13 +1,16 @@
 //! Three servers, each in its control group with its neighbours, and what stands before and beside them.
 
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 
 use anyhow::Result;
 
+use super::card::Card;
 use super::plan::{Cell, ServerKind, Way};
 use super::{COUNT, ServerFigures};
 use crate::elastic::{Bench, SERVERS, balancer, server, start};
+use crate::kamailio::dispatch;
 use crate::overload::load::LoadGenerator;
 use crate::process::{Program, Usage, processors};
 use crate::quota::Quota;
@@ -17,20 +20,38 @@ use crate::scratch::Scratch;
 const DISPATCHER: &str = include_str!("../../../kamailio/kamailio.cfg");
 /// A server that answers calls by itself.
 const ANSWERER: &str = include_str!("../../../answerer.py");
+/// What a server looks calls up in.
+const DATABASE: &str = include_str!("../../../database.py");
+/// A neighbour on a network card.
+const NEIGHBOUR: &str = include_str!("../../../neighbour.py");
+/// Processor time of a look-up, in microseconds: with the rest of its work a database takes twice the calls that its server
+/// does, on a part of a processor of the same size.
+const LOOK_UP_US: u32 = 100;
 /// Processor time of a new call there, in microseconds: so that it carries a little less than Kamailio, and no way is
 /// busier with the calls than the servers are.
 const WORK_US: u32 = 250;
 
-/// Busy loops, which stand still until they are to disturb.
+/// Busy loops or senders, which stand still until they are to disturb.
 struct Neighbours(Vec<Program>);
 
 impl Neighbours {
-    fn start(count: u32, scratch: &Scratch, quota: &Quota) -> Result<Self> {
+    /// Busy loops in a control group.
+    fn busy(count: u32, scratch: &Scratch, quota: &Quota) -> Result<Self> {
         let mut busy = Command::new("sh");
         busy.args(["-c", "while :; do :; done"]);
+        Self::start(scratch, (0..count).map(|_| quota.command(&busy)))
+    }
+
+    /// Senders on a card.
+    fn sending(count: u32, scratch: &Scratch, card: &Card) -> Result<Self> {
+        let script = scratch.write("neighbour.py", NEIGHBOUR)?;
+        Self::start(scratch, (0..count).flat_map(|_| card.neighbour(&script)))
+    }
+
+    fn start(scratch: &Scratch, commands: impl Iterator<Item = Command>) -> Result<Self> {
         let mut neighbours = Self(Vec::new());
-        for _ in 0..count {
-            neighbours.0.push(start(scratch, "neighbour", SERVERS, &mut quota.command(&busy))?);
+        for mut command in commands {
+            neighbours.0.push(start(scratch, "neighbour", SERVERS, &mut command)?);
         }
         neighbours.disturb(false)?;
         Ok(neighbours)
@@ -50,12 +71,13 @@ impl Drop for Neighbours {
 
 /// All programs of a run.
 pub(super) struct Cluster {
-    // The groups go last: their processes have to have ended.
+    // Groups and cards go last: their processes have to have ended.
     monitors: Vec<Program>,
     balancer: Program,
     neighbours: Vec<Neighbours>,
     servers: Vec<Program>,
     _quotas: Vec<Quota>,
+    _cards: Vec<Card>,
     _scratch: Scratch,
 }
 
@@ -86,17 +108,38 @@ impl Cluster {
         generator: &mut LoadGenerator,
     ) -> Result<Self> {
         let scratch = Scratch::new("cells")?;
-        let (mut servers, mut quotas, mut neighbours) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut servers, mut neighbours, mut cards) = (Vec::new(), Vec::new(), Vec::new());
+        // Of the servers, and of what they ask.
+        let (mut groups, mut quotas) = (Vec::new(), Vec::new());
         for (index, hop) in generator.answerers().into_iter().enumerate() {
             let quota = bench.group(index)?;
-            let program = match cell.server {
-                ServerKind::Kamailio => bench.kamailio(&scratch, index, hop)?,
-                ServerKind::Python => answerer(&scratch, index)?,
+            let count = if index < cell.disturbed { cell.neighbours } else { 0 };
+            let (program, its) = match cell.server {
+                ServerKind::Kamailio => {
+                    (bench.kamailio(&scratch, index, hop)?, Neighbours::busy(count, &scratch, &quota)?)
+                }
+                ServerKind::Python => {
+                    (answerer(&scratch, index, None)?, Neighbours::busy(count, &scratch, &quota)?)
+                }
+                ServerKind::PythonDatabase => {
+                    let (place, address) = (bench.group(COUNT + index)?, server(COUNT + index));
+                    let mut database = place.command(&database(&scratch, address)?);
+                    servers.push(start(&scratch, &format!("database-{index}"), SERVERS, &mut database)?);
+                    let its = Neighbours::busy(count, &scratch, &place)?;
+                    quotas.push(place);
+                    (answerer(&scratch, index, Some(address))?, its)
+                }
+                ServerKind::PythonCard => {
+                    let card = Card::new(index)?;
+                    let program = card.on_machine(&answerer(&scratch, index, None)?);
+                    let its = Neighbours::sending(count, &scratch, &card)?;
+                    cards.push(card);
+                    (program, its)
+                }
             };
             servers.push(start(&scratch, &format!("server-{index}"), SERVERS, &mut quota.command(&program))?);
-            let count = if index < cell.disturbed { cell.neighbours } else { 0 };
-            neighbours.push(Neighbours::start(count, &scratch, &quota)?);
-            quotas.push(quota);
+            neighbours.push(its);
+            groups.push(quota);
         }
         // Not by way of the balancer: a call that a server did not answer yet would be load of it for 32 s.
         generator.await_calls(&[0, 1, 2].map(server))?;
@@ -109,13 +152,24 @@ impl Cluster {
             bench.balance(&scratch, COUNT, &pool(way, figures), tables)?
         };
         let mut monitors = Vec::new();
-        for (index, quota) in quotas.iter().enumerate().filter(|_| way == Way::QueueMonitors) {
+        for (index, quota) in groups.iter().enumerate().filter(|_| way == Way::QueueMonitors) {
             // Where the server is, at its cost.
-            let mut monitor = quota.command(&monitor(bench, cell.server, index, figures, &key));
+            let monitor = monitor(bench, cell.server, index, figures, &key);
+            let its_own = cards.get(index).map(|card| card.on_machine(&monitor));
+            let mut monitor = quota.command(its_own.as_ref().unwrap_or(&monitor));
             monitors.push(start(&scratch, &format!("monitor-{index}"), SERVERS, &mut monitor)?);
         }
         generator.await_calls(&[balancer(5060)])?;
-        Ok(Self { monitors, balancer: balance, neighbours, servers, _quotas: quotas, _scratch: scratch })
+        groups.append(&mut quotas);
+        Ok(Self {
+            monitors,
+            balancer: balance,
+            neighbours,
+            servers,
+            _quotas: groups,
+            _cards: cards,
+            _scratch: scratch,
+        })
     }
 
     /// Lets the neighbours go on, or stand still.
@@ -143,31 +197,38 @@ fn monitor(bench: &Bench, kind: ServerKind, index: usize, figures: &ServerFigure
     // One that answers calls by itself passes no INVITE on.
     let pair = match kind {
         ServerKind::Kamailio => "invite",
-        ServerKind::Python => "provisional",
+        ServerKind::Python | ServerKind::PythonDatabase | ServerKind::PythonCard => "provisional",
     };
+    let interface = if kind == ServerKind::PythonCard { "eth0" } else { "lo" };
     let mut monitor = Command::new(&bench.sarabande);
-    monitor.args(["monitor", "--interface", "lo", "--json", "--server", &server(index).to_string()]);
+    monitor.args(["monitor", "--interface", interface, "--json", "--server", &server(index).to_string()]);
     monitor.args(["--pair", pair, "--threshold", &format!("{}ms", figures.threshold_ms)]);
     monitor.args(["--maximum", &(figures.capacity / COUNT as f64).round().to_string()]);
     monitor.args(["--report", &balancer(8061).to_string()]).arg("--key-file").arg(key);
     monitor
 }
 
-/// The command of the answerer of this number.
-fn answerer(scratch: &Scratch, index: usize) -> Result<Command> {
+/// The command of the answerer of this number, and the database that it asks.
+fn answerer(scratch: &Scratch, index: usize, database: Option<SocketAddr>) -> Result<Command> {
     let script = scratch.write("answerer.py", ANSWERER)?;
     let mut python = Command::new("python3");
     python.arg(script).args([server(index).to_string(), index.to_string(), WORK_US.to_string()]);
+    python.args(database.map(|address| address.to_string()));
+    Ok(python)
+}
+
+/// The command of a database at this address.
+fn database(scratch: &Scratch, address: SocketAddr) -> Result<Command> {
+    let script = scratch.write("database.py", DATABASE)?;
+    let mut python = Command::new("python3");
+    python.arg(script).args([address.to_string(), LOOK_UP_US.to_string()]);
     Ok(python)
 }
 
 /// Kamailio in place of the balancer.
 fn dispatcher(bench: &Bench, scratch: &Scratch) -> Result<Program> {
-    // Set, address, flags, priority, attributes: call load needs a unique id a server.
-    let line = |index| format!("1 sip:{} 0 0 duid=s{index}\n", server(index));
-    let list = scratch.write("dispatcher.list", &(0..COUNT).map(line).collect::<String>())?;
     let mut kamailio = bench.kamailio_at(scratch, "dispatcher", DISPATCHER, balancer(5060))?;
-    kamailio.arg("-A").arg(format!("LIST=\"{}\"", list.display()));
+    dispatch(&mut kamailio, scratch, (0..COUNT).map(server))?;
     start(scratch, "balancer", processors() - 1, &mut kamailio)
 }
 
@@ -229,6 +290,35 @@ mod tests {
         assert!(end.contains("CSeq: 1 BYE\r\n") && !end.contains("Record-Route"), "{end}");
         // Without the ACK it would come a second after that.
         assert!((0..8).all(|_| receive().is_none()));
+    }
+
+    #[test]
+    fn a_new_call_waits_until_the_database_has_answered() {
+        let scratch = Scratch::new("database").expect("a folder");
+        let [server, database] = [(); 2].map(|()| crate::target::free_port().expect("loopback"));
+        let script = scratch.write("answerer.py", ANSWERER).expect("written");
+        let mut python = Command::new("python3");
+        python.arg(script).args([
+            server.to_string(),
+            "0".to_owned(),
+            WORK_US.to_string(),
+            database.to_string(),
+        ]);
+        let _server = scratch.start("log", &mut python).expect("python3 starts");
+        let caller = UdpSocket::bind("127.0.0.1:0").expect("bind");
+        caller.set_read_timeout(Some(Duration::from_millis(300))).expect("a socket");
+        let ask = |method: &str| {
+            let request = format!("{method} sip:a SIP/2.0\r\nCall-ID: i\r\nCSeq: 1 {method}\r\n\r\n");
+            // A port that nobody has opened yet is an error of the next call.
+            let _ = caller.send_to(request.as_bytes(), server);
+            caller.recv(&mut [0; 4_096]).is_ok()
+        };
+        assert!((0..50).any(|_| ask("OPTIONS")), "it listens");
+        while caller.recv(&mut [0; 4_096]).is_ok() {}
+        assert!(!ask("INVITE"), "nobody has looked it up");
+        let mut python = super::database(&scratch, database).expect("written");
+        let _database = scratch.start("log", &mut python).expect("python3 starts");
+        assert!((0..50).any(|_| caller.recv(&mut [0; 4_096]).is_ok()), "it has been looked up");
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! Where a queue in front of the servers is worth having: three servers, of which one or two lose a part of their
-//! processor for a while, by every way to share calls out, at several loads.
+//! processor, of their database or of their network card for a while, by every way to share calls out, at several loads.
 //!
 //! - [`Cell`]: the conditions of a run. [`schedule`]: all runs in their order.
 //! - [`CellBench`]: measures what the servers carry, and makes a run.
@@ -8,6 +8,7 @@
 //!
 //! Callers repeat INVITE and BYE, answerers their 200, as RFC 3261 has it (§13.3.1.4, §17.1).
 
+mod card;
 mod cluster;
 mod plan;
 mod result;

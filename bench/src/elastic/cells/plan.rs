@@ -6,6 +6,8 @@ use base::Rng;
 use clap::ValueEnum;
 use rand_distr::{Distribution, Exp1};
 
+use crate::report::name;
+
 /// The program of each server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum ServerKind {
@@ -13,6 +15,10 @@ pub enum ServerKind {
     Kamailio,
     /// `bench/answerer.py`, which answers calls by itself.
     Python,
+    /// The same, and each looks calls up in a database of its own: neighbours are beside that.
+    PythonDatabase,
+    /// The same on a machine of its own: neighbours share its network card.
+    PythonCard,
 }
 
 /// A way to share calls out.
@@ -34,11 +40,6 @@ pub enum Way {
     QueueMonitors,
 }
 
-/// The name of a value on the command line and in files.
-pub(super) fn name(value: &impl ValueEnum) -> String {
-    value.to_possible_value().expect("no value is hidden").get_name().to_owned()
-}
-
 impl fmt::Display for Way {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&name(self))
@@ -50,7 +51,7 @@ impl fmt::Display for Way {
 pub struct Cell {
     /// The program of the servers.
     pub server: ServerKind,
-    /// Busy loops in the control group of each disturbed server.
+    /// Busy loops in the control group of each disturbed server, or of its database; or senders on its network card.
     pub neighbours: u32,
     /// How long they are busy.
     pub seconds: u32,
@@ -177,7 +178,7 @@ pub enum Arrivals {
 
 impl Arrivals {
     /// The arrivals of so many seconds, in nanoseconds. The same for the same seed.
-    pub(super) fn times_ns(self, rate: f64, seconds: f64, seed: u64) -> Vec<u64> {
+    pub(crate) fn times_ns(self, rate: f64, seconds: f64, seed: u64) -> Vec<u64> {
         let mut rng = Rng::from_seed(seed);
         let mut at = 0.0;
         let next = || {

@@ -5,8 +5,9 @@ use std::ops::Range;
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 
-use super::plan::{Cell, Run, ServerKind, Way, name};
+use super::plan::{Cell, Run, ServerKind, Way};
 use crate::overload::log::{CallLog, CallRecord};
+use crate::report::name;
 
 /// Set-up time of a call that was refused or lost, milliseconds: its caller gives up after 64*T1 (RFC 3261 §17.1.1.2).
 /// So a way gains nothing by calls that it does not carry.

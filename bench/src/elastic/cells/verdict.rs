@@ -1,7 +1,7 @@
 //! Whether a queue is worth having in a cell, beside least work left (TLWL) without one.
 
 use papers::report::ClaimVerdict;
-use sim::stats::{Confidence, Interval, Moments};
+use sim::stats::Interval;
 
 use super::plan::{Cell, Run, Way};
 use super::result::RunResult;
@@ -85,21 +85,14 @@ impl Runs {
             let (_, other) = others.iter().find(|(other, _)| other == round)?;
             Some((value(result) / value(other)).ln())
         };
-        Interval::of(&self.of(cell, way).iter().filter_map(ratio).collect::<Moments>(), Confidence::P95)
+        Interval::over(self.of(cell, way).iter().filter_map(ratio))
     }
 }
 
 /// Whether a ratio is surely no more than this.
 fn at_most(name: &'static str, logarithm: Interval, most: f64) -> Statement {
-    let Interval { mean, half_width } = logarithm;
-    let ratio = mean.exp();
-    let measured = if half_width.is_finite() {
-        format!("{ratio:.2} ({:.2} - {:.2})", (mean - half_width).exp(), (mean + half_width).exp())
-    } else {
-        format!("{ratio:.2}")
-    };
-    let verdict = ClaimVerdict::above_zero(Interval { mean: most.ln() - mean, half_width });
-    Statement { name, measured, verdict }
+    let verdict = ClaimVerdict::below(logarithm, most.ln());
+    Statement { name, measured: logarithm.ratio(), verdict }
 }
 
 /// Whether something came in time in every run; it fails if it did in none.

@@ -11,7 +11,9 @@ use clap::ValueEnum;
 use sarabande_bench::cluster::costs::{CostRun, Costs};
 use sarabande_bench::cluster::runs::{Run, Runs, Shape, header, lines, peak};
 use sarabande_bench::cluster::sweep::{Cluster, LevelResult};
+use sarabande_bench::cluster::verdict::NODES;
 use sarabande_bench::cluster::{ClusterBench, Product};
+use sarabande_bench::report::name;
 
 /// All that was measured.
 pub(super) struct Session {
@@ -21,15 +23,16 @@ pub(super) struct Session {
     pub(super) costs: Vec<(Product, Costs)>,
     /// Calls a second that these servers carry: measured once, since loads are parts of it.
     pub(super) capacities: Vec<(Product, Shape, f64)>,
+    /// What an INVITE weighs as was estimated: after so many seconds.
+    pub(super) estimates: Vec<(Product, f64, f64)>,
 }
 
 const RUNS: &str = "runs.csv";
 const COSTS: &str = "priced.csv";
 const CAPACITIES: &str = "capacities.csv";
-
-pub(super) fn name(product: Product) -> String {
-    product.to_possible_value().expect("no value is hidden").get_name().to_owned()
-}
+const ESTIMATES: &str = "estimates.csv";
+/// Servers whose weights are estimated, the part of what they carry, and seconds.
+const ESTIMATING: (Shape, f64, f64) = (Shape { nodes: NODES, is_unequal: false }, 0.5, 600.0);
 
 fn product(name: &str) -> Result<Product> {
     Product::from_str(name, false).map_err(anyhow::Error::msg)
@@ -44,6 +47,7 @@ impl Session {
             runs: Runs::default(),
             costs: Vec::new(),
             capacities: Vec::new(),
+            estimates: Vec::new(),
         };
         let read = |file: &str| fs::read_to_string(out.join(file)).unwrap_or_default();
         if resume {
@@ -51,6 +55,7 @@ impl Session {
                 Runs::parse(&read(RUNS), loads).with_context(|| out.join(RUNS).display().to_string())?;
             session.costs = parse_costs(&read(COSTS))?;
             session.capacities = parse_capacities(&read(CAPACITIES))?;
+            session.estimates = parse_estimates(&read(ESTIMATES))?;
         } else if out.join(RUNS).exists() {
             fs::rename(out.join(RUNS), out.join("runs-before.csv"))?;
         }
@@ -94,13 +99,27 @@ impl Session {
         let costs = bench.costs(product, rounds)?;
         eprintln!(
             "{product:?}: INVITE {:.0} us, BYE {:.0} us, ratio {:.2}; {:.1} KiB a call",
-            costs.invite_us,
-            costs.bye_us,
-            costs.ratio(),
-            costs.call_kib
+            costs.invite_us, costs.bye_us, costs.ratio, costs.call_kib
         );
         self.costs.push((product, costs));
         Ok(fs::write(self.out.join(COSTS), costs_text(&self.costs))?)
+    }
+
+    /// What an INVITE weighs on servers of this product as is estimated, unless that is known.
+    pub(super) fn estimate(&mut self, bench: &ClusterBench, product: Product) -> Result<()> {
+        if self.estimates.iter().any(|(known, ..)| *known == product) {
+            return Ok(());
+        }
+        let (shape, load, seconds) = ESTIMATING;
+        let mut cluster = Cluster::start(bench, product, shape.quotas(product))?;
+        let capacity = self.capacity(&mut cluster, product, shape)?;
+        let estimates = cluster.estimated_weights(load * capacity, seconds)?;
+        for (at, weight) in &estimates {
+            eprintln!("{product:?}: after {at:.0} s an INVITE weighs {weight:.2}");
+        }
+        self.estimates.extend(estimates.into_iter().map(|(at, weight)| (product, at, weight)));
+        let line = |(product, at, weight): &(Product, f64, f64)| format!("{},{at},{weight}\n", name(product));
+        Ok(fs::write(self.out.join(ESTIMATES), self.estimates.iter().map(line).collect::<String>())?)
     }
 
     /// What these servers carry.
@@ -118,7 +137,7 @@ impl Session {
         eprintln!("{} {product:?}: {capacity:.0} calls/s", shape.nodes);
         self.capacities.push((product, shape, capacity));
         let line = |(product, shape, capacity): &(Product, Shape, f64)| {
-            format!("{},{},{},{capacity:.1}\n", name(*product), shape.nodes, u8::from(shape.is_unequal))
+            format!("{},{},{},{capacity:.1}\n", name(product), shape.nodes, u8::from(shape.is_unequal))
         };
         fs::write(self.out.join(CAPACITIES), self.capacities.iter().map(line).collect::<String>())?;
         Ok(capacity)
@@ -135,17 +154,24 @@ fn parse_capacities(text: &str) -> Result<Vec<(Product, Shape, f64)>> {
     text.lines().map(parse).collect()
 }
 
+fn parse_estimates(text: &str) -> Result<Vec<(Product, f64, f64)>> {
+    let parse = |line: &str| {
+        let fields: Vec<&str> = line.split(',').collect();
+        let [of, at, weight] = fields[..] else { anyhow::bail!("{ESTIMATES}: {line}") };
+        Ok((product(of)?, at.parse()?, weight.parse()?))
+    };
+    text.lines().map(parse).collect()
+}
+
 fn costs_text(all: &[(Product, Costs)]) -> String {
     let mut text = String::new();
     for (product, costs) in all {
-        for CostRun { seconds, numbers: [invites, byes, registers], used } in &costs.runs {
-            let product = name(*product);
-            writeln!(
-                text,
-                "{product},{:.3},{seconds:.4},{invites},{byes},{registers},{used:.6}",
-                costs.call_kib
-            )
-            .expect("memory takes all");
+        for CostRun { round, seconds, numbers: [invites, byes, registers], kept, used } in &costs.runs {
+            let (product, kib) = (name(product), costs.call_kib);
+            let line = format!(
+                "{product},{kib:.3},{round},{seconds:.4},{invites},{byes},{registers},{kept:.1},{used:.6}"
+            );
+            writeln!(text, "{line}").expect("memory takes all");
         }
     }
     text
@@ -156,10 +182,11 @@ fn parse_costs(text: &str) -> Result<Vec<(Product, Costs)>> {
     for line in text.lines() {
         let (of, numbers) = line.split_once(',').with_context(|| format!("{COSTS}: {line}"))?;
         let numbers: Vec<f64> = numbers.split(',').map(str::parse).collect::<Result<_, _>>()?;
-        let [kib, seconds, invites, byes, registers, used] = numbers[..] else {
+        let [kib, round, seconds, invites, byes, registers, kept, used] = numbers[..] else {
             anyhow::bail!("{COSTS}: {line}")
         };
-        let (of, run) = (product(of)?, CostRun { seconds, numbers: [invites, byes, registers], used });
+        let numbers = [invites, byes, registers];
+        let (of, run) = (product(of)?, CostRun { round: round as u32, seconds, numbers, kept, used });
         match all.last_mut().filter(|(last, ..)| *last == of) {
             Some((.., runs)) => runs.push(run),
             None => all.push((of, kib, vec![run])),
@@ -185,20 +212,22 @@ mod tests {
         let mut session = Session::open(out, false, 2).expect("a new one");
         session.add(run(0), levels.clone()).expect("written");
         let row = |at: u32| {
-            let [a, b] = [f64::from(at % 3), f64::from(at % 2)];
-            let used = 0.1 + 3e-4 * a + 2e-4 * b + 1e-5 * f64::from(at % 5);
-            CostRun { seconds: 4.0, numbers: [a, b, 0.0], used }
+            let [a, b, kept] = [at % 3, at % 2, at % 5].map(f64::from);
+            // A multiple of 1/8, so that it is the same when it is read.
+            let used = 0.25 + 3.0 * a + 2.0 * b + 0.125 * kept;
+            CostRun { round: at / 12, seconds: 4.0, numbers: [a, b, 0.0], kept, used }
         };
-        let costs = Costs::of((0..12).map(row).collect(), 2.5).expect("rows that differ");
+        let costs = Costs::of((0..24).map(row).collect(), 2.5).expect("rows that differ");
         session.costs = vec![(Product::Sipp, costs)];
         fs::write(out.join(COSTS), costs_text(&session.costs)).expect("written");
         fs::write(out.join(CAPACITIES), "java,8,0,2400.5\n").expect("written");
+        fs::write(out.join(ESTIMATES), "java,10,1.8375\n").expect("written");
 
         let again = Session::open(out, true, 2).expect("the same");
         assert!(again.runs.has(&run(0)) && !again.runs.has(&run(1)));
         assert_eq!(again.capacities, [(Product::Java, shape, 2_400.5)]);
-        assert_eq!(again.costs[0].1.runs.len(), 12);
-        assert!((again.costs[0].1.ratio().mean - session.costs[0].1.ratio().mean).abs() < 1e-3);
+        assert_eq!(again.estimates, [(Product::Java, 10.0, 1.8375)]);
+        assert_eq!(again.costs[0].1.runs, session.costs[0].1.runs);
 
         let new = Session::open(out, false, 2).expect("a new one");
         assert!(new.runs.0.is_empty() && out.join("runs-before.csv").exists());

@@ -5,7 +5,7 @@ use sarabande_bench::elastic::cells::{
     Cell, NEVER_MS, RunResult, Runs, ServerFigures, ServerKind, Statement, Way,
 };
 use sarabande_bench::report::{median, number, spread};
-use sim::stats::{Confidence, Interval, Moments};
+use sim::stats::Interval;
 
 use crate::files::PartReport;
 
@@ -95,8 +95,7 @@ fn milliseconds(values: &[f64]) -> String {
     if values.iter().all(|value| *value >= NEVER_MS) {
         return "never".to_owned();
     }
-    let Interval { mean, half_width } =
-        Interval::of(&values.iter().copied().collect::<Moments>(), Confidence::P95);
+    let Interval { mean, half_width } = Interval::over(values.iter().copied());
     if half_width.is_finite() { format!("{mean:.1} ± {half_width:.1}") } else { number(mean, 1) }
 }
 
@@ -182,10 +181,10 @@ fn plot(runs: &Runs) -> Option<Plot> {
     let mut plot = Plot::new(title, x, Axis::log("99th percentile (ms)"));
     for way in <Way as clap::ValueEnum>::value_variants() {
         let point = |cell: &Cell| {
-            let values: Moments = runs.of(cell, *way).iter().map(|(_, result)| result.p99_ms).collect();
-            let Interval { mean, half_width } = Interval::of(&values, Confidence::P95);
+            let values: Vec<f64> = runs.of(cell, *way).iter().map(|(_, result)| result.p99_ms).collect();
+            let Interval { mean, half_width } = Interval::over(values.iter().copied());
             let point = Point { x: f64::from(cell.neighbours), y: mean, half_width: Some(half_width) };
-            (values.count() > 0).then_some(point)
+            (!values.is_empty()).then_some(point)
         };
         let points: Vec<Point> = cells.iter().filter_map(point).collect();
         if !points.is_empty() {

@@ -1,0 +1,27 @@
+"""A database that servers look calls up in: it answers each datagram with itself, one after another.
+
+    python3 database.py ADDRESS:PORT WORK
+
+WORK is what an answer takes of its processor, in microseconds.
+"""
+
+import socket
+import sys
+import time
+
+
+def work(seconds):
+    """Uses its processor for so long, however long that takes."""
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        pass
+
+
+if __name__ == "__main__":
+    host, port = sys.argv[1].rsplit(":", 1)
+    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sock.bind((host, int(port)))
+    while True:
+        query, server = sock.recvfrom(65536)
+        work(float(sys.argv[2]) / 1e6)
+        sock.sendto(query, server)
