@@ -87,6 +87,43 @@ fn the_next_process_knows_what_members_have_shown() {
     finish_clean(servers, calls);
 }
 
+/// These servers answer an INVITE about as fast as a BYE: it weighs less than at first.
+#[test]
+fn a_reload_and_the_next_process_keep_estimated_weights() {
+    let field = TestSite::new("takeover-weights");
+    let listen = SERVERS.map(|host| field.sip(host).to_string());
+    let answer = listen.iter().flat_map(|address| ["--listen", address]);
+    let _servers =
+        Tool::start(&field, "servers", &["load", "answer"].into_iter().chain(answer).collect::<Vec<_>>());
+    let mut settings = settings(&field, 1);
+    settings.pool.push("weights = \"adaptive\"".to_owned());
+    let mut balancer = RunningBalancer::start(&field, settings);
+    let load = CallLoad { calls: 3000, rate: 60, hold_ms: 0 };
+    let caller = SippCaller::plain(&field, (field.sip(2), balancer.address()), load);
+    let weights = |balancer: &RunningBalancer| -> Vec<f64> {
+        let page = balancer.get("/metrics");
+        let is_it = |line: &&str| line.starts_with("sarabande_member_weight{") && line.contains("\"INVITE\"");
+        page.lines().filter(is_it).filter_map(|line| line.rsplit_once(' ')?.1.parse().ok()).collect()
+    };
+    let are_estimated =
+        |shown: &[f64]| shown.len() == SERVERS.len() && shown.iter().all(|weight| *weight < 1.7);
+    until("an INVITE weighs less", || are_estimated(&weights(&balancer)).then_some(()));
+    balancer.reload(|settings| settings.pool.push("max_calls = 1000".to_owned()));
+    until("the reload has come", || {
+        (balancer.get("/api/members").contains("\"max_calls\":1000")).then_some(())
+    });
+    assert!(are_estimated(&weights(&balancer)), "after a reload: {:?}", weights(&balancer));
+    assert!(balancer.get("/api/health").contains("estimated"));
+    let before = balancer.take_over();
+    let known = until("the next process has its members", || {
+        Some(weights(&balancer)).filter(|known| known.len() == SERVERS.len())
+    });
+    assert!(are_estimated(&known), "{known:?}");
+    caller.end_clean();
+    before.wait();
+    balancer.wait_until_idle();
+}
+
 #[test]
 fn a_balancer_of_two_threads_restarts_under_load() {
     balancer_restarts("takeover-2", [2, 2]);
