@@ -55,6 +55,11 @@ impl Program {
         Ok(Self { child: command.spawn()? })
     }
 
+    /// Its number.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Whether it has ended by itself.
     pub fn ended(&mut self) -> io::Result<bool> {
         Ok(self.child.try_wait()?.is_some())

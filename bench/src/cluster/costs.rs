@@ -12,6 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use clap::ValueEnum;
 use sim::stats::Interval;
 
 use super::{CALLERS, ClusterBench, Product, Servers, fit, server};
@@ -20,15 +21,49 @@ use crate::overload::callers::HoldingTime;
 use crate::overload::load::{LoadGenerator, OfferedLoad};
 use crate::overload::log::{CallLog, CallRecord};
 
-/// Loads, in parts of what it carries with a processor for some seconds, and the most calls a second. Higher loads are too
-/// much for longer: work for transactions that are kept is added while they accumulate.
+/// Loads, in parts of what it carries with a processor for some seconds. Higher loads are too much for longer: work for
+/// transactions that are kept is added while they accumulate.
 const LOADS: [f64; 2] = [0.15, 0.3];
+/// The most calls a second.
 const RATE_MAX: f64 = 2_000.0;
-/// Seconds of a run, and of the silence after it in which late work is done.
-const SECONDS: f64 = 4.0;
+/// Likewise with a part of a processor, in parts of that part of what it carries with a whole one: a call costs more where
+/// there are few of them.
+const PART_LOADS: [f64; 2] = [0.08, 0.16];
+/// Seconds in which it is found out what a server carries, and of the silence after a run in which late work is done.
+const CAPACITY_S: f64 = 4.0;
 const SILENCE: f64 = 0.3;
 /// Seconds in which a server at rest is looked at.
 const REST: f64 = 20.0;
+
+/// What the server has while its transactions are priced.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, ValueEnum)]
+pub enum Pricing {
+    /// A processor, and as much to do as it carries for a while.
+    Whole,
+    /// A processor, and no more to do than a server of a cluster has.
+    Idle,
+    /// The part of a processor that a server of a cluster has, and as much to do.
+    Part,
+}
+
+impl Pricing {
+    fn quota(self, product: Product) -> f64 {
+        if self == Self::Part { product.quota() } else { 1.0 }
+    }
+
+    /// Calls a second, of a server that carries so many with a processor.
+    fn rates(self, product: Product, capacity: f64) -> [f64; 2] {
+        match self {
+            Self::Whole => LOADS.map(|load| load * capacity.min(RATE_MAX / LOADS[1])),
+            Self::Idle | Self::Part => PART_LOADS.map(|load| load * product.quota() * capacity),
+        }
+    }
+
+    /// Seconds of a run.
+    fn seconds(self) -> f64 {
+        if self == Self::Whole { 4.0 } else { 8.0 }
+    }
+}
 
 /// One run, or half of one.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -69,7 +104,7 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// From the runs. `None`: those of a round do not tell the kinds apart, or in none was nothing done and kept.
+    /// From the runs. `None`: those of a round do not tell the kinds apart, or there is none of a server at rest.
     pub fn of(runs: Vec<CostRun>, call_kib: f64) -> Option<Self> {
         let registers = runs.iter().any(|run| run.numbers[2] > 0.0);
         let columns = if registers { 3 } else { 2 };
@@ -105,11 +140,6 @@ impl Costs {
     }
 }
 
-/// Random times at this rate, in nanoseconds.
-fn times_ns(rate: f64, seed: u64) -> Vec<u64> {
-    Arrivals::Poisson.times_ns(rate, SECONDS, seed)
-}
-
 /// What the server has used since the start of a run.
 #[derive(Clone, Copy)]
 struct Look {
@@ -127,6 +157,8 @@ struct Meter {
     answered: Vec<f64>,
     /// How long that is kept, in seconds.
     keeps: f64,
+    /// Of a run.
+    seconds: f64,
 }
 
 /// Calls and registrations that were played.
@@ -198,15 +230,17 @@ impl Meter {
     /// All runs at this rate, and the memory of a call, in bytes.
     fn runs(&mut self, rate: f64, registers: bool, seed: u64) -> Result<(Vec<CostRun>, f64)> {
         let mut runs = Vec::new();
+        let length = self.seconds;
+        let times_ns = |seed| Arrivals::Poisson.times_ns(rate, length, seed);
         let (at, before) = (self.since.elapsed().as_secs_f64(), self.servers.used()?);
-        thread::sleep(Duration::from_secs_f64(SECONDS / 2.0));
+        thread::sleep(Duration::from_secs_f64(length));
         let (used, seconds) = (self.servers.used()? - before, self.since.elapsed().as_secs_f64() - at);
         runs.push(self.run(at, seconds, [0.0; 3], used));
         let whole = |meter: &Self, played: &Played, numbers| {
             meter.run(played.from, played.looks[0].at, numbers, played.looks[0].used)
         };
         if registers {
-            let played = self.play(Vec::new(), 0.0, &times_ns(rate, seed), None)?;
+            let played = self.play(Vec::new(), 0.0, &times_ns(seed), None)?;
             let calls = &played.log.calls;
             let answered = calls.iter().filter(|call| call.set_up_ns.is_some()).count();
             ensure!(answered == calls.len(), "{answered} of {} REGISTERs were answered", calls.len());
@@ -217,13 +251,13 @@ impl Meter {
             ensure!(ended == log.calls.len(), "{ended} of {} calls came to their end", log.calls.len());
             Ok(ended as f64)
         };
-        let played = self.play(times_ns(rate, seed + 1), 0.0, &[], None)?;
+        let played = self.play(times_ns(seed + 1), 0.0, &[], None)?;
         let calls = both(&played.log)?;
         runs.push(whole(self, &played, [calls, calls, 0.0]));
         let before = played.looks[0];
         // All of them last until the first of them ends, after the last has begun.
-        let holds = SECONDS + 2.0 * SILENCE;
-        let played = self.play(times_ns(rate, seed + 2), holds, &[], Some(SECONDS + SILENCE))?;
+        let holds = length + 2.0 * SILENCE;
+        let played = self.play(times_ns(seed + 2), holds, &[], Some(length + SILENCE))?;
         let calls = both(&played.log)?;
         let [middle, end] = played.looks[..] else { unreachable!("two looks were asked for") };
         runs.push(self.run(played.from, middle.at, [calls, 0.0, 0.0], middle.used));
@@ -252,18 +286,20 @@ impl ClusterBench {
     ///
     /// # Errors
     /// What could not be started, or did not answer.
-    pub fn costs(&self, product: Product, rounds: u32) -> Result<Costs> {
+    pub fn costs(&self, product: Product, pricing: Pricing, rounds: u32) -> Result<Costs> {
         let mut generator = LoadGenerator::new(CALLERS, 0)?;
         let servers = Servers::start(self, product, vec![1.0], &mut generator)?;
-        let closed = OfferedLoad::Closed { calls: 30, seconds: SECONDS };
-        let capacity = generator.play(&[server(0)], closed)?.window(1.0..SECONDS).set_up;
+        let closed = OfferedLoad::Closed { calls: 30, seconds: CAPACITY_S };
+        let capacity = generator.play(&[server(0)], closed)?.window(1.0..CAPACITY_S).set_up;
         ensure!(capacity > 10.0, "{product:?} carries {capacity} calls/s, which is nothing to measure");
         let (since, answered, keeps) = (Instant::now(), Vec::new(), product.keeps());
-        let mut meter = Meter { generator, servers, since, answered, keeps };
+        let seconds = pricing.seconds();
+        let mut meter = Meter { generator, servers, since, answered, keeps, seconds };
         let (mut runs, mut memory) = (vec![meter.at_rest()?], 0.0_f64);
+        // Not before it is at rest: with a small part of a processor it would be busy for long with what was before.
+        meter.servers.limit(pricing.quota(product))?;
         for round in 0..rounds {
-            for (index, load) in LOADS.iter().enumerate() {
-                let rate = load * capacity.min(RATE_MAX / LOADS[1]);
+            for (index, rate) in pricing.rates(product, capacity).into_iter().enumerate() {
                 let seed = self.seed + 100 * u64::from(round) + 10 * index as u64;
                 let (some, bytes) = meter
                     .runs(rate, product.registers(), seed)

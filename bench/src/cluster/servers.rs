@@ -36,7 +36,7 @@ const OBJECTS: u32 = 4;
 const WARM_UP: Level = Level { rate: 400.0, seconds: 5.0 };
 
 /// The program of the servers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, ValueEnum)]
 pub enum Product {
     /// On the SIP stack of JAIN, in Java: `bench/jain`.
     Java,
@@ -139,6 +139,8 @@ struct Server {
 
 /// Servers of one product, ready for calls.
 pub struct Servers {
+    /// What they are.
+    pub(crate) product: Product,
     all: Vec<Server>,
     /// The part of a processor that each may use.
     pub quotas: Vec<f64>,
@@ -168,11 +170,37 @@ impl Servers {
             all.push(Server { program: program?, quota, since, log });
             warm(generator, index).with_context(|| said(scratch.path(), index))?;
         }
-        let servers = Self { all, quotas, _scratch: scratch };
+        let servers = Self { product, all, quotas, _scratch: scratch };
         for (server, part) in servers.all.iter().zip(&servers.quotas) {
             server.quota.limit(*part)?;
         }
         Ok(servers)
+    }
+
+    /// Holds each to this part of a processor.
+    ///
+    /// # Errors
+    /// The control group does not take it.
+    pub(crate) fn limit(&self, part: f64) -> Result<()> {
+        self.all.iter().try_for_each(|server| server.quota.limit(part))
+    }
+
+    /// Has each collect all of its garbage, for which it gets a processor: none begins with what was left by another load.
+    ///
+    /// # Errors
+    /// One has ended, or the JDK is not whole.
+    pub(crate) fn collect(&self) -> Result<()> {
+        if self.product != Product::Java {
+            return Ok(());
+        }
+        for (server, part) in self.all.iter().zip(&self.quotas) {
+            server.quota.limit(1.0)?;
+            let said = Command::new("jcmd").arg(server.program.id().to_string()).arg("GC.run").output();
+            let said = said.context("jcmd, which comes with a JDK")?;
+            ensure!(said.status.success(), "jcmd said: {}", String::from_utf8_lossy(&said.stdout));
+            server.quota.limit(*part)?;
+        }
+        Ok(())
     }
 
     /// Processor time that all have used, in seconds.

@@ -19,10 +19,10 @@ use crate::scratch::Scratch;
 /// A request that is answered later than this is not done, in nanoseconds: three times it was sent in vain. It is
 /// waited for as long.
 const DONE_NS: u64 = 4_000_000_000;
-/// Calls in progress for each server while the capacity is measured, and for how many seconds; the first of these
-/// does not count.
+/// Calls in progress for each server while the capacity is measured, and seconds that count. As many do not as servers keep
+/// what they have answered, and two more: they have to carry that, too.
 const IN_PROGRESS: usize = 20;
-const CAPACITY_S: [f64; 2] = [2.0, 10.0];
+const CAPACITY_S: f64 = 10.0;
 /// Servers are at rest when they use less than this part of their quotas: what was too much before is over. It is waited
 /// for so many seconds at most.
 const AT_REST: f64 = 0.1;
@@ -195,7 +195,8 @@ impl<'a> Cluster<'a> {
     /// The balancer could not be started.
     pub fn capacity(&mut self) -> Result<f64> {
         let _balancer = self.balance(Way::Tlwl, true, "")?;
-        let [settle, seconds] = CAPACITY_S;
+        let settle = self.servers.product.keeps() + 2.0;
+        let seconds = settle + CAPACITY_S;
         self.generator.holding = HoldingTime::default();
         let calls = IN_PROGRESS * self.servers.quotas.len();
         let log = self.generator.play(&[balancer(5060)], OfferedLoad::Closed { calls, seconds })?;
@@ -250,6 +251,7 @@ impl<'a> Cluster<'a> {
     /// What could not be started, or has ended.
     pub fn sweep(&mut self, run: &Run, capacity: f64, plan: &SweepPlan) -> Result<Vec<LevelResult>> {
         self.await_rest()?;
+        self.servers.collect()?;
         let (program, _scratch) = self.balance(run.way, run.are_told, "")?;
         // The same arrivals for all ways of a round.
         self.generator.seed = Some(self.bench.seed + u64::from(run.round));
@@ -275,6 +277,10 @@ impl<'a> Cluster<'a> {
             let log = generator.play(&[balancer(5060)], load)?;
             anyhow::Ok((log, watch.join().expect("it does not panic")?))
         })?;
+        if let [[before, _], .., [_, after]] = &looks[..] {
+            let used = after.balancer - before.balancer;
+            ensure!(used > 0.0, "{}: calls went to another program that has {}", run.way, balancer(5060));
+        }
         let pauses = self.servers.pauses(epoch);
         let quota: f64 = self.servers.quotas.iter().sum();
         let result = |(index, [before, after]): (usize, &[Look; 2])| {

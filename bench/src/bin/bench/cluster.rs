@@ -3,10 +3,11 @@
 mod session;
 mod tables;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
+use sarabande_bench::cluster::costs::Pricing;
 use sarabande_bench::cluster::runs::{Run, Shape};
 use sarabande_bench::cluster::sweep::{Cluster, SweepPlan};
 use sarabande_bench::cluster::verdict::NODES;
@@ -34,6 +35,9 @@ pub(crate) struct Arguments {
     /// Servers whose transactions are priced.
     #[arg(long, value_delimiter = ',', default_values = ["java", "kamailio", "sipp", "sarabande"])]
     priced: Vec<Product>,
+    /// What they have while they are priced.
+    #[arg(long, value_delimiter = ',', default_values = ["whole", "part"])]
+    pricing: Vec<Pricing>,
     /// Only these ways.
     #[arg(long, value_delimiter = ',')]
     ways: Vec<Way>,
@@ -51,7 +55,7 @@ pub(crate) struct Arguments {
     /// Tables, pictures and all runs are written to this folder.
     #[arg(long, default_value = "target/cluster")]
     out: PathBuf,
-    /// Keeps tables and pictures in docs/cluster.
+    /// Keeps tables and pictures in docs/cluster, and what they are made of.
     #[arg(long)]
     record: bool,
 }
@@ -59,7 +63,7 @@ pub(crate) struct Arguments {
 /// How long runs are.
 #[derive(Args)]
 struct Length {
-    /// One round, four loads, short; the prices of the first two servers alone.
+    /// One round, four loads, short; the prices of the first two servers alone, with a processor each.
     #[arg(long, conflicts_with = "rounds")]
     quick: bool,
     /// Calls of 60 s in the mean with a deviation of 30 s, as the papers have them: a round takes ten hours.
@@ -84,7 +88,7 @@ enum Part {
 /// The ways of a session that is quick.
 const QUICK: [Way; 6] = [Way::Tlwl, Way::Tjsq, Way::Cjsq, Way::RoundRobin, Way::Hash, Way::KamailioLoad];
 
-/// Rounds in which transactions are priced, of 45 s each.
+/// Rounds in which transactions are priced, of 50 to 90 s each.
 const PRICING: u32 = 6;
 
 /// Where what is kept goes.
@@ -170,11 +174,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let mut session = Session::open(&out, arguments.resume, plan.loads.len())?;
     let rounds = if arguments.length.quick { 1 } else { arguments.rounds };
     if arguments.parts.contains(&Part::Costs) {
-        // Each takes five minutes.
-        let most = if arguments.length.quick { 2 } else { usize::MAX };
-        for product in arguments.priced.iter().take(most) {
-            session.costs(&bench, *product, if arguments.length.quick { 1 } else { PRICING })?;
-            files.write(&tables::parts(&session, &plan, false), false)?;
+        // Each takes five to ten minutes.
+        let (products, pricings) = if arguments.length.quick { (2, 1) } else { (usize::MAX, usize::MAX) };
+        for product in arguments.priced.iter().take(products) {
+            for pricing in arguments.pricing.iter().take(pricings) {
+                session.price(
+                    &bench,
+                    *product,
+                    *pricing,
+                    if arguments.length.quick { 1 } else { PRICING },
+                )?;
+                files.write(&tables::parts(&session, &plan, false), false)?;
+            }
         }
     }
     if arguments.parts.contains(&Part::Weights) {
@@ -205,6 +216,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         }
     }
     files.write(&tables::parts(&session, &plan, true), arguments.record)?;
+    if arguments.record {
+        session.keep(Path::new(KEPT))?;
+    }
     println!("{}", files.page()?);
     Ok(())
 }

@@ -102,12 +102,12 @@ table! {
         /// Work per method, relative to a BYE, by upper-case method name. Only with policy `tlwl`. A method that is
         /// not named weighs 1.0, INVITE 1.75; ACK, and one that no RFC of SIP names, can have no weight of its own.
         /// The same in all pools with policy `tlwl` that have figures here. Or `"adaptive"`: estimated for each pool from
-        /// how long members take for requests that find them idle, beginning with the usual ones. Pools with policy `tlwl`
-        /// that have a member in common have both `"adaptive"`, or neither; that member weighs as in the first.
+        /// how long members take for requests that find them idle, beginning with the usual ones; its members are in no
+        /// other pool then, and no next hops.
         weights: Option<RawWeights> => usual_weights(),
         /// `"adaptive"`: the members' capacities beside each other are estimated from the same times, within an eighth and
-        /// eight. Not with the policies `hash` and `fnv-hash`, also of another pool with the same member, since calls would
-        /// move, nor with `rwma`.
+        /// eight; its members are in no other pool then, and no next hops. Not with the policies `hash` and `fnv-hash`,
+        /// since calls would move, nor with `rwma`.
         capacity: Option<Setting<Choice<AdaptiveName>>> => "that of each member",
         /// How requests are forwarded: `"stateless"`, where the two parties repeat what is lost; or `"transaction"`,
         /// where this process answers 100, repeats, and tries another member when one fails, within the limits of

@@ -182,7 +182,7 @@ pub enum Sign {
         /// The node.
         slot: Slot,
     },
-    /// How long requests of a method took that found it idle.
+    /// Median time of requests of a method that found it idle.
     ServiceTime {
         /// The node.
         slot: Slot,

@@ -70,9 +70,9 @@ pub struct Node {
     pub id: NodeId,
     /// Relative capacity, 1.0 unless set; loads are divided by it.
     pub capacity: f64,
-    /// What is estimated of it.
+    /// Whether its weights and its capacity are estimated.
     pub adaptive: Adaptive,
-    /// What transactions weigh there by that; `None`: as is configured
+    /// Estimated weights of its transactions. `None`: the configured ones hold
     /// ([`SessionSettings::weights`](crate::SessionSettings::weights)).
     pub weights: Option<Arc<Weights>>,
     /// Most calls at a time; 0 for no limit.

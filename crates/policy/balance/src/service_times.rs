@@ -10,15 +10,15 @@ use core::time::Duration;
 use std::sync::Arc;
 use wire::Method;
 
-/// Times of which a shard tells the median.
+/// Samples of a batch, of which a shard tells the median.
 const BATCH: usize = 32;
 /// Batches of a method that a ratio needs.
 const BATCHES_MIN: u32 = 3;
-/// A mean is one of about as many of the last batches.
+/// From so many batches on, each new one has this part of the mean.
 const BATCHES_MOST: u32 = 32;
 /// What a request may cost beside a BYE, and a node beside the others of its pool; an estimate outside is none.
 const PLAUSIBLE: RangeInclusive<f64> = 0.125..=8.0;
-/// A smaller difference is chance.
+/// Differences below this part are taken for chance.
 const NOISE: f64 = 0.05;
 /// The largest step, as a part.
 const STEP: f64 = 0.05;

@@ -209,7 +209,7 @@ fn a_card_that_is_shared_is_seen_from_in_front() {
 #[test]
 fn what_finds_no_room_comes_again_or_is_lost_once() {
     let mut plan = plan(150.0);
-    plan.front = Front::Tlwl;
+    let mut moving = core::mem::replace(&mut plan.front, Front::Tlwl);
     plan.host.rate = 400.0;
     plan.calls.talking = seconds(1);
     plan.host.card = Some(2_000.0);
@@ -233,6 +233,17 @@ fn what_finds_no_room_comes_again_or_is_lost_once() {
     let results = run(&plan, 1);
     // 50 calls/s too many for 30 s, of which a thousand may wait.
     assert!((300..700).contains(&results.lost), "{}", results.lost);
+    assert!(is_over(&results) < 100, "{} {}", is_over(&results), results.lost);
+
+    // With a database each, both hosts of a call that has moved may have to give it up.
+    let Front::Queue(settings) = &mut moving else { panic!("it has a queue") };
+    settings.moves = Some(Moves::after(Duration::from_millis(100)));
+    plan.front = moving;
+    plan.announcing = Announcing::Fixed(400.0);
+    let busy = vec![neighbours(Resource::Processor, (30, 55), 0.7); 2];
+    plan.database = Some(Database { is_shared: false, rate: 100.0, spread: Spread::Fixed, neighbours: busy });
+    let results = run(&plan, 1);
+    assert!(results.moved > 100 && results.lost > 100, "{} {}", results.moved, results.lost);
     assert!(is_over(&results) < 100, "{} {}", is_over(&results), results.lost);
 }
 

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use clap::ValueEnum;
-use sarabande_bench::cluster::costs::{CostRun, Costs};
+use sarabande_bench::cluster::costs::{CostRun, Costs, Pricing};
 use sarabande_bench::cluster::runs::{Run, Runs, Shape, header, lines, peak};
 use sarabande_bench::cluster::sweep::{Cluster, LevelResult};
 use sarabande_bench::cluster::verdict::NODES;
@@ -20,7 +20,7 @@ pub(super) struct Session {
     out: PathBuf,
     since: Instant,
     pub(super) runs: Runs,
-    pub(super) costs: Vec<(Product, Costs)>,
+    pub(super) costs: Vec<(Product, Pricing, Costs)>,
     /// Calls a second that these servers carry: measured once, since loads are parts of it.
     pub(super) capacities: Vec<(Product, Shape, f64)>,
     /// What an INVITE weighs as was estimated: after so many seconds.
@@ -64,6 +64,20 @@ impl Session {
         Ok(session)
     }
 
+    /// Copies what was measured to this folder.
+    pub(super) fn keep(&self, kept: &Path) -> Result<()> {
+        let all = [
+            (RUNS, self.runs.0.is_empty()),
+            (COSTS, self.costs.is_empty()),
+            (CAPACITIES, self.capacities.is_empty()),
+            (ESTIMATES, self.estimates.is_empty()),
+        ];
+        for (file, _) in all.into_iter().filter(|(_, is_empty)| !is_empty) {
+            fs::copy(self.out.join(file), kept.join(file)).with_context(|| file)?;
+        }
+        Ok(())
+    }
+
     pub(super) fn add(&mut self, run: Run, levels: Vec<(f64, LevelResult)>) -> Result<()> {
         let mut file = OpenOptions::new().append(true).open(self.out.join(RUNS))?;
         file.write_all(lines(&run, &levels).as_bytes())?;
@@ -91,17 +105,29 @@ impl Session {
         Ok(())
     }
 
+    /// What the transactions of this product cost when it is priced so, if that was measured.
+    pub(super) fn prices(&self, product: Product, pricing: Pricing) -> Option<&Costs> {
+        self.costs.iter().find(|(of, so, _)| *of == product && *so == pricing).map(|(.., costs)| costs)
+    }
+
     /// Measures what the transactions of this product cost, unless that is known.
-    pub(super) fn costs(&mut self, bench: &ClusterBench, product: Product, rounds: u32) -> Result<()> {
-        if self.costs.iter().any(|(known, _)| *known == product) {
+    pub(super) fn price(
+        &mut self,
+        bench: &ClusterBench,
+        product: Product,
+        pricing: Pricing,
+        rounds: u32,
+    ) -> Result<()> {
+        if self.prices(product, pricing).is_some() {
             return Ok(());
         }
-        let costs = bench.costs(product, rounds)?;
+        let costs = bench.costs(product, pricing, rounds)?;
         eprintln!(
-            "{product:?}: INVITE {:.0} us, BYE {:.0} us, ratio {:.2}; {:.1} KiB a call",
+            "{product:?}, {pricing:?}: INVITE {:.0} us, BYE {:.0} us, ratio {:.2}; {:.1} KiB a call",
             costs.invite_us, costs.bye_us, costs.ratio, costs.call_kib
         );
-        self.costs.push((product, costs));
+        self.costs.push((product, pricing, costs));
+        self.costs.sort_by_key(|(product, pricing, _)| (*product, *pricing));
         Ok(fs::write(self.out.join(COSTS), costs_text(&self.costs))?)
     }
 
@@ -163,13 +189,13 @@ fn parse_estimates(text: &str) -> Result<Vec<(Product, f64, f64)>> {
     text.lines().map(parse).collect()
 }
 
-fn costs_text(all: &[(Product, Costs)]) -> String {
+fn costs_text(all: &[(Product, Pricing, Costs)]) -> String {
     let mut text = String::new();
-    for (product, costs) in all {
+    for (product, pricing, costs) in all {
         for CostRun { round, seconds, numbers: [invites, byes, registers], kept, used } in &costs.runs {
-            let (product, kib) = (name(product), costs.call_kib);
+            let (product, pricing, kib) = (name(product), name(pricing), costs.call_kib);
             let line = format!(
-                "{product},{kib:.3},{round},{seconds:.4},{invites},{byes},{registers},{kept:.1},{used:.6}"
+                "{product},{pricing},{kib:.3},{round},{seconds:.4},{invites},{byes},{registers},{kept:.1},{used:.6}"
             );
             writeln!(text, "{line}").expect("memory takes all");
         }
@@ -177,22 +203,26 @@ fn costs_text(all: &[(Product, Costs)]) -> String {
     text
 }
 
-fn parse_costs(text: &str) -> Result<Vec<(Product, Costs)>> {
-    let mut all: Vec<(Product, f64, Vec<CostRun>)> = Vec::new();
+fn parse_costs(text: &str) -> Result<Vec<(Product, Pricing, Costs)>> {
+    let mut all: Vec<(Product, Pricing, f64, Vec<CostRun>)> = Vec::new();
     for line in text.lines() {
-        let (of, numbers) = line.split_once(',').with_context(|| format!("{COSTS}: {line}"))?;
+        let mut fields = line.splitn(3, ',');
+        let (Some(of), Some(so), Some(numbers)) = (fields.next(), fields.next(), fields.next()) else {
+            anyhow::bail!("{COSTS}: {line}")
+        };
+        let so = Pricing::from_str(so, false).map_err(anyhow::Error::msg)?;
         let numbers: Vec<f64> = numbers.split(',').map(str::parse).collect::<Result<_, _>>()?;
         let [kib, round, seconds, invites, byes, registers, kept, used] = numbers[..] else {
             anyhow::bail!("{COSTS}: {line}")
         };
         let numbers = [invites, byes, registers];
         let (of, run) = (product(of)?, CostRun { round: round as u32, seconds, numbers, kept, used });
-        match all.last_mut().filter(|(last, ..)| *last == of) {
+        match all.last_mut().filter(|(last, its, ..)| *last == of && *its == so) {
             Some((.., runs)) => runs.push(run),
-            None => all.push((of, kib, vec![run])),
+            None => all.push((of, so, kib, vec![run])),
         }
     }
-    let costs = |(product, kib, runs)| Some((product, Costs::of(runs, kib)?));
+    let costs = |(product, pricing, kib, runs)| Some((product, pricing, Costs::of(runs, kib)?));
     Ok(all.into_iter().filter_map(costs).collect())
 }
 
@@ -218,7 +248,7 @@ mod tests {
             CostRun { round: at / 12, seconds: 4.0, numbers: [a, b, 0.0], kept, used }
         };
         let costs = Costs::of((0..24).map(row).collect(), 2.5).expect("rows that differ");
-        session.costs = vec![(Product::Sipp, costs)];
+        session.costs = vec![(Product::Sipp, Pricing::Part, costs)];
         fs::write(out.join(COSTS), costs_text(&session.costs)).expect("written");
         fs::write(out.join(CAPACITIES), "java,8,0,2400.5\n").expect("written");
         fs::write(out.join(ESTIMATES), "java,10,1.8375\n").expect("written");
@@ -227,7 +257,7 @@ mod tests {
         assert!(again.runs.has(&run(0)) && !again.runs.has(&run(1)));
         assert_eq!(again.capacities, [(Product::Java, shape, 2_400.5)]);
         assert_eq!(again.estimates, [(Product::Java, 10.0, 1.8375)]);
-        assert_eq!(again.costs[0].1.runs, session.costs[0].1.runs);
+        assert_eq!(again.costs[0].2.runs, session.costs[0].2.runs);
 
         let new = Session::open(out, false, 2).expect("a new one");
         assert!(new.runs.0.is_empty() && out.join("runs-before.csv").exists());

@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 use papers::report::{Axis, Claim, ClaimVerdict, Plot, PlotSeries, ReportTable, Style};
-use sarabande_bench::cluster::costs::Costs;
+use sarabande_bench::cluster::costs::{Costs, Pricing};
 use sarabande_bench::cluster::runs::{Run, Shape};
 use sarabande_bench::cluster::simulated::Simulated;
 use sarabande_bench::cluster::sweep::{LevelResult, SweepPlan};
@@ -52,6 +52,7 @@ pub(super) fn parts(session: &Session, plan: &SweepPlan, simulates: bool) -> Vec
 fn costs(session: &Session) -> Option<PartReport> {
     let mut table = ReportTable::new([
         "server",
+        "its processor",
         "INVITE us",
         "BYE us",
         "INVITE by BYE",
@@ -60,9 +61,14 @@ fn costs(session: &Session) -> Option<PartReport> {
         "idle, % of a processor",
         "KiB a call",
     ]);
-    for (product, costs) in &session.costs {
+    for (product, pricing, costs) in &session.costs {
         table.rows.push(vec![
             name(product),
+            match pricing {
+                Pricing::Whole => "whole".to_owned(),
+                Pricing::Idle => "whole, few calls".to_owned(),
+                Pricing::Part => format!("{:.0} %", 100.0 * product.quota()),
+            },
             shown(costs.invite_us, 0),
             shown(costs.bye_us, 0),
             shown(costs.ratio, 2),
@@ -73,9 +79,10 @@ fn costs(session: &Session) -> Option<PartReport> {
             if costs.call_kib > 0.0 { number(costs.call_kib, 1) } else { "-".to_owned() },
         ]);
     }
-    let names: Vec<String> = session.costs.iter().map(|(product, _)| name(product)).collect();
+    let names = table.rows.iter().map(|row| format!("{}, {}", row[0], row[1]));
+    let names: Vec<String> = names.collect();
     let bars = |label: &str, of: fn(&Costs) -> f64| {
-        PlotSeries::bars(label, session.costs.iter().map(|(_, costs)| of(costs)))
+        PlotSeries::bars(label, session.costs.iter().map(|(.., costs)| of(costs)))
     };
     let plot = Plot::of(
         "Processor time of a transaction",
@@ -120,8 +127,7 @@ fn weights(session: &Session) -> Option<PartReport> {
         let at = |seconds: f64| {
             estimates.iter().find(|(at, _)| *at >= seconds).map(|(_, weight)| number(*weight, 2))
         };
-        let costs = session.costs.iter().find(|(of, _)| of == product);
-        let measured = costs.map(|(_, costs)| shown(costs.ratio, 2));
+        let measured = session.prices(*product, Pricing::Whole).map(|costs| shown(costs.ratio, 2));
         let cells = ESTIMATED_AT.map(at).into_iter().chain([measured]);
         table
             .rows
@@ -157,10 +163,10 @@ fn cluster(session: &Session, plan: &SweepPlan, product: Product, simulates: boo
             format!("{nodes}{} carry {capacity:.0} calls/s", if *is_unequal { " unequal ones" } else { "" })
         })
         .collect();
-    let costs = session.costs.iter().find(|(of, _)| *of == product).map(|(_, costs)| costs);
+    let costs = session.prices(product, Pricing::Whole);
     let mut claims = statements(&session.runs, product, costs);
     let mut tables = vec![loads(session, plan, product), peaks(session, product)];
-    if let Some(costs) = costs.filter(|_| simulates) {
+    if let Some(costs) = session.prices(product, Pricing::Part).or(costs).filter(|_| simulates) {
         claims.extend(as_simulated(&session.runs, product, costs, plan));
         tables.push(beside_simulated(session, plan, product, costs));
     }

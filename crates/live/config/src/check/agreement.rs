@@ -7,7 +7,7 @@ use crate::report::Report;
 use crate::setting::Setting;
 use crate::structure::join;
 use crate::typed::{PoolConfig, PoolOrigin};
-use balance::PolicyKind;
+use balance::{Adaptive, PolicyKind};
 
 /// Reports keys that two pools have with different values, where there is one value for all of them. `raw` finds a
 /// pool of the file by its name.
@@ -16,6 +16,7 @@ pub(super) fn check<'r>(
     raw: impl Fn(&str) -> Option<&'r RawPool>,
     report: &mut Report<'_>,
 ) {
+    estimates(pools, report);
     let of_file = pools.iter().filter(|pool| pool.origin == PoolOrigin::Table);
     let all: Vec<_> = of_file.filter_map(|pool| Some((pool, raw(&pool.name)?))).collect();
     let Some((&(first, first_raw), others)) = all.split_first() else { return };
@@ -29,7 +30,6 @@ pub(super) fn check<'r>(
             tell("max_sessions", why, (first, &first_raw.max_sessions), (pool, &raw.max_sessions), report);
         }
     }
-    estimates(&all, report);
     // Work is counted where a policy asks for it.
     let is_by_work = |pool: &PoolConfig| pool.policy == PolicyKind::Tlwl && !pool.health.adaptive.weights;
     let mut by_work = all.iter().filter(|(pool, _)| is_by_work(pool));
@@ -45,33 +45,26 @@ pub(super) fn check<'r>(
     }
 }
 
-/// A member has one amount of work and one capacity, in whatever pools it is.
-fn estimates(all: &[(&PoolConfig, &RawPool)], report: &mut Report<'_>) {
+/// A member counts for the first pool that names it: what another one estimates would leave it out, and what is estimated
+/// would move calls of a pool that hashes.
+fn estimates(pools: &[PoolConfig], report: &mut Report<'_>) {
     let share = |one: &PoolConfig, other: &PoolConfig| {
         one.members.iter().any(|member| other.members.iter().any(|known| known.address == member.address))
     };
-    for (index, &(pool, raw)) in all.iter().enumerate() {
-        for &(other, _) in all[..index].iter().filter(|(other, _)| share(pool, other)) {
-            let [own, its] = [pool, other].map(|pool| pool.health.adaptive);
-            let are_by_work = [pool, other].iter().all(|pool| pool.policy == PolicyKind::Tlwl);
-            if are_by_work && own.weights != its.weights {
-                let path = join(&join("pool", &pool.name), "weights");
-                let remedy = format!(
-                    "a member is in `{}` as well and has one amount of work: `weights = \"adaptive\"` in both, or in neither",
-                    join("pool", &other.name)
-                );
-                report.key_problem(&path, remedy);
-            }
-            let moves =
-                (own.capacity && other.policy.is_by_call()) || (its.capacity && pool.policy.is_by_call());
-            if moves {
-                let remedy = format!(
-                    "a member is in `{}` as well, and one of the two has capacity = \"adaptive\": calls would move whenever that \
-                     changes; use another policy, or remove it",
-                    join("pool", &other.name)
-                );
-                report.conflict(&raw.policy, remedy);
-            }
+    for (index, pool) in pools.iter().enumerate() {
+        let Adaptive { weights, capacity } = pool.health.adaptive;
+        let estimated = [("weights", weights), ("capacity", capacity)].into_iter().filter(|(_, is)| *is);
+        let mut others = pools.iter().enumerate().filter(|(at, other)| *at != index && share(pool, other));
+        let Some((_, other)) = others.next() else { continue };
+        for (key, _) in estimated {
+            let there = match other.origin {
+                PoolOrigin::Table => join("pool", &other.name),
+                PoolOrigin::Proxy | PoolOrigin::Route => join(&other.name, "next"),
+            };
+            let remedy = format!(
+                "a member is in `{there}` as well, and \"adaptive\" estimates members of one pool; remove it there, or this key"
+            );
+            report.key_problem(&join(&join("pool", &pool.name), key), remedy);
         }
     }
 }

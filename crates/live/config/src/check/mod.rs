@@ -121,7 +121,6 @@ fn targets(
     names.extend(has_hops.then(|| proxy::POOL.to_owned()));
     // Rules name pools by index: where one of them is wrong, its name is still one.
     let mut pools: Vec<PoolConfig> = pools.into_iter().collect::<Option<_>>().unwrap_or_default();
-    agreement::check(&pools, |name| raw.pool.get(name), report);
     scale::tell_shared(&pools, report);
     if let (Some((Some(proxy), _)), Some(timers)) = (&proxy, timers) {
         let way = (proxy.forward, proxy.record_route);
@@ -135,6 +134,7 @@ fn targets(
     if let (true, Some(registrar)) = (raw.route.is_empty(), registrar) {
         routes = Some(registrar::usual_rules(registrar));
     }
+    agreement::check(&pools, |name| raw.pool.get(name), report);
     let (proxy, transactions) = proxy?;
     Some(Targets { pools, proxy, transactions, routes: routes? })
 }

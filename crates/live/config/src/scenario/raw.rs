@@ -190,8 +190,8 @@ table! {
     /// part of a period is used up, and then nothing until the next period (`cpu.max` on Linux). Without it a host serves
     /// evenly, as a slower processor. `background` takes its share of each part. Only with one of `workers`.
     struct RawQuota {
-        /// Length of a period.
-        period: Option<Setting<Time<1, MINUTE>>> => REQUIRED,
+        /// Length of a period, at most a second, as Linux has it.
+        period: Option<Setting<Time<1, SECOND>>> => REQUIRED,
         /// Calls that a host could carry a second without it: more than `capacity`, and at most 10000 times as much.
         processor: Option<Setting<CallRate<1>>> => REQUIRED,
     }

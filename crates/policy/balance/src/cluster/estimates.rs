@@ -60,8 +60,8 @@ impl Cluster {
         self.version += 1;
     }
 
-    /// After members or settings have changed: of whom anything is estimated. A member that joins a pool weighs as those
-    /// that were in it `before`.
+    /// Marks the nodes whose weights and capacities are estimated, after members or settings have changed. A member that
+    /// joins a pool weighs as those that were in it `before`.
     pub(super) fn set_estimated(&mut self, before: &[Node]) {
         for slot in self.slots() {
             let adaptive = self.settings(slot).adaptive;

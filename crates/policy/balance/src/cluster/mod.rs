@@ -196,10 +196,12 @@ impl Cluster {
             node.pool = member.pool;
             let HealthSettings { slow_start: ramp, adaptive, .. } = self.settings(slot);
             let node = &mut self.nodes[slot.index()];
-            // An estimate stays as long as there is to be one.
-            if !(adaptive.capacity && node.adaptive.capacity) {
-                node.capacity = member.capacity;
-            }
+            node.capacity = match (adaptive.capacity, node.adaptive.capacity) {
+                (false, _) => member.capacity,
+                // What the DNS says of shares is no estimate to begin with.
+                (true, false) => 1.0,
+                (true, true) => node.capacity,
+            };
             if joins && !first {
                 let node = &mut self.nodes[slot.index()];
                 (node.joined, node.ramp) = (now, ramp);

@@ -109,13 +109,13 @@ fn cluster(pools: &[Adaptive], members: &[(u32, u16)]) -> Cluster {
     cluster
 }
 
-/// Members by their number and their pool.
+/// Members by their number and their pool. A capacity that is estimated begins at 1, whatever is configured.
 fn set(cluster: &mut Cluster, pools: &[Adaptive], members: &[(u32, u16)]) {
     let settings = |adaptive: &Adaptive| HealthSettings { adaptive: *adaptive, ..HealthSettings::default() };
     cluster.set_pools(&pools.iter().map(settings).collect::<Vec<_>>());
     let member = |&(id, pool): &(u32, u16)| ClusterMember {
         id: NodeId(id),
-        capacity: 1.0,
+        capacity: 3.0,
         max_calls: 0,
         max_rate: 0,
         pool: PoolId(pool),
@@ -175,24 +175,23 @@ fn what_another_process_has_estimated_counts_for_the_whole_pool() {
     assert_eq!(invite(&cluster, 3), None);
     assert_eq!(
         [0, 1, 2].map(|slot: usize| format!("{:?}", cluster.nodes()[slot].capacity)),
-        ["2.0", "1.0", "1.0"]
+        ["2.0", "1.0", "3.0"]
     );
     assert!(cluster.version() > version, "the shards hear of it");
 }
 
-/// What was configured is where an estimate begins, not one that stays.
 #[test]
 fn a_capacity_is_kept_over_a_reload_only_if_it_was_estimated() {
     let mut cluster = cluster(&[WEIGHTS], &[(1, 0), (2, 0)]);
     cluster.adopt_estimates(Slot(0), None, Some(2.0));
     let capacity = |cluster: &Cluster| format!("{:?}", cluster.nodes()[0].capacity);
-    assert_eq!(capacity(&cluster), "1.0", "it is configured");
+    assert_eq!(capacity(&cluster), "3.0", "it is configured");
     set(&mut cluster, &[BOTH], &[(1, 0), (2, 0)]);
     cluster.adopt_estimates(Slot(0), None, Some(2.0));
     set(&mut cluster, &[BOTH], &[(2, 0), (1, 0)]);
     assert_eq!(capacity(&cluster), "2.0");
     set(&mut cluster, &[WEIGHTS], &[(1, 0), (2, 0)]);
-    assert_eq!(capacity(&cluster), "1.0");
+    assert_eq!(capacity(&cluster), "3.0");
 }
 
 /// Somebody lets a call ring before the first answer.

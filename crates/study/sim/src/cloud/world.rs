@@ -73,6 +73,8 @@ struct Call {
     host: u32,
     /// The one that has got it as well, and when.
     second: Option<(u32, Instant)>,
+    /// How many have it and have not given it up.
+    hosts: u8,
     /// A host has answered it, or it is lost.
     is_settled: bool,
 }
@@ -222,7 +224,7 @@ impl<'p> World<'p> {
         self.second.offered += 1;
         self.results.offered += u64::from(self.counts(now));
         let call = self.calls.len() as u32;
-        self.calls.push(Call { came: now, sent: now, host: 0, second: None, is_settled: false });
+        self.calls.push(Call { came: now, sent: now, host: 0, second: None, hosts: 1, is_settled: false });
         if self.queue.is_some() {
             let random = self.rng.next_u64();
             self.ask(now, |queue, effects| {
@@ -311,7 +313,9 @@ impl<'p> World<'p> {
         if let Some(other) = other.and_then(|other| self.host_of(other)) {
             self.budget.retry(now);
             self.results.moved += u64::from(self.counts(now));
-            self.calls[call as usize].second = Some((other as u32, now));
+            let moved = &mut self.calls[call as usize];
+            moved.second = Some((other as u32, now));
+            moved.hosts += 1;
             self.send(now, call, other);
         } else {
             // As a balancer: or it would look for somebody all the time who is not there.

@@ -109,8 +109,8 @@ struct World<'a> {
     on_the_way: Slab<LinkMessage>,
     /// The network card of each host; empty where none has one.
     cards: Vec<Option<Card<LinkMessage>>>,
-    /// Look-ups of each host so far: they go to databases in turn.
-    look_ups: Vec<u16>,
+    /// The database that each host has asked last: they are asked in turn.
+    last_database: Vec<u16>,
     /// What was sent in this instant and has not been handed on yet, and the alarms that the agents want.
     out: Out,
     pauses: Vec<Option<Pauses>>,
@@ -149,7 +149,7 @@ impl<'a> World<'a> {
         let network = network(scenario, &map, &rng);
         let agents = Agents::new(scenario, timers, Arc::clone(&map), &rng.fork("agents"));
         let cards = cards(scenario);
-        let look_ups = vec![0; hosts.len()];
+        let last_database = vec![0; hosts.len()];
         Self {
             scenario,
             seed,
@@ -160,7 +160,7 @@ impl<'a> World<'a> {
             network,
             on_the_way: Slab::default(),
             cards,
-            look_ups,
+            last_database,
             out: Out::default(),
             pauses,
             agent_timers_at: NEVER,

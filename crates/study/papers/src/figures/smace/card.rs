@@ -155,6 +155,6 @@ fn claims(alone: &Alone, compared: &Compared) -> Vec<Claim> {
             ["{found:.2} of a third of the calls; with the paper's monitors {monitored:.2}."],
             ClaimVerdict::below(found, 0.67), about(2);
         => compared.no_worse(SLOW, "Where the card is slow and carries all messages, the queue is no worse than TLWL.");
-        => compared.no_worse(FULL, "Nor where it is overloaded.");
+        => compared.no_worse(FULL, "Where the card is overloaded, the queue is no worse than TLWL.");
     }
 }

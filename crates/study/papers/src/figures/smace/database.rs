@@ -91,10 +91,10 @@ fn claims(compared: &Compared) -> Vec<Claim> {
             ClaimVerdict::below(found, 0.1).and(ClaimVerdict::below(monitored, 0.1)), about(1),
             differs_by("The estimator asks for less whatever the cause of the latency, and no other server has more room.");
         => compared.no_worse(SLOW, "Where the database is slow and carries all calls, the queue is no worse than TLWL.");
-        => compared.no_worse(FULL, "Nor where it is overloaded.").about(2).differs_by(WHY_MORE);
-        "ours", "There the queue sets 95 % of the calls that it carries up in less than half of the time.",
+        => compared.no_worse(FULL, "Where the shared database is overloaded, the queue is no worse than TLWL.").about(2).differs_by(WHY_MORE);
+        "ours", "Where the shared database is overloaded, the queue sets 95 % of the calls that it carries up in less than half of the time.",
             ["In {half:.2} of it."],
             ClaimVerdict::below(half, 0.5), about(2);
-        => compared.no_worse(OWN, "Nor where each server has a database, and one of them is overloaded.").about(4);
+        => compared.no_worse(OWN, "Where one server's own database is overloaded, the queue is no worse than TLWL.").about(4);
     }
 }

@@ -93,9 +93,10 @@ impl World<'_> {
         let host = &mut self.hosts[job.host as usize];
         host.end(Method::Invite);
         host.calls -= 1;
-        // What has moved is still with the first one.
+        // What has moved may still be with the other one.
         let call = &mut self.calls[job.call as usize];
-        if call.second.is_none() {
+        call.hosts -= 1;
+        if call.hosts == 0 {
             call.is_settled = true;
             self.lose(now);
         }

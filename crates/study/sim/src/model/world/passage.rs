@@ -113,8 +113,8 @@ impl World<'_> {
     fn database(&mut self, host: HostId) -> Option<HostId> {
         let group = usize::from(self.map.group_of[host.index()]);
         let databases = self.map.groups[self.scenario.groups[group].database?].clone();
-        let turn = &mut self.look_ups[host.index()];
-        *turn = (*turn + 1) % databases.len() as u16;
-        Some(HostId(databases.start + *turn))
+        let last = &mut self.last_database[host.index()];
+        *last = (*last + 1) % databases.len() as u16;
+        Some(HostId(databases.start + *last))
     }
 }
