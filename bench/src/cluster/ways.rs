@@ -1,9 +1,12 @@
 //! Who shares calls out, and how.
 
 use core::fmt;
+use std::net::UdpSocket;
 use std::process::Command;
+use std::thread;
+use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use clap::ValueEnum;
 
 use super::{ClusterBench, KAMAILIO_MEGABYTES, balancer, server};
@@ -65,6 +68,17 @@ impl Way {
         (capacities, keys): (&[f64], &str),
     ) -> Result<Program> {
         tie_to(processors() - 1)?;
+        // Sockets may share an address: calls would go to whoever is left of a run that was killed. The balancer before this
+        // one may take a moment to end.
+        let is_free = || UdpSocket::bind(balancer(5060)).is_ok();
+        let wait = || thread::sleep(Duration::from_millis(100));
+        let becomes_free = (0..50).any(|_| {
+            is_free() || {
+                wait();
+                false
+            }
+        });
+        ensure!(becomes_free, "another program has {}; end it", balancer(5060));
         let mut command = match self.algorithm() {
             None => {
                 let file = scratch.write("sarabande.toml", &config(self, capacities, keys))?;

@@ -10,7 +10,7 @@ use papers::report::{self, Figure, Plot, ReportTable};
 /// What one part of the measurement shows.
 pub(crate) struct PartReport {
     /// Of its files, and of its marks in the page.
-    pub(crate) name: &'static str,
+    pub(crate) name: String,
     pub(crate) title: String,
     /// A line or two above the tables.
     pub(crate) head: String,
@@ -23,7 +23,7 @@ pub(crate) struct PartReport {
 impl PartReport {
     fn figure(&self, command: &str) -> Figure {
         Figure {
-            name: self.name.to_owned(),
+            name: self.name.clone(),
             title: self.title.clone(),
             source: "measured".to_owned(),
             tables: self.tables.clone(),
@@ -122,7 +122,7 @@ mod tests {
         let mut table = ReportTable::new(["way"]);
         table.rows.push(vec!["tlwl".to_owned()]);
         let part = PartReport {
-            name: "cells",
+            name: "cells".to_owned(),
             title: String::new(),
             head: "New.".to_owned(),
             tables: vec![table],

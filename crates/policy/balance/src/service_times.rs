@@ -118,7 +118,7 @@ pub(crate) fn of_pool(members: &[ServiceTimes]) -> ServiceTimes {
 /// The capacity of a member, a step nearer to how much faster it is than its pool is in the mean.
 pub(crate) fn next_capacity(capacity: f64, own: &ServiceTimes, pool: &ServiceTimes) -> f64 {
     let pairs = Method::ALL.into_iter().map(|method| (pool.of(method), own.of(method)));
-    ratio(pairs).map_or(capacity, |estimate| plausible(step(capacity, estimate)))
+    ratio(pairs).map_or(capacity, |estimate| step(capacity, estimate))
 }
 
 /// Within what is plausible.

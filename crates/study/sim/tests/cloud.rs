@@ -235,7 +235,8 @@ fn what_finds_no_room_comes_again_or_is_lost_once() {
     assert!((300..700).contains(&results.lost), "{}", results.lost);
     assert!(is_over(&results) < 100, "{} {}", is_over(&results), results.lost);
 
-    // With a database each, both hosts of a call that has moved may have to give it up.
+    // With a database each, and processors that take long, both hosts of a call that has moved have to give it up.
+    plan.neighbours = vec![neighbours(Resource::Processor, (30, 55), 0.95); 2];
     let Front::Queue(settings) = &mut moving else { panic!("it has a queue") };
     settings.moves = Some(Moves::after(Duration::from_millis(100)));
     plan.front = moving;
@@ -244,7 +245,8 @@ fn what_finds_no_room_comes_again_or_is_lost_once() {
     plan.database = Some(Database { is_shared: false, rate: 100.0, spread: Spread::Fixed, neighbours: busy });
     let results = run(&plan, 1);
     assert!(results.moved > 100 && results.lost > 100, "{} {}", results.moved, results.lost);
-    assert!(is_over(&results) < 100, "{} {}", is_over(&results), results.lost);
+    // Some 50 of them do.
+    assert!(is_over(&results) < 20, "{} {}", is_over(&results), results.lost);
 }
 
 /// A database that all servers share is no faster for one of them alone; one for each, of which the first is slow, leaves

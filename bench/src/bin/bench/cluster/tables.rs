@@ -91,7 +91,7 @@ fn costs(session: &Session) -> Option<PartReport> {
         [bars("INVITE", |costs| costs.invite_us.mean), bars("BYE", |costs| costs.bye_us.mean)],
     );
     (!session.costs.is_empty()).then(|| PartReport {
-        name: "costs",
+        name: "costs".to_owned(),
         title: "What transactions cost".to_owned(),
         head: "Processor time, the kernel's included, with 95 % intervals over rounds.".to_owned(),
         tables: vec![table],
@@ -136,7 +136,7 @@ fn weights(session: &Session) -> Option<PartReport> {
     }
     let [x, y] = ["time (s)", "weight of an INVITE"].map(Axis::linear);
     (!lines.is_empty()).then(|| PartReport {
-        name: "weights",
+        name: "weights".to_owned(),
         title: "Estimated weights".to_owned(),
         head: "What an INVITE weighs with `weights = \"adaptive\"`, from 1.75 on: eight servers at half of what they carry, one run."
             .to_owned(),
@@ -144,16 +144,6 @@ fn weights(session: &Session) -> Option<PartReport> {
         plots: vec![Plot::of("Estimated weight of an INVITE", x, y, lines)],
         csv: String::new(),
     })
-}
-
-/// Of its files, and of its marks in the page.
-fn part(product: Product) -> &'static str {
-    match product {
-        Product::Java => "java",
-        Product::Kamailio => "kamailio",
-        Product::Sipp => "sipp",
-        Product::Sarabande => "sarabande",
-    }
 }
 
 fn cluster(session: &Session, plan: &SweepPlan, product: Product, simulates: bool) -> PartReport {
@@ -172,7 +162,7 @@ fn cluster(session: &Session, plan: &SweepPlan, product: Product, simulates: boo
     }
     tables.insert(0, verdicts(&claims));
     let [mean, deviation] = plan.holding;
-    let (part, plots) = (part(product), plots(session, plan, product));
+    let (part, plots) = (name(&product), plots(session, plan, product));
     let picture = |(plot, letter): (&Plot, char)| format!("\n\n![{}]({part}{letter}.svg)", plot.title);
     let pictures: String = plots.iter().zip('a'..).map(picture).collect();
     let head = format!(
@@ -180,14 +170,7 @@ fn cluster(session: &Session, plan: &SweepPlan, product: Product, simulates: boo
         carried.join(", "),
         plan.counted
     );
-    PartReport {
-        name: part,
-        title: format!("Clusters of {}", name(&product)),
-        head,
-        tables,
-        plots,
-        csv: String::new(),
-    }
+    PartReport { title: format!("Clusters of {part}"), name: part, head, tables, plots, csv: String::new() }
 }
 
 fn verdicts(claims: &[Claim]) -> ReportTable {

@@ -50,7 +50,7 @@ impl PriceRounds {
 
     pub(super) fn part(&self) -> Option<PartReport> {
         (!self.all.is_empty()).then(|| PartReport {
-            name: "prices",
+            name: "prices".to_owned(),
             title: "What a call costs a proxy, by what it keeps".to_owned(),
             head: format!(
                 "Processor time of a call with the kernel's part, in microseconds; a proxy may use {:.0} % of a \
@@ -147,7 +147,7 @@ impl RampRounds {
     pub(super) fn part(&self) -> Option<PartReport> {
         let plots = [1, 2].map(|threads| self.plot(threads));
         (!self.0.is_empty()).then(|| PartReport {
-            name: "ramp",
+            name: "ramp".to_owned(),
             title: "Utilisation of one proxy as the load goes up".to_owned(),
             head:
                 "Utilisation as the proxy says it, in percent, middle, least and most of all rounds; and the \
@@ -281,7 +281,7 @@ impl CaseRounds {
             tables.push(self.beside_simulated());
         }
         PartReport {
-            name: self.case.name,
+            name: self.case.name.to_owned(),
             title: self.case.title.to_owned(),
             head: format!(
                 "The plan carries {:.0} calls/s: the first proxy of a series carries {} calls/s without and with \

@@ -58,7 +58,7 @@ pub(super) fn part(runs: &Runs, figures: &[(ServerKind, ServerFigures)]) -> Part
         carried.push("\n\n![Set-up time by way and neighbours](cells.svg)".to_owned());
     }
     PartReport {
-        name: "cells",
+        name: "cells".to_owned(),
         title: "Where a queue is worth having".to_owned(),
         head: carried.join(" ").replace(" \n", "\n"),
         tables,

@@ -53,10 +53,9 @@ fn estimates(pools: &[PoolConfig], report: &mut Report<'_>) {
     };
     for (index, pool) in pools.iter().enumerate() {
         let Adaptive { weights, capacity } = pool.health.adaptive;
-        let estimated = [("weights", weights), ("capacity", capacity)].into_iter().filter(|(_, is)| *is);
-        let mut others = pools.iter().enumerate().filter(|(at, other)| *at != index && share(pool, other));
-        let Some((_, other)) = others.next() else { continue };
-        for (key, _) in estimated {
+        for (key, _) in [("weights", weights), ("capacity", capacity)].into_iter().filter(|(_, is)| *is) {
+            let mut others = pools.iter().enumerate().filter(|(at, _)| *at != index);
+            let Some((_, other)) = others.find(|(_, other)| share(pool, other)) else { continue };
             let there = match other.origin {
                 PoolOrigin::Table => join("pool", &other.name),
                 PoolOrigin::Proxy | PoolOrigin::Route => join(&other.name, "next"),

@@ -2,24 +2,14 @@
 
 use super::Control;
 use crate::admin::Interface;
+use crate::figures::weights_of;
 use crate::shards::Command;
 use crate::takeover::claim::Bond;
 use crate::takeover::exchange::{Estimates, Remainder, Succession};
 use crate::takeover::owned::OtherProcess;
 use ::control::{ControlInput, Drainer, ProcessId};
-use balance::{CallLimits, NodeId, Weights};
-use std::collections::BTreeMap;
+use balance::{CallLimits, NodeId};
 use std::sync::Arc;
-use wire::Method;
-
-/// Methods that are not named weigh 1.
-fn weights_of(named: &BTreeMap<String, f64>) -> Weights {
-    let mut weights = Weights::invite(1.0);
-    for (method, weight) in named {
-        weights.set(Method::parse(method.as_bytes()), *weight);
-    }
-    weights
-}
 
 impl Control {
     /// Answers the admin interface from now on, and as long as no other process does.

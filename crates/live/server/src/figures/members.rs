@@ -238,6 +238,15 @@ pub(crate) fn estimated_weights(weights: Option<&Weights>) -> Option<BTreeMap<St
     weights.map(of)
 }
 
+/// The weights that [`estimated_weights`] shows so.
+pub(crate) fn weights_of(named: &BTreeMap<String, f64>) -> Weights {
+    let mut weights = Weights::invite(1.0);
+    for (method, weight) in named {
+        weights.set(Method::parse(method.as_bytes()), *weight);
+    }
+    weights
+}
+
 /// Whether it does not answer, and its scaler wants it to have no calls: that is as it should be.
 pub(super) fn is_off(member: &ListedMember) -> bool {
     member.drains.scaler && !member.node.is_up()

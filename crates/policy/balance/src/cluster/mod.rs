@@ -203,7 +203,6 @@ impl Cluster {
                 (true, true) => node.capacity,
             };
             if joins && !first {
-                let node = &mut self.nodes[slot.index()];
                 (node.joined, node.ramp) = (now, ramp);
             }
         }
