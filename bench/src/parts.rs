@@ -65,15 +65,14 @@ const MEMORY: [Rule; 12] = [
 ];
 
 /// Sarabande's, by source file. Writing a message is no parsing.
-const FILES: [Rule; 17] = [
+const FILES: [Rule; 16] = [
     ("crates/sip/wire/src/edit", Part::Rest),
     ("crates/sip/wire/src/build", Part::Rest),
     ("crates/sip/wire/src/header/digest", Part::Authentication),
     ("crates/sip/wire/", Part::Parsing),
     ("crates/sip/digest_auth/", Part::Authentication),
-    ("crates/live/node/src/home/authenticate", Part::Authentication),
-    ("crates/live/node/src/home/", Part::LookUp),
-    ("crates/live/node/src/forward/stateful/located", Part::LookUp),
+    ("crates/live/node/src/registrar/authenticate", Part::Authentication),
+    ("crates/live/node/src/registrar/", Part::LookUp),
     ("crates/policy/location/", Part::LookUp),
     ("crates/live/storage/", Part::LookUp),
     ("crates/live/server/src/stores", Part::LookUp),
@@ -293,7 +292,7 @@ impl Profile {
 mod tests {
     use super::*;
 
-    const PROFILE: &str = "version: 1\nevents: Ir\n\nob=(1) /usr/bin/sarabande\nfl=(1) crates/live/node/src/shard.rs\n\
+    const PROFILE: &str = "version: 1\nevents: Ir\n\nob=(1) /usr/bin/sarabande\nfl=(1) crates/live/node/src/shard/handle.rs\n\
         fn=(1) node::shard::Shard::message\n12 100\nfi=(2) crates/sip/wire/src/scan.rs\n+3 50\nfe=(1)\n-1 7\n\
         cob=(2) /lib/libc.so.6\ncfi=(3) ./malloc.c\ncfn=(2) malloc\ncalls=3 0\n* 999\n20 1\n\n\
         ob=(2)\nfl=(3)\nfn=(2)\n5 40\n\nob=(1)\nfl=(4) crates/sip/digest_auth/src/nonce.rs\nfn=(3) check\n1 30\n";

@@ -258,7 +258,10 @@ impl BenchTarget {
 /// The table of a balancer in front of all servers.
 fn pool(driver: &Driver) -> String {
     let members: Vec<String> = driver.servers().iter().map(|server| format!("\"{server}\"")).collect();
-    format!("[pool.servers]\npolicy = \"tlwl\"\nmembers = [{}]\n", members.join(", "))
+    format!(
+        "[pool.servers]\npolicy = \"tlwl\"\nforward = \"stateless\"\nmembers = [{}]\n",
+        members.join(", ")
+    )
 }
 
 /// The table of a proxy in front of the first server.

@@ -54,6 +54,8 @@ pub struct TestSettings {
     pub admin_more: Vec<String>,
     /// Further tables: other pools, routes, `[access]`.
     pub tables: String,
+    /// Most descriptors that it may have; `None`: as many as this process.
+    pub descriptors: Option<u64>,
     /// Name of the folder for its file and logs.
     pub name: &'static str,
 }
@@ -77,6 +79,7 @@ impl TestSettings {
             log: Vec::new(),
             admin_more: Vec::new(),
             tables: String::new(),
+            descriptors: None,
             name: "balancer",
         }
     }
@@ -168,6 +171,11 @@ impl RunningBalancer {
         let file = folder.join("sarabande.toml");
         fs::write(&file, settings.text()).expect("the scratch folder can be written");
         let mut command = Command::new(binary());
+        if let Some(most) = settings.descriptors {
+            // A shell's default: half of what the process may ask for. It becomes the program.
+            command = Command::new("prlimit");
+            command.arg(format!("--nofile={}:{most}", most / 2)).arg(binary());
+        }
         command.arg("run").arg(&file);
         let child = Child::start_with_errors_to("sarabande", &folder, &mut command, log);
         let mut balancer = Self { settings, file, child };

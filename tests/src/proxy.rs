@@ -72,6 +72,16 @@ impl RunningProxy {
         Self { address, admin, child, file }
     }
 
+    /// Starts the program with these tables, which have its listeners at host 1, from a file in this folder.
+    pub fn with_text(field: &TestSite, folder: &Path, tables: &str) -> Self {
+        let (address, admin) = (field.sip(1), SocketAddr::new(field.ip(1), 8060));
+        let file = folder.join("sarabande.toml");
+        let text = format!("{tables}\n[admin]\nlisten = \"{admin}\"\n");
+        fs::write(&file, text).expect("the scratch folder can be written");
+        let child = run(&file, admin);
+        Self { address, admin, child, file }
+    }
+
     /// `kill -9`, and starts it again with the same file.
     pub fn kill_and_restart(&mut self) {
         self.child.kill();

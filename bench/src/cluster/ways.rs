@@ -112,7 +112,7 @@ fn config(way: Way, capacities: &[f64], keys: &str) -> String {
     };
     let members: Vec<String> = capacities.iter().enumerate().map(member).collect();
     format!(
-        "[listen]\nudp = [\"{}\"]\nthreads = 1\nreceive_buffer = \"4MiB\"\n\n[pool.servers]\nmembers = [{}]\n\
+        "[listen]\nudp = [\"{}\"]\nthreads = 1\nreceive_buffer = \"4MiB\"\n\n[pool.servers]\nforward = \"stateless\"\nmembers = [{}]\n\
          policy = \"{way}\"\n{keys}\nslow_start = \"0s\"\nprobe = {{ enabled = false }}\noutlier = {{ enabled = false }}\n\n\
          [admin]\nlisten = \"{}\"\n\n[log]\nlevel = \"info\"\n",
         balancer(5060),

@@ -93,7 +93,7 @@ impl Cluster {
         let balance = bench.balance(
             &scratch,
             COUNT,
-            &format!("{}\nprobe = {{ enabled = false }}", way.pool),
+            &format!("{}\nforward = \"stateless\"\nprobe = {{ enabled = false }}", way.pool),
             tables,
         )?;
         for (index, quota) in quotas.iter().enumerate().filter(|_| way.has_monitors) {

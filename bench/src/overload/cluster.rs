@@ -98,5 +98,8 @@ impl Drop for Cluster<'_> {
 /// A pool of these members, with these further lines.
 pub(super) fn pool(members: &[SocketAddr], lines: &str) -> String {
     let members: Vec<String> = members.iter().map(|member| format!("\"{member}\"")).collect();
-    format!("[pool.servers]\nmembers = [{}]\nslow_start = \"0s\"\n{lines}\n", members.join(", "))
+    format!(
+        "[pool.servers]\nforward = \"stateless\"\nmembers = [{}]\nslow_start = \"0s\"\n{lines}\n",
+        members.join(", ")
+    )
 }

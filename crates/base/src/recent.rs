@@ -44,9 +44,14 @@ impl<K: Ord, V> Recent<K, V> {
             self.old.remove(&key);
         }
         if self.young.len() >= self.generation && !self.young.contains_key(&key) {
-            self.old = core::mem::take(&mut self.young);
+            self.age();
         }
         self.young.insert(key, value);
+    }
+
+    /// Begins another generation: what has been in the old one and not been used since is forgotten.
+    pub fn age(&mut self) {
+        self.old = core::mem::take(&mut self.young);
     }
 
     /// How many entries there are.

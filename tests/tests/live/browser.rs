@@ -45,7 +45,7 @@ fn a_web_page_registers_is_called_and_calls() {
         phone.address()
     );
     let proxy = RunningProxy::listening(&field, 1, 2, &format!("wss = [\"{at}\"]"), &tables);
-    let mut page = WebPhone::open(&field, 4, ("alice", "sesame"), at, &certificate);
+    let mut page = WebPhone::open(&field, 1, ("alice", "sesame"), at, &certificate);
     page.says("registered");
 
     // Called, and the caller ends the call.

@@ -12,6 +12,7 @@ mod calls;
 mod change;
 mod clock;
 mod demo;
+mod examples;
 mod failure;
 mod guide;
 mod hostile_streams;

@@ -39,3 +39,32 @@ fn a_member_that_fails_at_once_does_not_get_the_calls() {
     assert!((balancer.metric("sarabande_member_ejections_total") - 1.0).abs() < 1e-9);
     assert!(balancer.post(&format!("/api/up?member={}", field.sip(11))).contains("\"state\":\"up\""));
 }
+
+/// One of three answers OPTIONS and no INVITE. Each of its calls is answered by another member after `invite_timeout`,
+/// until it is ejected.
+#[test]
+fn a_member_that_hangs_costs_a_moment_and_is_ejected() {
+    let field = TestSite::new("outlier-silent");
+    let hosts = [11, 12, 13];
+    let _members = hosts.map(|host| {
+        AnsweringAgent::saying(field.sip(host), move |message| {
+            let is_silent = host == 11 && message.starts_with(b"INVITE ");
+            (!is_silent).then_some("200 OK")
+        })
+    });
+    let mut settings = TestSettings::new(&field, &hosts);
+    settings.pool.push("policy = \"round-robin\"\ninvite_timeout = \"200ms\"".to_owned());
+    let balancer = RunningBalancer::launch(&field, settings);
+    let caller = Agent::bind(field.sip(2));
+    let mut calls = 0;
+    until("it is ejected", || {
+        let call_id = format!("silent-{calls}");
+        calls += 1;
+        caller.send(balancer.address(), &AgentRequest::new("INVITE", &call_id).bytes(caller.address()));
+        assert_eq!(status(&caller.final_response(&call_id)), Some(200));
+        let member = balancer.member(field.sip(11)).expect("it stays a member");
+        (member.state == "ejected").then_some(())
+    });
+    assert!((5..60).contains(&calls), "{calls}");
+    assert!(balancer.log().contains("member is ejected"), "{}", balancer.log());
+}

@@ -9,7 +9,6 @@ use super::{SERVERS, finish_clean, servers};
 
 fn settings(field: &TestSite, queue: &str) -> TestSettings {
     let mut settings = TestSettings::new(field, &SERVERS);
-    settings.pool.push("forward = \"transaction\"".to_owned());
     settings.pool.push(format!("queue = {{ {queue} }}"));
     settings
 }
@@ -81,9 +80,10 @@ fn a_dead_server_pulls_nothing() {
 fn a_server_that_stands_still_costs_no_call() {
     let field = TestSite::new("queue-still");
     let mut servers = servers(&field, "uas_direct", &SERVERS);
-    let queue = "source = \"fixed\", capacity = 100, move = \"100ms\"";
+    let queue = "source = \"fixed\", capacity = 100";
     let mut settings = settings(&field, queue);
     settings.probe = vec!["enabled = false"];
+    settings.pool.push("invite_timeout = \"100ms\"".to_owned());
     let balancer = RunningBalancer::start(&field, settings);
     servers[0].freeze();
     let load = CallLoad { calls: 300, rate: 60, hold_ms: 100 };

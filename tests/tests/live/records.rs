@@ -64,7 +64,8 @@ fn each_call_has_one_record() {
 #[test]
 fn kill_loses_no_acknowledged_record() {
     let field = TestSite::new("records-kill");
-    let server = SippServer::plain(&field, 11);
+    // A 200 to a BYE may be lost with the process: the server answers the BYE again for 64*T1 (RFC 3261 §17.2.2).
+    let server = SippServer::start(&field, "uas_call", field.sip(11), 32_000);
     let (mut proxy, file) = proxy(&field, &server, "");
     let load = CallLoad { calls: 400, rate: 80, hold_ms: 700 };
     // A call whose INVITE is under way when the proxy is killed is told 100 and nothing more: it fails, as no other
@@ -85,7 +86,6 @@ fn kill_loses_no_acknowledged_record() {
     });
     assert!(ended > load.calls / 2, "{ended} calls");
     assert!(found_again > 0, "calls went on when the proxy was killed");
-    proxy.stop();
 }
 
 /// A database gets each record once, and those of the time when it was gone later; no call waits for it.

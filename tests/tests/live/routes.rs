@@ -291,13 +291,11 @@ fn a_call_that_a_member_fails_is_tried_elsewhere() {
     });
     let (usual, carrier) = (SippServer::plain(&field, 12), SippServer::plain(&field, 21));
     let mut settings = TestSettings::new(&field, &[11, 12]);
-    settings.pool.push(
-        "forward = \"transaction\"\npolicy = \"round-robin\"\noutlier = { enabled = false }".to_owned(),
-    );
+    settings.pool.push("policy = \"round-robin\"\noutlier = { enabled = false }".to_owned());
     settings.tables = format!(
         "{}[[route]]\nuser = {{ prefix = \"+\" }}\npool = [\"refusing\", \"servers\"]\n\
          [[route]]\nuser = \"carrier\"\nnext = {}\n[[route]]\npool = \"servers\"\n",
-        pool("refusing", &[field.sip(11)], "forward = \"transaction\""),
+        pool("refusing", &[field.sip(11)], ""),
         quoted(&carrier.address())
     );
     let balancer = RunningBalancer::start(&field, settings);
@@ -327,11 +325,11 @@ fn retries_of_a_refusing_pool_keep_to_their_budget() {
     let _spare = AnsweringAgent::start(field.sip(21), |_| true);
     let mut settings = TestSettings::new(&field, &[11]);
     settings.threads = 1;
-    settings.pool.push("forward = \"transaction\"\noutlier = { enabled = false }".to_owned());
+    settings.pool.push("outlier = { enabled = false }".to_owned());
     settings.tables = format!(
         "{}[[route]]\npool = [\"servers\", \"spare\"]\n\
          failover = {{ on = [\"503\"], budget = \"10%\", budget_min = {LEAST}, budget_window = \"1h\" }}\n",
-        pool("spare", &[field.sip(21)], "forward = \"transaction\"")
+        pool("spare", &[field.sip(21)], "")
     );
     let balancer = RunningBalancer::start(&field, settings);
     let agent = Agent::bind(field.sip(2));

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use sarabande_tests::{
     AgentRequest, AnsweringAgent, Authority, KamailioProxy, RunningBalancer, SippCaller, SippServer,
-    TestSettings, TestSite, TlsExchange, path_text, show,
+    TestSettings, TestSite, TlsExchange, Tool, path_text, show,
 };
 
 use super::{SERVERS, SOME, finish_clean, servers};
@@ -155,4 +155,12 @@ fn an_expired_certificate_of_ours_is_told() {
     let shown = balancer.get("/api/connections");
     assert!(shown.contains("it has expired: clients will refuse it"), "{shown}");
     assert!(balancer.log().contains("it has expired: clients will refuse it"), "{}", balancer.log());
+    let failed = balancer.log();
+    let failed = failed.lines().find(|line| line.contains("TLS failed: ")).expect("a line in the log");
+    assert!(failed.contains("peer=127."), "{failed}");
+    // A reboot with such a certificate still brings up the other transports: the unit runs `check` first.
+    let health = balancer.get("/api/health");
+    assert!(health.contains("\"healthy\":true") && health.contains("it has expired"), "{health}");
+    let (status, checked) = Tool::run(&field, &["check", path_text(balancer.file())]);
+    assert!(status.success() && checked.contains("warning: certificate"), "{checked}");
 }

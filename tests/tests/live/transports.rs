@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use sarabande_tests::{
     Agent, AgentRequest, Browser, CallLoad, KamailioProxy, Process, RunningBalancer, RunningProxy,
-    SippCaller, SippServer, TestSettings, TestSite, respond, status, tls_table, until,
+    SippCaller, SippServer, StreamClient, TestSettings, TestSite, respond, status, tls_table, until,
 };
 use testkit::{TestRequest, record_routes, tag, value};
 
@@ -217,6 +217,72 @@ fn a_browser_comes_back_after_a_restart_and_ends_its_call() {
     assert!(bye.starts_with(b"BYE "), "{}", testkit::text(&bye));
     phone.send(proxy.address(), &respond(&bye, "200 OK", phone.address()));
     assert_eq!(status(&browser.final_response()), Some(200));
+    drop(before);
+}
+
+/// A phone hangs up after the process that its callers are connected to was taken over, and after they were silent for
+/// longer than a connection that nothing depends on is kept.
+#[test]
+fn a_callee_hangs_up_after_a_restart() {
+    std::thread::scope(|scope| {
+        for forward in ["transaction", "dialog"] {
+            scope.spawn(move || callee_hangs_up_after_a_restart(forward));
+        }
+    });
+}
+
+fn callee_hangs_up_after_a_restart(forward: &str) {
+    let field = TestSite::new(&format!("callee-restart-{forward}"));
+    let listener = SocketAddr::new(field.ip(1), 8080);
+    let listen = format!("tcp = [\"{}\"]\nws = [\"{listener}\"]", field.sip(1));
+    let tables = format!("[registrar]\ndomains = [\"example.com\"]\nforward = \"{forward}\"\n");
+    let mut proxy = RunningProxy::listening(&field, 1, 2, &listen, &tables);
+    let phone = Agent::bind(field.sip(2));
+    let register = TestRequest {
+        uri: "sip:example.com".to_owned(),
+        from: "<sip:service@example.com>".to_owned(),
+        to: "<sip:service@example.com>".to_owned(),
+        via: format!("SIP/2.0/UDP {};branch=z9hG4bKservice", phone.address()),
+        ..TestRequest::new("REGISTER", "service", phone.address())
+    };
+    phone.send(proxy.address(), &register.bytes());
+    assert_eq!(status(&phone.final_response("service")), Some(200));
+    let answered = || {
+        let invite = phone.receive();
+        assert!(invite.starts_with(b"INVITE "), "{}", testkit::text(&invite));
+        phone.send(proxy.address(), &respond(&invite, "200 OK", phone.address()));
+        invite
+    };
+
+    let mut client = StreamClient::connect(field.ip(3), field.sip(1));
+    let invite = client.request(&AgentRequest::new("INVITE", "by-tcp"));
+    client.send(&invite).expect("it is open");
+    let by_tcp = answered();
+    let answer = client.final_response("by-tcp");
+    let ack = client.request(&AgentRequest::in_dialog("ACK", &answer));
+    client.send(&ack).expect("it is open");
+    assert!(phone.receive().starts_with(b"ACK "));
+    let mut browser = Browser::connect(listener, "alice");
+    browser.send(TestRequest {
+        uri: "sip:service@example.com".to_owned(),
+        to: "<sip:service@example.com>".to_owned(),
+        ..TestRequest::new("INVITE", "by-websocket", field.sip(99))
+    });
+    let by_websocket = answered();
+    let answer = browser.final_response();
+    browser.send(TestRequest::in_dialog("ACK", &answer, 1, field.sip(99)));
+    assert!(phone.receive().starts_with(b"ACK "));
+
+    let before = proxy.take_over();
+    std::thread::sleep(std::time::Duration::from_secs(7));
+    phone.send(proxy.address(), &bye_of_callee(&by_tcp, "server", phone.address()).bytes());
+    let bye = client.receive().expect("the connection is open");
+    client.send(&respond(&bye, "200 OK", client.address())).expect("it is open");
+    assert_eq!(status(&phone.final_response("by-tcp")), Some(200));
+    phone.send(proxy.address(), &bye_of_callee(&by_websocket, "server", phone.address()).bytes());
+    let bye = browser.request("BYE");
+    browser.answer(&bye, 200);
+    assert_eq!(status(&phone.final_response("by-websocket")), Some(200));
     drop(before);
 }
 

@@ -95,7 +95,9 @@ fn pool(way: Way, figures: &ServerFigures) -> String {
         Way::QueueMonitors => format!("queue = {{ {queue}, source = \"monitor\" }}"),
     };
     let ejects = way == Way::TlwlOutlier;
-    format!("{line}\nprobe = {{ enabled = false }}\noutlier = {{ enabled = {ejects} }}")
+    format!(
+        "{line}\nforward = \"stateless\"\nprobe = {{ enabled = false }}\noutlier = {{ enabled = {ejects} }}"
+    )
 }
 
 impl Cluster {

@@ -39,7 +39,7 @@ pub(crate) const EXIT_CODES: [(u8, &str); 6] = [
     (
         Exit::NO,
         "The answer is no. `status`: no new calls are taken; `explain`: to no member or contact; `plan`: the load is not carried; \
-         `registrations`: the user has no contacts, or not the one to remove; `sim figure`, `sim figures`: a statement fails.",
+         `registrations`: the user has no contacts, or not the one to remove; `stop --wait`: calls were left; `sim figure`, `sim figures`: a statement fails.",
     ),
     (print::CLOSED, "Nobody reads the output any more."),
 ];
@@ -151,12 +151,6 @@ impl Target {
             _ => anyhow!(error).context(format!("the server on {address} does not answer")),
         })?;
         Reply::parse(&bytes).with_context(|| format!("{address} is no admin interface of sarabande"))
-    }
-
-    /// Where it is, for people.
-    pub(crate) fn shown(&self) -> Result<String> {
-        let config = self.config.as_deref().map(configuration).transpose()?;
-        Ok(self.address(config.as_ref())?.to_string())
     }
 
     fn address(&self, config: Option<&Config>) -> Result<SocketAddr> {

@@ -59,7 +59,9 @@ enum Command {
     /// Has a running server start another process that takes over: no call is refused, none is lost.
     ///
     /// The new one is started by the path of the old one, where a newer version may be by now, and reads the file
-    /// again. A file with an error changes nothing.
+    /// again. A file with an error changes nothing. Clients over TCP, TLS and WebSocket keep their connections to the
+    /// old one while their calls last, for nine tenths of `[stop] wait`; in a longer call only they can hang up, by
+    /// a new connection.
     Restart(command::restart::Arguments),
     /// Has a running server take no new calls, and end with its last one or after `[stop] wait`.
     Stop(command::stop::Arguments),

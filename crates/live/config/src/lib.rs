@@ -63,13 +63,21 @@ use raw::RawConfig;
 /// # Errors
 /// Every problem found; one, without a line, when the file cannot be read.
 pub fn load(path: &Path) -> Result<Config, Errors> {
-    parse(&document::text(path)?, &path.display().to_string())
+    parse(&text(path)?, &path.display().to_string())
 }
 
-/// The file of users that a configuration names, whatever else is wrong with it; `None`: it names none.
-pub fn users_file(path: &Path) -> Option<PathBuf> {
-    let text = std::fs::read_to_string(path).ok()?;
-    let (document, _) = toml::de::DeTable::parse_recoverable(&text);
+/// The text of a file of any kind.
+///
+/// # Errors
+/// One problem, without a line, when the file cannot be read, or with one, when it is not UTF-8.
+pub fn text(path: &Path) -> Result<String, Errors> {
+    document::text(path)
+}
+
+/// The file of users that the `text` of the configuration at `path` names, whatever else is wrong with it; `None`: it names
+/// none.
+pub fn users_file(text: &str, path: &Path) -> Option<PathBuf> {
+    let (document, _) = toml::de::DeTable::parse_recoverable(text);
     let table = document.get_ref();
     let (_, registrar) = table.iter().find(|(name, _)| *name.get_ref() == "registrar")?;
     let (_, users) = registrar.get_ref().as_table()?.iter().find(|(name, _)| *name.get_ref() == "users")?;

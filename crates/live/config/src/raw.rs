@@ -29,7 +29,7 @@ use crate::scenario::ScenarioLocal;
 use crate::setting::{Entry, Setting};
 use crate::table::{NAME, REQUIRED};
 use crate::typed::{Level, LogFormat};
-use ::route::{Dialogs, Fork, Forward, RING_TIME};
+use ::route::{Dialogs, Fork, Forward, INVITE_TIMEOUT, RING_TIME};
 use balance::{HealthSettings, OutlierSettings, Weights};
 pub(crate) use calls::*;
 use control::ProbeSettings;
@@ -41,6 +41,9 @@ pub(crate) use queue::*;
 pub(crate) use registrar::*;
 pub(crate) use routes::*;
 pub(crate) use scale::*;
+
+/// The longest time to the first answer; zero for any time.
+pub(crate) type InviteTimeout = Setting<Time<0, { 30 * SECOND }>>;
 
 /// Work per method, or that it is estimated.
 pub(crate) type RawWeights = Entry<Choice<AdaptiveName>, BTreeMap<String, Setting<Ratio>>>;
@@ -109,12 +112,13 @@ table! {
         /// eight; its members are in no other pool then, and no next hops. Not with the policies `hash` and `fnv-hash`,
         /// since calls would move, nor with `rwma`.
         capacity: Option<Setting<Choice<AdaptiveName>>> => "that of each member",
-        /// How requests are forwarded: `"stateless"`, where the two parties repeat what is lost; or `"transaction"`,
-        /// where this process answers 100, repeats, and tries another member when one fails, within the limits of
-        /// `[proxy]`; or `"dialog"`, which does that and keeps the state of each call, so that it can be limited and
-        /// written down (`[calls]`); or `"distributed"`: with a transaction for some calls and without for the
-        /// others, so that of the proxies of `[distribution]` that a call passes one keeps its transactions, and with
-        /// `shares` its dialogs. The latter two only with `dialogs = "route"`.
+        /// How requests are forwarded: `"transaction"`, where this process answers 100, retransmits, and tries another
+        /// member when one answers 503, is unreachable or does not answer, within the limits of `[proxy]`;
+        /// `"stateless"`, for clients and members that all use UDP, which takes less processor time, but only UAC and
+        /// UAS retransmit, and no other member is tried; `"dialog"`, which does what `"transaction"` does and
+        /// keeps the state of each call, for limits and call records (`[calls]`); or `"distributed"`, with
+        /// transactions for some calls only: of the proxies of `[distribution]` that a call passes, one keeps its
+        /// transactions, and with `shares` its dialogs. The last two only with `dialogs = "route"`.
         forward: Setting<Choice<Forward>> = Forward::default(),
         /// Where requests within dialogs go: to the `"member"` that the dialog began with, or where their `"route"`
         /// leads, for servers that may take themselves out of the way. With `"route"` members are next hops: what
@@ -131,6 +135,12 @@ table! {
         /// Of a pool that forks: how long members ring before the next ones do, which are the next member or the next
         /// pool. Those before are cancelled then. The last ones ring until `timer_c` of `[proxy]`.
         ring_time: Setting<Time<SECOND, HOUR>> = RING_TIME,
+        /// Time for the first response of a member to an INVITE, a 100 included. After it another member gets the
+        /// INVITE as well, or the next pool of the route. The first member to answer anything but 503 has the call,
+        /// and the others get CANCEL. Each further member takes a retry from the budget of the route. `"0s"` = until
+        /// the transaction times out, after 64 times `t1`. Not with `forward = "stateless"`, nor with `fork`, where
+        /// `ring_time` applies.
+        invite_timeout: InviteTimeout = INVITE_TIMEOUT,
         /// Whether this process stays on the way of the dialogs that begin, by a Record-Route. If not, the two
         /// parties go on without it, and no call is seen to end: one counts as load of its member until it is
         /// answered. Only with `dialogs = "route"`, and without `max_calls`, `policy = "cjsq"` and `scale`.
@@ -187,15 +197,18 @@ table! {
     /// for all that is forwarded with transactions.
     struct RawProxy {
         /// Where requests go that do not belong to a dialog of this proxy, one to 64, or none where there are routes;
-        /// over UDP where there is no `;transport=`, port 5060 (TLS: 5061) where none is given. A call's Call-ID decides where its requests go first; others follow
-        /// when one answers 503, is unreachable, or lets an INVITE run out of time. One that is unreachable is the
-        /// last to be asked for 64 * 500 ms, one that answers 503 to half of its new requests for as long as its
-        /// Retry-After says, or 2 s.
+        /// over UDP where there is no `;transport=`, port 5060 (TLS: 5061) where none is given. A call's Call-ID
+        /// decides where its requests go first; the next one follows when one answers 503, is unreachable, or does
+        /// not answer an INVITE in time. An unreachable next hop is tried last, for 64 * 500 ms or until it answers a
+        /// probe. A next hop that answers 503 to half of its new requests is tried last for the time of its
+        /// Retry-After, or 2 s.
         next: Vec<Setting<HopAddress>> where { "maxItems": 64 } => "none, with routes",
         /// As `forward` of a pool. Without a transaction nothing is remembered, and no other next hop is tried.
         forward: Setting<Choice<Forward>> = Forward::Transaction,
         /// As `record_route` of a pool.
         record_route: Setting<Flag> = true,
+        /// As `invite_timeout` of a pool.
+        invite_timeout: InviteTimeout = INVITE_TIMEOUT,
         /// How long an INVITE may ring before it is cancelled, Timer C of RFC 3261 §16.6: more than three minutes.
         /// A reload does not change it.
         timer_c: Setting<Time<{ 3 * MINUTE + SECOND }, DAY>> = timers.c,
@@ -282,9 +295,10 @@ table! {
         OutlierSettings::default();
 
     /// Which member gets no new calls for a while, since it fails what the others do not: five times in a row with
-    /// 500, 502, 504 or 580 while others answer, or in an interval more than half, and more than three times the
-    /// share of all others and ten points. At most half of the members are away for that, and where no other takes
-    /// calls they get them all the same.
+    /// 500, 502, 504 or 580, or no answer for `invite_timeout` to an INVITE that another member then answers, while
+    /// others answer; or in an interval more than half, and more than three times the share of all others and ten
+    /// points. At most half of the members are away for that, and where no other takes calls they get them all the
+    /// same.
     struct RawOutlier {
         /// Whether outliers are ejected, and an INVITE that a server fails counts for its load as long as one takes
         /// that succeeds.
@@ -309,7 +323,8 @@ table! {
         /// How long an INVITE with a provisional answer counts as load when nothing more is heard of it; more than
         /// 64 * `t1`. The counterpart of Timer C, RFC 3261 §16.6, which is to exceed three minutes.
         invite: Setting<Time<1, DAY>> = sessions.invite_timeout,
-        /// How long a call counts as load when no message passes, which is what a lost BYE looks like.
+        /// How long a call counts as load when no message passes, which is what a lost BYE looks like. One whose 200
+        /// gets no ACK, since its caller is gone, counts for 128 * `t1`.
         call: Setting<Time<1, { 30 * DAY }>> = sessions.call_lifetime,
         /// How long an ended session is remembered after its last message, so that late retransmissions reach the
         /// same server; at least 64 * `t1`.
@@ -319,9 +334,9 @@ table! {
     /// Keys of the tokens in Record-Route and Via that lead requests and responses back to their server. Balancers
     /// that share a key find each other's calls.
     struct RawToken {
-        /// The key. Without one a random key is made at the first start and kept as `NAME.key`, readable by its owner
-        /// only: in the state directory of the service (`STATE_DIRECTORY`, as systemd sets it), or else beside this
-        /// file.
+        /// The key. Without one a random key is made at the first start and kept as `NAME.token-key`, readable by its
+        /// owner only: in the state directory of the service (`STATE_DIRECTORY`, as systemd sets it), or else beside
+        /// this file. A `NAME.key` of an earlier version is still used.
         key: Option<Setting<KeyText>> => "made once and kept",
         /// File with the key, instead of `key`: the 16 bytes, or their text.
         key_file: Option<Setting<KeyPath>> => "none",
@@ -338,7 +353,7 @@ table! {
         /// on its way. A reload does not change it.
         listen: Setting<AdminListen> = Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 8060))),
         /// The token; one that is set is asked for on loopback, too. Without one a random token is made at the first
-        /// start that needs it and kept where `NAME.key` is, as `NAME.admin-token`, readable by its owner only. A
+        /// start that needs it and kept where `NAME.token-key` is, as `NAME.admin-token`, readable by its owner only. A
         /// reload does not change it.
         token: Option<Setting<BearerText>> => "made once and kept",
         /// File with the token, instead of `token`.
@@ -407,7 +422,8 @@ table! {
 
     /// What SIGTERM does: no new calls are taken, those in progress may end.
     struct RawStop {
-        /// Longest wait for calls in progress, also once another process has taken over; `"0s"` = stop at once.
+        /// Longest wait for calls in progress, also once another process has taken over; `"0s"` = stop at once. After a
+        /// `restart`, connections of clients stay open for nine tenths of it while their calls or bindings last.
         wait: Setting<Time<0, DAY>> = Duration::from_secs(30),
     }
 

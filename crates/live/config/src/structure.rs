@@ -123,6 +123,8 @@ impl Pruner<'_, '_> {
         let meant = meant.map(|key| format!("; did you mean `{key}`?")).unwrap_or_default();
         let remedy = if parent == "listen" && &**key.get_ref() == "sctp" {
             "there are listeners for UDP, TCP, TLS and WebSocket, none for SCTP; remove this".to_owned()
+        } else if parent.rsplit('.').next() == Some("queue") && &**key.get_ref() == "move" {
+            "calls leave a silent member with or without a queue: set `invite_timeout` of the pool in place of this".to_owned()
         } else {
             format!("unknown key; {place}{meant}")
         };

@@ -11,13 +11,13 @@ pub use scale::*;
 
 use crate::kind::name_of;
 use balance::{HealthSettings, PolicyKind, Protection};
-use base::Peer;
+use base::{Peer, Transport};
 use control::{Address, MemberSettings, ProbeSettings};
 use digest_auth::Offer;
 use elastic::update::{Keys, Server};
 use node::{
-    CapacitySource, DialogSettings, Distribution, HomeSettings, Orphans, OverloadControl, ProxySettings,
-    QueueSetup,
+    CapacitySource, DialogSettings, Distribution, Orphans, OverloadControl, ProxySettings, QueueSetup,
+    RegistrarSettings,
 };
 use route::{Access, Dialogs, Fork, Forward, Network, RateSettings, Rule};
 use std::fmt;
@@ -140,7 +140,27 @@ impl Config {
             .chain(self.neighbour_warnings())
             .chain(self.key_warnings())
             .chain(self.table_pools().flat_map(PoolConfig::warnings))
+            .chain(self.stateless_warnings())
             .collect()
+    }
+
+    /// Stateless forwarding repeats nothing, and a client of a connection does not either: it waits for a message that
+    /// was lost on its way to a member.
+    fn stateless_warnings(&self) -> impl Iterator<Item = String> {
+        let reliable = |transport: &Transport| transport.is_reliable();
+        let mut listeners = self.listen.listeners.iter().map(|listener| listener.transport);
+        let of_listener = listeners.find(reliable);
+        let stateless = self.pools.iter().filter(|pool| pool.forward == Forward::Stateless);
+        stateless.filter_map(move |pool| {
+            let mut members = pool.members.iter().map(|member| member.address.transport());
+            let transport = of_listener.or_else(|| members.find(reliable))?;
+            let table = if pool.origin == PoolOrigin::Proxy { "proxy".to_owned() } else { format!("pool.{}", pool.name) };
+            Some(format!(
+                "{table}.forward = \"stateless\": beside {} a message that is lost over UDP is repeated by nobody, and its call \
+                 hangs; set forward = \"transaction\"",
+                transport.name().to_uppercase()
+            ))
+        })
     }
 
     /// A key that speaks for many servers, and members whose monitors have none.
@@ -209,7 +229,7 @@ impl Config {
         let counted =
             |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
         let users = self.registrar.as_ref().map(|registrar| {
-            let domains = &registrar.home.registrar.domains;
+            let domains = &registrar.settings.registrar.domains;
             let first = domains.first().map(|domain| String::from_utf8_lossy(domain)).unwrap_or_default();
             match domains.len() {
                 1 => format!("users of {first}"),
@@ -261,6 +281,8 @@ pub struct ProxyConfig {
     pub forward: Forward,
     /// Whether this process stays on the way of the dialogs that begin.
     pub record_route: bool,
+    /// How long a next hop may leave an INVITE without a response before another one gets it; zero: for any time.
+    pub invite_timeout: Duration,
     /// Timers, and limits over all threads.
     pub settings: ProxySettings,
 }
@@ -269,7 +291,7 @@ pub struct ProxyConfig {
 #[derive(Debug, Clone, PartialEq)]
 pub struct RegistrarConfig {
     /// Domains, what is granted to clients, and how users prove who they are.
-    pub home: HomeSettings,
+    pub settings: RegistrarSettings,
     /// Algorithms that the file names, to be offered; `None`: the one that most clients know and the users have
     /// hashes of.
     pub algorithms: Option<Offer>,
@@ -345,6 +367,8 @@ pub struct PoolConfig {
     pub protection: Protection,
     /// The longest Retry-After of a request that is refused for that; zero for none.
     pub retry_after: Duration,
+    /// How long a member may leave an INVITE without a response before another one gets it; zero: for any time.
+    pub invite_timeout: Duration,
     /// Who starts and stops its servers, if anybody does.
     pub scale: Option<ScaleConfig>,
 }

@@ -3,11 +3,12 @@
 use std::path::Path;
 
 use balance::{Adaptive, HealthSettings, PolicyKind, SessionSettings, Weights};
+use base::Rate;
 use config::{Config, PoolConfig, PoolOrigin, load, parse};
 use control::ProbeSettings;
 use elastic::queue::Moves;
 use node::{Orphans, ProxySettings};
-use route::{Access, Conditions, Dialogs, Failover, Forward, Pools, RateSettings, Refusal, Target};
+use route::{Access, Conditions, Dialogs, Failover, Forward, Network, Pools, SourceLimit, Target};
 use wire::Method;
 
 mod keys;
@@ -74,6 +75,17 @@ fn every_key_of_routes_is_read() {
     assert_eq!(config.summary(), "11 routes, 4 pools");
 }
 
+/// A route may have its own time where the pool has none.
+#[test]
+fn calls_of_a_queue_may_move_whatever_the_time_of_its_pool_is() {
+    let text = std::fs::read_to_string("tests/right/routes.toml").expect("it is there");
+    let text = text.replace("invite_timeout = \"100ms\"", "invite_timeout = \"0s\"");
+    let config = parse(&text, "some.toml").expect("a right file");
+    let east = config.pools.iter().find(|pool| pool.name == "east").expect("it is there");
+    assert!(east.invite_timeout.is_zero());
+    assert!(east.queue.as_ref().is_some_and(|queue| queue.settings.moves.is_some()));
+}
+
 #[test]
 fn every_key_of_the_registrar_is_read() {
     let config = load(Path::new("tests/right/registrar.toml")).expect("a right file");
@@ -86,7 +98,10 @@ fn every_key_of_the_registrar_is_read() {
 #[test]
 fn every_key_of_calls_is_read() {
     let config = load(Path::new("tests/right/calls.toml")).expect("a right file");
-    insta::assert_debug_snapshot!("calls", (&config.calls, config.registrar.map(|users| users.home.forward)));
+    insta::assert_debug_snapshot!(
+        "calls",
+        (&config.calls, config.registrar.map(|users| users.settings.forward))
+    );
 }
 
 #[test]
@@ -213,6 +228,24 @@ fn a_file_that_says_nothing_leaves_the_defaults_of_the_crates() {
     assert_eq!(config.proxy().expect("a proxy").settings, ProxySettings::default());
 }
 
+/// Whoever may have to send as much as many callers is exempt; what the file says of rates stands in place of the default.
+#[test]
+fn each_source_has_a_limit_by_default() {
+    let rest = "[pool.a]\nmembers = [\"10.0.0.1\"]\n[[route]]\nsource = \"198.51.100.0/24\"\npool = \"a\"\n\
+                [overload]\nneighbours = [\"10.0.0.0/24\"]\n";
+    let rates = |access: &str| config(&format!("{rest}{access}")).rates;
+    let rate = |per_second| Rate { per_second, burst: 5 * per_second };
+    let limit = |per_second| Some(SourceLimit { v4: 32, v6: 64, rate: rate(per_second) });
+    let networks = |all: &[&str]| all.iter().map(|one| one.parse().unwrap()).collect::<Vec<Network>>();
+    let (default, set) = (rates(""), rates("[access.rate]\nper_address = 20\n"));
+    assert_eq!((default.address, default.counts_copies), (limit(1_000), true));
+    assert_eq!(default.exempt, networks(&["10.0.0.0/24", "198.51.100.0/24", "127.0.0.0/8", "::1"]));
+    assert_eq!((set.address, set.counts_copies), (limit(20), false));
+    assert_eq!(set.exempt, networks(&["10.0.0.0/24"]));
+    assert_eq!(rates("[access.rate]\nper_network = 200\n").address, None);
+    assert_eq!(rates("[access.rate]\nper_address = 0\n").address, None);
+}
+
 #[test]
 fn routes_that_say_nothing_have_the_defaults_of_their_crate() {
     let lines = "[pool.a]\nmembers = [\"10.0.0.1\"]\n[pool.b]\nmembers = [\"10.0.0.2\"]\n[[route]]\npool = [\"b\", \"a\"]";
@@ -224,18 +257,14 @@ fn routes_that_say_nothing_have_the_defaults_of_their_crate() {
         [(1, 1), (0, 2)]
     );
     assert_eq!(config.routes[0].conditions, Conditions::default());
-    assert_eq!(
-        (&config.access[..], config.rates),
-        (&[Access::default()][..], RateSettings { refusal: Refusal::Unavailable, ..RateSettings::default() })
-    );
+    assert_eq!(config.access, [Access::default()]);
     assert_eq!((config.pools[0].forward, config.pools[0].dialogs), (Forward::default(), Dialogs::default()));
 }
 
 /// The settings of transactions hold for a pool that has them, without a proxy's next hops.
 #[test]
-fn a_pool_may_forward_with_transactions() {
-    let config =
-        config("[pool.a]\nmembers = [\"10.0.0.1\"]\nforward = \"transaction\"\n[proxy]\ntimer_c = \"5m\"");
+fn a_pool_forwards_with_transactions_unless_told_otherwise() {
+    let config = config("[pool.a]\nmembers = [\"10.0.0.1\"]\n[proxy]\ntimer_c = \"5m\"");
     assert_eq!(config.pool().map(|pool| pool.forward), Some(Forward::Transaction));
     assert_eq!((config.proxy(), config.transactions.timers.c), (None, std::time::Duration::from_mins(5)));
 }
@@ -303,6 +332,29 @@ fn neighbours_that_are_strangers_are_warned_of() {
         matches!(&stranger[..], [one] if one.contains("10.0.0.1:5060, a next hop of `proxy`")),
         "{stranger:?}"
     );
+}
+
+/// A message that is lost between a connection and a stateless pool is repeated by nobody.
+#[test]
+fn stateless_forwarding_beside_connections_is_warned_of() {
+    let warnings = |listen: &str, member: &str, forward: &str| {
+        let text = format!(
+            "[listen]\nudp = [\"0.0.0.0:5060\"]\n{listen}\n[pool.a]\nmembers = [\"{member}\"]\n{forward}\n"
+        );
+        parse(&text, "file.toml").expect("a right file").warnings()
+    };
+    let (tcp, stateless) = ("tcp = [\"0.0.0.0:5060\"]", "forward = \"stateless\"");
+    assert_eq!(warnings("", "10.0.0.1", stateless), [""; 0]);
+    for (member, forward) in [("10.0.0.1", ""), ("10.0.0.1;transport=tcp", "forward = \"transaction\"")] {
+        assert_eq!(warnings(tcp, member, forward), [""; 0]);
+    }
+    for member in ["10.0.0.1", "10.0.0.1;transport=tcp"] {
+        let told = warnings(tcp, member, stateless);
+        assert!(
+            matches!(&told[..], [one] if one.starts_with("pool.a.forward = \"stateless\"") && one.contains("set forward = \"transaction\"")),
+            "{told:?}"
+        );
+    }
 }
 
 /// One key for all is warned of. Where each server has its own, a member without one is: nobody can speak for it.

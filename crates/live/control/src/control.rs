@@ -426,6 +426,7 @@ impl<E: Egress> Control<E> {
                 queue: pool.queue.clone(),
                 protection: pool.protection,
                 retry_after: pool.retry_after,
+                invite_timeout: pool.invite_timeout,
             }
         };
         let mut setups = vec![PoolSetup::GONE; self.numbers.len()];

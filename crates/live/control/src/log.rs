@@ -53,9 +53,11 @@ pub enum LogEntry {
         /// Whether calls still go to some.
         silent: bool,
     },
-    /// New calls were refused since no member took any.
+    /// New calls were refused since no member of a pool took any.
     NoneTook {
-        /// How many since this was last told.
+        /// The pool's name.
+        pool: String,
+        /// How many since this was last told of the pool.
         refused: u64,
         /// The members, and why each takes none.
         members: Vec<(Peer, &'static str)>,

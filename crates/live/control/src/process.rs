@@ -11,6 +11,6 @@ pub struct WorkLeft {
     pub open: Vec<usize>,
     /// Requests of a proxy that wait for their answer.
     pub waiting: usize,
-    /// Whether a shard has entries for late messages.
+    /// Whether a shard has entries for late messages, or connections that requests to clients depend on.
     pub is_any_kept: bool,
 }

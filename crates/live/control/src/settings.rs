@@ -47,6 +47,8 @@ pub struct PoolSettings {
     pub protection: Protection,
     /// The longest Retry-After of a request that is refused for that; zero for none.
     pub retry_after: Duration,
+    /// How long a member may leave an INVITE without a response before another one gets it; zero: for any time.
+    pub invite_timeout: Duration,
 }
 
 /// Which listener leads to an address: what the machine's routes say live, and a table in a simulation.

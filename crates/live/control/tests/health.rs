@@ -3,11 +3,11 @@
 
 mod common;
 
-use balance::{HealthSettings, Load, NodeRefusal, Sign, Slot};
-use common::{A, B, Bed, at, settings, udp};
+use balance::{HealthSettings, Load, NodeRefusal, PoolId, Sign, Slot};
+use common::{A, B, Bed, C, at, settings, udp};
 use control::{
-    Address, ControlEffect, ControlInput, ControlSettings, LogEntry, MemberEvent, ProbeResult, ProbeSettings,
-    ProcessId, WorkLeft,
+    Address, ControlEffect, ControlInput, ControlSettings, Drainer, LogEntry, MemberEvent, PoolSettings,
+    ProbeResult, ProbeSettings, ProcessId, WorkLeft,
 };
 use node::ShardEvent;
 use route::{Dialogs, Service, Spread};
@@ -169,13 +169,33 @@ fn the_death_of_all_is_told_once() {
             .count(),
         1
     );
-    bed.handle(ControlInput::Shard(ShardEvent::NoServer(5)));
-    bed.handle(ControlInput::Shard(ShardEvent::NoServer(7)));
-    let members = [A, B].map(|member| (member.parse().unwrap(), "unreachable")).to_vec();
-    assert_eq!(bed.entries(), [LogEntry::NoneTook { refused: 5, members: members.clone() }]);
+}
+
+/// Calls of one pool find no member: the log names the members of that pool alone, with how they stand.
+#[test]
+fn refusals_of_a_pool_are_told_with_its_members() {
+    let mut settings = settings(&[A, B, C]);
+    let spare = PoolSettings { name: "spare".to_owned(), ..settings.pools[0].clone() };
+    settings.pools.push(spare);
+    settings.members[1].max_calls = 1;
+    settings.members[2].pool = PoolId(1);
+    let mut bed = Bed::new(settings);
+    bed.handle(ControlInput::Drain { slot: Slot(0), by: Drainer::Operator, draining: true });
+    bed.effects();
+    let refused = |bed: &mut Bed, pool, refused| {
+        bed.handle(ControlInput::Shard(ShardEvent::NoServer { pool: PoolId(pool), refused }));
+        bed.entries()
+    };
+    let told = |pool: &str, refused, members: &[(&str, &'static str)]| {
+        let members = members.iter().map(|(member, why)| (member.parse().unwrap(), *why)).collect();
+        LogEntry::NoneTook { pool: pool.to_owned(), refused, members }
+    };
+    let servers = [(A, "draining"), (B, "full")];
+    assert_eq!(refused(&mut bed, 0, 5), [told("servers", 5, &servers)]);
+    assert_eq!(refused(&mut bed, 1, 1), [told("spare", 1, &[(C, "takes calls again")])]);
+    assert_eq!(refused(&mut bed, 0, 7), []);
     bed.pass(Duration::from_secs(10));
-    bed.handle(ControlInput::Shard(ShardEvent::NoServer(1)));
-    assert_eq!(bed.entries(), [LogEntry::NoneTook { refused: 8, members }], "those in between as well");
+    assert_eq!(refused(&mut bed, 0, 1), [told("servers", 8, &servers)], "those in between as well");
 }
 
 #[test]
@@ -212,6 +232,10 @@ fn a_next_hop_is_a_member_that_is_not_probed_for_nothing() {
         bed.control.nodes()[0].paused_until == until && bed.control.nodes()[0].is_up(),
         "every shard hears of it"
     );
+    // One client can have a next hop close a connection: the hop is asked at once, and answers.
+    next_probe(&mut bed);
+    answer(&mut bed, 200, &[]);
+    assert!(bed.control.nodes()[0].paused_until <= bed.now, "it was the fault of one message");
     bed.handle(ControlInput::Shard(ShardEvent::Sign(Sign::NoAnswer { slot: Slot(1), silent: true })));
     assert!(bed.control.deadline() <= bed.now + Duration::from_secs(1), "it is asked");
     assert_eq!(

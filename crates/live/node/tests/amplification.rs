@@ -1,12 +1,7 @@
 //! How large an answer of our own may be: whoever forges a source address must not get much more sent there than he
 //! sends himself.
-mod common;
 
-use common::proxy::{HOPS, PROXY, ProxyBed};
-use common::text::{Req, answer, string};
-use common::{Bed, Sent, Site, addr};
-use std::net::SocketAddr;
-use std::time::Duration;
+use crate::common::*;
 
 /// The most bytes by which an answer may be longer than its request.
 const GROWTH_MAX: usize = 100;
@@ -77,11 +72,11 @@ fn a_few_bytes_get_nothing_of_a_proxy() {
 }
 
 /// RFC 3261 §17.2.1: without an ACK a failure is repeated for 32 s. All of it together keeps the bound, but for a
-/// next hop, which is known to want it.
+/// next hop, which is known to want it, and for the first repetition: a client that has got 100 waits for that.
 #[test]
 fn all_answers_of_a_proxy_are_twice_their_request_at_most() {
     for (final_answer, status, fit) in [(None, 408, 6), (Some(404), 404, 4)] {
-        for (caller, padding, repeats) in [(victim(), 0, 0), (victim(), 700, fit), (addr(HOPS[1]), 0, 10)] {
+        for (caller, padding, repeats) in [(victim(), 0, 1), (victim(), 700, fit), (addr(HOPS[1]), 0, 10)] {
             let mut bed = ProxyBed::new(&[PROXY], &[(HOPS[0], 0), (HOPS[1], 0)]);
             let (via, padding) = (format!("SIP/2.0/UDP {caller};branch=z9hG4bK-v"), "x".repeat(padding));
             let invite = Req::new("INVITE", "forged", caller).via(&via).with("Subject", &padding).bytes();
@@ -96,7 +91,8 @@ fn all_answers_of_a_proxy_are_twice_their_request_at_most() {
             let statuses: Vec<_> = sent.iter().map(Sent::status).collect();
             assert_eq!(statuses, [&[100][..], &vec![status; 1 + repeats]].concat(), "{caller}");
             assert!(sent.iter().all(|sent| sent.bytes.len() <= invite.len() + GROWTH_MAX));
-            let got: usize = sent.iter().map(|sent| sent.bytes.len()).sum();
+            let bounded = if repeats == 1 { &sent[..2] } else { &sent[..] };
+            let got: usize = bounded.iter().map(|sent| sent.bytes.len()).sum();
             assert!(caller != victim() || got <= 2 * invite.len(), "{got} bytes for {}", invite.len());
             bed.assert_forgets();
         }

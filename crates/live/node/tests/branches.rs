@@ -1,16 +1,6 @@
 //! The branch of our Via (RFC 3261 §16.6 step 8, §16.11): what has the same one and what has not.
-mod common;
 
-use common::dialog::Dialog;
-use common::text::{Req, answer};
-use common::*;
-use std::time::Duration;
-
-const LB: &str = "127.0.0.1:5060";
-
-fn client() -> std::net::SocketAddr {
-    addr("127.0.9.1:6000")
-}
+use crate::common::*;
 
 #[test]
 fn one_transaction_has_one_branch() {
@@ -20,13 +10,13 @@ fn one_transaction_has_one_branch() {
     assert_eq!(bed.one(0, client(), &invite.bytes()), sent, "retransmitted before any answer");
     // Record-Route included (§16.11), although its token says when it was made.
     bed.wait(Duration::from_secs(5));
-    bed.one(0, sent.to, &answer(&sent.bytes, addr(LB), 180, sent.to));
+    answered(&mut bed, &sent, 180);
     assert_eq!(bed.one(0, client(), &invite.bytes()), sent, "and after one");
     let cancel = bed.one(0, client(), &invite.same_branch("CANCEL", None).bytes());
     assert_eq!((cancel.to, cancel.branch()), (sent.to, sent.branch()));
-    let ok = bed.one(0, sent.to, &answer(&cancel.bytes, addr(LB), 200, sent.to));
+    let ok = bed.one(0, sent.to, &answer(&cancel.bytes, addr(PROXY), 200, sent.to));
     assert_eq!((ok.to, ok.status()), (client(), 200));
-    bed.one(0, sent.to, &answer(&sent.bytes, addr(LB), 487, sent.to));
+    answered(&mut bed, &sent, 487);
     let ack = bed.one(0, client(), &invite.same_branch("ACK", Some("bob")).bytes());
     assert_eq!((ack.to, ack.branch()), (sent.to, sent.branch()));
     bed.assert_idle();

@@ -1,13 +1,9 @@
 //! Max-Breadth (RFC 5393 §5.3.3): what bounds how many branches a request may grow on its way, in both roles.
-mod common;
 
-use common::dialog::Dialog;
-use common::proxy::{ProxyBed, client};
-use common::text::Req;
-use common::{Bed, Sent, Site};
+use crate::common::*;
 
 fn breadth(sent: &Sent) -> Vec<String> {
-    sent.message().headers("Max-Breadth").map(common::text::string).collect()
+    sent.message().headers("Max-Breadth").map(string).collect()
 }
 
 fn invite(call: &str, value: Option<&str>) -> Req {
@@ -61,7 +57,7 @@ fn none_left_is_refused() {
     let at_node = bed.one(0, client(), &ringing.bytes());
     let cancel = ringing.same_branch("CANCEL", None).with("Max-Breadth", "0");
     assert_eq!(bed.one(0, client(), &cancel.bytes()).to, at_node.to);
-    assert_eq!(proxy.shard.proxy_report().expect("it has next hops").transactions, 0);
+    assert_eq!(transactions(&proxy), 0);
 }
 
 /// "All proxied requests MUST contain a single Max-Breadth header field value."

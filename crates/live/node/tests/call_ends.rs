@@ -1,17 +1,9 @@
 //! Next hops with `forward = "dialog"`: parties that want a shorter record than their call has, and what proves the
 //! end of one.
-mod common;
 
-use common::addr;
-use common::dialog::Dialog;
-use common::proxy::{HOPS, PROXY, ProxyBed as Bed, answered, client, record, records};
-use common::text::{Req, answer, answer_with};
+use crate::common::{ProxyBed as Bed, answered, record, records, *};
 use dialog::session_timer::SessionTimer;
 use dialog::{CallRecord, CallSettings, Cause, Side};
-use node::DialogSettings;
-use route::{Service, Spread};
-use std::time::Duration;
-use wire::Method;
 
 const DIALOG: Service = Service::Calls(Spread::Found);
 
@@ -23,8 +15,8 @@ fn bed() -> Bed {
 }
 
 fn bed_with(settings: &DialogSettings) -> Bed {
-    let mut bed = Bed::new(&[PROXY], &HOPS.map(|hop| (hop, 0))).with_mode(DIALOG);
-    bed.set(|setup| setup.settings.dialogs = Some(std::sync::Arc::new(settings.clone())));
+    let mut bed = Bed::two_hops().with_mode(DIALOG);
+    keep_dialogs(&mut bed, settings.clone());
     bed
 }
 
@@ -37,7 +29,7 @@ fn call_through_a_proxy(bed: &mut Bed) -> Dialog {
     let ok = answer(&at_hop.bytes, addr(PROXY), 200, addr("127.0.1.9:5062"));
     let ok = String::from_utf8(ok).expect("ASCII").replacen(&own, &format!("{above}{own}"), 1);
     let ok = bed.one(at_hop.to, ok.as_bytes());
-    Dialog::of("call", (client(), 0), (addr("127.0.1.9:5062"), 0), &at_hop, &ok)
+    Dialog::of(&at_hop, &ok)
 }
 
 fn calls(bed: &Bed) -> (usize, usize) {
@@ -81,8 +73,7 @@ fn a_bye_that_somebody_else_answers_ends_nothing() {
                 }
                 _ => Req { routes: Vec::new(), ..bye },
             };
-            let forwarded = bed.one(client(), &bye.bytes());
-            answered(&mut bed, &forwarded, status);
+            asked(&mut bed, client(), &bye, status);
             let told = record(&mut bed);
             assert_eq!((told.by, told.bye_status), (Some(Side::Caller), status), "{way}");
             assert!(!told.is_final, "{way}");
@@ -102,8 +93,7 @@ fn a_bye_that_reaches_the_callee_through_its_proxy_ends_the_call() {
         } else {
             (call.by_callee("BYE", 1), addr(HOPS[0]))
         };
-        let forwarded = bed.one(from, &bye.bytes());
-        answered(&mut bed, &forwarded, 200);
+        asked(&mut bed, from, &bye, 200);
         assert!(record(&mut bed).is_final);
         bed.assert_forgets();
         assert_eq!(records(&mut bed), []);
@@ -119,8 +109,7 @@ fn nobody_else_becomes_the_callee() {
     let mut sent = bed.receive(0, client(), &elsewhere(call.by_caller("INVITE", 2)).bytes());
     let forwarded = sent.pop().expect("it goes on");
     bed.one(forwarded.to, &answer(&forwarded.bytes, addr(PROXY), 200, addr(ACCOMPLICE)));
-    let forwarded = bed.one(client(), &elsewhere(call.by_caller("BYE", 3)).bytes());
-    answered(&mut bed, &forwarded, 200);
+    asked(&mut bed, client(), &elsewhere(call.by_caller("BYE", 3)), 200);
     assert!(!record(&mut bed).is_final);
     goes_on_for_long(&mut bed, &call, 481);
     // The callee itself may move.
@@ -130,25 +119,8 @@ fn nobody_else_becomes_the_callee() {
     let forwarded = sent.pop().expect("it goes on");
     bed.one(forwarded.to, &answer(&forwarded.bytes, addr(PROXY), 200, addr("127.0.1.10:5062")));
     let moved = Req { uri: "sip:127.0.1.10:5062".to_owned(), ..call.by_caller("BYE", 3) };
-    let forwarded = bed.one(client(), &moved.bytes());
-    answered(&mut bed, &forwarded, 200);
+    asked(&mut bed, client(), &moved, 200);
     assert!(record(&mut bed).is_final);
-}
-
-/// The caller alone knows session timers, and lets his session expire: nobody else minds.
-#[test]
-fn a_session_that_one_side_lets_expire_ends_nothing() {
-    let session = SessionTimer { expires: None, least: 90 };
-    let mut bed = bed_with(&DialogSettings { session, ..DialogSettings::default() });
-    let invite = Req::new("INVITE", "call", client()).line("Supported: timer").line("Session-Expires: 90");
-    let at_hop = bed.invite(&invite);
-    let ok = answered(&mut bed, &at_hop, 200);
-    assert_eq!(ok.message().header("Session-Expires"), Some(&b"90;refresher=uac"[..]));
-    let call = Dialog::of("call", (client(), 0), (at_hop.to, 0), &at_hop, &ok);
-    bed.wait(Duration::from_secs(100));
-    let told = record(&mut bed);
-    assert_eq!((told.cause, told.is_final), (Some(Cause::SessionExpired), false));
-    goes_on_for_long(&mut bed, &call, 200);
 }
 
 /// What the other side accepts reopens a call, whatever the method is; a request alone does not.
@@ -157,20 +129,16 @@ fn what_both_sides_do_reopens_a_call() {
     for method in ["INFO", "UPDATE", "OPTIONS"] {
         let mut bed = bed();
         let call = bed.call("call");
-        let forwarded = bed.one(client(), &call.by_caller("BYE", 2).bytes());
-        answered(&mut bed, &forwarded, 481);
+        asked(&mut bed, client(), &call.by_caller("BYE", 2), 481);
         assert!(!record(&mut bed).is_final);
         bed.wait(Duration::from_mins(1));
-        let refused = bed.one(client(), &call.by_caller(method, 3).bytes());
-        answered(&mut bed, &refused, 481);
+        asked(&mut bed, client(), &call.by_caller(method, 3), 481);
         assert_eq!((records(&mut bed), calls(&bed)), (vec![], (0, 1)), "{method}");
-        let forwarded = bed.one(addr(HOPS[0]), &call.by_callee(method, 4).bytes());
-        answered(&mut bed, &forwarded, 200);
+        asked(&mut bed, addr(HOPS[0]), &call.by_callee(method, 4), 200);
         let told = record(&mut bed);
         assert_eq!((told.cause, told.ended, told.is_final), (Some(Cause::Reopened), bed.now, false));
         assert_eq!(calls(&bed), (1, 0), "{method}");
-        let forwarded = bed.one(client(), &call.by_caller("BYE", 5).bytes());
-        answered(&mut bed, &forwarded, 200);
+        asked(&mut bed, client(), &call.by_caller("BYE", 5), 200);
         let told = record(&mut bed);
         assert_eq!((told.ended, told.is_final), (bed.now, true));
         bed.assert_forgets();
@@ -267,13 +235,12 @@ fn a_call_that_goes_on_after_all_is_a_load_again() {
         let invite = if why == "expired" { invite.line("Session-Expires: 90") } else { invite };
         let at_hop = bed.invite(&invite);
         let ok = answered(&mut bed, &at_hop, 200);
-        let call = Dialog::of("call", (client(), 0), (at_hop.to, 0), &at_hop, &ok);
+        let call = Dialog::of(&at_hop, &ok);
         bed.one(client(), &call.by_caller("ACK", 1).bytes());
         assert_eq!(load(&bed), 1, "{why} {pause} {method}");
         match why {
             "refused" => {
-                let forwarded = bed.one(client(), &call.by_caller("BYE", 2).bytes());
-                answered(&mut bed, &forwarded, 481);
+                asked(&mut bed, client(), &call.by_caller("BYE", 2), 481);
             }
             "ours" => {
                 let bye = Req { max_forwards: Some(0), ..call.by_caller("BYE", 2) };
@@ -284,16 +251,13 @@ fn a_call_that_goes_on_after_all_is_a_load_again() {
         assert!(!record(&mut bed).is_final);
         assert_eq!((load(&bed), calls(&bed)), (0, (0, 1)), "{why} {pause} {method}");
         bed.wait(Duration::from_secs(pause));
-        let mut sent = bed.receive(0, client(), &call.by_caller(method, 3).bytes());
-        let forwarded = sent.pop().expect("it goes on");
-        answered(&mut bed, &forwarded, 200);
+        asked(&mut bed, client(), &call.by_caller(method, 3), 200);
         assert_eq!(record(&mut bed).cause, Some(Cause::Reopened));
         assert_eq!((load(&bed), calls(&bed)), (1, (1, 0)), "{why} {pause} {method}");
         if method == "INVITE" {
             bed.one(client(), &call.by_caller("ACK", 3).bytes());
         }
-        let forwarded = bed.one(client(), &call.by_caller("BYE", 4).bytes());
-        answered(&mut bed, &forwarded, 200);
+        asked(&mut bed, client(), &call.by_caller("BYE", 4), 200);
         assert!(record(&mut bed).is_final);
         assert_eq!(load(&bed), 0, "{why} {pause} {method}");
         bed.wait(Duration::from_mins(2));
@@ -305,5 +269,5 @@ fn a_call_that_goes_on_after_all_is_a_load_again() {
 fn load(bed: &Bed) -> u32 {
     let balancer = bed.shard.balancer();
     assert_eq!(balancer.audit(), Ok(()));
-    HOPS.iter().zip(0..).map(|(_, slot)| balancer.load(balance::Slot(slot)).own.calls).sum()
+    HOPS.iter().zip(0..).map(|(_, slot)| balancer.load(Slot(slot)).own.calls).sum()
 }

@@ -1,17 +1,8 @@
 //! Next hops with `forward = "dialog"`: calls are known from INVITE to BYE, on bytes (RFC 3261 §12, RFC 4028 §8).
-mod common;
 
-use common::addr;
-use common::dialog::Dialog;
-use common::proxy::{HOPS, PROXY, ProxyBed as Bed, answered, client, record, records};
-use common::text::{Req, answer, answer_with};
+use crate::common::{ProxyBed as Bed, answered, record, records, *};
 use dialog::session_timer::SessionTimer;
 use dialog::{Began, CallRecord, CallSettings, Cause, RecordEvent, Side};
-use node::DialogSettings;
-use proptest::prelude::*;
-use route::{Service, Spread};
-use std::time::Duration;
-use wire::Method;
 
 /// How long a call is watched, and an hour more.
 const DAY: Duration = Duration::from_hours(25);
@@ -20,7 +11,7 @@ const DIALOG: Service = Service::Calls(Spread::Found);
 
 fn bed_with(settings: &DialogSettings) -> Bed {
     let mut bed = Bed::plain().with_mode(DIALOG);
-    bed.set(|setup| setup.settings.dialogs = Some(std::sync::Arc::new(settings.clone())));
+    keep_dialogs(&mut bed, settings.clone());
     bed
 }
 
@@ -45,7 +36,7 @@ fn a_call_is_written_down_when_its_bye_is_answered() {
     bed.wait(Duration::from_secs(3));
     let ok = answered(&mut bed, &at_hop, 200);
     let accepted = bed.now;
-    let call = Dialog::of("call", (client(), 0), (at_hop.to, 0), &at_hop, &ok);
+    let call = Dialog::of(&at_hop, &ok);
     answered(&mut bed, &at_hop, 200);
     bed.one(client(), &call.by_caller("ACK", 1).bytes());
     bed.wait(Duration::from_mins(1));
@@ -91,7 +82,7 @@ fn a_refusal_a_challenge_and_a_cancel() {
     answered(&mut bed, &at_hop, 180);
     let cancel = invite.same_branch("CANCEL", None).line("Reason: SIP;cause=200;text=\"elsewhere\"");
     bed.receive(0, client(), &cancel.bytes());
-    bed.receive(0, at_hop.to, &answer(&at_hop.bytes, addr(PROXY), 487, at_hop.to));
+    respond(&mut bed, &at_hop, 487);
     let told = record(&mut bed);
     assert_eq!((told.status, told.cause, told.by), (487, Some(Cause::Cancelled), Some(Side::Caller)));
     assert_eq!(&*told.reason, b"SIP;cause=200;text=\"elsewhere\"");
@@ -100,23 +91,6 @@ fn a_refusal_a_challenge_and_a_cancel() {
     bed.wait(Duration::from_secs(40));
     let told = record(&mut bed);
     assert_eq!((told.status, told.cause, told.by), (408, Some(Cause::Refused), Some(Side::Proxy)));
-    bed.assert_forgets();
-}
-
-/// A CANCEL that is refused (RFC 3261 §16.3) cancels nothing: the call rings on.
-#[test]
-fn a_refused_cancel_cancels_nothing() {
-    let mut bed = bed();
-    let invite = Req::new("INVITE", "call", client());
-    let at_hop = bed.invite(&invite);
-    answered(&mut bed, &at_hop, 180);
-    let text = String::from_utf8(invite.same_branch("CANCEL", None).bytes()).expect("it is text");
-    let cancel = text.replacen("Max-Forwards: 70", "Max-Forwards: 0", 1);
-    assert_ne!(cancel, text);
-    assert_eq!(bed.one(client(), cancel.as_bytes()).status(), 483);
-    bed.receive(0, at_hop.to, &answer(&at_hop.bytes, addr(PROXY), 486, at_hop.to));
-    let told = record(&mut bed);
-    assert_eq!((told.status, told.cause, told.by), (486, Some(Cause::Refused), Some(Side::Callee)));
     bed.assert_forgets();
 }
 
@@ -133,8 +107,7 @@ fn after_a_restart_the_call_is_found_again_by_its_token() {
             let (from, to) = ("<sip:bob@pool.example>".to_owned(), "<sip:alice@127.0.0.1>".to_owned());
             (Req { from, to, ..call.by_callee("BYE", 1) }, addr(HOPS[0]))
         };
-        let forwarded = bed.one(from, &bye.bytes());
-        answered(&mut bed, &forwarded, 200);
+        asked(&mut bed, from, &bye, 200);
         let told = record(&mut bed);
         assert!(told.is_found_again());
         assert_eq!(told.began, Began::Token(1_800_000_001));
@@ -161,8 +134,7 @@ fn a_bye_without_a_route_is_watched() {
         } else {
             (call.by_callee("BYE", 1), addr("127.0.9.2:6000"))
         };
-        let forwarded = bed.one(from, &Req { routes: Vec::new(), ..bye }.bytes());
-        answered(&mut bed, &forwarded, 200);
+        asked(&mut bed, from, &Req { routes: Vec::new(), ..bye }, 200);
         let told = record(&mut bed);
         assert_eq!((told.cause, told.by), (Some(Cause::Bye), Some(Side::of(by_caller))));
         assert!(!told.is_final);
@@ -185,8 +157,7 @@ fn a_call_that_began_without_its_dialog_kept_ends_so() {
     let mut before = Bed::plain();
     let call = before.call("call");
     let mut bed = bed();
-    let forwarded = bed.one(client(), &call.by_caller("BYE", 2).bytes());
-    answered(&mut bed, &forwarded, 200);
+    asked(&mut bed, client(), &call.by_caller("BYE", 2), 200);
     assert_eq!(records(&mut bed), []);
 }
 
@@ -202,7 +173,7 @@ fn a_session_timer_is_asked_for_and_watched() {
     let ok = answered(&mut bed, &at_hop, 200);
     assert_eq!(ok.message().header("Session-Expires"), Some(&b"600;refresher=uac"[..]));
     assert_eq!(ok.message().header("Require"), Some(&b"timer"[..]));
-    let call = Dialog::of("call", (client(), 0), (at_hop.to, 0), &at_hop, &ok);
+    let call = Dialog::of(&at_hop, &ok);
     bed.wait(Duration::from_secs(500));
     let update =
         call.by_caller("UPDATE", 2).line("Supported: timer").line("Session-Expires: 900;refresher=uac");
@@ -282,9 +253,28 @@ fn a_call_that_has_had_its_time_gets_a_bye_on_both_sides() {
 }
 
 /// How many calls the balancer counts, in a pool that counts them.
-fn load(bed: &Bed) -> balance::Load {
+fn load(bed: &Bed) -> Load {
     assert_eq!(bed.shard.audit(), Ok(()));
-    bed.shard.balancer().load(balance::Slot(0)).own
+    bed.shard.balancer().load(Slot(0)).own
+}
+
+/// A CANCEL that is refused (RFC 3261 §16.3) cancels nothing, or its sender alone could take a call off the load of its
+/// member: the call rings on.
+#[test]
+fn a_refused_cancel_cancels_nothing() {
+    let mut bed = bed().with_mode(Service::Calls(Spread::Counted));
+    let invite = Req::new("INVITE", "call", client());
+    let at_hop = bed.invite(&invite);
+    answered(&mut bed, &at_hop, 180);
+    let (cancel, before) = (invite.same_branch("CANCEL", None), load(&bed));
+    let refused = bed.one(client(), &Req { max_forwards: Some(0), ..cancel }.bytes());
+    assert_eq!((refused.to, refused.status()), (client(), 483));
+    bed.wait(Duration::from_secs(100));
+    assert_eq!((load(&bed), before.calls), (before, 1), "it rings on");
+    respond(&mut bed, &at_hop, 486);
+    let told = record(&mut bed);
+    assert_eq!((told.status, told.cause, told.by), (486, Some(Cause::Refused), Some(Side::Callee)));
+    bed.assert_forgets();
 }
 
 /// What this process ends is no load any more, as what a BYE ends: a limit of calls would be full of it.
@@ -303,14 +293,14 @@ fn a_call_that_ends_without_a_bye_of_its_sides_is_no_load() {
             let invite = Req::new("INVITE", &format!("call-{number}"), client()).line("Supported: timer");
             let at_hop = bed.invite(&invite);
             let ok = answered(&mut bed, &at_hop, 200);
-            let call = Dialog::of(&invite.call_id, (client(), 0), (at_hop.to, 0), &at_hop, &ok);
+            let call = Dialog::of(&at_hop, &ok);
             bed.one(client(), &call.by_caller("ACK", 1).bytes());
         }
         bed.wait(Duration::from_mins(2));
-        assert_eq!(load(&bed), balance::Load { calls: 20, ..balance::Load::default() });
+        assert_eq!(load(&bed), Load { calls: 20, ..Load::default() });
         bed.wait(Duration::from_mins(9));
         assert!(records(&mut bed).iter().all(|record| record.cause == Some(cause)));
-        assert_eq!(load(&bed), balance::Load::default(), "{cause:?}");
+        assert_eq!(load(&bed), Load::default(), "{cause:?}");
         bed.wait(Duration::from_mins(1));
         assert_eq!(bed.shard.balancer().counts(), balance::TableCounts::default(), "{cause:?}");
     }
@@ -325,69 +315,9 @@ fn a_call_whose_dialog_is_left_to_its_sides_is_no_load_once_it_is_answered() {
         let at_hop = bed.invite(&Req::new("INVITE", &format!("left-{status}"), client()));
         answered(&mut bed, &at_hop, 180);
         assert_eq!((load(&bed).calls, load(&bed).transactions), (1, 1));
-        bed.receive(0, at_hop.to, &answer(&at_hop.bytes, addr(PROXY), status, at_hop.to));
-        assert_eq!(load(&bed), balance::Load::default(), "{status}");
+        respond(&mut bed, &at_hop, status);
+        assert_eq!(load(&bed), Load::default(), "{status}");
     }
     bed.wait(Duration::from_mins(2));
     assert_eq!(bed.shard.balancer().counts(), balance::TableCounts::default());
-}
-
-#[test]
-fn there_are_no_more_calls_than_there_may_be() {
-    let calls = CallSettings { most: 1, ..CallSettings::default() };
-    let mut bed = bed_with(&DialogSettings { calls, ..DialogSettings::default() });
-    bed.call("one");
-    let refused = bed.one(client(), &Req::new("INVITE", "two", client()).bytes());
-    assert_eq!((refused.status(), refused.message().header("Retry-After")), (503, Some(&b"10"[..])));
-    let message = bed.receive(0, client(), &Req::new("MESSAGE", "three", client()).bytes());
-    assert_eq!(message[0].to, addr(HOPS[0]), "no call");
-}
-
-proptest! {
-    /// Calls whose messages are lost, repeated or answered in any way: each that was answered and ended has one final record, and
-    /// nothing is left.
-    #[test]
-    fn each_call_has_one_final_record(
-        fates in prop::collection::vec((0..5_u8, 1..4_usize, any::<bool>(), prop::option::of(0..100_u64)), 1..8),
-    ) {
-        let mut bed = bed();
-        let mut wanted = 0;
-        for (index, (fate, copies, by_caller, pause)) in fates.into_iter().enumerate() {
-            let call_id = format!("call{index}");
-            let invite = Req::new("INVITE", &call_id, client());
-            let at_hop = bed.invite(&invite);
-            for _ in 1..copies {
-                bed.receive(0, client(), &invite.bytes());
-            }
-            if fate < 2 {
-                let refusal = answer(&at_hop.bytes, addr(PROXY), 486, at_hop.to);
-                (0..copies).for_each(|_| { bed.receive(0, at_hop.to, &refusal); });
-                wanted += 1;
-                continue;
-            }
-            let accepted = answer(&at_hop.bytes, addr(PROXY), 200, at_hop.to);
-            let ok = bed.one(at_hop.to, &accepted);
-            (1..copies).for_each(|_| { bed.receive(0, at_hop.to, &accepted); });
-            let call = Dialog::of(&call_id, (client(), 0), (at_hop.to, 0), &at_hop, &ok);
-            let (bye, from) = if by_caller {
-                (call.by_caller("BYE", 2), client())
-            } else {
-                (call.by_callee("BYE", 1), addr(HOPS[0]))
-            };
-            let mut sent = Vec::new();
-            for _ in 0..copies {
-                sent.extend(bed.receive(0, from, &bye.bytes()));
-            }
-            bed.wait(Duration::from_secs(pause.unwrap_or_default()));
-            // Without an answer Timer F ends it.
-            if fate > 2 {
-                let done = answer(&sent[0].bytes, addr(PROXY), if fate == 3 { 200 } else { 481 }, sent[0].to);
-                (0..copies).for_each(|_| { bed.receive(0, sent[0].to, &done); });
-            }
-            wanted += 1;
-        }
-        bed.wait(DAY);
-        bed.assert_forgets();
-        prop_assert_eq!(records(&mut bed).iter().filter(|record| record.is_final).count(), wanted);
-    }
 }

@@ -1,49 +1,19 @@
 //! For what a source is charged: for each request that is no retransmission, but the one or two that follow a
 //! challenge.
-mod common;
 
-use base::Rate;
-use common::proxy::{PROXY, ProxyBed, STATELESS, client};
-use common::text::{Req, answer};
-use common::*;
-use elastic::estimate::Settings;
-use elastic::queue::QueueSettings;
-use node::{CapacitySource, QueueSetup};
-use route::{RateSettings, Refusal, Service, SourceLimit};
+use crate::common::*;
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
-use std::time::Duration;
 
-/// A shard with a way of forwarding, behind which whoever gets a request is one of some members.
-struct Way {
-    name: &'static str,
-    bed: ProxyBed,
-}
+/// Members and next hops, with and without transactions.
+const MODES: [Service; 4] = [Service::Balance, Service::BalanceTransactions, STATELESS, Service::HOPS];
 
-fn ways() -> Vec<Way> {
-    let members = |mode| {
-        let mut bed = ProxyBed::plain();
-        bed.set_services([mode]);
-        ProxyBed { mode, ..bed }
-    };
-    vec![
-        Way { name: "members, stateless", bed: members(Service::Balance) },
-        Way { name: "members, transactions", bed: members(Service::BalanceTransactions) },
-        Way { name: "next hops, stateless", bed: ProxyBed::plain().with_mode(STATELESS) },
-        Way { name: "next hops, transactions", bed: ProxyBed::plain() },
-    ]
+fn beds() -> [ProxyBed; 4] {
+    MODES.map(|mode| ProxyBed::plain().with_mode(mode))
 }
 
 /// So many may be begun at once, and one more a second.
 fn limit(bed: &mut ProxyBed, burst: u32) {
-    let rate = Rate { per_second: 1, burst };
-    let address = Some(SourceLimit { v4: 32, v6: 64, rate });
-    let rates = RateSettings { address, refusal: Refusal::Unavailable, ..RateSettings::default() };
-    bed.set(|setup| setup.settings.rates = rates);
-}
-
-fn via(branch: &str) -> String {
-    format!("SIP/2.0/UDP {};branch=z9hG4bK-{branch};rport", client())
+    bed.set(|setup| setup.settings.rates = rate(1, burst));
 }
 
 /// A request of a call, each with a CSeq number and a branch of its own.
@@ -62,7 +32,7 @@ fn passes(bed: &mut ProxyBed, request: &Req) -> Option<Sent> {
 
 /// The next hop refuses a request that it has got, and the ACK comes.
 fn refuse(bed: &mut ProxyBed, request: &Req, sent: &Sent, status: u16) {
-    bed.receive(0, sent.to, &answer(&sent.bytes, addr(PROXY), status, sent.to));
+    respond(bed, sent, status);
     if request.method == "INVITE" {
         bed.receive(0, client(), &request.same_branch("ACK", Some("bob")).bytes());
     }
@@ -73,15 +43,11 @@ fn refuse(bed: &mut ProxyBed, request: &Req, sent: &Sent, status: u16) {
 #[test]
 fn a_call_that_is_dropped_without_an_answer_is_charged_once() {
     let mut bed = Bed::new(Site::plain());
-    let capacity = Settings { maximum: 1.0, ..Settings::default() };
-    let mut queue =
-        QueueSetup { settings: QueueSettings::default(), source: CapacitySource::Fixed, capacity };
+    let mut queue = queue(1.0);
     queue.settings.overflow = elastic::queue::Overflow::Drop;
     (queue.settings.length.least, queue.settings.length.most) = (1, 1);
     bed.set_queues([Some(queue)]);
-    let address = Some(SourceLimit { v4: 32, v6: 64, rate: Rate { per_second: 0, burst: 5 } });
-    let rates = RateSettings { address, refusal: Refusal::Unavailable, ..RateSettings::default() };
-    bed.set(|setup| setup.settings.rates = rates);
+    bed.set(|setup| setup.settings.rates = rate(0, 5));
     let invite = |call: &str| Req::new("INVITE", call, client()).bytes();
     for (call, sent) in [("1", 1), ("2", 1), ("3", 1), ("waits", 0), ("5", 0)] {
         assert_eq!(bed.receive(0, client(), &invite(call)).len(), sent, "{call}");
@@ -96,23 +62,40 @@ fn a_call_that_is_dropped_without_an_answer_is_charged_once() {
     assert!(sent.iter().any(|sent| sent.message().call_id() == b"5"), "{sent:#?}");
 }
 
+/// The same where a rule leaves calls without an answer.
+#[test]
+fn a_call_that_a_rule_drops_is_charged_once() {
+    let mut bed = Bed::new(Site::plain());
+    let silent = Rule { conditions: users("3"), target: Target::Silence, ..Rule::default() };
+    set_rules(&mut bed, [silent, to_pool(0, Conditions::default())]);
+    bed.set(|setup| setup.settings.rates = rate(0, 2));
+    for _ in 0..4 {
+        let silenced = Req { uri: "sip:300@pool.example".to_owned(), ..number(1) };
+        bed.dropped(0, client(), &silenced.bytes(), "silenced");
+    }
+    let sent = bed.one(0, client(), &number(2).bytes());
+    assert!(bed.is_node(sent.to));
+}
+
 #[test]
 fn each_request_of_a_call_is_charged() {
-    for Way { name, mut bed } in ways() {
+    for mut bed in beds() {
+        let mode = bed.mode;
         limit(&mut bed, 3);
         let passed = (1..100).filter(|cseq| passes(&mut bed, &number(*cseq)).is_some()).count();
-        assert_eq!(passed, 3, "{name}: CSeq numbers that rise");
+        assert_eq!(passed, 3, "{mode:?}: CSeq numbers that rise");
         bed.wait(Duration::from_secs(3));
         let passed = (1..100).filter(|cseq| passes(&mut bed, &number(1_000 - *cseq)).is_some()).count();
-        assert_eq!(passed, 3, "{name}: that fall");
+        assert_eq!(passed, 3, "{mode:?}: that fall");
     }
 }
 
 #[test]
 fn what_differs_in_anything_is_no_retransmission() {
-    for Way { name, mut bed } in ways() {
+    for mut bed in beds() {
+        let mode = bed.mode;
         limit(&mut bed, 1);
-        assert!(passes(&mut bed, &number(1)).is_some(), "{name}");
+        assert!(passes(&mut bed, &number(1)).is_some(), "{mode:?}");
         let others = [
             Req { cseq: 2, ..number(1) },
             number(1).via(&via("other")),
@@ -122,19 +105,20 @@ fn what_differs_in_anything_is_no_retransmission() {
             Req { call_id: "other".to_owned(), ..number(1) },
         ];
         for other in others {
-            assert!(passes(&mut bed, &other).is_none(), "{name}: {other:?}");
+            assert!(passes(&mut bed, &other).is_none(), "{mode:?}: {other:?}");
         }
         // By `rport` its answer goes elsewhere, and so it is another request at the next hop.
         let elsewhere = SocketAddr::new(client().ip(), 7000);
         if !bed.mode.has_transactions() {
-            assert!(passes_from(&mut bed, elsewhere, &number(1)).is_none(), "{name}");
+            assert!(passes_from(&mut bed, elsewhere, &number(1)).is_none(), "{mode:?}");
         }
     }
 }
 
 #[test]
 fn a_retransmission_is_free_as_often_as_a_client_sends_it() {
-    for Way { name, mut bed } in ways() {
+    for mut bed in beds() {
+        let mode = bed.mode;
         if bed.mode.has_transactions() {
             continue;
         }
@@ -144,27 +128,31 @@ fn a_retransmission_is_free_as_often_as_a_client_sends_it() {
             bed.wait(Duration::from_millis(interval));
             // All that has been saved up is used up by others.
             while passes(&mut bed, &number(interval as u32)).is_some() {}
-            assert_eq!(passes(&mut bed, &number(1)), Some(first.clone()), "{name}: after {interval} ms");
+            assert_eq!(passes(&mut bed, &number(1)), Some(first.clone()), "{mode:?}: after {interval} ms");
         }
         let more = (0..100).filter(|_| passes(&mut bed, &number(1)).is_some()).count();
-        assert_eq!(more, 4, "{name}: ten in all");
-        let mut bed = ways().into_iter().find(|way| way.name == name).expect("it is one").bed;
+        assert_eq!(more, 4, "{mode:?}: ten in all");
+        let mut bed = ProxyBed::plain().with_mode(mode);
         limit(&mut bed, 1);
         passes(&mut bed, &number(1)).expect("it is the first");
         bed.wait(Duration::from_secs(32));
         passes(&mut bed, &number(2)).expect("so much has been saved up");
-        assert_eq!(passes(&mut bed, &number(1)), None, "{name}: no client sends it after 32 s");
+        assert_eq!(passes(&mut bed, &number(1)), None, "{mode:?}: no client sends it after 32 s");
     }
 }
 
 #[test]
 fn what_was_answered_is_charged_when_it_comes_again() {
-    for Way { name, mut bed } in ways() {
-        for (call, method) in ["INVITE", "OPTIONS"].into_iter().enumerate() {
+    for mut bed in beds() {
+        let mode = bed.mode;
+        // RFC 2543: a branch without the cookie tells nothing.
+        let old = format!("SIP/2.0/UDP {};branch=1", client());
+        let requests = [("INVITE", via("1")), ("OPTIONS", via("1")), ("OPTIONS", old)];
+        for (call, (method, via)) in requests.into_iter().enumerate() {
             limit(&mut bed, 1);
             bed.wait(Duration::from_secs(10));
             let call_id = format!("call-{call}");
-            let request = Req { method: method.to_owned(), call_id, ..number(1) };
+            let request = Req { method: method.to_owned(), call_id, ..number(1) }.via(&via);
             let sent = passes(&mut bed, &request).expect("it is the first");
             refuse(&mut bed, &request, &sent, 486);
             // A transaction has its own answer for copies for as long as it remembers.
@@ -176,14 +164,15 @@ fn what_was_answered_is_charged_when_it_comes_again() {
                 refuse(&mut bed, &request, &sent, 486);
                 again += 1;
             }
-            assert!(again <= 1, "{name}, {method}: {again}, more than something new");
+            assert!(again <= 1, "{mode:?}, {request:?}: {again}, more than something new");
         }
     }
 }
 
 #[test]
 fn two_requests_may_follow_challenges() {
-    for Way { name, mut bed } in ways() {
+    for mut bed in beds() {
+        let mode = bed.mode;
         for (status, method) in [(401, "INVITE"), (407, "INVITE"), (422, "INVITE"), (401, "REGISTER")] {
             limit(&mut bed, 1);
             bed.wait(Duration::from_secs(40));
@@ -197,10 +186,10 @@ fn two_requests_may_follow_challenges() {
                 // Nobody may follow what was not challenged, nor come twice.
                 let Some(sent) = passes(&mut bed, &request(cseq)) else { break };
                 reached.push(sent.to);
-                assert!(passes(&mut bed, &request(cseq + 100)).is_none(), "{name}: not asked for");
+                assert!(passes(&mut bed, &request(cseq + 100)).is_none(), "{mode:?}: not asked for");
                 refuse(&mut bed, &request(cseq), &sent, status);
             }
-            assert_eq!(reached.len(), 3, "{name}: {method}, {status}");
+            assert_eq!(reached.len(), 3, "{mode:?}: {method}, {status}");
         }
         for status in [403, 486, 500] {
             limit(&mut bed, 1);
@@ -208,7 +197,7 @@ fn two_requests_may_follow_challenges() {
             let request = |cseq| Req { call_id: format!("refused-{status}"), ..number(cseq) };
             let sent = passes(&mut bed, &request(1)).expect("it is the first");
             refuse(&mut bed, &request(1), &sent, status);
-            assert!(passes(&mut bed, &request(2)).is_none(), "{name}: {status} asks for nothing");
+            assert!(passes(&mut bed, &request(2)).is_none(), "{mode:?}: {status} asks for nothing");
         }
     }
 }
@@ -221,40 +210,39 @@ fn what_follows_a_challenge_is_the_same_request() {
         Req { uri: "sip:other@pool.example".to_owned(), ..number(2) },
         Req { method: "OPTIONS".to_owned(), ..number(2) },
     ] {
-        for Way { name, mut bed } in ways() {
+        for mut bed in beds() {
+            let mode = bed.mode;
             limit(&mut bed, 1);
             let sent = passes(&mut bed, &number(1)).expect("the first");
             refuse(&mut bed, &number(1), &sent, 407);
-            assert!(passes(&mut bed, &other).is_none(), "{name}: {other:?}");
-            assert!(passes(&mut bed, &number(3)).is_some(), "{name}: the same");
+            assert!(passes(&mut bed, &other).is_none(), "{mode:?}: {other:?}");
+            assert!(passes(&mut bed, &number(3)).is_some(), "{mode:?}: the same");
         }
     }
     // As above, of requests that share the key of a Call-ID.
-    for Way { name, mut bed } in ways() {
+    for mut bed in beds() {
+        let mode = bed.mode;
         limit(&mut bed, 1);
         let [first, other, same] = [(1, "MESSAGE"), (2, "REGISTER"), (3, "MESSAGE")]
             .map(|(cseq, method)| Req { method: method.to_owned(), ..number(cseq) });
         let sent = passes(&mut bed, &first).expect("the first");
         refuse(&mut bed, &first, &sent, 401);
-        assert!(passes(&mut bed, &other).is_none(), "{name}");
-        assert!(passes(&mut bed, &same).is_some(), "{name}: the same");
+        assert!(passes(&mut bed, &other).is_none(), "{mode:?}");
+        assert!(passes(&mut bed, &same).is_some(), "{mode:?}: the same");
     }
 }
 
 /// Three members, each with room for one call at once and ten a second.
-fn queue(with_transactions: bool) -> Bed {
-    let mut bed = Bed::new(Site::plain());
-    if with_transactions {
-        let mode = Service::BalanceTransactions;
-        bed.set_services([mode]);
-    }
+fn queued(mode: Service) -> Bed {
+    let mut bed = Bed::new(Site::plain()).with_mode(mode);
     // Credit alone is what they have room by, however much is unanswered.
-    let threshold = Duration::from_secs(10);
-    let capacity = Settings { maximum: 10.0, threshold, ..Settings::default() };
-    let setup = QueueSetup { settings: QueueSettings::default(), source: CapacitySource::Fixed, capacity };
+    let mut setup = queue(10.0);
+    setup.capacity.threshold = Duration::from_secs(10);
     bed.set_queues([Some(setup)]);
     bed
 }
+
+const BALANCED: [Service; 2] = [Service::Balance, Service::BalanceTransactions];
 
 fn to_members(bed: &Bed, sent: &[Sent]) -> Vec<SocketAddr> {
     sent.iter().map(|sent| sent.to).filter(|to| bed.is_node(*to)).collect()
@@ -263,8 +251,8 @@ fn to_members(bed: &Bed, sent: &[Sent]) -> Vec<SocketAddr> {
 /// A stranger sends a hundred INVITEs of one call: each has to wait for a member with room.
 #[test]
 fn each_invite_of_a_call_waits_for_room() {
-    for with_transactions in [false, true] {
-        let mut bed = queue(with_transactions);
+    for mode in BALANCED {
+        let mut bed = queued(mode);
         let mut branches = vec![BTreeSet::new(); 3];
         for cseq in 1..=100 {
             let mut sent = bed.receive(0, client(), &number(cseq).bytes());
@@ -275,14 +263,14 @@ fn each_invite_of_a_call_waits_for_room() {
         }
         let reached: Vec<_> = branches.iter().map(BTreeSet::len).collect();
         // Each has ten a second and one in store.
-        assert!(reached.iter().all(|calls| (9..=11).contains(calls)), "{with_transactions}: {reached:?}");
+        assert!(reached.iter().all(|calls| (9..=11).contains(calls)), "{mode:?}: {reached:?}");
     }
 }
 
 #[test]
 fn what_was_asked_for_waits_for_nobody_and_goes_to_who_asked() {
-    for with_transactions in [false, true] {
-        let mut bed = queue(with_transactions);
+    for mode in BALANCED {
+        let mut bed = queued(mode);
         let here = addr(bed.site.listeners[0]);
         let sent = bed.receive(0, client(), &number(1).bytes());
         let asked = sent.into_iter().find(|sent| bed.is_node(sent.to)).expect("the first has room");
@@ -298,7 +286,7 @@ fn what_was_asked_for_waits_for_nobody_and_goes_to_who_asked() {
             );
         }
         let sent = bed.receive(0, client(), &number(2).bytes());
-        assert_eq!(to_members(&bed, &sent), [asked.to], "{with_transactions}");
+        assert_eq!(to_members(&bed, &sent), [asked.to], "{mode:?}");
         let sent = bed.receive(0, client(), &number(3).bytes());
         assert_eq!(to_members(&bed, &sent), [], "nobody asked again");
     }
@@ -307,7 +295,7 @@ fn what_was_asked_for_waits_for_nobody_and_goes_to_who_asked() {
 /// However often its caller sends a call that rings, and whoever has room: two members that ring are one too many.
 #[test]
 fn a_call_that_rings_stays_where_it_is() {
-    let mut bed = queue(false);
+    let mut bed = queued(Service::Balance);
     let here = addr(bed.site.listeners[0]);
     let first = bed.one(0, client(), &number(1).bytes());
     bed.receive(0, first.to, &answer(&first.bytes, here, 180, first.to));
@@ -333,4 +321,31 @@ fn what_was_under_way_before_a_limit_is_free() {
     assert_eq!(passes(&mut bed, &number(1)), Some(first));
     let more = (2..10).filter(|cseq| passes(&mut bed, &Req { cseq: *cseq, ..other.clone() }).is_some());
     assert_eq!(more.count(), 0, "that was begun later");
+}
+
+/// Members and next hops send what many callers begin.
+#[test]
+fn hosts_of_nodes_have_no_limit() {
+    for mut bed in beds() {
+        let mode = bed.mode;
+        limit(&mut bed, 1);
+        let node = bed.setup.topology.nodes()[0].peer;
+        let elsewhere = SocketAddr::new(node.ip(), 40_000);
+        for (call, from) in (0..10).flat_map(|call| [(call, node), (call + 10, elsewhere)]) {
+            let request = Req { call_id: format!("of-node-{call}"), ..number(call + 10) };
+            let sent = bed.receive(0, from, &request.bytes());
+            assert!(sent.iter().all(|sent| sent.message().status() != Some(503)), "{mode:?}: {sent:?}");
+        }
+        assert!(passes(&mut bed, &number(1)).is_some() && passes(&mut bed, &number(2)).is_none(), "{mode:?}");
+    }
+}
+
+/// A limit that only floods reach need not know what is a copy.
+#[test]
+fn copies_count_where_nobody_remembers_them() {
+    let mut bed = ProxyBed::plain().with_mode(STATELESS);
+    limit(&mut bed, 3);
+    bed.set(|setup| setup.settings.rates.counts_copies = true);
+    let passed = (0..10).filter(|_| passes(&mut bed, &number(1)).is_some()).count();
+    assert_eq!(passed, 3);
 }

@@ -1,57 +1,20 @@
 //! Dialogs through the proxy that are lawful, usual or not: their requests arrive where the parties want them.
-mod common;
 
+use crate::common::*;
 use base::Operation;
-use common::dialog::{Dialog, End};
-use common::proxy::{HOPS, PROXY, ProxyBed, STATELESS, client};
-use common::text::{Req, Resp, record_routes, replaced, string};
-use common::{KEY, LIFETIME, Sent, addr};
-use node::{HopName, Resolved, ShardEvent, TokenKey, Tokens};
-use route::{Service, Spread};
-use std::net::SocketAddr;
-use std::time::Duration;
 
 fn callee() -> SocketAddr {
     addr(HOPS[0])
 }
 
-/// The dialog that a response begins whose To tag is `tag`.
-fn begun(call_id: &str, tag: &'static str, callee: SocketAddr, at_callee: &Sent, response: &Sent) -> Dialog {
-    let mut call = Dialog::of(call_id, (client(), 0), (callee, at_callee.listener), at_callee, response);
-    call.callee.tag = tag;
-    call
-}
-
-/// A request of `from` reaches `to`, whose answer with this status comes back.
-fn exchange(bed: &mut ProxyBed, from: &End, to: &End, request: &Req, status: u16) -> Sent {
-    let sent = bed.receive(from.listener, from.at, &request.bytes());
-    let arrived = sent.last().unwrap_or_else(|| panic!("{} from {}", request.method, from.at)).clone();
-    assert_eq!((arrived.to, arrived.listener), (to.at, to.listener), "{}:\n{arrived:?}", request.method);
-    if request.method != "ACK" {
-        let answer = Resp::new(status, to.at).bytes(&arrived.bytes);
-        let sent = bed.receive(to.listener, to.at, &answer);
-        let back = sent.last().expect("the answer goes back");
-        assert_eq!((back.to, back.listener, back.status()), (from.at, from.listener, status));
-    }
-    arrived
-}
-
-fn caller_asks(bed: &mut ProxyBed, call: &Dialog, method: &'static str, cseq: u32) -> Sent {
-    exchange(bed, &call.caller, &call.callee, &call.by_caller(method, cseq), 200)
-}
-
-fn callee_asks(bed: &mut ProxyBed, call: &Dialog, method: &'static str, cseq: u32) -> Sent {
-    exchange(bed, &call.callee, &call.caller, &call.by_callee(method, cseq), 200)
-}
-
 /// Everything that an established call brings, from both sides.
 fn talk(bed: &mut ProxyBed, call: &Dialog) {
-    caller_asks(bed, call, "ACK", 1);
+    call.caller_asks(bed, "ACK", 1);
     for (cseq, method) in
         (20..).zip(["INFO", "UPDATE", "REFER", "NOTIFY", "MESSAGE", "STRANGE", "INVITE", "ACK"])
     {
-        caller_asks(bed, call, method, cseq);
-        callee_asks(bed, call, method, cseq);
+        call.caller_asks(bed, method, cseq);
+        call.callee_asks(bed, method, cseq);
     }
 }
 
@@ -67,22 +30,20 @@ fn early_dialogs_of_a_forked_call() {
     {
         let rings = Resp { tag, ..Resp::new(status, addr(contact)) };
         let rings = bed.one(callee(), &rings.bytes(&at_hop.bytes));
-        let call = begun("forked", tag, addr(contact), &at_hop, &rings);
-        caller_asks(&mut bed, &call, "PRACK", cseq);
-        callee_asks(&mut bed, &call, "UPDATE", 1);
-        caller_asks(&mut bed, &call, "UPDATE", cseq + 1);
+        let call = Dialog::of(&at_hop, &rings);
+        call.caller_asks(&mut bed, "PRACK", cseq);
+        call.callee_asks(&mut bed, "UPDATE", 1);
+        call.caller_asks(&mut bed, "UPDATE", cseq + 1);
         calls.push(call);
     }
     assert_ne!(calls[0].caller.routes, calls[1].caller.routes, "each leads to its own");
     for call in &calls {
-        let ok = Resp { tag: call.callee.tag, ..Resp::new(200, call.callee.at) };
+        let tag = if call.callee.tag == "bob" { "bob" } else { "carol" };
+        let ok = Resp { tag, ..Resp::new(200, call.callee.at) };
         let ok = bed.one(callee(), &ok.bytes(&at_hop.bytes));
-        assert_eq!(
-            begun("forked", call.callee.tag, call.callee.at, &at_hop, &ok).caller.routes,
-            call.caller.routes
-        );
-        caller_asks(&mut bed, call, "ACK", 1);
-        callee_asks(&mut bed, call, "BYE", 2);
+        assert_eq!(Dialog::of(&at_hop, &ok).caller.routes, call.caller.routes);
+        call.caller_asks(&mut bed, "ACK", 1);
+        call.callee_asks(&mut bed, "BYE", 2);
     }
     // What is one's is not the other's.
     let crossed = Req { uri: format!("sip:{}", calls[1].callee.at), ..calls[0].by_caller("INFO", 9) };
@@ -100,14 +61,13 @@ fn a_token_does_not_hold_without_a_from_tag() {
             let at_hop = bed.invite(&Req::new("INVITE", "call", client()));
             let ok = Resp::new(200, addr("127.0.4.1:5060")).bytes(&at_hop.bytes);
             let ok = bed.one(callee(), &ok);
-            let call = begun("call", "bob", addr("127.0.4.1:5060"), &at_hop, &ok);
-            caller_asks(&mut bed, &call, "ACK", 1);
+            let call = Dialog::of(&at_hop, &ok);
+            call.caller_asks(&mut bed, "ACK", 1);
             let before = verified(&bed);
-            let bare = Req { from_tag: String::new(), ..call.by_caller(method, 2) }
-                .via(&format!("SIP/2.0/UDP {};branch=z9hG4bK-bare;rport", client()));
+            let bare = Req { from_tag: String::new(), ..call.by_caller(method, 2) }.via(&via("bare"));
             assert_eq!(bed.one(client(), &bare.bytes()).status(), 403, "{mode:?} {method}");
             assert_eq!((bed.shard.counters().tokens_refused, verified(&bed) - before), (1, 1));
-            caller_asks(&mut bed, &call, "BYE", 3);
+            call.caller_asks(&mut bed, "BYE", 3);
         }
     }
 }
@@ -124,8 +84,8 @@ fn the_contact_changes_between_180_and_200() {
     let mut bed = ProxyBed::plain();
     let at_hop = bed.invite(&Req::new("INVITE", "call", client()));
     let rings = bed.one(callee(), &Resp::new(180, addr("127.0.4.1:5060")).bytes(&at_hop.bytes));
-    let mut call = begun("call", "bob", addr("127.0.4.1:5060"), &at_hop, &rings);
-    caller_asks(&mut bed, &call, "PRACK", 2);
+    let mut call = Dialog::of(&at_hop, &rings);
+    call.caller_asks(&mut bed, "PRACK", 2);
     bed.one(callee(), &Resp::new(200, addr("127.0.4.2:5060")).bytes(&at_hop.bytes));
     call.callee.at = addr("127.0.4.2:5060");
     talk(&mut bed, &call);
@@ -156,10 +116,11 @@ fn the_contact_changes_between_provisional_responses() {
             }
             responses.push(bed.one(callee(), &response.bytes(&at_hop.bytes)));
         }
-        let call = begun("call", "bob", places[last], &at_hop, &responses[kept]);
-        caller_asks(&mut bed, &call, "ACK", 1);
-        caller_asks(&mut bed, &call, "INFO", 2);
-        callee_asks(&mut bed, &call, "BYE", 1);
+        let mut call = Dialog::of(&at_hop, &responses[kept]);
+        call.callee.at = places[last];
+        call.caller_asks(&mut bed, "ACK", 1);
+        call.caller_asks(&mut bed, "INFO", 2);
+        call.callee_asks(&mut bed, "BYE", 1);
         bed.assert_forgets();
     }
 }
@@ -176,7 +137,7 @@ fn a_party_behind_a_proxy_that_does_not_record_moves() {
         request.via = format!("SIP/2.0/UDP {between};branch=z9hG4bK-between-{cseq}, {}", request.via);
         let arrived = bed.receive(0, between, &request.bytes()).pop().expect("it goes on");
         assert_eq!(bed.one(callee(), &Resp::new(200, callee()).bytes(&arrived.bytes)).to, between);
-        callee_asks(&mut bed, &call, "INFO", cseq);
+        call.callee_asks(&mut bed, "INFO", cseq);
     }
     bed.assert_forgets();
 }
@@ -190,19 +151,19 @@ fn either_side_moves() {
         let mut call = bed.call("call");
         talk(&mut bed, &call);
         call.caller.at = addr("127.0.9.2:7000");
-        caller_asks(&mut bed, &call, method, 40);
-        callee_asks(&mut bed, &call, "INFO", 41);
+        call.caller_asks(&mut bed, method, 40);
+        call.callee_asks(&mut bed, "INFO", 41);
         call.callee.at = addr("127.0.4.7:7000");
-        callee_asks(&mut bed, &call, method, 42);
-        caller_asks(&mut bed, &call, "INFO", 43);
+        call.callee_asks(&mut bed, method, 42);
+        call.caller_asks(&mut bed, "INFO", 43);
         // The one asked has moved, and says so in its answer.
         let asked = bed.receive(0, call.caller.at, &call.by_caller(method, 44).bytes());
         let asked = asked.last().expect("it goes on");
         let moved = addr("127.0.4.8:7000");
         bed.one(moved, &Resp::new(200, moved).bytes(&asked.bytes));
         call.callee.at = moved;
-        caller_asks(&mut bed, &call, "INFO", 45);
-        caller_asks(&mut bed, &call, "BYE", 46);
+        call.caller_asks(&mut bed, "INFO", 45);
+        call.caller_asks(&mut bed, "BYE", 46);
         bed.assert_forgets();
     }
 }
@@ -214,11 +175,12 @@ fn who_was_refused_has_not_moved() {
     let mut call = bed.call("call");
     let home = call.caller.at;
     call.caller.at = addr("127.0.9.2:7000");
-    exchange(&mut bed, &call.caller, &call.callee, &call.by_caller("UPDATE", 2), 488);
-    caller_asks(&mut bed, &call, "INFO", 3);
+    let update = bed.one(call.caller.at, &call.by_caller("UPDATE", 2).bytes());
+    assert_eq!(answered(&mut bed, &update, 488).status(), 488);
+    call.caller_asks(&mut bed, "INFO", 3);
     assert_eq!(bed.one(callee(), &call.by_callee("INFO", 1).bytes()).status(), 403);
     call.caller.at = home;
-    callee_asks(&mut bed, &call, "INFO", 2);
+    call.callee_asks(&mut bed, "INFO", 2);
 }
 
 /// What the table remembers is lost with the process; the rest of the dialog is not. A peer balancer has never had it.
@@ -228,14 +190,14 @@ fn after_a_restart_tokens_lead_where_they_did() {
     let mut call = bed.call("call");
     let home = call.caller.at;
     call.caller.at = addr("127.0.9.2:7000");
-    caller_asks(&mut bed, &call, "UPDATE", 2);
-    callee_asks(&mut bed, &call, "INFO", 1);
+    call.caller_asks(&mut bed, "UPDATE", 2);
+    call.callee_asks(&mut bed, "INFO", 1);
     let mut bed = ProxyBed::plain();
     assert_eq!(bed.one(callee(), &call.by_callee("INFO", 2).bytes()).status(), 403);
-    caller_asks(&mut bed, &call, "UPDATE", 3);
-    callee_asks(&mut bed, &call, "INFO", 3);
+    call.caller_asks(&mut bed, "UPDATE", 3);
+    call.callee_asks(&mut bed, "INFO", 3);
     call.caller.at = home;
-    callee_asks(&mut bed, &call, "BYE", 4);
+    call.callee_asks(&mut bed, "BYE", 4);
 }
 
 #[test]
@@ -243,14 +205,12 @@ fn the_key_changes_in_a_call() {
     let mut bed = ProxyBed::plain();
     let mut call = bed.call("call");
     call.caller.at = addr("127.0.9.2:7000");
-    caller_asks(&mut bed, &call, "UPDATE", 2);
-    bed.set(|setup| {
-        setup.settings.tokens = std::sync::Arc::new(Tokens::new(TokenKey([8; 16]), &[KEY], LIFETIME));
-    });
+    call.caller_asks(&mut bed, "UPDATE", 2);
+    change_key(&mut bed);
     talk(&mut bed, &call);
     assert_eq!(bed.shard.counters().tokens_refused, 0);
     bed.set(|setup| {
-        setup.settings.tokens = std::sync::Arc::new(Tokens::new(TokenKey([9; 16]), &[], LIFETIME));
+        setup.settings.tokens = Arc::new(Tokens::new(TokenKey([9; 16]), &[], LIFETIME));
     });
     let victim = Req { uri: "sip:127.0.8.8".to_owned(), ..call.by_caller("INFO", 50) };
     assert_eq!(bed.one(call.caller.at, &victim.bytes()).status(), 403);
@@ -264,12 +224,13 @@ fn a_notify_comes_before_the_200() {
         let mut bed = ProxyBed::plain();
         let request = Req::new(method, "watch", client());
         let at_hop = bed.one(client(), &request.bytes());
-        let early = begun("watch", "bob", callee(), &at_hop, &at_hop);
-        callee_asks(&mut bed, &early, "NOTIFY", 1);
+        let mut early = Dialog::of(&at_hop, &at_hop);
+        (early.caller.at, early.callee.at) = (client(), callee());
+        early.callee_asks(&mut bed, "NOTIFY", 1);
         let accepted = bed.one(callee(), &Resp::new(202, callee()).bytes(&at_hop.bytes));
-        let dialog = begun("watch", "bob", callee(), &at_hop, &accepted);
-        callee_asks(&mut bed, &dialog, "NOTIFY", 2);
-        caller_asks(&mut bed, &dialog, "SUBSCRIBE", 2);
+        let dialog = Dialog::of(&at_hop, &accepted);
+        dialog.callee_asks(&mut bed, "NOTIFY", 2);
+        dialog.caller_asks(&mut bed, "SUBSCRIBE", 2);
         bed.assert_forgets();
     }
 }
@@ -289,7 +250,7 @@ fn between_other_proxies() {
     routes.extend(record_routes(&at_hop.bytes));
     let ok = Resp { routes: Some(routes), ..Resp::new(200, addr("127.0.4.1:5060")) };
     let ok = bed.one(behind, &ok.bytes(&at_hop.bytes));
-    let mut call = begun("chain", "bob", addr("127.0.4.1:5060"), &at_hop, &ok);
+    let mut call = Dialog::of(&at_hop, &ok);
     // As our neighbours send them: each has taken its own Route values off.
     assert_eq!(call.caller.routes.remove(0), format!("<sip:{before};lr>"));
     for (request, from, to) in
@@ -317,7 +278,7 @@ fn two_listeners() {
         let at_hop = bed.invite_from(0, addr(client_at), &Req::new("INVITE", "call", addr(client_at)));
         assert_eq!((at_hop.to, at_hop.message().record_routes().count()), (addr(hop), 2));
         let ok = bed.one_at(1, addr(hop), &Resp::new(200, addr(hop)).bytes(&at_hop.bytes));
-        let call = Dialog::of("call", (addr(client_at), 0), (addr(hop), 1), &at_hop, &ok);
+        let call = Dialog::of(&at_hop, &ok);
         assert_eq!((call.caller.routes.len(), call.callee.routes.len()), (2, 2));
         talk(&mut bed, &call);
         let misdirected = Req { uri: "sip:127.0.8.8".to_owned(), ..call.by_caller("INFO", 50) };
@@ -349,7 +310,7 @@ fn a_spiral() {
         let popped = remove_line(&string(&back.bytes), "Via: SIP/2.0/UDP 127.0.1.1");
         let ok = bed.one(callee(), popped.as_bytes());
         assert_eq!((ok.to, ok.status()), (client(), 200));
-        let mut call = begun("spiral", "bob", contact, &second, &ok);
+        let mut call = Dialog::of(&second, &ok);
         call.callee.at = if records { callee() } else { contact };
         let info = Req { uri: format!("sip:{contact}"), ..call.by_caller("INFO", 2) };
         let sent = bed.one(client(), &info.bytes());
@@ -391,7 +352,7 @@ fn strict_routers() {
     routes.extend(record_routes(&at_hop.bytes));
     let ok = Resp { routes: Some(routes), ..Resp::new(200, addr("127.0.4.1:5060")) };
     let ok = bed.one(callee(), &ok.bytes(&at_hop.bytes));
-    let call = begun("behind", "bob", addr("127.0.4.1:5060"), &at_hop, &ok);
+    let call = Dialog::of(&at_hop, &ok);
     let sent = bed.one(client(), &call.by_caller("INFO", 3).bytes());
     assert_eq!((sent.to, sent.message().uri()), (strict, Some(format!("sip:{strict}").as_bytes())));
 }
@@ -413,7 +374,7 @@ fn a_peer_balancer_in_the_chain() {
         let at_callee = second.receive(0, between, &middle.bytes).pop().expect("it goes on");
         let ok = second.one(callee(), &Resp::new(200, callee()).bytes(&at_callee.bytes));
         let ok = first.one(addr(entry), &ok.bytes);
-        let call = begun("call", "bob", callee(), &at_callee, &ok);
+        let call = Dialog::of(&at_callee, &ok);
         assert_eq!(call.caller.routes.len(), 2);
         let sent = first.one(client(), &call.by_caller("BYE", 2).bytes());
         assert_eq!(sent.to, addr(entry));
@@ -428,7 +389,7 @@ fn a_peer_balancer_in_the_chain() {
 #[test]
 fn a_request_to_ourselves_goes_to_the_hop_of_its_dialog() {
     for uri in [format!("sip:bob@{PROXY}"), "sip:bob@proxy.example".to_owned()] {
-        let mut bed = ProxyBed::new(&[PROXY], &HOPS.map(|hop| (hop, 0)));
+        let mut bed = ProxyBed::two_hops();
         for n in 0..8 {
             let call_id = format!("call-{n}");
             let at_hop = bed.invite(&Req::new("INVITE", &call_id, client()));
@@ -436,10 +397,10 @@ fn a_request_to_ourselves_goes_to_the_hop_of_its_dialog() {
             let contact = if n % 2 == 0 { uri.clone() } else { "sip:127.0.4.1".to_owned() };
             let ok = Resp { contact, ..Resp::new(200, at_hop.to) };
             let ok = bed.one(at_hop.to, &ok.bytes(&at_hop.bytes));
-            let call = begun(&call_id, "bob", at_hop.to, &at_hop, &ok);
+            let call = Dialog::of(&at_hop, &ok);
             for (cseq, method) in [(1, "ACK"), (2, "INFO"), (3, "BYE")] {
                 let request = Req { uri: uri.clone(), ..call.by_caller(method, cseq) };
-                let sent = exchange(&mut bed, &call.caller, &call.callee, &request, 200);
+                let sent = Dialog::exchange(&mut bed, &call.caller, &call.callee, &request);
                 assert_eq!(sent.message().uri(), Some(uri.as_bytes()));
             }
             // Towards the caller nobody knows the way.
@@ -450,43 +411,33 @@ fn a_request_to_ourselves_goes_to_the_hop_of_its_dialog() {
     }
 }
 
-/// The 200 tells the name, so that the ACK, which nobody repeats, finds its address.
+/// The 200 tells the name, so that the ACK, which nobody repeats, finds its address; also where a party moves to a name.
 #[test]
 fn a_contact_with_a_name_is_asked_for_when_the_200_passes() {
-    let mut bed = ProxyBed::plain();
-    let at_hop = bed.invite(&Req::new("INVITE", "call", client()));
-    let ok = Resp { contact: "sip:bob@phone.example".to_owned(), ..Resp::new(200, callee()) };
-    let ok = bed.one(callee(), &ok.bytes(&at_hop.bytes));
-    let transport = base::Transport::Udp;
-    let name = HopName { transport, by_dns: true, host: "phone.example".to_owned(), port: None };
-    assert_eq!(bed.events, [ShardEvent::LookUp(name.clone())]);
-    let found = addr("127.0.4.1:5060");
-    let (addresses, fresh_for) = (vec![(found, 1.0)], Duration::from_secs(9));
-    let answer = Resolved { transport, addresses, partial: false, fresh_for };
-    bed.input(node::ShardInput::Name { name: &name, answer: &answer });
-    let call = begun("call", "bob", found, &at_hop, &ok);
-    let ack = Req { uri: "sip:bob@phone.example".to_owned(), ..call.by_caller("ACK", 1) };
-    assert_eq!(bed.one(client(), &ack.bytes()).to, found);
-}
-
-/// The same where a party moves to a name: the ACK to its 200 goes there.
-#[test]
-fn a_name_that_a_party_moves_to_is_asked_for() {
-    let mut bed = ProxyBed::plain();
-    let call = bed.call("call");
-    bed.events.clear();
-    let again = bed.receive(0, client(), &call.by_caller("INVITE", 2).bytes()).pop().expect("it goes on");
-    let ok = Resp { contact: "sip:bob@moved.example:5070".to_owned(), ..Resp::new(200, callee()) };
-    assert_eq!(bed.one(callee(), &ok.bytes(&again.bytes)).status(), 200);
-    let (transport, host) = (base::Transport::Udp, "moved.example".to_owned());
-    let name = HopName { transport, by_dns: false, host, port: Some(5070) };
-    assert_eq!(bed.events, [ShardEvent::LookUp(name.clone())]);
-    let found = addr("127.0.4.1:5070");
-    let (addresses, fresh_for) = (vec![(found, 1.0)], Duration::from_secs(9));
-    let answer = Resolved { transport, addresses, partial: false, fresh_for };
-    bed.input(node::ShardInput::Name { name: &name, answer: &answer });
-    let ack = Req { uri: "sip:bob@moved.example:5070".to_owned(), ..call.by_caller("ACK", 2) };
-    assert_eq!(bed.one(client(), &ack.bytes()).to, found);
+    for (contact, by_dns, port) in [("phone.example", true, None), ("phone.example:5070", false, Some(5070))]
+    {
+        for moves in [false, true] {
+            let mut bed = ProxyBed::plain();
+            let (invite, cseq) = if moves {
+                (bed.call("call").by_caller("INVITE", 2), 2)
+            } else {
+                (Req::new("INVITE", "call", client()), 1)
+            };
+            bed.events.clear();
+            let at_hop = bed.invite(&invite);
+            let ok = Resp { contact: format!("sip:bob@{contact}"), ..Resp::new(200, callee()) };
+            let ok = bed.one(callee(), &ok.bytes(&at_hop.bytes));
+            let (transport, host) = (Transport::Udp, "phone.example".to_owned());
+            let name = HopName { transport, by_dns, host, port };
+            assert_eq!(bed.events, [ShardEvent::LookUp(name.clone())]);
+            let at = addr("127.0.4.1:5070");
+            bed.input(ShardInput::Name { name: &name, answer: &found(transport, &[at]) });
+            let routes = if moves { invite.routes } else { Dialog::of(&at_hop, &ok).caller.routes };
+            let uri = format!("sip:bob@{contact}");
+            let ack = Req { uri, routes, ..Dialog::of(&at_hop, &ok).by_caller("ACK", cseq) };
+            assert_eq!(bed.one(client(), &ack.bytes()).to, at, "{contact} {moves}");
+        }
+    }
 }
 
 /// RFC 3263 §4.1: a URI that asks for another transport than ours gets no datagram.
@@ -500,7 +451,7 @@ fn a_contact_that_asks_for_another_transport_is_refused() {
         let contact = format!("sip:bob@{};transport={transport}", callee());
         let ok = Resp { contact: contact.clone(), ..Resp::new(200, callee()) };
         let ok = bed.one(callee(), &ok.bytes(&at_hop.bytes));
-        let call = begun("call", "bob", callee(), &at_hop, &ok);
+        let call = Dialog::of(&at_hop, &ok);
         let sent = bed.one(client(), &Req { uri: contact, ..call.by_caller("BYE", 2) }.bytes());
         if is_refused {
             assert_eq!((sent.to, sent.status()), (client(), 502), "{transport}");
@@ -521,5 +472,27 @@ fn a_party_that_ignores_record_route_reaches_the_next_hops() {
         let cseq = 2 + call.caller.routes.len() as u32;
         let sent = bed.one(client(), &call.by_caller("INFO", cseq).bytes());
         assert_eq!(sent.to, callee());
+    }
+}
+
+/// The ACK of such a party to a 2xx is of no transaction (RFC 3261 §13.2.2.4): it goes to the next hop that its Request-URI
+/// names, else to that of its call, and nowhere else.
+#[test]
+fn an_ack_that_ignores_record_route_reaches_the_next_hops() {
+    for spread in [Spread::Found, Spread::Counted] {
+        let mode = Service::Proxy { spread, record_route: true };
+        let mut bed = ProxyBed::two_hops().with_mode(mode);
+        bed.set(|setup| setup.settings.orphans = Orphans::Reject);
+        for number in 0..8 {
+            let mut call = bed.call(&format!("call{number}"));
+            call.caller.routes = Vec::new();
+            let ack = call.by_caller("ACK", 1);
+            let elsewhere = Req { uri: "sip:127.0.8.8".to_owned(), ..ack.clone() };
+            for ack in [ack, elsewhere] {
+                assert_eq!(bed.one(client(), &ack.bytes()).to, call.callee.at, "{spread:?}");
+            }
+            let named = Req { uri: format!("sip:{}", HOPS[number % 2]), ..call.by_caller("ACK", 1) };
+            assert_eq!(bed.one(client(), &named.bytes()).to, addr(HOPS[number % 2]));
+        }
     }
 }

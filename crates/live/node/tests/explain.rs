@@ -1,20 +1,11 @@
 //! `explain` says what traffic does, and changes nothing.
-mod common;
 
-use balance::{Decision, Slot, Why};
-use base::Rate;
-use common::proxy::{HOPS, PROXY, ProxyBed, STATELESS, client};
-use common::text::{Req, answer};
-use common::*;
-use elastic::estimate::Settings;
-use elastic::queue::QueueSettings;
-use node::{CapacitySource, Explanation, QueueSetup, QueueTurn};
-use route::{Conditions, Pools, RateSettings, Refusal, Rule, Service, SourceLimit, Target};
-use std::sync::Arc;
-use std::time::Duration;
+use crate::common::*;
+use balance::{Decision, Why};
+use node::{Explanation, QueueTurn};
 
 fn proxy(mode: Service) -> ProxyBed {
-    ProxyBed::new(&[PROXY], &HOPS.map(|hop| (hop, 0))).with_mode(mode)
+    ProxyBed::two_hops().with_mode(mode)
 }
 
 fn to(slot: u16, why: Why) -> Decision {
@@ -75,12 +66,9 @@ fn options_about_the_proxy_are_answered_here() {
 #[test]
 fn a_bye_is_taken_while_the_process_stops() {
     let mut bed = Bed::new(Site::plain());
-    let call = dialog::Dialog::inbound(&mut bed, "call", client(), 0);
-    let stopping = Some(bed.now + Duration::from_secs(20));
-    bed.set(|setup| {
-        setup.stopping = stopping;
-        setup.settings.orphans = node::Orphans::Balance;
-    });
+    let call = Dialog::inbound(&mut bed, "call", client(), 0);
+    stop(&mut bed);
+    bed.set(|setup| setup.settings.orphans = Orphans::Balance);
     // Of a call that nobody here knows.
     let bye = Req { routes: Vec::new(), call_id: "unknown".to_owned(), ..call.by_caller("BYE", 2) };
     let explained = bed.explain(client(), &bye.bytes()).expect("it goes on");
@@ -98,8 +86,7 @@ fn a_request_of_a_dialog_goes_where_the_other_party_has_named() {
     for mode in [Service::HOPS, STATELESS] {
         let mut bed = proxy(mode);
         let call = bed.call("call");
-        let rule = Rule { name: "all".to_owned(), target: Target::Silence, ..Rule::default() };
-        bed.set(|setup| setup.settings.routes = testbed::routes(vec![rule], setup));
+        set_rules(&mut bed, [Rule { target: Target::Silence, ..Rule::default() }]);
         let to_callee = explained(&mut bed, &call.by_caller("INFO", 2));
         let hop = bed.shard.topology().nodes().iter().position(|node| node.peer == call.callee.at);
         assert_eq!(to_callee.decision, to(hop.expect("a hop") as u16, Why::Token), "{mode:?}");
@@ -113,18 +100,13 @@ fn a_request_of_a_dialog_goes_where_the_other_party_has_named() {
     }
 }
 
-fn queue() -> QueueSetup {
-    let capacity = Settings { maximum: 10.0, ..Settings::default() };
-    QueueSetup { settings: QueueSettings::default(), source: CapacitySource::Fixed, capacity }
-}
-
 /// Calls wait, and members have room for them by now: whether somebody asks before the timer makes no difference.
 #[test]
 fn calls_wait_on_as_if_nobody_had_asked() {
     let invite = |number: usize| Req::new("INVITE", &format!("call{number}"), client()).bytes();
     let run = |asks: bool| {
         let mut bed = Bed::new(Site::plain());
-        bed.set_queues([Some(queue())]);
+        bed.set_queues([Some(queue(10.0))]);
         let mut sent: Vec<_> = (0..8).flat_map(|number| bed.receive(0, client(), &invite(number))).collect();
         let mut states = Vec::new();
         for _ in 0..5 {
@@ -133,7 +115,7 @@ fn calls_wait_on_as_if_nobody_had_asked() {
                 bed.explain(client(), &invite(99)).expect("a new call");
             }
             states.push((bed.shard.queue_reports(), bed.shard.deadline()));
-            sent.extend(bed.input(node::ShardInput::Timer));
+            sent.extend(bed.input(ShardInput::Timer));
         }
         (sent, states)
     };
@@ -148,13 +130,10 @@ fn a_full_queue_is_passed_over() {
     let nodes = vec![("127.0.1.1:5060", 0), ("127.0.1.2:5060", 0)];
     let mut bed = Bed::new(Site { nodes, ..Site::plain() });
     bed.set_pools([[0], [1]].map(|slots| pool_of(Service::Balance, slots)));
-    let mut narrow = queue();
+    let mut narrow = queue(10.0);
     (narrow.settings.length.least, narrow.settings.length.most) = (1, 1);
     bed.set_queues([Some(narrow), None]);
-    let choice = |pool| route::Choice { pool, priority: pool, weight: 1.0 };
-    let pools = Pools { choices: vec![choice(0), choice(1)], ..Pools::default() };
-    let rule = Rule { name: "both".to_owned(), target: Target::Pools(pools), ..Rule::default() };
-    bed.set(|setup| setup.settings.routes = testbed::routes(vec![rule], setup));
+    set_rules(&mut bed, [both(Failover::default())]);
     let invite = |number: usize| Req::new("INVITE", &format!("call{number}"), client()).bytes();
     let expected = [
         (Some(QueueTurn::Member(Slot(0))), Some(0)),
@@ -169,27 +148,6 @@ fn a_full_queue_is_passed_over() {
         assert_eq!(sent.first().map(|sent| bed.slot(sent.to)), node, "{number}");
         assert_eq!(explained.passed_over.len(), usize::from(node == Some(1)), "{number}");
     }
-}
-
-/// Who is over the limit of its source is told so of new calls, and of none that is under way.
-#[test]
-fn asking_uses_up_nothing_and_begins_nothing() {
-    let mut bed = ProxyBed::plain();
-    let rate = Rate { per_second: 1, burst: 1 };
-    let address = Some(SourceLimit { v4: 32, v6: 64, rate });
-    let rates = RateSettings { address, refusal: Refusal::Unavailable, ..RateSettings::default() };
-    bed.set(|setup| setup.settings.rates = rates);
-    let conditions = Conditions::default();
-    let rule =
-        Rule { name: "all".to_owned(), conditions, target: Target::Pools(Pools::one(0)), ..Rule::default() };
-    let routes = testbed::routes(vec![rule], &bed.setup);
-    bed.set(|setup| setup.settings.routes = Arc::clone(&routes));
-    let (first, second) = (Req::new("INVITE", "1", client()), Req::new("INVITE", "2", client()));
-    for _ in 0..3 {
-        explained(&mut bed, &first);
-    }
-    let at_hop = bed.invite(&first);
-    assert!(bed.explain(client(), &second.bytes()).is_err());
-    bed.receive(0, at_hop.to, &answer(&at_hop.bytes, addr(PROXY), 180, at_hop.to));
-    explained(&mut bed, &first);
+    let known = bed.explain(client(), &invite(0)).expect("it is a repetition");
+    assert_eq!((known.queue, known.known), (None, true));
 }

@@ -1,16 +1,7 @@
 //! Requests that failed are told of, with the reason, where somebody wants to know.
-mod common;
 
-use common::dialog::Dialog;
-use common::text::{Req, answer, string};
-use common::*;
-use node::{Drop, Failure, FailureCause, ShardEvent};
-use std::net::SocketAddr;
-use std::time::Duration;
-
-fn client() -> SocketAddr {
-    addr("127.0.9.1:6000")
-}
+use crate::common::*;
+use node::{Drop, Failure, FailureCause};
 
 /// A bed that tells.
 fn bed() -> Bed {
@@ -43,7 +34,7 @@ fn what_a_member_refuses_is_told_and_what_it_accepts_or_challenges_is_not() {
         ("f", 503, true),
     ] {
         let sent = bed.one(0, client(), &Req::new("INVITE", call, client()).bytes());
-        bed.receive(sent.listener, sent.to, &answer(&sent.bytes, addr("127.0.0.1:5060"), status, sent.to));
+        bed.receive(sent.listener, sent.to, &answer(&sent.bytes, addr(PROXY), status, sent.to));
         let wanted = ("INVITE".to_owned(), call.to_owned(), sent.to, FailureCause::Answered { status });
         assert_eq!(told(&mut bed), Vec::from_iter(is_told.then_some(wanted)), "{status}");
     }
@@ -79,11 +70,13 @@ fn an_exhausted_pool_is_told_once_a_second() {
         assert_eq!(bed.one(0, client(), &Req::new("INVITE", call, client()).bytes()).status(), 503);
         core::mem::take(&mut bed.events)
     };
-    assert_eq!(invite(&mut bed, "1"), [ShardEvent::NoServer(1)]);
+    assert_eq!(invite(&mut bed, "1"), [ShardEvent::NoServer { pool: PoolId(0), refused: 1 }]);
     assert_eq!(invite(&mut bed, "2"), []);
     assert_eq!(invite(&mut bed, "3"), []);
     bed.now += Duration::from_secs(1);
-    assert_eq!(invite(&mut bed, "4"), [ShardEvent::NoServer(3)]);
+    assert_eq!(invite(&mut bed, "4"), [ShardEvent::NoServer { pool: PoolId(0), refused: 3 }]);
+    bed.now += Duration::from_secs(4);
+    assert_eq!(invite(&mut bed, "5"), [ShardEvent::NoServer { pool: PoolId(0), refused: 1 }]);
 }
 
 /// RFC 3261 §12.1.1: an answer that begins a dialog has the Record-Route of its request. `sipp -sn uas` leaves it
@@ -102,7 +95,7 @@ fn a_node_that_answers_without_record_route_is_told_of_once() {
     assert_eq!(told(&mut bed), []);
     for (name, is_told) in [("first", true), ("second", false)] {
         let sent = bed.one(0, client(), &Req::new("INVITE", name, client()).bytes());
-        let whole = string(&answer(&sent.bytes, addr("127.0.0.1:5060"), 200, sent.to));
+        let whole = string(&answer(&sent.bytes, addr(PROXY), 200, sent.to));
         let bare: String =
             whole.split_inclusive("\r\n").filter(|line| !line.starts_with("Record-Route:")).collect();
         assert!(bare.len() < whole.len(), "{whole}");

@@ -1,22 +1,13 @@
 //! Overload control between neighbours (RFC 7339, RFC 7415) on bytes: what is offered and told in Via, to whom, and what
 //! is kept to.
-mod common;
 
-use common::dialog::Dialog;
-use common::proxy::{HOPS, PROXY, ProxyBed, STATELESS, client};
-use common::text::{Req, answer};
-use common::*;
-use core::time::Duration;
-use elastic::estimate::Settings;
-use elastic::queue::QueueSettings;
-use node::{
-    CapacitySource, NeighbourReport, OverloadControl, QueueSetup, ShardEvent, ShardIdentity, ShardInput,
-};
-use overload::hop::{Law, Limit, rate::RateLawSettings};
+use crate::common::*;
+use node::{NeighbourReport, OverloadControl, ShardIdentity};
+use overload::hop::rate::RateLawSettings;
+use overload::hop::{Law, Limit};
 use overload::local::occupancy::OccupancySettings;
 use overload::{FeedbackLaw, OverloadSettings, Scope};
-use route::{Network, Service};
-use std::net::SocketAddr;
+use route::Network;
 use wire::{OverloadAlgorithm, OverloadFeedback, OverloadParams};
 
 const SERVICES: [Service; 4] = [Service::Balance, Service::BalanceTransactions, Service::HOPS, STATELESS];
@@ -121,7 +112,7 @@ fn every_response_to_a_neighbour_says_that_there_is_no_limit_or_what_it_is() {
         let request = invite("call", upstream(), OFFER);
         let sent = bed.receive(0, upstream(), &request.bytes());
         let at_hop = sent.iter().find(|sent| sent.to == addr(HOPS[0])).expect("it goes on").clone();
-        let back = bed.receive(0, at_hop.to, &answer(&at_hop.bytes, addr(PROXY), 180, at_hop.to));
+        let back = respond(&mut bed, &at_hop, 180);
         let trying = sent.iter().filter(|sent| sent.to == upstream());
         for response in trying.chain(&back) {
             let told = params(response).feedback().expect("it is told");
@@ -129,7 +120,7 @@ fn every_response_to_a_neighbour_says_that_there_is_no_limit_or_what_it_is() {
             assert_eq!(text(response).matches(";oc=").count(), 1, "{service:?}: the offer is replaced");
         }
         (0..20).for_each(|number| busy_period(&mut bed, number, OFFER));
-        let back = bed.receive(0, at_hop.to, &answer(&at_hop.bytes, addr(PROXY), 200, at_hop.to));
+        let back = respond(&mut bed, &at_hop, 200);
         let told = params(&back[0]).feedback().expect("it is told");
         assert!((5..=15).contains(&told.value), "{service:?}: ten a second are served: {told:?}");
         assert_eq!((told.algorithm, told.validity), (OverloadAlgorithm::Rate, 2_000));
@@ -198,7 +189,7 @@ fn what_finishes_calls_goes_on_whatever_the_limit() {
         let at_hop = bed.invite(&Req::new("INVITE", "call", client()));
         introduces_itself(&mut bed, &at_hop);
         let ok = bed.one(at_hop.to, &answer_telling(&at_hop, 200, ";oc=100;oc-validity=60000;oc-seq=1.1"));
-        let call = Dialog::of("call", (client(), 0), (at_hop.to, at_hop.listener), &at_hop, &ok);
+        let call = Dialog::of(&at_hop, &ok);
         for request in [
             ringing.clone(),
             call.by_caller("ACK", 1),
@@ -238,10 +229,7 @@ fn another_member_gets_what_one_does_not_want() {
 #[test]
 fn a_queue_gives_nothing_to_a_member_that_wants_no_more() {
     let mut bed = bed(Service::BalanceTransactions, RATE, &HOPS);
-    let capacity = Settings { maximum: 100.0, ..Settings::default() };
-    let (settings, source) = (QueueSettings::default(), CapacitySource::Fixed);
-    let queue = QueueSetup { settings, source, capacity };
-    bed.set_queues([Some(queue)]);
+    bed.set_queues([Some(queue(100.0))]);
     let first = bed.invite(&Req::new("INVITE", "first", client()));
     tells(&mut bed, &first, ";oc=100;oc-algo=\"loss\";oc-validity=60000;oc-seq=1.1");
     let mut other = None;
@@ -249,7 +237,7 @@ fn a_queue_gives_nothing_to_a_member_that_wants_no_more() {
         bed.wait(Duration::from_millis(50));
         let at_hop = bed.invite(&Req::new("INVITE", &format!("x{call}"), client()));
         assert_ne!(at_hop.to, first.to);
-        bed.receive(0, at_hop.to, &answer(&at_hop.bytes, addr(PROXY), 486, at_hop.to));
+        respond(&mut bed, &at_hop, 486);
         other = Some(at_hop);
     }
     tells(&mut bed, &other.expect("some calls"), ";oc=100;oc-algo=\"loss\";oc-validity=60000;oc-seq=1.1");
@@ -298,7 +286,7 @@ fn a_callee_does_not_speak_for_a_neighbour_that_ignores_the_offer() {
             }
             // The neighbour's own answers to others leave the offer as it is.
             let other = bed.invite(&Req::new("INVITE", &format!("y{at}"), client()));
-            bed.receive(0, other.to, &answer(&other.bytes, addr(PROXY), 100, other.to));
+            respond(&mut bed, &other, 100);
             assert_eq!(neighbour(&bed, at_hop.to).limit, None, "{service:?} {at}");
         }
     }
@@ -309,7 +297,7 @@ fn a_neighbour_that_never_answers_is_told_of_once() {
     let mut bed = bed(STATELESS, Law::Loss(OccupancySettings::default()), &HOPS[..1]);
     for at in 0..250 {
         let at_hop = bed.invite(&Req::new("INVITE", &format!("x{at}"), client()));
-        bed.receive(0, at_hop.to, &answer(&at_hop.bytes, addr(PROXY), 200, at_hop.to));
+        respond(&mut bed, &at_hop, 200);
     }
     let deaf = bed.events.iter().filter(|event| matches!(event, ShardEvent::NoFeedback(_))).count();
     assert_eq!((deaf, neighbour(&bed, addr(HOPS[0])).ignores_offer()), (1, true));

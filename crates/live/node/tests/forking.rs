@@ -1,18 +1,9 @@
 //! A pool that forks: all members ring at once, or one after the other (RFC 3261 §16.6 and §16.7).
-mod common;
 
+use crate::common::*;
 use balance::Health;
-use common::dialog::Dialog;
-use common::proxy::{LIMITS, PROXY, ProxyBed, client};
-use common::text::{Req, answer, answer_with, string};
-use common::*;
-use node::Routes;
-use route::{Choice, Dialogs, Failover, Fork, Forward, Pools, Rule, Service, Table, Target};
+use route::{Dialogs, Fork};
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
-use std::sync::Arc;
-use std::time::Duration;
-use wire::Method;
 
 const RING_TIME: Duration = Duration::from_secs(20);
 /// Timers are late by less than this.
@@ -27,11 +18,7 @@ fn bed(fork: Fork) -> ProxyBed {
     let service = Service::of((Forward::Transaction, Dialogs::Route), (fork, RING_TIME), true);
     let mode = service.expect("next hops fork");
     bed.set_pools([pool_of(mode, 0..3), pool_of(mode, [3])]);
-    let choice = |pool| Choice { pool, priority: pool, weight: 1.0 };
-    let pools = Pools { choices: vec![choice(0), choice(1)], failover: Failover::default() };
-    let rule = Rule { name: "both".to_owned(), target: Target::Pools(pools), ..Rule::default() };
-    let routes = Routes { table: Table::new(vec![rule], &[addr(PROXY)]), access: Vec::new() };
-    bed.set(|setup| setup.settings.routes = Arc::new(routes));
+    set_rules(&mut bed, [both(Failover::default())]);
     bed
 }
 
@@ -39,25 +26,11 @@ fn call() -> Req {
     Req::new("INVITE", "call", client())
 }
 
-/// Those of what was sent that are requests of this method.
-fn requests(sent: &[Sent], method: Method) -> Vec<Sent> {
-    sent.iter().filter(|sent| sent.message().method() == Some(method)).cloned().collect()
-}
-
-/// The status codes that went back to the caller.
-fn statuses(sent: &[Sent]) -> Vec<u16> {
-    sent.iter().filter(|sent| sent.to == client()).filter_map(|sent| sent.message().status()).collect()
-}
-
 /// The INVITEs of the group that is tried first.
 fn rung(bed: &mut ProxyBed, request: &Req) -> Vec<Sent> {
     let sent = bed.receive(0, client(), &request.bytes());
     assert_eq!(statuses(&sent), [100]);
     requests(&sent, Method::Invite)
-}
-
-fn answered(bed: &mut ProxyBed, request: &Sent, status: u16) -> Vec<Sent> {
-    bed.receive(0, request.to, &answer(&request.bytes, addr(PROXY), status, request.to))
 }
 
 fn addresses(sent: &[Sent]) -> BTreeSet<SocketAddr> {
@@ -79,58 +52,28 @@ fn all_members_ring_and_who_accepts_first_has_the_call() {
     // The second pool may begin to ring while these do.
     assert!(invites.iter().all(|sent| breadth(sent) == Some(15)), "RFC 5393 §5.3.3");
     for invite in &invites[..2] {
-        assert_eq!(statuses(&answered(&mut bed, invite, 180)), [180]);
+        assert_eq!(statuses(&respond(&mut bed, invite, 180)), [180]);
     }
-    let sent = answered(&mut bed, &invites[0], 200);
+    let sent = respond(&mut bed, &invites[0], 200);
     assert_eq!(statuses(&sent), [200]);
     assert_eq!(addresses(&requests(&sent, Method::Cancel)), [invites[1].to].into(), "§9.1: who rings");
-    let late = answered(&mut bed, &invites[2], 180);
+    let late = respond(&mut bed, &invites[2], 180);
     assert_eq!((statuses(&late), requests(&late, Method::Cancel).len()), (vec![], 1));
     for invite in &invites[1..] {
-        let sent = answered(&mut bed, invite, 487);
+        let sent = respond(&mut bed, invite, 487);
         assert_eq!((statuses(&sent), requests(&sent, Method::Ack).len()), (vec![], 1));
     }
     let ok = sent.iter().find(|sent| sent.to == client()).expect("the 200");
-    let dialog = Dialog::of("call", (client(), 0), (invites[0].to, 0), &invites[0], ok);
+    let dialog = Dialog::of(&invites[0], ok);
     for (method, cseq) in [("ACK", 1), ("BYE", 2)] {
         let sent = bed.one(client(), &dialog.by_caller(method, cseq).bytes());
         assert_eq!(sent.to, invites[0].to, "{method}");
         if method == "BYE" {
-            assert_eq!(statuses(&answered(&mut bed, &sent, 200)), [200]);
+            assert_eq!(statuses(&respond(&mut bed, &sent, 200)), [200]);
         }
     }
     let counters = bed.shard.proxy_report().expect("it has next hops").counters;
     assert_eq!((counters.forwarded, counters.forked, counters.cancelled), (2, 2, 2));
-    bed.assert_forgets();
-}
-
-#[test]
-fn the_next_pool_rings_when_nobody_has_answered_in_time() {
-    let mut bed = bed(Fork::Parallel);
-    let invites = rung(&mut bed, &call());
-    for invite in &invites {
-        answered(&mut bed, invite, 180);
-    }
-    let sent = bed.wait(RING_TIME + TICK);
-    assert_eq!(addresses(&requests(&sent, Method::Cancel)), members(0..3));
-    let next = requests(&sent, Method::Invite);
-    assert_eq!(addresses(&next), members(3..4));
-    for invite in &invites {
-        assert_eq!(statuses(&answered(&mut bed, invite, 487)), [0; 0]);
-    }
-    assert_eq!(statuses(&answered(&mut bed, &next[0], 200)), [200]);
-    bed.assert_forgets();
-}
-
-#[test]
-fn the_next_pool_rings_at_once_when_all_have_refused() {
-    let mut bed = bed(Fork::Parallel);
-    let invites = rung(&mut bed, &call());
-    assert!(requests(&answered(&mut bed, &invites[0], 486), Method::Invite).is_empty());
-    assert!(requests(&answered(&mut bed, &invites[1], 404), Method::Invite).is_empty());
-    let next = requests(&answered(&mut bed, &invites[2], 503), Method::Invite);
-    assert_eq!(addresses(&next), members(3..4));
-    assert_eq!(statuses(&answered(&mut bed, &next[0], 480)), [486], "§16.7 step 6: the first of the best");
     bed.assert_forgets();
 }
 
@@ -143,19 +86,19 @@ fn members_ring_one_after_the_other_and_then_those_of_the_next_pool() {
         assert_eq!(invite.len(), 1, "one at a time");
         let now = invite.remove(0);
         rang.push(now.to);
-        answered(&mut bed, &now, 180);
+        respond(&mut bed, &now, 180);
         if turn == 3 {
             assert_eq!(bed.wait(RING_TIME * 2).len(), 0, "nobody follows the last one");
-            assert_eq!(statuses(&answered(&mut bed, &now, 486)), [486]);
+            assert_eq!(statuses(&respond(&mut bed, &now, 486)), [486]);
         } else if turn == 1 {
-            invite = requests(&answered(&mut bed, &now, 486), Method::Invite);
+            invite = requests(&respond(&mut bed, &now, 486), Method::Invite);
         } else {
             let sent = bed.wait(RING_TIME + TICK);
             assert_eq!(addresses(&requests(&sent, Method::Cancel)), [now.to].into());
             invite = requests(&sent, Method::Invite);
-            answered(&mut bed, &now, 487);
+            respond(&mut bed, &now, 487);
             let cancel = &requests(&sent, Method::Cancel)[0];
-            answered(&mut bed, cancel, 200);
+            respond(&mut bed, cancel, 200);
         }
     }
     assert_eq!(rang[..3].iter().copied().collect::<BTreeSet<_>>(), members(0..3));
@@ -201,47 +144,6 @@ fn the_caller_gets_the_challenges_of_all_members() {
 }
 
 #[test]
-fn of_another_request_the_first_2xx_goes_back() {
-    let mut bed = bed(Fork::Parallel);
-    let sent = bed.receive(0, client(), &Req::new("MESSAGE", "note", client()).bytes());
-    assert_eq!(sent.len(), 3);
-    assert_eq!(statuses(&answered(&mut bed, &sent[0], 404)), [0; 0]);
-    assert_eq!(statuses(&answered(&mut bed, &sent[1], 200)), [200]);
-    let other = answered(&mut bed, &sent[2], 200);
-    assert!(other.is_empty(), "neither a second response nor a CANCEL: {other:#?}");
-    bed.assert_forgets();
-}
-
-#[test]
-fn a_cancel_ends_every_branch() {
-    let mut bed = bed(Fork::Parallel);
-    let invites = rung(&mut bed, &call());
-    for invite in &invites {
-        answered(&mut bed, invite, 180);
-    }
-    let sent = bed.receive(0, client(), &call().same_branch("CANCEL", None).bytes());
-    assert_eq!(statuses(&sent), [200]);
-    assert_eq!(addresses(&requests(&sent, Method::Cancel)), members(0..3));
-    let mut last = Vec::new();
-    for invite in &invites {
-        last = answered(&mut bed, invite, 487);
-    }
-    assert_eq!((statuses(&last), requests(&last, Method::Invite).len()), (vec![487], 0));
-    bed.assert_forgets();
-}
-
-/// RFC 5393 §5.3.3.
-#[test]
-fn a_request_whose_max_breadth_does_not_suffice_is_refused() {
-    let mut bed = bed(Fork::Parallel);
-    let sent = bed.receive(0, client(), &call().with("Max-Breadth", "2").bytes());
-    assert_eq!((sent.len(), statuses(&sent)), (1, vec![440]));
-    let mut one_by_one = self::bed(Fork::Sequential);
-    let invite = rung(&mut one_by_one, &call().with("Max-Breadth", "1")).remove(0);
-    assert_eq!(invite.message().max_breadth().map(|(breadth, _)| breadth), Some(1));
-}
-
-#[test]
 fn a_request_that_names_a_member_goes_to_that_one_alone() {
     let mut bed = bed(Fork::Parallel);
     let request = call().with("Route", &format!("<sip:{};lr>", MEMBERS[1].0));
@@ -261,12 +163,8 @@ fn members_that_are_known_to_be_dead_do_not_ring() {
 #[test]
 fn a_request_has_no_more_branches_than_the_limit() {
     let mut bed = bed(Fork::Parallel);
-    bed.set(|setup| setup.settings.limits = node::ProxyLimits { branches: 2, ..LIMITS });
-    let invites = rung(&mut bed, &call());
-    assert_eq!(invites.len(), 2);
-    answered(&mut bed, &invites[0], 486);
-    let sent = answered(&mut bed, &invites[1], 486);
-    assert_eq!((statuses(&sent), requests(&sent, Method::Invite).len()), (vec![486], 0));
+    bed.set(|setup| setup.settings.limits = ProxyLimits { branches: 2, ..LIMITS });
+    assert_eq!(rung(&mut bed, &call()).len(), 2);
 }
 
 /// The request is in memory once, and each branch adds its edits.

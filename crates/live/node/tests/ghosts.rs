@@ -1,16 +1,7 @@
 //! Copies of INVITEs that were refused: no call begins whose caller has heard that it is refused.
-mod common;
 
-use common::proxy::{HOPS, PROXY, ProxyBed, client};
-use common::text::{Req, answer};
-use common::{Bed, Sent, Site, addr};
+use crate::common::*;
 use dialog::CallSettings;
-use elastic::estimate::Settings;
-use elastic::queue::QueueSettings;
-use node::{CapacitySource, DialogSettings, QueueSetup};
-use route::{Service, Spread};
-use std::sync::Arc;
-use std::time::Duration;
 
 const DIALOG: Service = Service::Calls(Spread::Found);
 const MEMBERS: Service = Service::BalanceTransactions;
@@ -30,16 +21,16 @@ fn next(invite: &Req) -> Vec<u8> {
 fn a_late_copy_of_a_call_that_was_one_too_many_is_refused_as_well() {
     let calls = CallSettings { most: 1, ..CallSettings::default() };
     let mut bed = ProxyBed::plain().with_mode(DIALOG);
-    bed.set(|setup| {
-        setup.settings.dialogs = Some(Arc::new(DialogSettings { calls, ..DialogSettings::default() }));
-    });
+    keep_dialogs(&mut bed, DialogSettings { calls, ..DialogSettings::default() });
     let call = bed.call("one");
     let invite = Req::new("INVITE", "two", client());
     let refusal = bed.one(client(), &invite.bytes());
-    assert_eq!(refusal.status(), 503);
+    assert_eq!((refusal.status(), refusal.message().header("Retry-After")), (503, Some(&b"10"[..])));
     assert_eq!(bed.receive(0, client(), &ack("two", &refusal)), []);
+    let message = bed.receive(0, client(), &Req::new("MESSAGE", "three", client()).bytes());
+    assert_eq!(message[0].to, addr(HOPS[0]), "no call");
     let bye: Sent = bed.one(client(), &call.by_caller("BYE", 2).bytes());
-    bed.one(bye.to, &answer(&bye.bytes, addr(PROXY), 200, bye.to));
+    answered(&mut bed, &bye, 200);
     // The process stands still for longer than copies come, and reads them only then.
     for pause in [Duration::from_secs(1), Duration::from_mins(1)] {
         bed.wait(pause);
@@ -53,11 +44,8 @@ fn a_late_copy_of_a_call_that_was_one_too_many_is_refused_as_well() {
 /// The queue of the pool is full, or its bound is over; the calls before leave room for others.
 #[test]
 fn a_late_copy_of_a_call_that_a_queue_refused_is_refused_as_well() {
-    let mut bed = Bed::new(Site::plain());
-    bed.set_services([MEMBERS]);
-    let capacity = Settings { maximum: 1.0, ..Settings::default() };
-    let mut setup =
-        QueueSetup { settings: QueueSettings::default(), source: CapacitySource::Fixed, capacity };
+    let mut bed = Bed::new(Site::plain()).with_mode(MEMBERS);
+    let mut setup = queue(1.0);
     setup.settings.bound = Duration::from_millis(600);
     bed.set_queues([Some(setup)]);
     let invite = |number: usize| Req::new("INVITE", &format!("call{number}"), client());
@@ -101,39 +89,13 @@ fn a_late_copy_of_a_call_that_a_queue_refused_is_refused_as_well() {
 /// A caller gives up while its call waits, and a copy of its INVITE comes after that.
 #[test]
 fn a_late_copy_of_a_call_that_was_cancelled_while_it_waited_goes_nowhere() {
-    let mut bed = Bed::new(Site::plain());
-    bed.set_services([MEMBERS]);
-    let capacity = Settings { maximum: 10.0, ..Settings::default() };
-    let setup = QueueSetup { settings: QueueSettings::default(), source: CapacitySource::Fixed, capacity };
-    bed.set_queues([Some(setup)]);
+    let mut bed = Bed::new(Site::plain()).with_mode(MEMBERS);
+    bed.set_queues([Some(queue(10.0))]);
     let invite = |number: usize| Req::new("INVITE", &format!("call{number}"), client());
     (0..4).for_each(|number| drop(bed.receive(0, client(), &invite(number).bytes())));
     let told = bed.receive(0, client(), &Req::new("CANCEL", "call3", client()).bytes());
-    assert_eq!(told.iter().map(Sent::status).collect::<Vec<_>>(), [200, 487]);
+    assert_eq!(statuses(&told), [200, 487]);
     bed.wait(Duration::from_secs(1));
     let again = bed.receive(0, client(), &invite(3).bytes());
     assert_eq!(again.iter().map(|sent| sent.message().status()).collect::<Vec<_>>(), [Some(487)]);
-}
-
-/// A process that is stopping, and stays.
-#[test]
-fn copies_of_refused_calls_are_known_with_and_without_transactions() {
-    let invite = Req::new("INVITE", "call", client()).bytes();
-    let stop = |bed: &mut testbed::Bed| {
-        let end = bed.now + Duration::from_secs(10);
-        bed.set(|setup| setup.stopping = Some(end));
-    };
-    let mut bed = ProxyBed::plain().with_mode(DIALOG);
-    stop(&mut bed);
-    let refusal = bed.one(client(), &invite);
-    bed.set(|setup| setup.stopping = None);
-    bed.wait(Duration::from_secs(2));
-    assert_eq!(bed.one(client(), &invite).bytes, refusal.bytes);
-    let mut bed = Bed::new(Site::plain());
-    stop(&mut bed);
-    assert_eq!(bed.one(0, client(), &invite).status(), 503);
-    bed.set(|setup| setup.stopping = None);
-    assert_eq!(bed.one(0, client(), &invite).status(), 503);
-    let taken = bed.one(0, client(), &Req::new("INVITE", "another", client()).bytes()).to;
-    assert!(bed.is_node(taken));
 }

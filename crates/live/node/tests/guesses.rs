@@ -1,15 +1,7 @@
 //! Limits to guessing passwords, seen by those who guess and by those who do not.
-mod common;
 
-#[path = "common/home.rs"]
-mod domain;
-
-use common::addr;
-use common::text::Req;
-use domain::{ALICE, BOB, Bed, authorized, call, register};
-use location::Reach;
-use std::net::SocketAddr;
-use std::time::Duration;
+use crate::common::*;
+use crate::domain::{ALICE, BOB, Bed, authorized, call, register};
 
 /// The address of a guesser: each has another one.
 fn bot(number: usize) -> SocketAddr {
@@ -49,7 +41,7 @@ fn who_is_known_to_one_shard_is_known_to_all() {
     attack(&mut one, "bob");
     assert!(!one.judged.is_empty());
     for judgement in one.judged.drain(..) {
-        other.input(node::ShardInput::Judged(&judgement));
+        other.input(ShardInput::Judgement(&judgement));
     }
     let request = Req { call_id: "elsewhere".into(), ..call("c", "bob", alice) };
     let invite = other.with_credentials("alice", alice, &request);

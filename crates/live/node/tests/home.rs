@@ -1,20 +1,15 @@
 //! The home domain on bytes: users register, prove who they are, and are called.
-mod common;
 
-#[path = "common/home.rs"]
-mod domain;
-
-use common::dialog::Dialog;
-use common::proxy::PROXY;
-use common::text::{Req, answer};
-use common::{Sent, addr};
-use domain::{ALICE, BOB, Bed, authorized, call, register};
-use location::Reach;
-use node::{HomeCounters, HomeReport, LogIns, LookUps, Orphans, Routes, WrongPassword};
-use route::{Conditions, Rule, Service, Table, Target};
-use std::sync::Arc;
-use std::time::Duration;
+use crate::common::*;
+use crate::domain::{ALICE, BOB, Bed, authorized, call, register};
+use node::{LogIns, LookUps, RegistrarCounters, RegistrarReport, WrongPassword};
 use testkit::{header, value};
+
+/// The same request with a Call-ID and a branch of its own.
+fn named(request: &Req, name: &str) -> Req {
+    let (sent_by, _) = request.via.split_once(';').expect("a branch");
+    Req { call_id: name.to_owned(), ..request.clone() }.via(&format!("{sent_by};branch=z9hG4bK-{name}"))
+}
 
 /// A proxy passes REGISTERs on without Path: calls go back to it, and it may know no way on. It is told of once, and
 /// `explain` says what to do about a call that has come back.
@@ -44,8 +39,7 @@ fn a_proxy_that_adds_no_path_is_told_of() {
 
     let conditions = Conditions { sources: vec!["127.0.9.0/24".parse().unwrap()], ..Conditions::default() };
     let rule = Rule { conditions, target: Target::Location, ..Rule::default() };
-    let table = Table::new(vec![rule], &[addr(PROXY)]);
-    bed.set(|setup| setup.settings.routes = Arc::new(Routes { table, access: Vec::new() }));
+    set_rules(&mut bed, [rule]);
     let sent = bed.receive(alice, &call("c", "bob", alice).bytes());
     let at_edge = sent.last().expect("it goes to the proxy");
     assert_eq!(at_edge.to, edge);
@@ -60,6 +54,18 @@ fn a_proxy_that_adds_no_path_is_told_of() {
     assert!(answer.contains("reach = \"contact\""), "{answer}");
     let answer = explained(&call("d", "bob", edge).bytes());
     assert_eq!(answer, "refused: 404 No Route: no [[route]] is for it");
+}
+
+/// No rule is for a REGISTER for this registrar, so that none says what it gets under load.
+#[test]
+fn a_register_is_told_of_overload_though_rules_are_silent() {
+    let mut bed = Bed::open();
+    let bob = addr(BOB);
+    let silent = Rule { conditions: users("3"), target: Target::Silence, ..Rule::default() };
+    set_rules(&mut bed, [silent]);
+    waited(&mut bed, Duration::from_mins(1));
+    let refused = bed.one(bob, &register("bob", bob, &format!("sip:me@{bob}")).bytes());
+    assert_eq!(refused.status(), 503);
 }
 
 #[test]
@@ -78,7 +84,7 @@ fn who_has_registered_is_called() {
     assert_eq!(at_bob.message().uri(), Some(&b"sip:me@127.0.9.2:6000"[..]));
     let ok = bed.one(bob, &answer(&at_bob.bytes, addr(PROXY), 200, bob));
     assert_eq!((ok.to, ok.status()), (alice, 200));
-    let dialog = Dialog::of("c", (alice, 0), (bob, 0), at_bob, &ok);
+    let dialog = Dialog::of(at_bob, &ok);
     assert_eq!(bed.one(alice, &dialog.by_caller("ACK", 1).bytes()).to, bob);
     assert_eq!(bed.one(bob, &dialog.by_callee("BYE", 2).bytes()).to, alice);
     let gone = bed.one(alice, &call("d", "carol", alice).bytes());
@@ -139,7 +145,7 @@ fn contacts_ring_together_and_then_the_next() {
     assert_eq!(rung, [addr(phones[0]), addr(phones[1])]);
     for invite in &sent[1..] {
         assert_eq!(invite.message().uri(), Some(format!("sip:me@{}", invite.to).as_bytes()), "each its own");
-        let ringing = bed.one(invite.to, &answer(&invite.bytes, addr(PROXY), 180, invite.to));
+        let ringing = answered(&mut bed, invite, 180);
         assert_eq!(ringing.to, alice);
     }
     let later = bed.wait(Duration::from_secs(21));
@@ -149,7 +155,7 @@ fn contacts_ring_together_and_then_the_next() {
             && cancelled.clone().any(|to| to == addr(phones[1]))
     );
     let third = later.iter().find(|sent| sent.to == addr(phones[2])).expect("the third one rings");
-    let ok = bed.one(third.to, &answer(&third.bytes, addr(PROXY), 200, third.to));
+    let ok = answered(&mut bed, third, 200);
     assert_eq!((ok.to, ok.status()), (alice, 200));
 }
 
@@ -181,16 +187,6 @@ fn while_a_store_is_asked_repetitions_are_absorbed_and_a_cancel_counts() {
 }
 
 #[test]
-fn a_silent_store_is_not_waited_for_for_ever() {
-    let (mut bed, alice) = (Bed::open(), addr(ALICE));
-    assert_eq!(bed.arrive(alice, &call("c", "bob", alice).bytes()), []);
-    let given_up = bed.wait(Duration::from_secs(6));
-    assert_eq!(given_up.iter().map(Sent::status).collect::<Vec<_>>(), [503]);
-    assert_eq!(bed.answer(), [], "the answer comes too late");
-    assert_eq!(bed.shard.deadline(), None);
-}
-
-#[test]
 fn users_prove_who_they_are() {
     let (mut bed, alice, bob) = (Bed::new(true, Reach::Source), addr(ALICE), addr(BOB));
     let request = bed.with_credentials("bob", bob, &register("bob", bob, "sip:me@127.0.9.2:6000"));
@@ -203,8 +199,7 @@ fn users_prove_who_they_are() {
     assert_eq!(value(&sent[1].bytes, "Proxy-Authorization"), None, "for us alone");
     assert_eq!(bed.receive(alice, &invite.bytes())[0].status(), 100, "a repetition meets its transaction");
     // The same credentials in another request.
-    let replay =
-        Req { call_id: "e".into(), ..invite.clone() }.via(&format!("SIP/2.0/UDP {alice};branch=z9hG4bK-e"));
+    let replay = named(&invite, "e");
     let refused = bed.one(alice, &replay.bytes());
     assert_eq!(refused.status(), 407);
     let challenges = header(&refused.bytes, "Proxy-Authenticate");
@@ -219,8 +214,7 @@ fn nobody_is_somebody_else() {
     let request = bed.with_credentials("bob", bob, &call("c", "bob", bob));
     assert_eq!(bed.one(bob, &request.bytes()).status(), 403, "a call from alice");
     let request = register("bob", bob, "sip:me@127.0.9.2:6000");
-    let request =
-        Req { call_id: "other".into(), ..request }.via("SIP/2.0/UDP 127.0.9.2:6000;branch=z9hG4bK-o");
+    let request = named(&request, "other");
     let challenged = bed.one(bob, &request.bytes());
     let wrong = authorized(&challenged, ("bob", "guess"), &request);
     assert_eq!(bed.one(bob, &wrong.bytes()).status(), 401);
@@ -251,36 +245,51 @@ fn a_made_up_dialog_is_no_password() {
     }
 }
 
-/// RFC 3261 §13.2.2.4: the ACK carries the credentials of its INVITE, and phones put them into what follows.
+/// Stock clients that know no Record-Route: a call in the session table is known without a token, and ends. A To tag that
+/// somebody made up beside its Call-ID stands for no password all the same.
 #[test]
-fn credentials_go_no_further_in_any_request() {
-    let (mut bed, alice, bob) = (Bed::new(true, Reach::Source), addr(ALICE), addr(BOB));
-    let request = bed.with_credentials("bob", bob, &register("bob", bob, "sip:me@127.0.9.2:6000"));
-    assert_eq!(bed.one(bob, &request.bytes()).status(), 200);
-    let foreign = "Digest username=\"a\", realm=\"elsewhere\", nonce=\"n\", uri=\"sip:x\", response=\"0\"";
-    let invite =
-        bed.with_credentials("alice", alice, &call("c", "bob", alice)).with("Proxy-Authorization", foreign);
-    let credentials = invite.lines[0].clone();
-    let sent = bed.receive(alice, &invite.bytes());
-    let values = header(&sent[1].bytes, "Proxy-Authorization");
-    assert!(values.len() == 1 && values[0].contains("elsewhere"), "{values:?}");
-    let ok = bed.one(bob, &answer(&sent[1].bytes, addr(PROXY), 200, bob));
-    let dialog = Dialog::of("c", (alice, 0), (bob, 0), &sent[1], &ok);
-    for method in ["ACK", "BYE"] {
-        let request = dialog.by_caller(method, 2).line(&credentials);
-        let passed = bed.receive(alice, &request.bytes());
-        assert_eq!(passed.last().map(|sent| sent.to), Some(bob));
-        assert!(header(&passed[passed.len() - 1].bytes, "Proxy-Authorization").is_empty(), "{method}");
+fn a_call_in_the_session_table_is_known() {
+    for service in [Service::Balance, Service::BalanceTransactions] {
+        let (mut bed, alice, member) = (Bed::new(true, Reach::Source), addr(ALICE), addr("127.0.1.1:5060"));
+        bed.set_members(&[member], service);
+        set_rules(&mut bed, [to_pool(0, Conditions::default())]);
+        let load = |bed: &Bed| bed.shard.balancer().load(Slot(0)).own.calls;
+        let invite = call("c", "carol", alice);
+        let at_member = bed.receive(alice, &invite.bytes()).pop().expect("it goes on");
+        let within = |method: &str, cseq, tag: &str| Req {
+            cseq,
+            to_tag: Some(tag.to_owned()),
+            ..invite
+                .clone()
+                .same_branch(method, None)
+                .via(&format!("SIP/2.0/UDP {alice};branch=z9hG4bK-{method}"))
+        };
+        let reaches = |bed: &mut Bed, request: &Req| bed.receive(alice, &request.bytes()).pop().unwrap();
+        assert_eq!(reaches(&mut bed, &within("PRACK", 2, "bob")).to, member, "{service:?}");
+        bed.receive(member, &answer(&at_member.bytes, addr(PROXY), 200, member));
+        for (method, cseq, tag, is_known) in [
+            ("ACK", 1, "bob", true),
+            ("INVITE", 3, "x", false),
+            ("MESSAGE", 4, "x", false),
+            ("INFO", 5, "bob", true),
+            ("BYE", 6, "bob", true),
+        ] {
+            let sent = reaches(&mut bed, &within(method, cseq, tag));
+            let status = sent.message().status();
+            assert_eq!(
+                (sent.to == member, status),
+                (is_known, (!is_known).then_some(481)),
+                "{service:?} {method}"
+            );
+            if method == "BYE" {
+                assert_eq!(load(&bed), 1);
+                bed.receive(member, &answer(&sent.bytes, addr(PROXY), 200, member));
+            }
+        }
+        assert_eq!(load(&bed), 0, "{service:?}");
+        // The 200 was lost.
+        assert_ne!(reaches(&mut bed, &within("BYE", 6, "bob")).message().status(), Some(481), "{service:?}");
     }
-}
-
-/// A caller's From with a port looks the same on the phone that rings.
-#[test]
-fn a_port_in_from_hides_nobody() {
-    let (mut bed, bob) = (Bed::new(true, Reach::Source), addr(BOB));
-    let request = Req { from: "<sip:alice@example.com:5070>".to_owned(), ..call("c", "bob", bob) };
-    let request = bed.with_credentials("bob", bob, &request);
-    assert_eq!(bed.one(bob, &request.bytes()).status(), 403);
 }
 
 /// Who forges a source must not fetch a long answer with a short request of the same branch.
@@ -304,8 +313,7 @@ fn a_repeated_guess_counts_once() {
     for _ in 0..30 {
         assert_eq!(bed.one(bob, &wrong).status(), 401);
     }
-    let request =
-        Req { call_id: "other".into(), ..request }.via("SIP/2.0/UDP 127.0.9.2:6000;branch=z9hG4bK-o");
+    let request = named(&request, "other");
     let request = bed.with_credentials("bob", bob, &request);
     assert_eq!(bed.one(bob, &request.bytes()).status(), 200, "not banned");
 }
@@ -342,34 +350,30 @@ fn a_challenge_is_at_most_twice_as_long_as_its_request() {
 #[test]
 fn what_became_of_requests_is_counted() {
     let (mut bed, alice, bob) = (Bed::new(true, Reach::Source), addr(ALICE), addr(BOB));
-    let counters = |bed: &Bed| bed.shard.home_report().expect("a home domain").counters;
-    let again = |request: &Req, name: &str| {
-        let via = format!("SIP/2.0/UDP {bob};branch=z9hG4bK-{name}");
-        Req { call_id: name.to_owned(), ..request.clone() }.via(&via)
-    };
+    let counters = |bed: &Bed| bed.shard.registrar_report().expect("a home domain").counters;
     let request = register("bob", bob, "sip:me@127.0.9.2:6000");
     let added = bed.with_credentials("bob", bob, &request).bytes();
     assert_eq!([bed.one(bob, &added).status(), bed.one(bob, &added).status()], [200; 2]);
-    let fetched = bed.with_credentials("bob", bob, &Req { contact: String::new(), ..again(&request, "f") });
+    let fetched = bed.with_credentials("bob", bob, &Req { contact: String::new(), ..named(&request, "f") });
     assert_eq!(bed.one(bob, &fetched.bytes()).status(), 200);
-    let challenged = bed.one(bob, &again(&request, "w").bytes());
-    let wrong = authorized(&challenged, ("bob", "guess"), &again(&request, "w"));
+    let challenged = bed.one(bob, &named(&request, "w").bytes());
+    let wrong = authorized(&challenged, ("bob", "guess"), &named(&request, "w"));
     assert_eq!(bed.one(bob, &wrong.bytes()).status(), 401);
-    let other = bed.with_credentials("bob", bob, &again(&register("alice", bob, "sip:me@127.0.9.2"), "o"));
+    let other = bed.with_credentials("bob", bob, &named(&register("alice", bob, "sip:me@127.0.9.2"), "o"));
     assert_eq!(bed.one(bob, &other.bytes()).status(), 403);
     let invite = bed.with_credentials("alice", alice, &call("c", "bob", alice));
     assert_eq!(bed.receive(alice, &invite.bytes()).len(), 2);
-    let removed = bed.with_credentials("bob", bob, &again(&request, "r").with("Expires", "0"));
+    let removed = bed.with_credentials("bob", bob, &named(&request, "r").with("Expires", "0"));
     assert_eq!(bed.one(bob, &removed.bytes()).status(), 200);
     let invite = bed.with_credentials("alice", alice, &call("d", "bob", alice));
     assert_eq!(bed.one(alice, &invite.bytes()).status(), 480);
     bed.users_are_up = false;
-    let silent = bed.with_credentials("bob", bob, &again(&request, "s"));
+    let silent = bed.with_credentials("bob", bob, &named(&request, "s"));
     assert_eq!(bed.one(bob, &silent.bytes()).status(), 503);
     let log_ins = LogIns { challenged: 8, accepted: 6, refused: 1, failed: 1, ..LogIns::default() };
     let look_ups = LookUps { found: 1, not_found: 1, failed: 0 };
     let refused = [(403, 1)].into();
-    let expected = HomeCounters { granted: 1, removed: 1, fetched: 1, refused, log_ins, look_ups };
+    let expected = RegistrarCounters { granted: 1, removed: 1, fetched: 1, refused, log_ins, look_ups };
     assert_eq!(counters(&bed), expected);
     assert_eq!(bed.wrong, [WrongPassword { user: "bob".into(), from: bob }]);
 }
@@ -378,19 +382,15 @@ fn what_became_of_requests_is_counted() {
 #[test]
 fn replays_and_bans_are_told_from_wrong_passwords() {
     let (mut bed, bob) = (Bed::new(true, Reach::Source), addr(BOB));
-    let counts = |bed: &Bed| bed.shard.home_report().expect("a home domain").counters.log_ins;
-    let again = |request: &Req, name: &str| {
-        let via = format!("SIP/2.0/UDP {bob};branch=z9hG4bK-{name}");
-        Req { call_id: name.to_owned(), ..request.clone() }.via(&via)
-    };
+    let counts = |bed: &Bed| bed.shard.registrar_report().expect("a home domain").counters.log_ins;
     let request = register("bob", bob, "sip:me@127.0.9.2:6000");
     let right = bed.with_credentials("bob", bob, &request);
     assert_eq!(bed.one(bob, &right.bytes()).status(), 200);
-    assert_eq!(bed.one(bob, &again(&right, "replay").bytes()).status(), 401);
+    assert_eq!(bed.one(bob, &named(&right, "replay").bytes()).status(), 401);
     assert_eq!(counts(&bed), LogIns { challenged: 1, accepted: 1, stale: 1, ..LogIns::default() });
     let mut last = 0;
     for number in 0..60 {
-        let request = again(&request, &format!("guess{number}"));
+        let request = named(&request, &format!("guess{number}"));
         let challenged = bed.one(bob, &request.bytes());
         last = bed.one(bob, &authorized(&challenged, ("bob", "guess"), &request).bytes()).status();
     }
@@ -404,18 +404,23 @@ fn replays_and_bans_are_told_from_wrong_passwords() {
 }
 
 #[test]
-fn what_waits_for_a_store_is_seen() {
+fn a_silent_store_is_not_waited_for_for_ever() {
     let (mut bed, alice) = (Bed::open(), addr(ALICE));
-    bed.arrive(alice, &call("c", "bob", alice).bytes());
+    assert_eq!(bed.arrive(alice, &call("c", "bob", alice).bytes()), []);
     bed.arrive(alice, &register("alice", alice, "sip:me@127.0.9.1:6000").bytes());
-    assert_eq!(bed.shard.home_report().map(|report| report.waiting), Some(2));
-    bed.wait(Duration::from_secs(6));
-    let report = bed.shard.home_report().expect("a home domain");
+    assert_eq!(bed.shard.registrar_report().map(|report| report.waiting), Some(2));
+    assert_eq!(statuses(&bed.wait(Duration::from_secs(6))), [503, 503]);
+    assert_eq!(bed.answer(), [], "the answers come too late");
+    assert_eq!(bed.shard.deadline(), None);
+    let report = bed.shard.registrar_report().expect("a home domain");
     let refused = [(503, 1)].into();
     let look_ups = LookUps { failed: 1, ..LookUps::default() };
     assert_eq!(
         report,
-        HomeReport { counters: HomeCounters { refused, look_ups, ..HomeCounters::default() }, waiting: 0 }
+        RegistrarReport {
+            counters: RegistrarCounters { refused, look_ups, ..RegistrarCounters::default() },
+            waiting: 0
+        }
     );
 }
 

@@ -1,15 +1,7 @@
 //! Who a caller says to be: of users only what they have proved goes further.
-mod common;
 
-#[path = "common/home.rs"]
-mod domain;
-
-use common::addr;
-use common::proxy::PROXY;
-use common::text::{Req, answer_with};
-use domain::{ALICE, BOB, Bed, call, register};
-use location::Reach;
-use route::Service;
+use crate::common::*;
+use crate::domain::{ALICE, BOB, Bed, call, register};
 use testkit::value;
 
 const IDENTITIES: [&str; 3] = ["P-Asserted-Identity", "P-Preferred-Identity", "Remote-Party-ID"];
@@ -51,7 +43,7 @@ fn a_user_asserts_no_identity() {
 fn who_is_called_by_a_member_asserts_no_identity() {
     let (mut bed, member, callee) = (Bed::new(true, Reach::Source), addr("127.0.1.1:5060"), addr(BOB));
     bed.set_members(&[member], Service::Balance);
-    bed.set(|setup| setup.settings.routes = std::sync::Arc::default());
+    bed.set(|setup| setup.settings.routes = Arc::default());
     let invite = Req { uri: format!("sip:bob@{callee}"), ..Req::new("INVITE", "c", member) };
     let at_callee = bed.one(member, &pretending(invite).bytes());
     assert_eq!((at_callee.to, value(&at_callee.bytes, IDENTITIES[0]).is_some()), (callee, true));
@@ -91,13 +83,14 @@ fn an_address_or_name_of_ours_is_a_local_identity() {
         ("<sip:bob@sip.example.net:5070>", Some(403)),
         ("<sip:bob@example.net>", None),
         ("<sip:bob@example.com>", Some(403)),
+        ("<sip:bob@example.com:5070>", Some(403)),
         ("<sip:bob@127.0.0.2>", None),
         ("<sip:alice@example.com>", None),
     ] {
         let (mut bed, alice) = (with_bob(), addr(ALICE));
         let names = vec![("sip.example.net".to_owned(), Some(5060))];
-        let topology = node::Topology::new(vec![node::Port::udp(addr(PROXY))].into(), names);
-        bed.set(|setup| setup.topology = std::sync::Arc::new(topology));
+        let topology = node::Topology::new(vec![Port::udp(addr(PROXY))].into(), names);
+        bed.set(|setup| setup.topology = Arc::new(topology));
         let request = Req { from: from.into(), ..call("c", "bob", alice) };
         let invite = bed.with_credentials("alice", alice, &request);
         let sent = bed.receive(alice, &invite.bytes());
@@ -112,13 +105,22 @@ fn no_credentials_for_the_realm_go_on() {
     let invite = bed.with_credentials("alice", alice, &call("c", "bob", alice));
     let own = "Digest username=\"alice\", realm=\"example.com\", nonce=\"n\", uri=\"sip:x\", response=\"0\"";
     let foreign = own.replace("example.com", "elsewhere.example");
-    let mut invite = invite;
-    for name in ["Authorization", "Proxy-Authorization", "proxy-authorization"] {
-        invite = invite.with(name, own).with(name, &foreign);
+    let with_all = |request: Req| {
+        let names = ["Authorization", "Proxy-Authorization", "proxy-authorization"];
+        names.iter().fold(request, |request, name| request.with(name, own).with(name, &foreign))
+    };
+    let at_bob = |bed: &mut Bed, request: Req| {
+        let sent = bed.receive(alice, &with_all(request).bytes()).pop().expect("it goes on");
+        let text = string(&sent.bytes);
+        assert_eq!(sent.to, addr(BOB), "{text}");
+        assert_eq!(text.matches("realm=\"example.com\"").count(), 0, "{text}");
+        assert_eq!(text.matches("realm=\"elsewhere.example\"").count(), 3, "{text}");
+        sent
+    };
+    let sent = at_bob(&mut bed, invite);
+    // RFC 3261 §13.2.2.4: the ACK carries the credentials of its INVITE, and phones put them into what follows.
+    let dialog = Dialog::answered(&mut bed, &sent);
+    for method in ["ACK", "BYE"] {
+        at_bob(&mut bed, dialog.by_caller(method, 2));
     }
-    let sent = bed.receive(alice, &invite.bytes());
-    let text = String::from_utf8_lossy(&sent.last().expect("bob is called").bytes).into_owned();
-    assert!(text.starts_with("INVITE sip:me@127.0.9.2"), "{text}");
-    assert_eq!(text.matches("realm=\"example.com\"").count(), 0, "{text}");
-    assert_eq!(text.matches("realm=\"elsewhere.example\"").count(), 3, "{text}");
 }

@@ -1,10 +1,6 @@
 //! What forwarding does not need is not looked at, well-formed or not (RFC 3261 §16.3 step 1), in both roles.
-mod common;
 
-use common::dialog::Dialog;
-use common::proxy::{HOPS, PROXY, ProxyBed, client};
-use common::text::{Req, answer, replaced};
-use common::{Bed, Site, addr};
+use crate::common::*;
 
 /// Texts in the answer to an INVITE, and what a careless server writes there.
 const CARELESS: [(&str, &str); 8] = [
@@ -55,7 +51,7 @@ fn a_careless_failure_is_acknowledged() {
         );
         // Who wrote it so gets it back so.
         let (ack, busy) = (&read[0], wire::scan(&busy).unwrap());
-        assert_eq!((ack.method(), sent[0].to), (Some(wire::Method::Ack), at_hop.to));
+        assert_eq!((ack.method(), sent[0].to), (Some(Method::Ack), at_hop.to));
         assert_eq!((ack.top_via().branch, ack.to()), (at_hop.message().top_via().branch, busy.to()));
     }
 }

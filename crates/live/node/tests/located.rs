@@ -1,20 +1,8 @@
 //! Requests for users of the home domain, on their way to a contact: contacts with host names, and without a
 //! transaction.
-mod common;
 
-#[path = "common/home.rs"]
-mod domain;
-
-use base::{Rate, Transport};
-use common::text::{Req, answer};
-use common::{KEY, LIFETIME, Sent, addr};
-use domain::{ALICE, BOB, Bed, call, register};
-use location::Reach;
-use node::{HopName, Resolved, ShardEvent, ShardInput, TokenKey, Tokens};
-use route::{Forward, RateSettings, Refusal, SourceLimit};
-use std::net::SocketAddr;
-use std::sync::Arc;
-use std::time::Duration;
+use crate::common::*;
+use crate::domain::{ALICE, BOB, Bed, call, register};
 
 fn name() -> HopName {
     HopName { transport: Transport::Udp, by_dns: true, host: "phone.example".to_owned(), port: None }
@@ -27,10 +15,7 @@ fn failed() -> Resolved {
 }
 
 fn resolved(bed: &mut Bed, name: &HopName, addresses: &[SocketAddr]) -> Vec<Sent> {
-    let addresses = addresses.iter().map(|&address| (address, 1.0)).collect();
-    let (transport, fresh_for) = (Transport::Udp, Duration::from_secs(30));
-    let answer = Resolved { transport, addresses, partial: false, fresh_for };
-    bed.input(ShardInput::Name { name, answer: &answer })
+    bed.input(ShardInput::Name { name, answer: &found(Transport::Udp, addresses) })
 }
 
 /// Bob is at a host name, and one new request a minute is taken of each source.
@@ -39,16 +24,8 @@ fn bed(authenticates: bool) -> Bed {
     let request = register("bob", addr(BOB), "sip:bob@phone.example");
     let request = if authenticates { bed.with_credentials("bob", addr(BOB), &request) } else { request };
     assert_eq!(bed.one(addr(BOB), &request.bytes()).status(), 200);
-    let address = Some(SourceLimit { v4: 32, v6: 64, rate: Rate { per_second: 0, burst: 1 } });
-    bed.set(|setup| {
-        setup.settings.rates =
-            RateSettings { address, refusal: Refusal::Unavailable, ..RateSettings::default() };
-    });
+    bed.set(|setup| setup.settings.rates = rate(0, 1));
     bed
-}
-
-fn invites(sent: &[Sent]) -> Vec<&Sent> {
-    sent.iter().filter(|sent| sent.message().method() == Some(wire::Method::Invite)).collect()
 }
 
 /// It is charged once, and its credentials are no replay when the address is known.
@@ -60,11 +37,12 @@ fn a_call_waits_for_the_address_of_its_contact() {
         let invite = if authenticates { bed.with_credentials("alice", addr(ALICE), &invite) } else { invite };
         assert_eq!(bed.receive(addr(ALICE), &invite.bytes()), []);
         assert_eq!(bed.receive(addr(ALICE), &invite.bytes()), [], "a copy adds nothing");
-        assert_eq!(bed.shard.home_report().expect("a home domain").waiting, 1);
+        assert_eq!(bed.looked_up, [name()], "asked for once");
+        assert_eq!(bed.shard.registrar_report().expect("a home domain").waiting, 1);
         let sent = resolved(&mut bed, &name(), &[addr("127.0.4.1:5060")]);
-        let sent = invites(&sent);
+        let sent = requests(&sent, Method::Invite);
         assert_eq!(sent.iter().map(|sent| sent.to).collect::<Vec<_>>(), [addr("127.0.4.1:5060")]);
-        let back = bed.one(sent[0].to, &answer(&sent[0].bytes, addr(common::proxy::PROXY), 180, sent[0].to));
+        let back = answered(&mut bed, &sent[0], 180);
         assert_eq!((back.to, back.status()), (addr(ALICE), 180));
     }
 }
@@ -76,7 +54,7 @@ fn a_call_whose_contact_has_no_address_gets_480() {
             sent.iter().map(|sent| (sent.to, sent.status())).collect::<Vec<_>>(),
             [(addr(ALICE), 480)]
         );
-        assert_eq!(bed.shard.home_report().expect("a home domain").waiting, 0);
+        assert_eq!(bed.shard.registrar_report().expect("a home domain").waiting, 0);
     };
     let invite = call("c", "bob", addr(ALICE)).bytes();
     let mut bed = bed(false);
@@ -122,37 +100,15 @@ fn a_contact_without_an_address_does_not_stand_for_the_others() {
     );
     failed.addresses = vec![(addr("127.0.4.2:5060"), 1.0)];
     let sent = bed.input(ShardInput::Name { name: &other, answer: &failed });
-    assert_eq!(invites(&sent).iter().map(|sent| sent.to).collect::<Vec<_>>(), [addr("127.0.4.2:5060")]);
-}
-
-#[test]
-fn a_name_is_asked_for_once() {
-    let mut bed = bed(false);
-    let invite = call("c", "bob", addr(ALICE)).bytes();
-    let mut asked = 0;
-    for _ in 0..2 {
-        bed.arrive(addr(ALICE), &invite);
-        for question in core::mem::take(&mut bed.asked) {
-            let date = base::UnixTime::from_secs(domain::EPOCH);
-            let node::StoreQuery::Location(ask) = question.about else { panic!("nobody authenticates") };
-            let reply = ask.put_to(&mut bed.store, date);
-            let answer = Box::new(node::StoreAnswer::Location(reply, date));
-            bed.inner.input(ShardInput::Answer { number: question.number, answer });
-        }
-        let is_it = |event: &&ShardEvent| matches!(event, ShardEvent::LookUp(_));
-        asked += bed.inner.events.iter().filter(is_it).count();
-        bed.inner.events.clear();
-    }
-    assert_eq!(asked, 1);
+    assert_eq!(
+        requests(&sent, Method::Invite).iter().map(|sent| sent.to).collect::<Vec<_>>(),
+        [addr("127.0.4.2:5060")]
+    );
 }
 
 fn stateless() -> Bed {
     let mut bed = Bed::open();
-    bed.set(|setup| {
-        let home = setup.settings.home.as_ref().expect("a home domain");
-        setup.settings.home =
-            Some(Arc::new(node::HomeSettings { forward: Forward::Stateless, ..(**home).clone() }));
-    });
+    bed.set_forward(Forward::Stateless);
     bed
 }
 
@@ -174,9 +130,7 @@ fn what_belongs_to_a_request_goes_to_the_contact_of_its_first_copy() {
         let again = again.via("SIP/2.0/UDP 127.0.9.3:6000;branch=z9hG4bK-3");
         assert_eq!(bed.one(second, &again.bytes()).status(), 200);
         if rekeys {
-            bed.set(|setup| {
-                setup.settings.tokens = Arc::new(Tokens::new(TokenKey([8; 16]), &[KEY], LIFETIME));
-            });
+            change_key(&mut bed);
         }
         bed.wait(Duration::from_millis(500));
         for request in

@@ -1,16 +1,10 @@
 //! What is held in memory has its limits, in both roles: what is refused then, and what is forgotten.
-mod common;
 
-use common::dialog::Dialog;
-use common::proxy::{HOPS, LIMITS, PROXY, ProxyBed, client};
-use common::text::{Req, answer, record_routes};
-use common::{Bed, Site, addr};
-use node::{ProxyLimits, ShardEvent};
-use std::time::Duration;
+use crate::common::*;
 
 /// A request that is about as long as that, by its body or by a header field.
 fn long(method: &'static str, call: &str, length: usize, by_body: bool) -> Vec<u8> {
-    let text = common::text::string(&Req::new(method, call, client()).bytes());
+    let text = string(&Req::new(method, call, client()).bytes());
     let filler = "x".repeat(length - text.len());
     let text = if by_body {
         let end = format!("Content-Length: {}\r\n\r\nv=0\r\n{filler}", filler.len() + 5);
@@ -39,12 +33,12 @@ fn a_request_is_in_memory_once() {
         let again = bed.wait(Duration::from_millis(600));
         assert_eq!(again.iter().find(|sent| sent.to == at_hop.to), Some(&at_hop));
         // And whole at another next hop.
-        let sent = bed.receive(0, at_hop.to, &answer(&at_hop.bytes, addr("127.0.0.1:5060"), 503, at_hop.to));
+        let sent = respond(&mut bed, &at_hop, 503);
         let elsewhere = sent.last().expect("it is sent on");
         assert_eq!(elsewhere.bytes.len(), at_hop.bytes.len());
         assert!(memory(&bed) < 54_000, "{} bytes", memory(&bed));
         // Once it is answered, the request is gone, and the answer is kept.
-        bed.receive(0, elsewhere.to, &answer(&elsewhere.bytes, addr("127.0.0.1:5060"), 404, elsewhere.to));
+        respond(&mut bed, elsewhere, 404);
         assert!(memory(&bed) < 6_000, "{} bytes", memory(&bed));
         bed.assert_forgets();
     }
@@ -98,7 +92,7 @@ fn cancels_take_no_more_memory_than_there_is() {
     let invite = |call: usize| Req::new("INVITE", &format!("call-{call}"), client());
     for call in 0..400 {
         let at_hop = bed.invite(&invite(call));
-        bed.one(at_hop.to, &answer(&at_hop.bytes, addr(PROXY), 180, at_hop.to));
+        answered(&mut bed, &at_hop, 180);
     }
     // Somewhat more than they take, with the reserve.
     let most = memory(&bed) + 10_000;
@@ -107,7 +101,7 @@ fn cancels_take_no_more_memory_than_there_is() {
         let cancel = invite(call).same_branch("CANCEL", None).bytes();
         let sent = bed.receive(0, client(), &cancel);
         assert_eq!(sent.iter().map(|sent| sent.to).collect::<Vec<_>>(), [client(), addr(HOPS[0])]);
-        assert_eq!((sent[0].status(), sent[1].message().method()), (200, Some(wire::Method::Cancel)));
+        assert_eq!((sent[0].status(), sent[1].message().method()), (200, Some(Method::Cancel)));
         assert_eq!(bed.one(client(), &cancel).status(), 200, "when it is repeated");
         assert!(memory(&bed) <= most + 1_000, "{} of {most} bytes", memory(&bed));
     }
@@ -145,11 +139,11 @@ fn what_is_evicted_by_a_flood_is_answered_all_the_same() {
         bed.one(0, client(), &Req::new("INVITE", &format!("flood-{call}"), client()).bytes());
     }
     assert_eq!(bed.shard.balancer().counts().active, 3);
-    let ok = answer(&at_node.bytes, addr("127.0.0.1:5060"), 200, at_node.to);
+    let ok = answer(&at_node.bytes, addr(PROXY), 200, at_node.to);
     let ok = bed.one(0, at_node.to, &ok);
     assert_eq!((ok.to, ok.status()), (client(), 200));
     let routes = record_routes(&ok.bytes);
-    let to_tag = ok.message().to_tag().map(common::text::string);
+    let to_tag = ok.message().to_tag().map(string);
     let ack =
         Req { to_tag, routes, uri: format!("sip:{}", at_node.to), ..Req::new("ACK", "lawful", client()) };
     assert_eq!(bed.one(0, client(), &ack.bytes()).to, at_node.to);

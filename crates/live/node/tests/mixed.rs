@@ -1,12 +1,6 @@
 //! A shard with a pool and next hops: each message finds its way of forwarding.
-mod common;
 
-use balance::{Members, Slot};
-use common::dialog::Dialog;
-use common::proxy::{PROXY, ProxyBed, client, hops};
-use common::text::{Req, answer};
-use common::*;
-use route::Service;
+use crate::common::*;
 
 const HOP: &str = "127.0.2.1:5060";
 
@@ -21,24 +15,9 @@ fn bed() -> Bed {
     bed
 }
 
-fn transactions(bed: &Bed) -> usize {
-    bed.shard.proxy_report().expect("it has next hops").transactions
-}
-
 /// A dialog that a process with the same key has begun through a next hop.
 fn proxied() -> Dialog {
     ProxyBed::new(&[PROXY], &[(HOP, 0)]).call("proxied")
-}
-
-#[test]
-fn what_begins_goes_to_the_pool_and_stays_there() {
-    let mut bed = bed();
-    let call = Dialog::inbound(&mut bed, "balanced", client(), 0);
-    call.caller_asks(&mut bed, "ACK", 1);
-    call.callee_asks(&mut bed, "INFO", 1);
-    assert_eq!((transactions(&bed), bed.load().calls), (0, 1));
-    call.caller_asks(&mut bed, "BYE", 2);
-    bed.assert_idle();
 }
 
 #[test]
@@ -54,7 +33,7 @@ fn a_dialog_with_a_next_hop_goes_on_with_transactions() {
     assert_eq!(bed.one(0, client(), &bye), ok, "and answered again");
     let by_callee = bed.one(0, addr(HOP), &call.by_callee("INFO", 1).bytes());
     assert_eq!(by_callee.to, client());
-    assert_eq!(bed.load(), balance::Load::default(), "the pool knows nothing of it");
+    assert_eq!(bed.load(), Load::default(), "the pool knows nothing of it");
 }
 
 #[test]
@@ -75,7 +54,6 @@ fn what_answers_nothing_is_dropped() {
     let stranger = Req::new("OPTIONS", "other", client()).bytes();
     bed.dropped(0, addr(HOP), &answer(&stranger, addr(PROXY), 200, addr(HOP)), "no_way_back");
     let of_pool = Dialog::inbound(&mut bed, "balanced", client(), 0);
-    let info = bed.one(0, client(), &of_pool.by_caller("INFO", 2).bytes());
-    let ok = bed.one(0, info.to, &answer(&info.bytes, addr(PROXY), 200, info.to));
+    let ok = asked(&mut bed, client(), &of_pool.by_caller("INFO", 2), 200);
     assert_eq!(ok.to, client(), "a node's answer goes back by its Via");
 }

@@ -1,20 +1,14 @@
 //! Calls that a node begins.
-mod common;
 
-use base::Transport;
-use common::dialog::Dialog;
-use common::text::Req;
-use common::*;
-use node::{HopName, Resolved, ShardEvent};
-use std::time::Duration;
+use crate::common::*;
 
 fn name(host: &str, port: Option<u16>) -> HopName {
     HopName { transport: Transport::Udp, by_dns: port.is_none(), host: host.to_owned(), port }
 }
 
-fn answer(addresses: &[(&str, f64)]) -> Resolved {
-    let addresses = addresses.iter().map(|&(text, weight)| (addr(text), weight)).collect();
-    Resolved { transport: Transport::Udp, addresses, partial: false, fresh_for: Duration::from_secs(30) }
+fn found(addresses: &[&str]) -> Resolved {
+    let addresses: Vec<_> = addresses.iter().map(|at| addr(at)).collect();
+    crate::common::found(Transport::Udp, &addresses)
 }
 
 #[test]
@@ -22,7 +16,7 @@ fn a_node_calls_out() {
     let mut bed = Bed::new(Site::plain());
     let outside = addr("127.0.7.7:5080");
     let call = Dialog::outbound(&mut bed, "outbound", 1, outside);
-    assert_eq!(bed.shard.balancer().load(balance::Slot(1)).own.calls, 1);
+    assert_eq!(bed.shard.balancer().load(Slot(1)).own.calls, 1);
     call.caller_asks(&mut bed, "ACK", 1);
     call.callee_asks(&mut bed, "INFO", 1);
     call.callee_asks(&mut bed, "INVITE", 2);
@@ -63,10 +57,7 @@ fn a_node_calls_a_name() {
     assert_eq!(bed.events, [ShardEvent::LookUp(asked.clone())], "asked for once");
     assert_eq!(bed.shard.balancer().counts(), balance::TableCounts::default(), "nothing began");
     // The listener is of IPv4, so the other address is of no use.
-    bed.input(node::ShardInput::Name {
-        name: &asked,
-        answer: &answer(&[("[2001:db8::7]:5080", 1.0), ("127.0.7.7:5080", 1.0)]),
-    });
+    bed.input(ShardInput::Name { name: &asked, answer: &found(&["[2001:db8::7]:5080", "127.0.7.7:5080"]) });
     let first = bed.one(0, node, &invite.bytes());
     assert_eq!(first.to, addr("127.0.7.7:5080"));
     assert_eq!(bed.load().calls, 1);
@@ -80,12 +71,12 @@ fn a_node_calls_a_name() {
 fn a_name_that_does_not_exist_or_leads_nowhere() {
     let mut bed = Bed::new(Site::plain());
     let node = addr(bed.site.nodes[0].0);
-    let answers = [&[][..], &[("0.0.0.0:5060", 1.0)], &[("224.0.0.1:5060", 1.0), ("[::1]:5060", 1.0)]];
+    let answers = [&[][..], &["0.0.0.0:5060"], &["224.0.0.1:5060", "[::1]:5060"]];
     for (host, addresses) in ["a.example", "b.example", "c.example"].into_iter().zip(answers) {
         let uri = format!("sip:{host}");
         let invite = Req { uri: uri.clone(), ..Req::new("INVITE", &uri, node) };
         bed.dropped(0, node, &invite.bytes(), "unresolved");
-        bed.input(node::ShardInput::Name { name: &name(host, None), answer: &answer(addresses) });
+        bed.input(ShardInput::Name { name: &name(host, None), answer: &found(addresses) });
         let sent = bed.one(0, node, &invite.bytes());
         assert_eq!((sent.to, sent.status()), (node, 502), "{uri}");
         bed.assert_idle();
@@ -109,23 +100,20 @@ fn a_callee_with_a_name_is_hung_up_on() {
     let call = Dialog::inbound(&mut bed, "named", client, 0);
     let bye = Req { uri: "sip:alice@phone.example".to_owned(), ..call.by_callee("BYE", 1) };
     bed.dropped(0, call.callee.at, &bye.bytes(), "unresolved");
-    bed.input(node::ShardInput::Name {
-        name: &name("phone.example", None),
-        answer: &answer(&[("127.0.9.9:5060", 1.0)]),
-    });
+    bed.input(ShardInput::Name { name: &name("phone.example", None), answer: &found(&["127.0.9.9:5060"]) });
     assert_eq!(bed.one(0, call.callee.at, &bye.bytes()).to, client);
 }
 
 #[test]
 fn a_node_that_hangs_up_on_nobody_has_done_with_the_call() {
     let mut bed = Bed::new(Site::plain());
-    for (call_id, answers) in [("silent", None), ("nowhere", Some(answer(&[])))] {
+    for (call_id, answers) in [("silent", None), ("nowhere", Some(found(&[])))] {
         let call = Dialog::inbound(&mut bed, call_id, addr("127.0.9.9:5060"), 0);
         let bye = Req { uri: format!("sip:alice@{call_id}.example"), ..call.by_callee("BYE", 1) };
         bed.dropped(0, call.callee.at, &bye.bytes(), "unresolved");
         assert_eq!(bed.load().calls, 1);
         if let Some(answer) = answers {
-            bed.input(node::ShardInput::Name { name: &name("nowhere.example", None), answer: &answer });
+            bed.input(ShardInput::Name { name: &name("nowhere.example", None), answer: &answer });
             assert_eq!(bed.one(0, call.callee.at, &bye.bytes()).status(), 502);
         }
         bed.wait(Duration::from_secs(33));

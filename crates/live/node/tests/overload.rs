@@ -1,29 +1,17 @@
 //! Overload control at the gate: which requests a busy shard refuses, and which it never does.
-mod common;
 
-use common::proxy::{PROXY, ProxyBed, STATELESS, client};
-use common::text::{Req, answer};
-use common::*;
-use core::time::Duration;
-use node::{Judged, OverloadControl, ShardInput};
+use crate::common::*;
+use node::{OverloadControl, OverloadCounts};
 use overload::{LocalLaw, MessageClass, OverloadSettings};
-use route::{Network, Service};
+use route::Network;
 
 const SERVICES: [Service; 4] = [Service::Balance, Service::BalanceTransactions, Service::HOPS, STATELESS];
 
-/// The messages to come have waited so long.
-fn waited(bed: &mut ProxyBed, millis: u64) {
-    let waited = Duration::from_millis(millis);
-    // Twice: a wait counts that stays for 100 ms.
-    let input = |bed: &mut ProxyBed| {
-        bed.input(ShardInput::Waited { waited, queue: 0, class: MessageClass::NewInvite });
-    };
-    input(bed);
-    bed.now += Duration::from_millis(100);
-    input(bed);
+fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
 }
 
-fn judged(bed: &mut ProxyBed) -> (Judged, Judged) {
+fn judged(bed: &mut ProxyBed) -> (OverloadCounts, OverloadCounts) {
     let now = bed.now;
     let report = bed.shard.overload_report(now);
     (report.usual, report.priority)
@@ -31,7 +19,7 @@ fn judged(bed: &mut ProxyBed) -> (Judged, Judged) {
 
 /// The status that a request gets while messages wait so long; `None`: it is passed on.
 fn refusal(bed: &mut ProxyBed, millis: u64, request: &Req) -> Option<u16> {
-    waited(bed, millis);
+    waited(bed, ms(millis));
     let sent = bed.receive(0, client(), &request.bytes());
     let status = sent.iter().find(|sent| sent.to == client()).map(Sent::status);
     status.filter(|status| *status != 100)
@@ -41,7 +29,7 @@ fn refusal(bed: &mut ProxyBed, millis: u64, request: &Req) -> Option<u16> {
 fn a_new_request_that_has_waited_too_long_is_refused_and_reaches_nobody() {
     for service in SERVICES {
         let mut bed = ProxyBed::plain().with_mode(service);
-        waited(&mut bed, 63);
+        waited(&mut bed, ms(63));
         let invite = Req::new("INVITE", "call", client());
         let refusal = bed.one(client(), &invite.bytes());
         assert_eq!((refusal.to, refusal.status()), (client(), 503), "{service:?}");
@@ -49,15 +37,28 @@ fn a_new_request_that_has_waited_too_long_is_refused_and_reaches_nobody() {
         let tag = testkit::tag(&refusal.bytes, "To");
         let ack = invite.same_branch("ACK", tag.as_deref());
         assert!(bed.receive(0, client(), &ack.bytes()).is_empty(), "{service:?}: its ACK ends here");
-        assert_eq!(judged(&mut bed).0, Judged { offered: 1, refused: 1 });
+        assert_eq!(judged(&mut bed).0, OverloadCounts { offered: 1, refused: 1 });
         assert_eq!(bed.shard.tickets().given(), 0, "a refused request has no ticket");
-        waited(&mut bed, 0);
+        waited(&mut bed, ms(0));
         let copy = bed.one(client(), &invite.bytes());
         assert_eq!((copy.to, copy.status()), (client(), 503), "{service:?}: its caller has no call any more");
         bed.invite(&Req::new("INVITE", "another", client()));
         assert_eq!(bed.shard.tickets().given(), 1, "{service:?}: calm again");
         bed.shard.audit().expect("leases and tickets agree");
     }
+}
+
+/// What one source sends beyond its limit is no load that others are refused for.
+#[test]
+fn a_source_beyond_its_limit_is_refused_before_the_law_counts() {
+    let mut bed = ProxyBed::plain().with_mode(Service::Balance);
+    bed.set(|setup| setup.settings.rates = RateSettings { refusal: Refusal::Forbidden, ..rate(0, 1) });
+    waited(&mut bed, ms(63));
+    for (call, status) in [503, 403, 403, 403].into_iter().enumerate() {
+        let refusal = bed.one(client(), &Req::new("INVITE", &format!("flood-{call}"), client()).bytes());
+        assert_eq!(refusal.status(), status);
+    }
+    assert_eq!(judged(&mut bed).0.offered, 1);
 }
 
 /// Probes and emergency calls are served in an order of their own, so their waits say nothing of the others'.
@@ -98,8 +99,8 @@ fn what_belongs_to_a_call_is_never_refused() {
             let status = refusal(&mut bed, 60_000, &request).filter(|status| *status != 200);
             assert_eq!(status, None, "{service:?}: {what}");
         }
-        waited(&mut bed, 60_000);
-        let back = bed.receive(0, at_hop.to, &answer(&at_hop.bytes, addr(PROXY), 487, at_hop.to));
+        waited(&mut bed, ms(60_000));
+        let back = respond(&mut bed, &at_hop, 487);
         assert!(back.iter().any(|sent| sent.to == client() && sent.status() == 487), "{service:?}");
         assert_eq!(judged(&mut bed).0.refused, 0, "{service:?}");
     }
@@ -109,7 +110,7 @@ fn what_belongs_to_a_call_is_never_refused() {
 fn explain_names_the_law_and_the_wait() {
     let mut bed = ProxyBed::plain().with_mode(Service::Balance);
     let invite = Req::new("INVITE", "call", client()).bytes();
-    waited(&mut bed, 63);
+    waited(&mut bed, ms(63));
     let why = bed.explain(client(), &invite).expect_err("it would be refused");
     assert!(why.contains("as 100 % of new requests now: law `delay`") && why.contains("wait 63 ms"), "{why}");
     bed.now += Duration::from_millis(63);
@@ -140,7 +141,7 @@ fn an_emergency_call_has_twice_the_room_and_so_has_priority_of_neighbours_alone(
     assert_eq!(refusal(&mut bed, 62, &first("4")), None);
     assert_eq!(refusal(&mut bed, 63, &Req::new("INVITE", "5", client())), Some(503));
     let (_, priority) = judged(&mut bed);
-    assert_eq!(priority, Judged { offered: 3, refused: 1 });
+    assert_eq!(priority, OverloadCounts { offered: 3, refused: 1 });
 }
 
 #[test]

@@ -1,13 +1,7 @@
 //! The proxy on bytes: what becomes of headers, where messages go, and who may make it send where.
-mod common;
 
-use common::dialog::Dialog;
-use common::proxy::{HOPS, LIMITS, PROXY, ProxyBed as Bed, STATELESS, client};
-use common::text::{Req, answer, answer_with, record_routes, replaced};
-use common::{KEY, LIFETIME, addr};
-use node::{ProxyLimits, ShardEvent, TokenKey, Tokens};
-use route::{Service, Spread};
-use std::time::Duration;
+use crate::common::{ProxyBed as Bed, *};
+use balance::Sign;
 
 /// What a process that takes over is told, and what it does with responses that it does not know.
 #[test]
@@ -26,29 +20,16 @@ fn requests_in_progress_are_known_by_their_call() {
     let ringing = answer(&at_hop.bytes, addr(PROXY), 180, addr(HOPS[0]));
     assert!(!bed.shard.is_stray(&ringing) && !bed.shard.is_stray(&at_hop.bytes[..300]));
     assert!(Bed::plain().shard.is_stray(&ringing), "another process");
-    bed.receive(0, addr(HOPS[0]), &answer(&at_hop.bytes, addr(PROXY), 486, addr(HOPS[0])));
+    respond(&mut bed, &at_hop, 486);
     bed.assert_forgets();
     assert_eq!(known(&bed), []);
     assert!(bed.shard.is_stray(&ringing));
     // Nothing is kept of an answered INVITE to be sent again, but the INVITE may come again.
     let at_hop = bed.invite(&Req::new("INVITE", "call", client()));
-    bed.receive(0, addr(HOPS[0]), &answer(&at_hop.bytes, addr(PROXY), 200, addr(HOPS[0])));
+    respond(&mut bed, &at_hop, 200);
     assert!(known(&bed).contains(&key));
     bed.assert_forgets();
     assert_eq!(known(&bed), []);
-}
-
-/// Before a stop, what is new is told when the process has stopped; a call that there is goes on.
-#[test]
-fn while_stopping_only_new_requests_are_refused() {
-    let mut bed = Bed::plain();
-    let call = bed.call("running");
-    let stopping = Some(bed.now + Duration::from_secs(20));
-    bed.set(|setup| (setup.stopping, setup.settings.orphans) = (stopping, node::Orphans::Reject));
-    let refused = bed.one(client(), &Req::new("INVITE", "new", client()).bytes());
-    let answer = wire::scan(&refused.bytes).expect("a response");
-    assert_eq!((refused.status(), answer.header("Retry-After")), (503, Some(&b"21"[..])));
-    assert_eq!(bed.one(client(), &call.by_caller("BYE", 2).bytes()).to, addr(HOPS[0]));
 }
 
 #[test]
@@ -71,14 +52,14 @@ fn a_call_from_invite_to_bye() {
         at_caller = Some(sent);
     }
     let at_caller = at_caller.expect("three responses");
-    let call = Dialog::of("call", (client(), 0), (contact, 0), &at_hop, &at_caller);
+    let call = Dialog::of(&at_hop, &at_caller);
     let ack = bed.one(client(), &call.by_caller("ACK", 1).bytes());
     assert_eq!((ack.to, ack.message().routes().count()), (contact, 0), "to the callee's Contact");
     let bye = bed.one(client(), &call.by_caller("BYE", 2).bytes());
     assert_eq!((bye.to, bye.message().record_routes().count()), (contact, 0));
     let again = call.by_caller("BYE", 2).bytes();
     assert_eq!(bed.receive(0, client(), &again), [], "a repetition is absorbed");
-    let ok = bed.one(bye.to, &answer(&bye.bytes, addr(PROXY), 200, bye.to));
+    let ok = answered(&mut bed, &bye, 200);
     assert_eq!((ok.to, ok.status()), (client(), 200));
     assert_eq!(bed.one(client(), &again), ok);
     let counters = bed.shard.counters();
@@ -92,18 +73,18 @@ fn a_cancelled_call() {
     let mut bed = Bed::plain();
     let invite = Req::new("INVITE", "call", client());
     let at_hop = bed.invite(&invite);
-    bed.one(addr(HOPS[0]), &answer(&at_hop.bytes, addr(PROXY), 180, addr(HOPS[0])));
+    answered(&mut bed, &at_hop, 180);
     let sent = bed.receive(0, client(), &invite.same_branch("CANCEL", None).bytes());
     assert_eq!((sent[0].status(), sent[0].to), (200, client()));
     let cancel = sent[1].message();
-    assert_eq!(cancel.method(), Some(wire::Method::Cancel));
+    assert_eq!(cancel.method(), Some(Method::Cancel));
     assert_eq!((sent[1].to, sent[1].branch(), cancel.vias().count()), (at_hop.to, at_hop.branch(), 1));
-    let ended = bed.receive(0, addr(HOPS[0]), &answer(&at_hop.bytes, addr(PROXY), 487, addr(HOPS[0])));
+    let ended = respond(&mut bed, &at_hop, 487);
     let ack = ended[0].message();
-    assert_eq!((ack.method(), ended[0].branch()), (Some(wire::Method::Ack), at_hop.branch()));
+    assert_eq!((ack.method(), ended[0].branch()), (Some(Method::Ack), at_hop.branch()));
     assert_eq!((ended[1].status(), ended[1].to), (487, client()));
     assert_eq!(bed.receive(0, client(), &invite.same_branch("ACK", Some("bob")).bytes()), []);
-    assert_eq!(bed.receive(0, addr(HOPS[0]), &answer(&sent[1].bytes, addr(PROXY), 200, addr(HOPS[0]))), []);
+    assert_eq!(respond(&mut bed, &sent[1], 200), []);
     bed.assert_forgets();
 }
 
@@ -111,27 +92,26 @@ fn a_cancelled_call() {
 #[test]
 fn a_cancel_of_a_request_other_than_invite_is_answered_and_changes_nothing() {
     for method in ["OPTIONS", "MESSAGE", "SUBSCRIBE", "STRANGE"] {
-        let mut bed = Bed::new(&[PROXY], &HOPS.map(|hop| (hop, 0)));
+        let mut bed = Bed::two_hops();
         let request = Req::new(method, "call", client());
         let at_hop = bed.one(client(), &request.bytes());
         let cancel = request.same_branch("CANCEL", None);
         let answer_to_cancel = bed.one(client(), &cancel.bytes());
         assert_eq!((answer_to_cancel.to, answer_to_cancel.status()), (client(), 200), "{method}");
-        assert_eq!(answer_to_cancel.message().cseq().method, wire::Method::Cancel);
+        assert_eq!(answer_to_cancel.message().cseq().method, Method::Cancel);
         assert_eq!(bed.one(client(), &cancel.bytes()), answer_to_cancel, "as often as it comes");
         // Another hop is asked all the same, and its answer goes back.
         let unavailable = answer(&at_hop.bytes, addr(PROXY), 503, at_hop.to);
         let at_other = bed.one(at_hop.to, &unavailable);
         assert_ne!(at_other.to, at_hop.to);
-        let ok = bed.one(at_other.to, &answer(&at_other.bytes, addr(PROXY), 200, at_other.to));
+        let ok = answered(&mut bed, &at_other, 200);
         assert_eq!((ok.to, ok.status()), (client(), 200));
         // Of another transaction: nobody here knows it.
-        for other in [
-            cancel.clone().via(&format!("SIP/2.0/UDP {};branch=z9hG4bKother;rport", client())),
-            cancel.clone().via(&cancel.via.replace("6000", "6001")),
-        ] {
+        for other in
+            [cancel.clone().via(&via("other")), cancel.clone().via(&cancel.via.replace("6000", "6001"))]
+        {
             let passed_on = bed.one(client(), &other.bytes());
-            assert_eq!(passed_on.message().method(), Some(wire::Method::Cancel), "{method}");
+            assert_eq!(passed_on.message().method(), Some(Method::Cancel), "{method}");
         }
         bed.assert_forgets();
     }
@@ -142,11 +122,11 @@ fn a_cancel_of_a_request_other_than_invite_is_answered_and_changes_nothing() {
 fn a_200_after_a_487_goes_back() {
     let mut bed = Bed::plain();
     let at_hop = bed.invite(&Req::new("INVITE", "call", client()));
-    let ended = bed.receive(0, at_hop.to, &answer(&at_hop.bytes, addr(PROXY), 487, at_hop.to));
+    let ended = respond(&mut bed, &at_hop, 487);
     assert_eq!((ended[1].status(), ended[1].to), (487, client()));
-    let ok = bed.one(at_hop.to, &answer(&at_hop.bytes, addr(PROXY), 200, at_hop.to));
+    let ok = answered(&mut bed, &at_hop, 200);
     assert_eq!((ok.status(), ok.to, ok.message().vias().count()), (200, client(), 1));
-    let call = Dialog::of("call", (client(), 0), (at_hop.to, 0), &at_hop, &ok);
+    let call = Dialog::of(&at_hop, &ok);
     for method in ["ACK", "BYE"] {
         assert_eq!(bed.one(client(), &call.by_caller(method, 2).bytes()).to, at_hop.to);
     }
@@ -224,37 +204,54 @@ fn two_sides_record_two_routes_and_answers_leave_where_they_were_asked() {
     assert_eq!((back[0].listener, back[0].to), (0, client()));
 }
 
-/// A call goes to one hop, calls to all of them; ICMP, with what it quotes, and 503 lead to the other.
+/// A call goes to one hop, calls to all of them; ICMP, with what it quotes, and 503 lead to the other. All shards know
+/// what one of them finds out.
 #[test]
 fn a_failed_hop_is_passed_by() {
-    let hops = HOPS.map(|hop| (hop, 0));
-    let mut bed = Bed::new(&[PROXY], &hops);
-    let calls: Vec<_> =
-        (0..20).map(|n| bed.invite(&Req::new("INVITE", &format!("call{n}"), client()))).collect();
-    let to_first = calls.iter().filter(|sent| sent.to == addr(HOPS[0])).count();
-    assert!((4..=16).contains(&to_first), "{to_first} of 20");
-    let at_first = calls.iter().find(|sent| sent.to == addr(HOPS[0])).expect("one");
-    let quoted = &at_first.bytes[..200];
-    let sent = bed.unreachable(addr(HOPS[0]), quoted);
-    assert_eq!((sent.len(), sent[0].to), (1, addr(HOPS[1])));
-    let invite = |n: usize| Req::new("INVITE", &format!("late{n}"), client());
-    assert!((0..20).all(|n| bed.invite(&invite(n)).to == addr(HOPS[1])), "it rests");
-    assert_eq!(bed.resting(), [addr(HOPS[0])]);
-    bed.wait(Duration::from_secs(33));
-    assert!((20..40).any(|n| bed.invite(&invite(n)).to == addr(HOPS[0])), "and comes back");
-    bed.assert_forgets();
+    let mut bed = Bed::two_hops();
+    let invite = |n: usize| Req::new("INVITE", &format!("call{n}"), client());
+    let calls: Vec<_> = (0..20).map(|n| bed.invite(&invite(n))).collect();
+    let (dead, other) = (addr(HOPS[0]), addr(HOPS[1]));
+    let lost: Vec<_> = calls.iter().filter(|sent| sent.to == dead).collect();
+    assert!((4..=16).contains(&lost.len()), "{} of 20", lost.len());
+    for sent in &lost {
+        let moved = bed.unreachable(dead, &sent.bytes[..200]);
+        assert_eq!((moved.len(), moved[0].to), (1, other));
+    }
+    let (slot, until) = (Slot(0), bed.now + Duration::from_secs(32));
+    bed.events.retain(|event| matches!(event, ShardEvent::Sign(Sign::Unreachable { .. })));
+    assert_eq!(bed.events, [ShardEvent::Sign(Sign::Unreachable { slot, until })], "once");
+    let nodes = bed.shard.balancer().nodes().to_vec();
+    let mut told = Bed::two_hops();
+    told.set(|setup| setup.nodes = nodes.into());
+    for bed in [&mut bed, &mut told] {
+        assert!((20..40).all(|n| bed.invite(&invite(n)).to == other), "it rests");
+        assert_eq!(bed.resting(), [dead]);
+        bed.wait(Duration::from_secs(33));
+        assert!((40..60).any(|n| bed.invite(&invite(n)).to == dead), "and comes back");
+        bed.assert_forgets();
+    }
+    assert!(!told.events.iter().any(|event| matches!(event, ShardEvent::Sign(Sign::Unreachable { .. }))));
 }
 
-/// A quotation that nobody could have got from us does nothing.
+/// A quotation that nobody could have got from us does nothing. Whoever got a request knows its branch, which tells of
+/// the address that it went to, and of no other one.
 #[test]
 fn a_forged_icmp_error_does_nothing() {
-    let mut bed = Bed::new(&[PROXY], &HOPS.map(|hop| (hop, 0)));
+    let mut bed = Bed::two_hops();
     let at_hop = bed.invite(&Req::new("INVITE", "call", client()));
+    let other = addr(HOPS.into_iter().find(|&hop| addr(hop) != at_hop.to).expect("there are two"));
     let branch = String::from_utf8(at_hop.branch()).unwrap();
     let last = if branch.ends_with('0') { "g" } else { "0" };
     let forged = replaced(&at_hop.bytes, &branch, &format!("{}{last}", &branch[..branch.len() - 1]));
-    assert_eq!(bed.unreachable(at_hop.to, &forged), []);
-    assert_eq!(bed.resting(), []);
+    let ports = [other, addr("127.0.8.8:5060"), (at_hop.to.ip(), 5061).into()];
+    let elsewhere = ports.map(|to| (to, &at_hop.bytes));
+    for (to, quoted) in [&[(at_hop.to, &forged)], &elsewhere[..]].concat() {
+        assert_eq!(bed.unreachable(to, quoted), [], "{to}");
+        assert_eq!(bed.resting(), [], "{to}");
+    }
+    let sent = bed.unreachable(at_hop.to, &at_hop.bytes);
+    assert_eq!((sent.len(), sent[0].to, bed.resting()), (1, other, vec![at_hop.to]));
 }
 
 /// Whoever answers has the Via of the request, and may write another one in its place: nobody but who asked hears of it.
@@ -289,22 +286,6 @@ fn a_response_to_a_via_that_leads_nowhere() {
     assert_eq!((back.status(), back.message().header("Proxy-Authenticate").is_some()), (407, true));
 }
 
-/// Whoever got a request knows its branch. That tells of the address that it went to, and of no other one.
-#[test]
-fn an_icmp_error_is_about_the_address_that_the_request_went_to() {
-    let mut bed = Bed::new(&[PROXY], &HOPS.map(|hop| (hop, 0)));
-    let at_hop = bed.invite(&Req::new("INVITE", "call", client()));
-    let other = addr(HOPS.into_iter().find(|&hop| addr(hop) != at_hop.to).expect("there are two"));
-    for elsewhere in [other, addr("127.0.8.8:5060"), (at_hop.to.ip(), 5061).into()] {
-        let sent = bed.unreachable(elsewhere, &at_hop.bytes);
-        assert_eq!(sent, [], "{elsewhere}");
-        assert_eq!(bed.resting(), [], "{elsewhere}");
-    }
-    let sent = bed.unreachable(at_hop.to, &at_hop.bytes);
-    assert_eq!((sent.len(), sent[0].to), (1, other));
-    assert_eq!(bed.resting(), [at_hop.to]);
-}
-
 /// RFC 3261 §8.1.1.3: From MUST have a tag, which callers of RFC 2543 do not know. The sides of a dialog without one cannot be told
 /// apart: it gets no Record-Route with a token that would not hold later, and its requests go from end to end.
 #[test]
@@ -317,7 +298,7 @@ fn what_begins_a_dialog_without_a_from_tag_is_not_recorded() {
             assert_eq!((at_hop.to, record_routes(&at_hop.bytes).len()), (addr(HOPS[0]), 0), "{method}");
             assert!(at_hop.message().from_tag().is_none());
             if method == "INVITE" {
-                let ok = bed.one(at_hop.to, &answer(&at_hop.bytes, addr(PROXY), 200, at_hop.to));
+                let ok = answered(&mut bed, &at_hop, 200);
                 assert_eq!((ok.to, ok.status(), record_routes(&ok.bytes).len()), (client(), 200, 0));
                 let is_warned = |event: &ShardEvent| matches!(event, ShardEvent::NoRecordRoute(_));
                 assert!(!bed.events.iter().any(is_warned), "nothing of ours is missing");
@@ -339,13 +320,13 @@ fn what_is_counted_needs_a_from_tag() {
             // The Route of another dialog makes no difference.
             let routes = vec![format!("<sip:{PROXY};lr;sbp=x>")];
             let other = Req { routes, ..Req { call_id: "other".to_owned(), ..request.clone() } };
-            let other = other.via(&format!("SIP/2.0/UDP {};branch=z9hG4bK-other;rport", client()));
+            let other = other.via(&via("other"));
             for request in [request, other] {
                 let refusal = bed.one(client(), &request.bytes());
                 assert_eq!((refusal.to, refusal.status()), (client(), 400), "{method}");
             }
             assert_eq!(bed.shard.counters().replies[&(400, "From Tag Missing")], 2);
-            assert_eq!(bed.shard.proxy_report().expect("it has next hops").transactions, 0);
+            assert_eq!(transactions(&bed), 0);
         }
     }
 }
@@ -355,47 +336,31 @@ fn what_is_counted_needs_a_from_tag() {
 fn a_loop_across_a_change_of_key() {
     let mut bed = Bed::plain();
     let looped = bed.invite(&Req::new("INVITE", "loop", client()));
-    bed.set(|setup| {
-        setup.settings.tokens = std::sync::Arc::new(Tokens::new(TokenKey([8; 16]), &[KEY], LIFETIME));
-    });
+    change_key(&mut bed);
     assert_eq!(bed.one(addr(HOPS[0]), &looped.bytes).status(), 482);
 }
 
 #[test]
-fn silence_is_answered_408_after_64_times_t1() {
-    let mut bed = Bed::plain();
-    let invite = Req::new("INVITE", "call", client());
-    let at_hop = bed.invite(&invite);
-    let sent = bed.wait(Duration::from_secs(33));
-    let (again, answers): (Vec<_>, Vec<_>) = sent.iter().partition(|sent| sent.to == addr(HOPS[0]));
-    assert_eq!(again.len(), 6);
-    assert!(again.iter().all(|sent| sent.bytes == at_hop.bytes), "to the byte");
-    assert_eq!(answers[0].status(), 408);
-    assert_eq!(bed.receive(0, client(), &invite.same_branch("ACK", Some("any")).bytes()), []);
-    bed.assert_forgets();
-}
-
-#[test]
 fn what_is_invalid_is_refused_statelessly() {
-    let mut bed = Bed::plain();
-    let new = |call: &str| Req::new("INVITE", call, client());
-    let cases = [
-        (483, Req { max_forwards: Some(0), ..new("hops") }),
-        (416, Req { uri: "gopher:x".to_owned(), ..new("scheme") }),
-        (420, new("extension").with("Proxy-Require", "x")),
-    ];
-    for (status, request) in cases {
-        let refusal = bed.one(client(), &request.bytes());
-        assert_eq!(refusal.status(), status);
-        let tag = refusal.message().to_tag().map(common::text::string);
-        assert_eq!(bed.receive(0, client(), &request.same_branch("ACK", tag.as_deref()).bytes()), []);
+    for mode in [Service::HOPS, STATELESS] {
+        let mut bed = Bed::plain().with_mode(mode);
+        let new = |call: &str| Req::new("INVITE", call, client());
+        let cases = [
+            (483, Req { max_forwards: Some(0), ..new("hops") }),
+            (416, Req { uri: "gopher:x".to_owned(), ..new("scheme") }),
+            (420, new("extension").with("Proxy-Require", "x")),
+            (403, Req { routes: vec!["<sip:127.0.8.8:5060;lr>".to_owned()], ..new("elsewhere") }),
+        ];
+        for (status, request) in cases {
+            let refusal = bed.one(client(), &request.bytes());
+            assert_eq!(refusal.status(), status);
+            let tag = refusal.message().to_tag().map(string);
+            assert_eq!(bed.receive(0, client(), &request.same_branch("ACK", tag.as_deref()).bytes()), []);
+        }
+        assert_eq!((bed.drops("refused_ack"), transactions(&bed), bed.shard.deadline()), (4, 0, None));
+        let looped = bed.invite(&new("loop"));
+        assert_eq!(bed.one(addr(HOPS[0]), &looped.bytes).status(), 482, "RFC 5393");
     }
-    assert_eq!(
-        (bed.drops("refused_ack"), bed.shard.proxy_report().expect("it has next hops").transactions),
-        (3, 0)
-    );
-    let looped = bed.invite(&new("loop"));
-    assert_eq!(bed.one(addr(HOPS[0]), &looped.bytes).status(), 482, "RFC 5393");
 }
 
 #[test]
@@ -404,8 +369,8 @@ fn a_full_proxy_refuses_what_is_new() {
     bed.set(|setup| setup.settings.limits = ProxyLimits { transactions: 2, ..LIMITS });
     let at_hop = bed.invite(&Req::new("INVITE", "call", client()));
     assert_eq!(bed.one(client(), &Req::new("INVITE", "next", client()).bytes()).status(), 503);
-    assert_eq!(bed.shard.proxy_report().expect("it has next hops").transactions, 2);
-    bed.one(addr(HOPS[0]), &answer(&at_hop.bytes, addr(PROXY), 200, addr(HOPS[0])));
+    assert_eq!(transactions(&bed), 2);
+    answered(&mut bed, &at_hop, 200);
     bed.assert_forgets();
     bed.invite(&Req::new("INVITE", "later", client()));
 }
@@ -421,7 +386,7 @@ fn the_reserve_is_for_requests_whose_token_holds() {
             Req { to_tag: Some(format!("x{n}")), ..Req::new("MESSAGE", &format!("m{n}"), client()) };
         bed.one(client(), &made_up.bytes());
     }
-    assert_eq!(bed.shard.proxy_report().expect("it has next hops").transactions, 16);
+    assert_eq!(transactions(&bed), 16);
     let forged = Req { to_tag: Some("x".to_owned()), ..calls[0].by_caller("MESSAGE", 9) };
     assert_eq!(bed.one(client(), &forged.bytes()).status(), 503);
     for call in calls.iter().take(2) {
@@ -440,25 +405,34 @@ fn one_call_cannot_fill_the_reserve() {
     for n in 0..100 {
         bed.one(client(), &Req::new("MESSAGE", &format!("m{n}"), client()).bytes());
     }
-    assert_eq!(bed.shard.proxy_report().expect("it has next hops").transactions, 64);
+    assert_eq!(transactions(&bed), 64);
     for cseq in 2..50 {
         bed.one(client(), &calls[0].by_caller("INFO", cseq).bytes());
     }
     assert_eq!(bed.one(client(), &calls[0].by_caller("INFO", 50).bytes()).status(), 503);
+    let reinvite = calls[0].by_caller("INVITE", 51);
+    assert_eq!(bed.one(client(), &reinvite.bytes()).status(), 503);
     for call in &calls[1..] {
         assert_eq!(bed.one(client(), &call.by_caller("BYE", 2).bytes()).to, call.callee.at);
     }
     bed.wait(Duration::from_secs(65));
-    assert_eq!(bed.one(client(), &calls[0].by_caller("BYE", 51).bytes()).to, calls[0].callee.at);
+    assert_eq!(
+        bed.one(client(), &reinvite.bytes()).status(),
+        503,
+        "a late copy, whose 200 nobody would acknowledge"
+    );
+    assert_eq!(bed.one(client(), &calls[0].by_caller("BYE", 52).bytes()).to, calls[0].callee.at);
     bed.assert_forgets();
 }
 
 /// Who asks about the proxy gets its own answer; what is for somebody behind it goes on.
 #[test]
 fn options_about_itself_are_answered() {
-    let mut bed = Bed::plain();
     let options = |uri: &str, call: &str| Req { uri: uri.to_owned(), ..Req::new("OPTIONS", call, client()) };
     let itself = [format!("sip:{PROXY}"), "sip:proxy.example".to_owned()];
+    let mut stateless = Bed::plain().with_mode(STATELESS);
+    assert_eq!(stateless.one(client(), &options(&itself[0], "itself").bytes()).status(), 200);
+    let mut bed = Bed::plain();
     for uri in &itself {
         let sent = bed.one(client(), &options(uri, "itself").bytes());
         assert_eq!((sent.status(), sent.to), (200, client()));
@@ -471,7 +445,7 @@ fn options_about_itself_are_answered() {
         );
         assert_eq!((answer.header("Allow"), answer.header("Unsupported")), (None, None));
     }
-    assert_eq!(bed.shard.proxy_report().expect("it has next hops").transactions, 0, "without a transaction");
+    assert_eq!(transactions(&bed), 0, "without a transaction");
     for uri in [format!("sip:bob@{PROXY}"), format!("sip:{}", HOPS[0])] {
         assert_eq!(bed.one(client(), &options(&uri, &uri).bytes()).to, addr(HOPS[0]));
     }
@@ -485,26 +459,4 @@ fn options_about_itself_are_answered() {
     bed.set(|setup| testbed::set_members(setup, &[]));
     assert_eq!(bed.one(client(), &options(&itself[0], "nowhere").bytes()).status(), 503);
     bed.assert_forgets();
-}
-
-/// RFC 3261 §21.5.14: refused without a transaction; with one, the datagram that no socket takes would be sent for 32 s.
-#[test]
-fn a_request_that_our_headers_would_make_too_large() {
-    let mut bed = Bed::plain();
-    let of_length = |call: &str, length: usize| {
-        let invite = Req::new("INVITE", call, client());
-        let missing = length - invite.clone().with("X-Fill", "").bytes().len();
-        invite.with("X-Fill", &"x".repeat(missing)).bytes()
-    };
-    for length in [65_300, 65_400, 65_450, 65_507] {
-        let sent = bed.one(client(), &of_length(&length.to_string(), length));
-        assert_eq!((sent.to, sent.status()), (client(), 513), "{length}");
-        assert_eq!(bed.shard.proxy_report().expect("it has next hops").transactions, 0);
-    }
-    assert_eq!(bed.shard.counters().replies[&(513, "Message Too Large")], 4);
-    let sent = bed.receive(0, client(), &of_length("fits", 65_507 - 640));
-    assert!(
-        sent.iter().any(|sent| sent.to == addr(HOPS[0]))
-            && sent.iter().all(|sent| sent.bytes.len() <= 65_507)
-    );
 }

@@ -1,17 +1,10 @@
 //! Queues in front of pools: new calls wait until a member has room for them.
-mod common;
 
-use balance::Slot;
-use common::proxy::{PROXY, client};
-use common::text::{Req, answer};
-use common::*;
-use elastic::estimate::Settings;
-use elastic::queue::{Accrual, Choice, LengthSettings, Moves, Overflow, QueueSettings};
-use node::{CapacitySource, QueueSetup, QueueTurn};
+use crate::common::*;
+
+use elastic::queue::{Accrual, Choice, LengthSettings, Moves, Overflow};
 use proptest::prelude::*;
-use route::Service;
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 const MODE: Service = Service::BalanceTransactions;
 
@@ -19,10 +12,16 @@ fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// Each of three members takes so many calls a second, and one has room in store.
-fn queue(capacity: f64, source: CapacitySource) -> QueueSetup {
-    let capacity = Settings { maximum: capacity, ..Settings::default() };
-    QueueSetup { settings: QueueSettings::default(), source, capacity }
+/// Each of three members takes so many calls a second, as this says.
+fn queue_of(maximum: f64, source: CapacitySource) -> QueueSetup {
+    QueueSetup { source, ..queue(maximum) }
+}
+
+/// The same, in which a call may wait so long.
+fn queue_with_bound(maximum: f64, bound: Duration) -> QueueSetup {
+    let mut setup = queue(maximum);
+    setup.settings.bound = bound;
+    setup
 }
 
 fn set(bed: &mut Bed, setup: QueueSetup) {
@@ -32,7 +31,7 @@ fn set(bed: &mut Bed, setup: QueueSetup) {
 /// A balancer without transactions whose members take ten calls a second.
 fn bed() -> Bed {
     let mut bed = Bed::new(Site::plain());
-    set(&mut bed, queue(10.0, CapacitySource::Fixed));
+    set(&mut bed, queue(10.0));
     bed
 }
 
@@ -59,7 +58,7 @@ fn waiting(bed: &Bed) -> usize {
 }
 
 fn capacity(bed: &Bed, slot: u16) -> f64 {
-    let report = bed.shard.queue_reports().remove(0).expect("the pool has a queue");
+    let report = queue_report(bed);
     report.members.iter().find(|member| member.slot == Slot(slot)).expect("it is a member").capacity
 }
 
@@ -79,23 +78,9 @@ fn a_call_that_nobody_has_room_for_waits_until_somebody_has() {
 }
 
 #[test]
-fn explained_is_what_would_happen() {
-    let mut bed = bed();
-    for number in 0..3 {
-        let explained = bed.explain(client(), &invite("call")).expect("it is a new call");
-        assert_eq!(explained.queue, Some(QueueTurn::Member(Slot(number))));
-        let given = bed.one(0, client(), &invite(&format!("call{number}")));
-        assert_eq!(bed.slot(given.to), number);
-    }
-    assert_eq!(bed.explain(client(), &invite("call")).expect("it is one").queue, Some(QueueTurn::Waits));
-    let known = bed.explain(client(), &invite("call0")).expect("it is a repetition");
-    assert_eq!((known.queue, known.known), (None, true));
-}
-
-#[test]
 fn what_belongs_to_a_call_does_not_wait() {
     let mut bed = bed();
-    let call = dialog::Dialog::inbound(&mut bed, "call", client(), 0);
+    let call = Dialog::inbound(&mut bed, "call", client(), 0);
     calls(&mut bed, 4);
     assert_eq!(waiting(&bed), 2);
     call.caller_asks(&mut bed, "INFO", 2);
@@ -126,7 +111,7 @@ fn a_cancelled_call_is_answered_and_not_delivered() {
         let sent = receive(&mut bed, &cancel);
         let answers: Vec<_> = sent.iter().map(|sent| (sent.status(), sent.to)).collect();
         assert_eq!(answers, [(200, client()), (487, client())]);
-        assert_eq!(sent[1].message().cseq().method, wire::Method::Invite);
+        assert_eq!(sent[1].message().cseq().method, Method::Invite);
         assert_eq!(waiting(&bed), 0);
         let late = bed.wait(ms(400));
         assert!(late.iter().all(|sent| sent.message().call_id() != b"call3"), "{late:?}");
@@ -137,9 +122,7 @@ fn a_cancelled_call_is_answered_and_not_delivered() {
 #[test]
 fn a_caller_that_is_gone_gets_no_member() {
     let mut bed = with_transactions(bed());
-    let mut setup = queue(1.0, CapacitySource::Fixed);
-    setup.settings.bound = Duration::from_secs(5);
-    set(&mut bed, setup);
+    set(&mut bed, queue_with_bound(1.0, Duration::from_secs(5)));
     let trying = calls(&mut bed, 4).remove(3).remove(0);
     let lost = |bed: &mut Bed, to, quoted: &[u8]| {
         assert_eq!(bed.unreachable(to, quoted), []);
@@ -157,9 +140,7 @@ fn a_caller_that_is_gone_gets_no_member() {
 #[test]
 fn a_caller_is_gone_where_its_responses_go() {
     let mut bed = with_transactions(bed());
-    let mut setup = queue(1.0, CapacitySource::Fixed);
-    setup.settings.bound = Duration::from_secs(5);
-    set(&mut bed, setup);
+    set(&mut bed, queue_with_bound(1.0, Duration::from_secs(5)));
     calls(&mut bed, 3);
     let invite = Req::new("INVITE", "call3", client()).via("SIP/2.0/UDP 127.0.9.1:7000;branch=z9hG4bK-3");
     let trying = bed.one(0, client(), &invite.bytes());
@@ -173,7 +154,7 @@ fn a_caller_is_gone_where_its_responses_go() {
 #[test]
 fn nothing_waits_longer_than_it_may() {
     let mut bed = bed();
-    let mut setup = queue(1.0, CapacitySource::Fixed);
+    let mut setup = queue(1.0);
     set(&mut bed, setup.clone());
     calls(&mut bed, 4);
     assert_eq!(bed.wait(ms(249)), []);
@@ -199,9 +180,7 @@ fn nothing_waits_longer_than_it_may() {
 fn what_was_told_to_wait_is_answered_until_the_ack() {
     for is_cancelled in [false, true] {
         let mut bed = with_transactions(bed());
-        let mut setup = queue(1.0, CapacitySource::Fixed);
-        setup.settings.bound = Duration::from_millis(700);
-        set(&mut bed, setup);
+        set(&mut bed, queue_with_bound(1.0, Duration::from_millis(700)));
         calls(&mut bed, 3);
         // As long as most are, so that repetitions of the answer have no more than twice its bytes.
         let long = Req::new("INVITE", "call3", client()).with("Subject", &"long".repeat(200));
@@ -233,7 +212,7 @@ fn what_was_told_to_wait_is_answered_until_the_ack() {
 #[test]
 fn a_full_queue_refuses_at_once() {
     let mut bed = bed();
-    let mut setup = queue(1.0, CapacitySource::Fixed);
+    let mut setup = queue(1.0);
     setup.settings.length = LengthSettings { delay: ms(200), least: 2, most: 10 };
     set(&mut bed, setup);
     let statuses: Vec<_> = calls(&mut bed, 6)
@@ -246,7 +225,7 @@ fn a_full_queue_refuses_at_once() {
 #[test]
 fn long_messages_do_not_fill_the_memory() {
     let mut bed = bed();
-    let mut setup = queue(1.0, CapacitySource::Fixed);
+    let mut setup = queue(1.0);
     setup.settings.length.least = 1_000;
     set(&mut bed, setup);
     calls(&mut bed, 3);
@@ -270,9 +249,7 @@ fn long_messages_do_not_fill_the_memory() {
 #[test]
 fn who_may_wait_for_long_is_told() {
     let mut bed = bed();
-    let mut setup = queue(1.0, CapacitySource::Fixed);
-    setup.settings.bound = Duration::from_secs(2);
-    set(&mut bed, setup);
+    set(&mut bed, queue_with_bound(1.0, Duration::from_secs(2)));
     let sent = calls(&mut bed, 4).remove(3);
     assert_eq!((sent.len(), sent[0].status()), (1, 100));
     let again = bed.one(0, client(), &invite("call3"));
@@ -301,21 +278,21 @@ fn where_nobody_takes_calls_none_waits() {
 #[test]
 fn a_member_gets_what_it_has_announced() {
     let mut bed = Bed::new(Site::plain());
-    set(&mut bed, queue(100.0, CapacitySource::Announced));
+    set(&mut bed, queue_of(100.0, CapacitySource::Announced));
     calls(&mut bed, 1);
     assert!((capacity(&bed, 0) - 50.0).abs() < 1e-9, "half of the most at the beginning");
     for (slot, announced) in [(0, 20.0), (1, 1_000.0), (2, 0.0)] {
-        bed.input(node::ShardInput::Capacity { slot: Slot(slot), capacity: announced });
+        bed.input(ShardInput::Capacity { slot: Slot(slot), capacity: announced });
     }
     let known: Vec<_> = (0..3).map(|slot| capacity(&bed, slot)).collect();
     assert_eq!(known, [20.0, 100.0, 0.0]);
     bed.wait(Duration::from_mins(10));
     calls(&mut bed, 1);
-    let report = bed.shard.queue_reports().remove(0).expect("the pool has a queue");
+    let report = queue_report(&bed);
     assert!(report.members.iter().all(|member| member.is_silent));
     // What was announced outlives a change of the queue.
-    bed.input(node::ShardInput::Capacity { slot: Slot(0), capacity: 30.0 });
-    let mut setup = queue(100.0, CapacitySource::Announced);
+    bed.input(ShardInput::Capacity { slot: Slot(0), capacity: 30.0 });
+    let mut setup = queue_of(100.0, CapacitySource::Announced);
     setup.settings.choice = Choice::IndexPacking;
     set(&mut bed, setup);
     calls(&mut bed, 2);
@@ -330,7 +307,7 @@ fn a_capacity_that_is_too_low_refuses_no_call() {
         [(Accrual::Answers { most: 20.0 }, false), (QueueSettings::default().accrual, true)]
     {
         let mut bed = Bed::new(Site::plain());
-        let mut setup = queue(20.0, CapacitySource::Responses);
+        let mut setup = queue_of(20.0, CapacitySource::Responses);
         setup.settings.accrual = accrual;
         set(&mut bed, setup);
         let refused = carry(&mut bed, 2, ms(1));
@@ -352,17 +329,17 @@ fn carry(bed: &mut Bed, seconds: usize, first_takes: Duration) -> usize {
             } else if bed.slot(request.to) == 0 {
                 late.push(request.clone());
             } else {
-                bed.receive(0, request.to, &answer(&request.bytes, addr(PROXY), 200, request.to));
+                respond(bed, request, 200);
             }
         }
         bed.wait(first_takes.saturating_sub(ms(1)));
         for request in late {
-            bed.receive(0, request.to, &answer(&request.bytes, addr(PROXY), 200, request.to));
+            respond(bed, &request, 200);
         }
         let rest = bed.wait(ms(20).saturating_sub(first_takes.max(ms(1))));
         refused += rest.iter().filter(|sent| sent.message().status().is_some_and(|code| code == 503)).count();
         for request in rest.iter().filter(|sent| sent.message().status().is_none()) {
-            bed.receive(0, request.to, &answer(&request.bytes, addr(PROXY), 200, request.to));
+            respond(bed, request, 200);
         }
     }
     refused
@@ -373,7 +350,7 @@ fn carry(bed: &mut Bed, seconds: usize, first_takes: Duration) -> usize {
 #[test]
 fn what_members_have_shown_outlives_the_queue() {
     let mut bed = Bed::new(Site::plain());
-    let mut setup = queue(34.0, CapacitySource::Responses);
+    let mut setup = queue_of(34.0, CapacitySource::Responses);
     setup.capacity.threshold = ms(10);
     set(&mut bed, setup.clone());
     carry(&mut bed, 30, ms(1));
@@ -389,15 +366,15 @@ fn what_members_have_shown_outlives_the_queue() {
     other.one(0, client(), &invite("second"));
     let ids: Vec<_> = other.shard.balancer().nodes().iter().map(|node| node.id).collect();
     for (id, capacity) in ids.into_iter().zip(&shown) {
-        let pool = balance::PoolId::default();
-        other.input(node::ShardInput::Learned { pool, node: id, capacity: *capacity });
+        let pool = PoolId::default();
+        other.input(ShardInput::Learned { pool, node: id, capacity: *capacity });
     }
     other.one(0, client(), &invite("third"));
     assert_eq!((0..3).map(|slot| capacity(&other, slot)).collect::<Vec<_>>(), shown);
     // A member that is none any more takes nothing, and what it has shown is forgotten.
     other.set_members(&[0, 1]);
     other.one(0, client(), &invite("fourth"));
-    let report = other.shard.queue_reports().remove(0).expect("the pool has a queue");
+    let report = queue_report(&other);
     assert_eq!(report.members.len(), 2);
     other.set_members(&[0, 1, 2]);
     other.one(0, client(), &invite("fifth"));
@@ -408,18 +385,14 @@ fn what_members_have_shown_outlives_the_queue() {
 #[test]
 fn what_waits_before_a_stop_has_its_turn() {
     for mut bed in [bed(), with_transactions(bed())] {
-        let mut setup = queue(10.0, CapacitySource::Fixed);
-        setup.settings.bound = Duration::from_secs(5);
-        set(&mut bed, setup);
+        set(&mut bed, queue_with_bound(10.0, Duration::from_secs(5)));
         calls(&mut bed, 5);
-        let stopping = Some(bed.now + Duration::from_secs(20));
-        bed.set(|setup| setup.stopping = stopping);
+        stop(&mut bed);
         let refused = receive(&mut bed, &invite("late"));
         assert_eq!(refused.iter().map(Sent::status).collect::<Vec<_>>(), [503]);
         assert_eq!(waiting(&bed), 2);
         let sent = bed.wait(ms(110));
-        let is_it = |sent: &&Sent| sent.message().method() == Some(wire::Method::Invite);
-        assert_eq!((sent.iter().filter(is_it).count(), waiting(&bed)), (2, 0));
+        assert_eq!((requests(&sent, Method::Invite).len(), waiting(&bed)), (2, 0));
     }
 }
 
@@ -428,19 +401,19 @@ fn what_waits_before_a_stop_has_its_turn() {
 fn monitors_that_fall_silent_cost_no_calls() {
     for was_heard in [true, false] {
         let mut bed = Bed::new(Site::plain());
-        let mut setup = queue(60.0, CapacitySource::Announced);
+        let mut setup = queue_of(60.0, CapacitySource::Announced);
         setup.capacity.threshold = ms(10);
         set(&mut bed, setup);
         carry(&mut bed, 1, ms(1));
         (0..3).filter(|_| was_heard).for_each(|slot| {
-            drop(bed.input(node::ShardInput::Capacity { slot: Slot(slot), capacity: 40.0 }));
+            drop(bed.input(ShardInput::Capacity { slot: Slot(slot), capacity: 40.0 }));
         });
         // A fifth of what was announced, or of what all begin with, would be less than half of the calls.
         assert_eq!(carry(&mut bed, 60, ms(1)), 0, "was heard: {was_heard}");
-        let report = bed.shard.queue_reports().remove(0).expect("the pool has a queue");
+        let report = queue_report(&bed);
         assert!(report.members.iter().all(|member| member.is_silent));
         // And a word of the monitor holds again at once.
-        bed.input(node::ShardInput::Capacity { slot: Slot(0), capacity: 10.0 });
+        bed.input(ShardInput::Capacity { slot: Slot(0), capacity: 10.0 });
         assert!((capacity(&bed, 0) - 10.0).abs() < 1e-9);
     }
 }
@@ -448,39 +421,14 @@ fn monitors_that_fall_silent_cost_no_calls() {
 #[test]
 fn a_slow_member_whose_monitor_is_silent_gets_less() {
     let mut bed = Bed::new(Site::plain());
-    let mut setup = queue(60.0, CapacitySource::Announced);
+    let mut setup = queue_of(60.0, CapacitySource::Announced);
     setup.capacity.threshold = ms(10);
     set(&mut bed, setup);
     carry(&mut bed, 1, ms(1));
-    (0..3).for_each(|slot| drop(bed.input(node::ShardInput::Capacity { slot: Slot(slot), capacity: 40.0 })));
+    (0..3).for_each(|slot| drop(bed.input(ShardInput::Capacity { slot: Slot(slot), capacity: 40.0 })));
     carry(&mut bed, 60, ms(15));
     let (slow, quick) = (capacity(&bed, 0), capacity(&bed, 1));
     assert!(slow < 0.5 * quick && slow >= 0.2 * 40.0, "{slow} {quick}");
-}
-
-#[test]
-fn slow_answers_lower_a_capacity_and_fast_ones_raise_it() {
-    for is_slow in [false, true] {
-        let mut bed = Bed::new(Site::plain());
-        let mut setup = queue(100.0, CapacitySource::Responses);
-        setup.capacity.threshold = ms(10);
-        set(&mut bed, setup);
-        let before = 50.0;
-        let took = ms(if is_slow { 12 } else { 2 });
-        for number in 0..400 {
-            let sent = receive(&mut bed, &invite(&format!("call{number}")));
-            // One that waits is delivered a little later.
-            let sent = if sent.is_empty() { bed.wait(ms(20)) } else { sent };
-            bed.wait(took);
-            for request in sent.iter().filter(|sent| sent.message().status().is_none()) {
-                bed.receive(0, request.to, &answer(&request.bytes, addr(PROXY), 180, request.to));
-                bed.receive(0, request.to, &answer(&request.bytes, addr(PROXY), 200, request.to));
-            }
-            bed.wait(ms(8).saturating_sub(took));
-        }
-        let after = capacity(&bed, 0);
-        assert!(if is_slow { after < 0.9 * before } else { after >= before }, "{is_slow}: {after}");
-    }
 }
 
 #[test]
@@ -492,7 +440,7 @@ fn with_transactions_the_member_that_pulls_has_the_call() {
     let sent = bed.wait(ms(100));
     assert_eq!(sent.iter().map(|sent| sent.message().status()).collect::<Vec<_>>(), [Some(100), None]);
     let at_member = &sent[1];
-    let ok = bed.receive(0, at_member.to, &answer(&at_member.bytes, addr(PROXY), 200, at_member.to));
+    let ok = respond(&mut bed, at_member, 200);
     assert_eq!((ok.len(), ok[0].status(), ok[0].to), (1, 200, client()));
 }
 
@@ -511,7 +459,7 @@ fn another_pool_in_the_file_leaves_the_calls_that_wait_where_they_are() {
     calls(&mut bed, 5);
     let before = bed.shard.queue_reports()[0].clone().expect("a queue");
     assert_eq!((before.waiting, before.counts.offered), (2, 5));
-    bed.set_queues([Some(queue(10.0, CapacitySource::Fixed)), None]);
+    bed.set_queues([Some(queue(10.0)), None]);
     let after = bed.shard.queue_reports()[0].clone().expect("a queue");
     assert_eq!((after.waiting, after.counts.offered), (2, 5));
 }
@@ -554,7 +502,7 @@ proptest! {
             setup.settings.moves = moves.then(|| Moves::after(ms(100)));
             setup
         };
-        set(&mut bed, with_moves(queue(10.0, CapacitySource::Fixed)));
+        set(&mut bed, with_moves(queue(10.0)));
         let mut delivered: BTreeMap<Vec<u8>, usize> = BTreeMap::new();
         let (mut offered, mut at_members) = (Vec::new(), Vec::<Sent>::new());
         let mut answered: BTreeMap<Vec<u8>, u16> = BTreeMap::new();
@@ -563,10 +511,10 @@ proptest! {
                 let message = sent.message();
                 let call = message.call_id().to_vec();
                 match message.status() {
-                    Some(status) if status >= 200 && message.cseq().method == wire::Method::Invite => {
+                    Some(status) if status >= 200 && message.cseq().method == Method::Invite => {
                         answered.insert(call, status);
                     }
-                    None if message.method() == Some(wire::Method::Invite) => {
+                    None if message.method() == Some(Method::Invite) => {
                         *delivered.entry(call).or_default() += 1;
                         at_members.push(sent.clone());
                     }
@@ -588,10 +536,7 @@ proptest! {
                 }
                 Step::Call(_) | Step::Cancel(_) => Vec::new(),
                 Step::Answer(status) => match at_members.pop() {
-                    Some(request) => {
-                        let response = answer(&request.bytes, addr(PROXY), status, request.to);
-                        bed.receive(0, request.to, &response)
-                    }
+                    Some(request) => respond(&mut bed, &request, status),
                     None => Vec::new(),
                 },
                 Step::Wait(millis) => bed.wait(ms(millis)),
@@ -599,7 +544,7 @@ proptest! {
                     bed.probed(slot, alive)
                 }
                 Step::Announce(slot, capacity) => {
-                    bed.input(node::ShardInput::Capacity { slot: Slot(slot), capacity })
+                    bed.input(ShardInput::Capacity { slot: Slot(slot), capacity })
                 }
                 Step::Queue(which) => {
                     let source = match which {
@@ -608,7 +553,7 @@ proptest! {
                         2 => Some(CapacitySource::Announced),
                         _ => Some(CapacitySource::Responses),
                     };
-                    let queues = source.map(|source| with_moves(queue(5.0, source)));
+                    let queues = source.map(|source| with_moves(queue_of(5.0, source)));
                     bed.set_queues([queues])
                 }
             };
@@ -640,10 +585,10 @@ fn a_shard_has_its_part_of_a_capacity() {
     let mut bed = Bed::new(Site::plain());
     let identity = node::ShardIdentity { shards: 4, ..node::ShardIdentity::only([9; 16], 77) };
     bed.inner = testbed::Bed::with_identity(identity, bed.setup.clone());
-    set(&mut bed, queue(10.0, CapacitySource::Fixed));
+    set(&mut bed, queue(10.0));
     calls(&mut bed, 1);
     assert!((capacity(&bed, 0) - 2.5).abs() < 1e-9);
-    let report = bed.shard.queue_reports().remove(0).expect("the pool has a queue");
+    let report = queue_report(&bed);
     let mut sum = report.clone();
     (0..3).for_each(|_| sum.merge(&report));
     assert!((sum.members[0].capacity - 10.0).abs() < 1e-9);

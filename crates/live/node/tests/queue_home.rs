@@ -1,34 +1,17 @@
 //! Queues in front of pools whose callers prove who they are.
-mod common;
 
-#[path = "common/home.rs"]
-mod domain;
-
-use common::text::{Req, answer};
-use common::{Sent, addr, proxy::PROXY};
-use domain::{ALICE, Bed, PASSWORD, authorized, authorized_for, call};
-use elastic::estimate::Settings;
-use elastic::queue::QueueSettings;
-use location::Reach;
-use node::{CapacitySource, QueueSetup, Routes};
-use route::{Pools, Rule, Service, Table, Target};
-use std::net::SocketAddr;
-use std::sync::Arc;
-use std::time::Duration;
+use crate::common::*;
+use crate::domain::{ALICE, Bed, PASSWORD, authorized, authorized_for, call};
 
 const MEMBERS: [&str; 2] = ["127.0.1.1:5060", "127.0.1.2:5060"];
 
 /// Two members, each with room for one call at once and ten a second, and callers who are asked for credentials.
 fn bed() -> Bed {
     let mut bed = Bed::new(true, Reach::Source);
-    let mode = Service::BalanceTransactions;
-    bed.set_members(&MEMBERS.map(addr), mode);
-    let target = Target::Pools(Pools::one(0));
-    let rule = Rule { name: "calls".to_owned(), authenticate: true, target, ..Rule::default() };
-    let table = Table::new(vec![rule], &[addr(PROXY)]);
-    bed.set(|setup| setup.settings.routes = Arc::new(Routes { table, access: Vec::new() }));
-    let capacity = Settings { maximum: 10.0, threshold: Duration::from_secs(10), ..Settings::default() };
-    let setup = QueueSetup { settings: QueueSettings::default(), source: CapacitySource::Fixed, capacity };
+    bed.set_members(&MEMBERS.map(addr), Service::BalanceTransactions);
+    set_rules(&mut bed, [Rule { authenticate: true, ..to_pool(0, Conditions::default()) }]);
+    let mut setup = queue(10.0);
+    setup.capacity.threshold = Duration::from_secs(10);
     bed.set_queues([Some(setup)]);
     bed
 }

@@ -1,18 +1,7 @@
 //! Requests that are not forwarded, and with which words (RFC 3261 §16.3), loops and spirals, the orphan rules,
 //! and nodes that want no calls.
-mod common;
 
-use common::dialog::Dialog;
-use common::text::{Req, answer, answer_with, replaced, string};
-use common::*;
-use node::{Orphans, ShardEvent};
-use std::time::Duration;
-
-const LB: &str = "127.0.0.1:5060";
-
-fn client() -> std::net::SocketAddr {
-    addr("127.0.9.1:6000")
-}
+use crate::common::*;
 
 /// Sends this and expects our own answer with this status; gives it.
 fn refusal(bed: &mut Bed, request: &Req, status: u16) -> Sent {
@@ -132,8 +121,8 @@ fn loops_are_stopped_and_spirals_are_not() {
     let mut bed = Bed::new(Site::plain());
     let sent = bed.one(0, client(), &Req::new("INVITE", "loop", client()).bytes());
     let far = addr("127.0.7.7:5060");
-    let hop = format!("Via: SIP/2.0/UDP {far};branch=z9hG4bKfar\r\nVia: SIP/2.0/UDP {LB}");
-    let back = replaced(&sent.bytes, &format!("Via: SIP/2.0/UDP {LB}"), &hop);
+    let hop = format!("Via: SIP/2.0/UDP {far};branch=z9hG4bKfar\r\nVia: SIP/2.0/UDP {PROXY}");
+    let back = replaced(&sent.bytes, &format!("Via: SIP/2.0/UDP {PROXY}"), &hop);
     let answered = bed.one(0, far, &back);
     assert_eq!((answered.to, answered.status()), (far, 482));
     let spiral = replaced(&back, "INVITE sip:bob@pool.example", "INVITE sip:robert@pool.example");
@@ -162,19 +151,22 @@ fn a_request_that_our_headers_would_make_too_large() {
         let via = format!("SIP/2.0/UDP a;rport;branch=z9hG4bK-{call}");
         Req { max_forwards: None, ..Req::new("INVITE", call, far).via(&via) }
     };
-    let sites: [(Site, u16, std::net::SocketAddr, Write<'_>); 2] = [
-        (Site::plain(), 0, client(), &plain),
-        (Site { nodes: vec![("127.0.1.1:5060", 0)], ..Site::mixed() }, 1, far, &bare),
+    let mixed = || Site { nodes: vec![("127.0.1.1:5060", 0)], ..Site::mixed() };
+    let sites: [(Site, Service, u16, SocketAddr, Write<'_>); 4] = [
+        (Site::plain(), Service::Balance, 0, client(), &plain),
+        (mixed(), Service::Balance, 1, far, &bare),
+        // With a transaction, the datagram that no socket takes would be sent for 32 s.
+        (Site::plain(), Service::HOPS, 0, client(), &plain),
+        (mixed(), Service::HOPS, 1, far, &bare),
     ];
-    for (site, listener, from, write) in sites {
-        let mut bed = Bed::new(site);
+    for (site, mode, listener, from, write) in sites {
+        let mut bed = Bed::new(site).with_mode(mode);
         for length in [65_300, 65_400, 65_450, 65_507] {
             let request = write(&length.to_string());
             let bytes = of_length(&request, length);
             assert_eq!(bytes.len(), length);
             let sent = bed.one(listener, from, &bytes);
-            assert_eq!((sent.to, sent.status()), (from, 513), "{length}");
-
+            assert_eq!((sent.to, sent.status(), transactions(&bed)), (from, 513, 0), "{length}");
             bed.assert_idle();
             // Nothing can be said of it, and nothing is.
             let ack = of_length(&request.same_branch("ACK", None), length);
@@ -182,7 +174,7 @@ fn a_request_that_our_headers_would_make_too_large() {
         }
         assert_eq!(bed.shard.counters().replies[&(513, "Message Too Large")], 4);
         assert_eq!(bed.shard.counters().requests_forwarded, 0);
-        let sent = bed.one(listener, from, &of_length(&write("fits"), LARGEST - 640));
+        let sent = bed.one_by(Flow::udp(listener, from), &of_length(&write("fits"), LARGEST - 640));
         assert!(bed.is_node(sent.to) && sent.bytes.len() <= LARGEST);
     }
 }
@@ -208,11 +200,11 @@ fn a_chain_of_balancers_is_no_loop() {
     let mut front = Bed::new(Site { nodes: vec![("127.0.0.3:5060", 0)], ..Site::plain() });
     let mut back = Bed::new(Site { listeners: vec!["127.0.0.3:5060"], ..Site::plain() });
     let sent = front.one(0, client(), &Req::new("INVITE", "chain", client()).bytes());
-    let at_node = back.one(0, addr(LB), &sent.bytes);
+    let at_node = back.one(0, addr(PROXY), &sent.bytes);
     assert!(back.is_node(at_node.to));
     let ok = answer(&at_node.bytes, addr("127.0.0.3:5060"), 200, at_node.to);
     let ok = back.one(0, at_node.to, &ok);
-    assert_eq!(ok.to, addr(LB));
+    assert_eq!(ok.to, addr(PROXY));
     assert_eq!(front.one(0, addr("127.0.0.3:5060"), &ok.bytes).to, client());
 }
 
@@ -227,7 +219,7 @@ fn requests_of_an_unknown_dialog_follow_the_rule() {
         let mut bed = with(Orphans::Balance);
         let sent = bed.one(0, client(), &orphan(method).bytes());
         assert!(bed.is_node(sent.to));
-        bed.one(0, sent.to, &answer(&sent.bytes, addr(LB), 481, sent.to));
+        answered(&mut bed, &sent, 481);
         bed.assert_forgets();
     }
 }
@@ -241,7 +233,7 @@ fn a_503_pauses_the_node_at_once() {
         let sent = bed.one(0, client(), &Req::new("INVITE", "busy", client()).bytes());
         let busy = sent.to;
         let extra: Vec<_> = header.map(|value| ("Retry-After", value)).into_iter().collect();
-        let back = bed.one(0, busy, &answer_with(&sent.bytes, addr(LB), 503, busy, &extra));
+        let back = bed.one(0, busy, &answer_with(&sent.bytes, addr(PROXY), 503, busy, &extra));
         assert_eq!((back.to, back.status()), (client(), 503));
         let goes_there = |bed: &mut Bed| {
             (0..3).any(|n| {
@@ -258,21 +250,6 @@ fn a_503_pauses_the_node_at_once() {
         let is_pause = |event: &&ShardEvent| matches!(event, ShardEvent::Sign(balance::Sign::Pause { .. }));
         let pauses = bed.events.iter().filter(is_pause).count();
         assert_eq!(pauses, 1, "the other shards are told");
-    }
-}
-
-/// Trunk gateways that pass on a 503 of the far side: the pool must not be gone for it. Who asks for time gets it.
-#[test]
-fn a_pool_of_which_all_rest_still_takes_calls_unless_all_asked_for_it() {
-    for (header, taken) in [(None, true), (Some("30"), false)] {
-        let mut bed = Bed::new(Site::plain());
-        let extra: Vec<_> = header.map(|value| ("Retry-After", value)).into_iter().collect();
-        for call in ["a", "b", "c"] {
-            let sent = bed.one(0, client(), &Req::new("INVITE", call, client()).bytes());
-            bed.one(0, sent.to, &answer_with(&sent.bytes, addr(LB), 503, sent.to, &extra));
-        }
-        let sent = bed.one(0, client(), &Req::new("INVITE", "next", client()).bytes());
-        assert_eq!(bed.is_node(sent.to), taken);
     }
 }
 
@@ -294,8 +271,7 @@ fn while_stopping_only_new_calls_are_refused() {
     let call = Dialog::inbound(&mut bed, "running", client(), 0);
     let ringing = Req::new("INVITE", "ringing", client());
     let at_node = bed.one(0, client(), &ringing.bytes());
-    let stopping = Some(bed.now + Duration::from_secs(20));
-    bed.set(|setup| setup.stopping = stopping);
+    stop(&mut bed);
     for method in ["INVITE", "REGISTER", "OPTIONS", "SUBSCRIBE"] {
         let request = Req::new(method, method, client()).bytes();
         let foretold = bed.explain(client(), &request).unwrap_err();

@@ -1,15 +1,7 @@
 //! Attacks on the proxy with the tokens of Record-Route: nobody makes it send to an address that is neither a next
 //! hop nor what a party of the dialog has named to the other.
-mod common;
 
-use common::dialog::Dialog;
-use common::proxy::{HOPS, PROXY, ProxyBed, STATELESS, client};
-use common::text::{Req, Resp};
-use common::{Sent, addr};
-use node::{HopName, Resolved};
-use route::Service;
-use std::net::SocketAddr;
-use std::time::Duration;
+use crate::common::*;
 
 /// Nobody has named it.
 const VICTIM: &str = "127.0.8.8:7000";
@@ -193,7 +185,7 @@ fn a_caller_gets_no_token_that_leads_to_whom_it_named_itself() {
         let at_hop = bed.invite(&invite);
         let sent = bed.receive(0, at_hop.to, &Resp::new(status, callee()).bytes(&at_hop.bytes));
         let response = sent.iter().find(|sent| sent.to == client()).expect("it goes back");
-        let call = Dialog::of("call", (client(), 0), (callee(), 0), &at_hop, response);
+        let call = Dialog::of(&at_hop, response);
         assert_ne!(call.caller.routes, call.callee.routes, "{status}");
         let tags = [("alice", "bob"), ("bob", "alice"), ("x", "alice"), ("alice", "alice"), ("alice", "x")];
         for (cseq, (from_tag, to_tag)) in (7..).zip(tags) {
@@ -219,7 +211,7 @@ fn who_was_named_and_never_heard_of_gets_few_repetitions() {
         let at_hop =
             bed.invite(&Req { contact: format!("sip:{VICTIM}"), ..Req::new("INVITE", "call", client()) });
         let ok = bed.one(at_hop.to, &Resp::new(200, addr(VICTIM)).bytes(&at_hop.bytes));
-        let call = Dialog::of("call", (client(), 0), (callee(), 0), &at_hop, &ok);
+        let call = Dialog::of(&at_hop, &ok);
         let by_caller = all_of(&mut bed, client(), &to_victim(call.by_caller(method, 7)).bytes());
         assert_eq!(hits(&by_caller), most, "named by the callee: {method}");
         let by_callee = all_of(&mut bed, callee(), &to_victim(call.by_callee(method, 8)).bytes());
@@ -252,22 +244,22 @@ fn who_was_named_later_gets_few_repetitions_too() {
 fn a_host_name_is_never_taken_for_heard_of() {
     let mut bed = ProxyBed::plain();
     let at_hop = bed.invite(&Req::new("INVITE", "call", client()));
-    let transport = base::Transport::Udp;
+    let transport = Transport::Udp;
     let name = HopName { transport, by_dns: false, host: "x.example".to_owned(), port: Some(7000) };
     let ok = Resp { contact: "sip:x.example:7000".to_owned(), ..Resp::new(200, callee()) };
     let ok = bed.one(at_hop.to, &ok.bytes(&at_hop.bytes));
-    let call = Dialog::of("call", (client(), 0), (callee(), 0), &at_hop, &ok);
+    let call = Dialog::of(&at_hop, &ok);
     let leads_to = |address: SocketAddr| Resolved {
         transport,
         addresses: vec![(address, 1.0)],
         partial: false,
         fresh_for: Duration::from_secs(1),
     };
-    bed.input(node::ShardInput::Name { name: &name, answer: &leads_to(callee()) });
+    bed.input(ShardInput::Name { name: &name, answer: &leads_to(callee()) });
     let info = |cseq| Req { uri: "sip:x.example:7000".to_owned(), ..call.by_caller("INFO", cseq) }.bytes();
     assert_eq!(bed.receive(0, client(), &info(2))[0].to, callee());
     bed.wait(Duration::from_secs(2));
-    bed.input(node::ShardInput::Name { name: &name, answer: &leads_to(addr(VICTIM)) });
+    bed.input(ShardInput::Name { name: &name, answer: &leads_to(addr(VICTIM)) });
     assert_eq!(hits(&all_of(&mut bed, client(), &info(3))), 3);
 }
 
@@ -305,7 +297,7 @@ fn nobody_renews_a_token_by_calling_himself() {
 /// The token of a balancer with the same key, and that of the build before, whose tokens led anywhere.
 #[test]
 fn tokens_of_others_are_none_of_ours() {
-    let mut pool = common::Bed::new(common::Site::plain());
+    let mut pool = Bed::new(Site::plain());
     let balanced = Dialog::inbound(&mut pool, "call", client(), 0);
     let mut bed = ProxyBed::plain();
     bed.call("call");

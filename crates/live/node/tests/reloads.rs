@@ -1,17 +1,9 @@
 //! Reloads that change how a pool is forwarded to, and whether its calls are counted: whatever they are while calls ring and go on,
 //! requests of a dialog reach its member, and what was counted ends.
-mod common;
 
-use balance::{Load, Slot};
-use common::dialog::Dialog;
-use common::proxy::{HOPS, PROXY, ProxyBed, STATELESS, client};
-use common::text::{Req, answer, record_routes};
-use common::*;
-use node::DialogSettings;
+use crate::common::*;
 use proptest::prelude::*;
-use route::{Service, Spread};
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 const COUNTED: Service = Service::Proxy { spread: Spread::Counted, record_route: true };
 
@@ -73,8 +65,8 @@ fn is_hop(sent: &Sent) -> bool {
 
 impl World {
     fn new(mode: usize) -> Self {
-        let mut bed = ProxyBed::new(&[PROXY], &HOPS.map(|hop| (hop, 0)));
-        bed.set(|setup| setup.settings.dialogs = Some(std::sync::Arc::new(DialogSettings::default())));
+        let mut bed = ProxyBed::two_hops();
+        keep_dialogs(&mut bed, DialogSettings::default());
         let mut world = Self { bed, calls: BTreeMap::new(), cseq: 1 };
         world.set_mode(mode);
         world
@@ -105,8 +97,8 @@ impl World {
     fn answer(&mut self, call: u8, status: u16) {
         let Some(Call::Ringing { invite, at_hop }) = self.calls.get(&call) else { return };
         let (invite, at_hop) = (invite.clone(), at_hop.clone());
-        let sent = self.bed.receive(0, at_hop.to, &answer(&at_hop.bytes, addr(PROXY), status, at_hop.to));
-        let is_invite = |sent: &&Sent| sent.message().method() == Some(wire::Method::Invite);
+        let sent = respond(&mut self.bed, &at_hop, status);
+        let is_invite = |sent: &&Sent| sent.message().method() == Some(Method::Invite);
         if let Some(next) = sent.iter().filter(|sent| is_hop(sent)).find(is_invite) {
             // Another member has to answer now.
             self.calls.insert(call, Call::Ringing { invite, at_hop: Box::new(next.clone()) });
@@ -122,7 +114,7 @@ impl World {
         }
         self.calls.remove(&call);
         if status < 300 {
-            let dialog = Dialog::of(&invite.call_id, (client(), 0), (at_hop.to, 0), &at_hop, response);
+            let dialog = Dialog::of(&at_hop, response);
             if !record_routes(&at_hop.bytes).is_empty() {
                 self.within(
                     &Req { cseq: invite.cseq, ..dialog.by_caller("ACK", invite.cseq) },
@@ -156,9 +148,9 @@ impl World {
         let sent = self.bed.receive(0, client(), &invite.same_branch("CANCEL", None).bytes());
         // With a transaction it waits for a provisional response.
         for cancel in sent.iter().filter(|sent| is_hop(sent)) {
-            self.bed.receive(0, cancel.to, &answer(&cancel.bytes, addr(PROXY), 200, cancel.to));
+            respond(&mut self.bed, cancel, 200);
         }
-        self.bed.receive(0, at_hop.to, &answer(&at_hop.bytes, addr(PROXY), 487, at_hop.to));
+        respond(&mut self.bed, &at_hop, 487);
         self.bed.receive(0, client(), &invite.same_branch("ACK", Some("bob")).bytes());
     }
 

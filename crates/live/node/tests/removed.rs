@@ -1,17 +1,8 @@
 //! A node that was taken out by a reload: it may end its calls, and has nothing else relayed.
-mod common;
 
-use common::dialog::Dialog;
-use common::text::{Req, Resp, record_routes};
-use common::*;
-use std::net::SocketAddr;
-use std::time::Duration;
+use crate::common::*;
 
 const VICTIM: &str = "127.0.8.8:7000";
-
-fn client() -> SocketAddr {
-    addr("127.0.9.1:6000")
-}
 
 fn outside() -> SocketAddr {
     addr("127.0.7.7:5080")
@@ -104,6 +95,10 @@ fn its_calls_go_on_and_end() {
     outbound.caller_asks(&mut bed, "BYE", 9);
     assert_eq!(bed.shard.counters().tokens_refused, 0);
     bed.assert_idle();
+    for n in 0..4 {
+        let sent = bed.one(0, client(), &Req::new("INVITE", &format!("new-{n}"), client()).bytes());
+        assert_ne!(sent.to, inbound.callee.at);
+    }
 }
 
 /// The token names where a party was when the call began; where it went since is remembered beside it.
@@ -230,7 +225,7 @@ fn a_node_is_given_the_token_of_the_initiator() {
         assert_ne!(record_routes(&back.bytes), record_routes(&arrived.bytes), "{status}");
         assert_eq!(bed.one(0, outside(), &response), back, "as often as it comes");
         take_out(&mut bed, 0);
-        let call = Dialog::of("call", (node, 0), (outside(), 0), &arrived, &back);
+        let call = Dialog::of(&arrived, &back);
         let prack = bed.one(0, node, &call.by_caller("PRACK", 2).bytes());
         assert_eq!(prack.to == outside(), is_led, "{status}: {prack:?}");
     }

@@ -1,17 +1,6 @@
 //! After a restart, and at a peer balancer: the same key, an empty table.
-mod common;
 
-use common::dialog::Dialog;
-use common::text::{Req, answer};
-use common::*;
-use node::{TokenKey, Tokens};
-use std::time::Duration;
-
-const LB: &str = "127.0.0.1:5060";
-
-fn client() -> std::net::SocketAddr {
-    addr("127.0.9.1:6000")
-}
+use crate::common::*;
 
 /// Another address, the nodes in another order, the same key.
 fn peer() -> Site {
@@ -29,7 +18,9 @@ fn established_calls_go_on() {
         let mut bed = Bed::new(heir);
         for call in &calls {
             call.caller_asks(&mut bed, "ACK", 1);
-            for (cseq, method) in (2..).zip(["INFO", "UPDATE", "PRACK", "MESSAGE", "STRANGE", "INVITE"]) {
+            for (cseq, method) in
+                (2..).zip(["INFO", "UPDATE", "PRACK", "REFER", "NOTIFY", "STRANGE", "INVITE"])
+            {
                 call.caller_asks(&mut bed, method, cseq);
                 call.callee_asks(&mut bed, method, cseq);
             }
@@ -70,7 +61,7 @@ fn what_comes_late_counts_no_call_that_is_over() {
         let mut bed = Bed::new(Site::plain());
         let call = Dialog::inbound(&mut bed, "over", client(), 0);
         let mut bed = bed.restarted();
-        let here = addr(LB);
+        let here = addr(PROXY);
         if heard_first {
             call.caller_asks(&mut bed, "ACK", 1);
         }
@@ -121,9 +112,9 @@ fn responses_find_their_way_by_the_branch() {
         bed.assert_idle();
     }
     // Also one whose request came in by a listener that is no more.
-    let mut bed = Bed::new(Site { listeners: vec![LB, "127.0.0.2:5060"], ..Site::plain() });
+    let mut bed = Bed::new(Site { listeners: vec![PROXY, "127.0.0.2:5060"], ..Site::plain() });
     let invite = bed.one(1, client(), &Req::new("INVITE", "response", client()).bytes());
-    let sent = Bed::new(Site::plain()).one(0, invite.to, &answer(&invite.bytes, addr(LB), 200, invite.to));
+    let sent = Bed::new(Site::plain()).one(0, invite.to, &answer(&invite.bytes, addr(PROXY), 200, invite.to));
     assert_eq!((sent.to, sent.listener), (client(), 0));
 }
 
@@ -174,16 +165,16 @@ fn cancel_and_ack_to_a_failure_are_searched_for() {
             for sent in &sent {
                 let node = sent.to;
                 if node == invite.to {
-                    let ok = bed.one(0, node, &answer(&sent.bytes, addr(LB), 200, node));
+                    let ok = bed.one(0, node, &answer(&sent.bytes, addr(PROXY), 200, node));
                     assert_eq!((ok.to, ok.status()), (client(), 200));
                 } else {
-                    bed.dropped(0, node, &answer(&sent.bytes, addr(LB), 481, node), "search_miss");
+                    bed.dropped(0, node, &answer(&sent.bytes, addr(PROXY), 481, node), "search_miss");
                 }
             }
         }
         bed.assert_idle();
     }
-    let back = bed.one(0, invite.to, &answer(&invite.bytes, addr(LB), 487, invite.to));
+    let back = answered(&mut bed, &invite, 487);
     assert_eq!((back.to, back.status()), (client(), 487));
 }
 
@@ -192,10 +183,7 @@ fn cancel_and_ack_to_a_failure_are_searched_for() {
 fn the_canceller_hears_of_the_last_node_that_knows_nothing() {
     let mut bed = Bed::new(Site::plain());
     let cancel = Req::new("CANCEL", "unknown", client()).bytes();
-    let answered = |bed: &mut Bed, sent: &Sent, status| {
-        bed.receive(0, sent.to, &answer(&sent.bytes, addr(LB), status, sent.to))
-    };
-    let missed = |bed: &mut Bed, sent: &Sent| assert_eq!(answered(bed, sent, 481), []);
+    let missed = |bed: &mut Bed, sent: &Sent| assert_eq!(respond(bed, sent, 481), []);
     let sent = bed.receive(0, client(), &cancel);
     missed(&mut bed, &sent[1]);
     missed(&mut bed, &sent[1]);
@@ -204,7 +192,7 @@ fn the_canceller_hears_of_the_last_node_that_knows_nothing() {
     assert_eq!(bed.receive(0, client(), &cancel), sent);
     missed(&mut bed, &sent[0]);
     let told = |bed: &mut Bed| {
-        let told = answered(bed, &sent[2], 481);
+        let told = respond(bed, &sent[2], 481);
         assert_eq!(told.iter().map(|told| (told.to, told.status())).collect::<Vec<_>>(), [(client(), 481)]);
     };
     told(&mut bed);
@@ -214,7 +202,7 @@ fn the_canceller_hears_of_the_last_node_that_knows_nothing() {
     told(&mut bed);
     missed(&mut bed, &sent[0]);
     // One has it after all: no more of the others.
-    assert_eq!(answered(&mut bed, &sent[0], 200)[0].status(), 200);
+    assert_eq!(answered(&mut bed, &sent[0], 200).status(), 200);
     missed(&mut bed, &sent[2]);
     bed.assert_idle();
 }
@@ -249,11 +237,11 @@ fn a_member_that_is_believed_dead_is_searched_too() {
         let (there, others): (Vec<_>, Vec<_>) = sent.iter().partition(|sent| sent.to == invite.to);
         assert_eq!(others.len(), 2);
         for other in others {
-            bed.dropped(0, other.to, &answer(&other.bytes, addr(LB), 481, other.to), "search_miss");
+            bed.dropped(0, other.to, &answer(&other.bytes, addr(PROXY), 481, other.to), "search_miss");
         }
         let [cancel] = there[..] else { panic!("{sent:?}") };
         assert_eq!(cancel.branch(), invite.branch());
-        let told = bed.one(0, cancel.to, &answer(&cancel.bytes, addr(LB), status, cancel.to));
+        let told = answered(&mut bed, cancel, status);
         assert_eq!((told.to, told.status()), (client(), status));
     }
 }
@@ -263,8 +251,7 @@ fn a_failed_cancel_that_was_not_searched_for_is_told() {
     let mut bed = Bed::new(Site::plain());
     let request = Req::new("INVITE", "known", client());
     bed.one(0, client(), &request.bytes());
-    let cancel = bed.one(0, client(), &request.same_branch("CANCEL", None).bytes());
-    let back = bed.one(0, cancel.to, &answer(&cancel.bytes, addr(LB), 481, cancel.to));
+    let back = asked(&mut bed, client(), &request.same_branch("CANCEL", None), 481);
     assert_eq!((back.to, back.status()), (client(), 481));
 }
 
@@ -282,23 +269,23 @@ fn cancel_of_a_re_invite_follows_its_token() {
     }
 }
 
-const NEW: TokenKey = TokenKey([8; 16]);
-
 #[test]
 fn the_key_changes_in_the_middle_of_a_call() {
     let mut bed = Bed::new(Site::plain());
     let call = Dialog::inbound(&mut bed, "rotate", client(), 0);
     let pending = bed.one(0, client(), &call.by_caller("INFO", 2).bytes());
-    bed.set(|setup| setup.settings.tokens = std::sync::Arc::new(Tokens::new(NEW, &[KEY], LIFETIME)));
-    let back = bed.one(0, call.callee.at, &answer(&pending.bytes, addr(LB), 200, call.callee.at));
+    change_key(&mut bed);
+    let back = bed.one(0, call.callee.at, &answer(&pending.bytes, addr(PROXY), 200, call.callee.at));
     assert_eq!(back.to, client(), "made with the key of before");
     call.caller_asks(&mut bed, "ACK", 1);
     call.callee_asks(&mut bed, "UPDATE", 1);
     bed.wait(Duration::from_millis(1));
     let new = Dialog::inbound(&mut bed, "after", client(), 0);
     // Restarted with both keys, both calls are known; with the new one alone, the new call.
-    let site = |previous| Site { key: NEW, previous, ..Site::plain() };
+    let site = |previous| Site { key: NEW_KEY, previous, ..Site::plain() };
     let mut both = Bed::new(site(vec![KEY]));
+    let copy = both.one(0, client(), &call.by_caller("INFO", 2).bytes());
+    assert_eq!(copy.branch(), pending.branch(), "a copy has the key of its token");
     call.caller_asks(&mut both, "INFO", 3);
     new.caller_asks(&mut both, "INFO", 3);
     let mut alone = Bed::new(site(Vec::new()));
@@ -318,27 +305,27 @@ fn the_key_changes_between_an_invite_and_its_retransmission() {
     let sent = bed.one(0, client(), &request.bytes());
     // Reloaded twice, the second time without a change.
     for _ in 0..2 {
-        bed.set(|setup| setup.settings.tokens = std::sync::Arc::new(Tokens::new(NEW, &[KEY], LIFETIME)));
+        change_key(&mut bed);
     }
     assert_eq!(bed.one(0, client(), &request.bytes()), sent);
     for method in ["CANCEL", "ACK"] {
         let again = bed.one(0, client(), &request.same_branch(method, None).bytes());
         assert_eq!((again.to, again.branch()), (sent.to, sent.branch()), "{method}");
     }
-    let back = bed.one(0, sent.to, &answer(&sent.bytes, addr(LB), 200, sent.to));
+    let back = answered(&mut bed, &sent, 200);
     assert_eq!(back.to, client());
 }
 
 #[test]
 fn requests_after_a_change_of_the_key_have_the_same_branch_after_a_restart() {
     let mut bed = Bed::new(Site::plain());
-    bed.set(|setup| setup.settings.tokens = std::sync::Arc::new(Tokens::new(NEW, &[KEY], LIFETIME)));
+    change_key(&mut bed);
     bed.wait(Duration::from_millis(1));
     let call = Dialog::inbound(&mut bed, "rotated", client(), 0);
     let bye = call.by_caller("BYE", 2);
     let request = Req::new("INVITE", "rings", client());
     let [bye_sent, invite] = [&bye, &request].map(|request| bed.one(0, client(), &request.bytes()));
-    let mut bed = Bed::new(Site { key: NEW, previous: vec![KEY], ..Site::plain() });
+    let mut bed = Bed::new(Site { key: NEW_KEY, previous: vec![KEY], ..Site::plain() });
     let again = bed.one(0, client(), &bye.bytes());
     assert_eq!((again.to, again.branch()), (bye_sent.to, bye_sent.branch()));
     let cancels = bed.receive(0, client(), &request.same_branch("CANCEL", None).bytes());

@@ -1,21 +1,10 @@
 //! Several pools and the routes to them: which rule a request goes by, what is done to it, and what is tried next.
-mod common;
 
-use balance::{Decision, Load, PoolId, Slot};
-use base::Rate;
-use common::dialog::Dialog;
-use common::text::{Req, answer, string};
-use common::*;
-use elastic::estimate::Settings;
-use elastic::queue::{LengthSettings, QueueSettings};
-use node::{CapacitySource, QueueSetup, QueueTurn, Routes, ShardInput};
-use overload::MessageClass;
-use route::{
-    Access, Actions, Answer, Choice, Conditions, Failover, Field, Origin, Outcome, Part, Pattern, Place,
-    Pools, RateSettings, Refusal, Rule, Service, SourceLimit, Table, Target,
-};
-use std::sync::Arc;
-use std::time::Duration;
+use crate::common::*;
+use balance::Decision;
+use elastic::queue::LengthSettings;
+use node::QueueTurn;
+use route::{Access, Actions, Answer, Outcome};
 
 /// Two nodes in each of two pools.
 fn site() -> Site {
@@ -25,40 +14,13 @@ fn site() -> Site {
 
 fn bed(rules: Vec<Rule>) -> Bed {
     let mut bed = Bed::new(site());
-    bed.set_pools([[0, 1], [2, 3]].map(|slots| common::pool_of(Service::Balance, slots)));
+    bed.set_pools([[0, 1], [2, 3]].map(|slots| crate::common::pool_of(Service::Balance, slots)));
     set_rules(&mut bed, rules);
     bed
 }
 
-fn set_rules(bed: &mut Bed, rules: Vec<Rule>) {
-    let table = Table::new(rules, &[addr("127.0.0.1:5060")]);
-    bed.set(|setup| setup.settings.routes = Arc::new(Routes { table, access: Vec::new() }));
-}
-
-fn to_pool(pool: u16, conditions: Conditions) -> Rule {
-    Rule {
-        name: format!("to-{pool}"),
-        conditions,
-        target: Target::Pools(Pools::one(pool)),
-        ..Rule::default()
-    }
-}
-
-/// Requests to users that begin with this.
-fn users(prefix: &str) -> Conditions {
-    let user = Field::Uri(Place::RequestUri, Part::User);
-    Conditions {
-        texts: vec![(user, vec![Pattern::Prefix(prefix.as_bytes().to_owned())])],
-        ..Conditions::default()
-    }
-}
-
 fn invite(call_id: &str, user: &str) -> Req {
     Req { uri: format!("sip:{user}@pool.example"), ..Req::new("INVITE", call_id, client()) }
-}
-
-fn client() -> std::net::SocketAddr {
-    addr("127.0.9.1:5060")
 }
 
 /// The pool that a new call to this user goes to.
@@ -109,7 +71,7 @@ fn a_rule_changes_each_request_of_a_transaction_alike() {
     assert_eq!((cancel.to, cancel.branch()), (sent.to, sent.branch()));
     // RFC 3261 §9.1, §17.1.1.3: the same Request-URI.
     assert_eq!(cancel.message().uri(), sent.message().uri());
-    let failure = bed.one(0, sent.to, &answer(&sent.bytes, addr("127.0.0.1:5060"), 487, sent.to));
+    let failure = answered(&mut bed, &sent, 487);
     assert_eq!(failure.to, client());
     let ack = bed.one(0, client(), &invite.same_branch("ACK", Some("bob")).bytes());
     assert_eq!((ack.to, ack.branch(), ack.message().uri()), (sent.to, sent.branch(), sent.message().uri()));
@@ -235,7 +197,7 @@ fn refusals_are_told_with_their_cause() {
     assert_eq!(told(&mut bed, "2"), members_only);
     assert_eq!(told(&mut bed, "3"), "dropped without an answer: the route dead has it so");
     assert_eq!(told(&mut bed, "5"), "refused: 404 No Route: no [[route]] is for it");
-    let table = Table::new(rules, &[addr("127.0.0.1:5060")]);
+    let table = Table::new(rules, &[addr(PROXY)]);
     let access = vec![access(&[], &["127.0.9.0/24"])];
     bed.set(|setup| setup.settings.routes = Arc::new(Routes { table, access }));
     let by_listener =
@@ -246,9 +208,7 @@ fn refusals_are_told_with_their_cause() {
 #[test]
 fn a_limit_that_is_used_up_is_named() {
     let mut bed = bed(vec![to_pool(0, Conditions::default())]);
-    let rate = Rate { per_second: 1, burst: 1 };
-    let limit = SourceLimit { v4: 32, v6: 64, rate };
-    bed.set(|setup| setup.settings.rates = RateSettings { address: Some(limit), ..RateSettings::default() });
+    bed.set(|setup| setup.settings.rates = RateSettings { refusal: Refusal::Forbidden, ..rate(1, 1) });
     assert!(bed.explain(client(), &invite("a", "1").bytes()).is_ok());
     assert!(bed.explain(client(), &invite("a", "1").bytes()).is_ok(), "who asks uses up nothing");
     let ringing = bed.one(0, client(), &invite("a", "1").bytes());
@@ -259,12 +219,6 @@ fn a_limit_that_is_used_up_is_named() {
         "refused: 403 Forbidden: `per_address` of [access.rate]: 127.0.9.1 has begun all that it may for now"
     );
     assert!(bed.explain(client(), &invite("a", "1").bytes()).is_ok(), "a call that is known is not new");
-}
-
-fn both(failover: Failover) -> Rule {
-    let choice = |pool| Choice { pool, priority: pool, weight: 1.0 };
-    let pools = Pools { choices: vec![choice(0), choice(1)], failover };
-    Rule { name: "both".to_owned(), target: Target::Pools(pools), ..Rule::default() }
 }
 
 #[test]
@@ -343,17 +297,7 @@ fn a_trial_in_a_silent_pool_is_of_the_member_that_it_is_due_for() {
 #[test]
 fn where_a_pool_is_full_the_next_one_takes_calls() {
     let mut bed = bed(vec![both(Failover::on(&[Outcome::Full]))]);
-    let member = |slot: usize| balance::ClusterMember {
-        id: node::node_id(base::Peer::new(base::Transport::Udp, addr(bed.site.nodes[slot].0))),
-        capacity: 1.0,
-        max_calls: 1,
-        max_rate: 0,
-        pool: PoolId::default(),
-    };
-    let members: Vec<_> = (0..4).map(member).collect();
-    let now = bed.now;
-    bed.cluster.set_members(now, &members);
-    bed.set_nodes();
+    bed.limit_members(&[0, 1, 2, 3], 1);
     let pools: Vec<_> = (0..4).map(|call| pool_of(&mut bed, &format!("c{call}"), "bob")).collect();
     assert_eq!(pools, [0, 0, 1, 1]);
     assert_eq!(bed.one(0, client(), &invite("d", "bob").bytes()).status(), 503);
@@ -370,9 +314,8 @@ fn what_a_queue_has_no_room_for_goes_to_the_next_pool() {
         let on = if goes_on { Outcome::Full } else { Outcome::NoneAlive };
         let mut bed = bed(vec![both(Failover::on(&[on]))]);
         let length = LengthSettings { delay: Duration::ZERO, least: 3, most: 3 };
-        let settings = QueueSettings { length, ..QueueSettings::default() };
-        let capacity = Settings { maximum: 1.0, ..Settings::default() };
-        let queue = QueueSetup { settings, source: CapacitySource::Fixed, capacity };
+        let mut queue = queue(1.0);
+        queue.settings.length = length;
         bed.set_queues([Some(queue), None]);
         let sent: Vec<_> = (0..8)
             .flat_map(|call| bed.receive(0, client(), &invite(&format!("c{call}"), "bob").bytes()))
@@ -415,9 +358,9 @@ fn members_call_out_unless_a_rule_has_other_plans() {
     assert!(bed.slot(arrived.to) >= 2);
     let called = usize::from(bed.slot(arrived.to));
     assert_eq!(bed.shard.balancer().load(Slot(called as u16)).own.calls, 1);
-    let ok = bed.one(0, arrived.to, &answer(&arrived.bytes, addr("127.0.0.1:5060"), 200, arrived.to));
+    let ok = answered(&mut bed, &arrived, 200);
     assert_eq!(ok.to, node);
-    let call = Dialog::of("c", (node, 0), (arrived.to, 0), &arrived, &ok);
+    let call = Dialog::of(&arrived, &ok);
     call.caller_asks(&mut bed, "ACK", 1);
     call.caller_asks(&mut bed, "INFO", 2);
     call.callee_asks(&mut bed, "INVITE", 3);
@@ -495,6 +438,17 @@ fn relay() -> Rule {
     }
 }
 
+/// A reload leads calls past the pool: what belongs to those that began there goes there.
+#[test]
+fn what_began_at_a_pool_ends_there() {
+    let mut bed = bed(vec![to_pool(0, Conditions::default())]);
+    let call = Req { uri: "sip:a@127.0.9.9:5070".to_owned(), ..invite("ringing", "a") };
+    let member = bed.one(0, client(), &call.bytes()).to;
+    set_rules(&mut bed, [relay()]);
+    assert_eq!(bed.one(0, client(), &call.bytes()).to, member);
+    assert_eq!(bed.one(0, client(), &call.same_branch("CANCEL", None).bytes()).to, member);
+}
+
 #[test]
 fn listed_sources_reach_listed_addresses_without_a_look_up_and_without_state() {
     let mut bed = bed(vec![relay(), to_pool(0, Conditions::default())]);
@@ -509,19 +463,15 @@ fn listed_sources_reach_listed_addresses_without_a_look_up_and_without_state() {
     let ours = Req { uri: "sip:carol@127.0.0.1:5060".to_owned(), ..Req::new("OPTIONS", "d", client()) };
     let other = bed.one(0, client(), &ours.bytes());
     assert!(bed.is_node(other.to), "{other:#?}");
-    bed.one(0, other.to, &answer(&other.bytes, addr("127.0.0.1:5060"), 200, other.to));
+    answered(&mut bed, &other, 200);
     // Whoever is called must not ring for a call that is refused here.
-    for _ in 0..2 {
-        let waited = Duration::from_mins(1);
-        bed.input(ShardInput::Waited { waited, queue: 0, class: MessageClass::NewInvite });
-        bed.now += Duration::from_millis(100);
-    }
+    waited(&mut bed, Duration::from_mins(1));
     let late = Req { uri: invite.uri.clone(), ..Req::new("INVITE", "late", client()) };
     assert_eq!(bed.one(0, client(), &late.bytes()).status(), 503);
     assert_eq!(bed.one(0, client(), &invite.bytes()), sent, "a repetition");
     let cancel = bed.one(0, client(), &invite.same_branch("CANCEL", None).bytes());
     assert_eq!((cancel.to, cancel.branch()), (callee, sent.branch()));
-    let failure = bed.one(0, callee, &answer(&sent.bytes, addr("127.0.0.1:5060"), 487, callee));
+    let failure = bed.one(0, callee, &answer(&sent.bytes, addr(PROXY), 487, callee));
     assert_eq!(failure.to, client());
     let ack = bed.one(0, client(), &invite.same_branch("ACK", Some("carol")).bytes());
     assert_eq!((ack.to, ack.branch()), (callee, sent.branch()));
@@ -551,7 +501,7 @@ fn who_may_not_use_a_listener_or_a_rule_is_kept_out() {
     let mut bed = bed(Vec::new());
     let call = Dialog::inbound(&mut bed, "before", addr("127.0.8.1:5060"), 0);
     let routes = Routes {
-        table: Table::new(vec![rule], &[addr("127.0.0.1:5060")]),
+        table: Table::new(vec![rule], &[addr(PROXY)]),
         access: vec![access("127.0.8.0/24", Refusal::Silence)],
     };
     bed.set(|setup| setup.settings.routes = Arc::new(routes));
@@ -577,12 +527,7 @@ fn who_may_not_use_a_listener_or_a_rule_is_kept_out() {
 #[test]
 fn a_source_begins_no_more_than_it_may() {
     let mut bed = bed(vec![to_pool(0, Conditions::default())]);
-    let rate = Rate { per_second: 1, burst: 2 };
-    let limit = SourceLimit { v4: 32, v6: 64, rate };
-    let refusal = Refusal::Unavailable;
-    bed.set(|setup| {
-        setup.settings.rates = RateSettings { address: Some(limit), refusal, ..RateSettings::default() }
-    });
+    bed.set(|setup| setup.settings.rates = rate(1, 2));
     let first = invite("a", "bob").bytes();
     let sent = bed.one(0, client(), &first);
     bed.one(0, client(), &invite("b", "bob").bytes());
@@ -603,13 +548,11 @@ fn a_source_begins_no_more_than_it_may() {
 fn each_branch_of_a_call_goes_by_its_own_route() {
     for is_open in [true, false] {
         let mut bed = bed(vec![to_pool(0, users("4")), to_pool(1, users("5"))]);
-        let branch = |user: &str, branch: &str| {
-            invite("call", user).via(&format!("SIP/2.0/UDP {};branch=z9hG4bK-{branch};rport", client()))
-        };
+        let branch = |user: &str, branch: &str| invite("call", user).via(&via(branch));
         let (one, other) = (branch("4", "1"), branch("5", "2"));
         let first = bed.one(0, client(), &one.bytes());
         let fail = |bed: &mut Bed, sent: &Sent| {
-            let failure = bed.one(0, sent.to, &answer(&sent.bytes, addr("127.0.0.1:5060"), 486, sent.to));
+            let failure = answered(bed, sent, 486);
             assert_eq!((failure.to, failure.status()), (client(), 486));
         };
         if !is_open {
@@ -622,7 +565,7 @@ fn each_branch_of_a_call_goes_by_its_own_route() {
                 assert_eq!(bed.one(0, client(), &request.bytes()), *sent, "a copy");
                 let cancel = bed.one(0, client(), &request.same_branch("CANCEL", None).bytes());
                 assert_eq!((cancel.to, cancel.branch()), (sent.to, sent.branch()));
-                bed.one(0, sent.to, &answer(&cancel.bytes, addr("127.0.0.1:5060"), 200, sent.to));
+                bed.one(0, sent.to, &answer(&cancel.bytes, addr(PROXY), 200, sent.to));
                 fail(&mut bed, sent);
             }
         }
@@ -655,10 +598,10 @@ fn a_spiral_goes_on_to_the_pool_of_its_route() {
     let second = bed.one(0, between, &back(1));
     assert_eq!([&first, &second].map(|sent| usize::from(bed.slot(sent.to)) / 2), [0, 1]);
     assert_eq!(bed.one(0, between, &back(1)), second, "a copy");
-    bed.one(0, second.to, &answer(&second.bytes, addr("127.0.0.1:5060"), 401, second.to));
+    answered(&mut bed, &second, 401);
     let with_credentials = bed.one(0, between, &back(2));
     assert_eq!(with_credentials.to, second.to);
-    bed.one(0, second.to, &answer(&with_credentials.bytes, addr("127.0.0.1:5060"), 486, second.to));
-    bed.one(0, first.to, &answer(&first.bytes, addr("127.0.0.1:5060"), 486, first.to));
+    bed.one(0, second.to, &answer(&with_credentials.bytes, addr(PROXY), 486, second.to));
+    answered(&mut bed, &first, 486);
     bed.assert_forgets();
 }

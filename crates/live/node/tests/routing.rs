@@ -1,19 +1,10 @@
 //! Listeners, Record-Route and Route (RFC 3261 §16.4, §16.6 steps 4 and 6, RFC 5658).
-mod common;
 
-use common::dialog::Dialog;
-use common::text::{Req, answer, string};
-use common::*;
-
-const LB: &str = "127.0.0.1:5060";
-
-fn client() -> std::net::SocketAddr {
-    addr("127.0.9.1:6000")
-}
+use crate::common::*;
 
 #[test]
 fn responses_leave_from_the_listener_that_was_asked() {
-    let mut bed = Bed::new(Site { listeners: vec![LB, "127.0.0.2:5060"], ..Site::plain() });
+    let mut bed = Bed::new(Site { listeners: vec![PROXY, "127.0.0.2:5060"], ..Site::plain() });
     for listener in [0, 1] {
         let call = Dialog::inbound(&mut bed, &format!("asked-{listener}"), client(), listener);
         call.caller_asks(&mut bed, "ACK", 1);
@@ -113,7 +104,7 @@ fn a_loose_router_behind_us() {
     let sent = bed.one(0, call.callee.at, &request.bytes());
     assert_eq!((sent.to, uri(&sent)), (addr("127.0.5.5:5099"), format!("sip:{}", client())));
     assert_eq!(routes(&sent), ["sip:127.0.5.5:5099;lr", "sip:127.0.5.6;lr"]);
-    let back = bed.one(0, sent.to, &answer(&sent.bytes, addr(LB), 200, client()));
+    let back = bed.one(0, sent.to, &answer(&sent.bytes, addr(PROXY), 200, client()));
     assert_eq!((back.to, back.status()), (call.callee.at, 200));
 }
 
@@ -121,7 +112,7 @@ fn a_loose_router_behind_us() {
 #[test]
 fn a_preloaded_route_to_us_is_removed() {
     let mut bed = Bed::new(Site::plain());
-    for ours in [LB, "127.0.0.1", "pool.example", "POOL.example:5999"] {
+    for ours in [PROXY, "127.0.0.1", "pool.example", "POOL.example:5999"] {
         let routes_in = vec![format!("<sip:{ours};lr>"), "<sip:127.0.6.6;lr>".to_owned()];
         let invite = Req { routes: routes_in, ..Req::new("INVITE", ours, client()) };
         let sent = bed.one(0, client(), &invite.bytes());
@@ -129,4 +120,44 @@ fn a_preloaded_route_to_us_is_removed() {
         assert_eq!(routes(&sent), ["sip:127.0.6.6;lr"], "{ours}");
     }
     assert_eq!(bed.shard.counters().tokens_refused, 0);
+}
+
+/// A member dials our address or a name of ours, as a trunk: it goes by a rule that is for members, or nowhere. Nothing
+/// goes from us to us.
+#[test]
+fn what_a_member_sends_to_us_does_not_come_back() {
+    let of_members = to_pool(0, Conditions { origin: Origin::Members, ..Conditions::default() });
+    let outside = to_pool(0, Conditions::default());
+    let (member, at) = (addr("127.0.1.1:5060"), |uri: &str| Req {
+        uri: uri.to_owned(),
+        ..Req::new("INVITE", "c", addr("127.0.1.1:5060"))
+    });
+    let elsewhere = "sip:bob@127.0.5.5";
+    for (rules, is_routed) in [(vec![], false), (vec![outside], false), (vec![of_members], true)] {
+        let mut bed = Bed::new(Site::plain());
+        set_rules(&mut bed, rules);
+        for request in [
+            at("sip:bob@127.0.0.1"),
+            at("sip:bob@127.0.0.1:5060"),
+            at("sip:bob@POOL.example."),
+            at(&format!("{elsewhere};maddr=127.0.0.1")),
+            at(elsewhere).with("Route", "<sip:127.0.5.5;maddr=127.0.0.1;lr>"),
+        ] {
+            let explained = bed.explain(member, &request.bytes());
+            let sent = bed.one(0, member, &request.bytes());
+            if is_routed {
+                assert!(bed.is_node(sent.to) && explained.is_ok(), "{}", request.uri);
+            } else {
+                assert_eq!((sent.to, sent.status()), (member, 404), "{}", request.uri);
+                assert_eq!(explained.unwrap_err(), "refused: 404 Leads Back Here");
+            }
+        }
+        let probe = Req { method: "OPTIONS".to_owned(), ..at("sip:127.0.0.1") };
+        assert_eq!(bed.one(0, member, &probe.bytes()).message().status(), (!is_routed).then_some(200));
+    }
+    // Nor does a request within a dialog of a client that has named us as its Contact.
+    let mut bed = Bed::new(Site::plain());
+    let mut call = Dialog::inbound(&mut bed, "d", client(), 0);
+    call.caller.at = addr(PROXY);
+    assert_eq!(bed.one(0, call.callee.at, &call.by_callee("BYE", 2).bytes()).status(), 404);
 }

@@ -1,10 +1,6 @@
 //! A CANCEL or an ACK whose INVITE nobody knows goes to every member: how much of that a stranger can cause.
-mod common;
 
-use common::text::Req;
-use common::*;
-use std::net::SocketAddr;
-use std::time::Duration;
+use crate::common::*;
 
 /// Well beyond the time for which an INVITE can be open.
 const OLD: Duration = Duration::from_hours(1);

@@ -1,11 +1,6 @@
 //! The gate gives a ticket to what begins something, and each ends once: settled, refused, passed on or lost.
-mod common;
 
-use common::proxy::{PROXY, ProxyBed, STATELESS, client};
-use common::text::{Req, answer};
-use common::*;
-use core::time::Duration;
-use route::Service;
+use crate::common::*;
 
 /// Open, settled, refused, passed, lost.
 fn tickets(bed: &ProxyBed) -> [u64; 5] {
@@ -23,9 +18,9 @@ fn a_request_with_a_transaction_holds_its_ticket_until_the_final_response() {
         assert_eq!(tickets(&bed), [1, 0, 0, 0, 0]);
         bed.receive(0, client(), &invite.bytes());
         assert_eq!(tickets(&bed), [1, 0, 0, 0, 0], "a repetition has none");
-        bed.receive(0, at_hop.to, &answer(&at_hop.bytes, addr(PROXY), 180, at_hop.to));
+        respond(&mut bed, &at_hop, 180);
         assert_eq!(tickets(&bed), [1, 0, 0, 0, 0]);
-        bed.receive(0, at_hop.to, &answer(&at_hop.bytes, addr(PROXY), status, at_hop.to));
+        respond(&mut bed, &at_hop, status);
         assert_eq!(tickets(&bed), [0, 1, 0, 0, 0], "{service:?}, {status}");
     }
 }

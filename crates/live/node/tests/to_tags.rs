@@ -1,21 +1,8 @@
 //! To tags that strangers make up: what has one, and neither a token nor a known dialog, is no more than any other
 //! request.
-mod common;
 
-use balance::{Load, Members, Slot};
-use base::Rate;
-use common::dialog::Dialog;
-use common::proxy::{HOPS, PROXY, ProxyBed, STATELESS, client, hops};
-use common::text::{Req, answer};
-use common::*;
-use node::{Orphans, Routes};
-use route::{
-    Access, Conditions, Field, Part, Pattern, Place, Pools, RateSettings, Refusal, Rule, Service,
-    SourceLimit, Spread, Table, Target,
-};
-use std::net::SocketAddr;
-use std::sync::Arc;
-use std::time::Duration;
+use crate::common::*;
+use route::Access;
 
 const MODES: [Service; 4] =
     [Service::HOPS, STATELESS, Service::Calls(Spread::Found), Service::Distribute { record_route: true }];
@@ -33,30 +20,22 @@ fn forged(call_id: &str, user: &str) -> Vec<Req> {
             all.push(Req { routes, ..new() });
         }
     }
-    let via = |index: usize| format!("SIP/2.0/UDP {};branch=z9hG4bK-{call_id}-{index};rport", client());
-    all.into_iter().enumerate().map(|(index, request)| request.via(&via(index))).collect()
+    all.into_iter()
+        .enumerate()
+        .map(|(index, request)| request.via(&via(&format!("{call_id}-{index}"))))
+        .collect()
 }
 
 fn limited(per_second: u32) -> RateSettings {
-    let rate = Rate { per_second, burst: per_second };
-    let refusal = Refusal::Unavailable;
-    RateSettings { address: Some(SourceLimit { v4: 32, v6: 64, rate }), refusal, ..RateSettings::default() }
+    rate(per_second, per_second)
 }
 
 fn rule(pool: u16, user: &str, access: Access) -> Rule {
-    let texts =
-        vec![(Field::Uri(Place::RequestUri, Part::User), vec![Pattern::Prefix(user.as_bytes().to_vec())])];
-    Rule {
-        name: user.to_owned(),
-        conditions: Conditions { texts, ..Conditions::default() },
-        access,
-        target: Target::Pools(Pools::one(pool)),
-        ..Rule::default()
-    }
+    Rule { access, ..to_pool(pool, users(user)) }
 }
 
 fn bed(mode: Service) -> ProxyBed {
-    ProxyBed::new(&[PROXY], &HOPS.map(|hop| (hop, 0))).with_mode(mode)
+    ProxyBed::two_hops().with_mode(mode)
 }
 
 /// The next hops that it arrived at, and what the sender was told beside 100.
@@ -96,24 +75,16 @@ fn nor_round_a_stop() {
     for mode in MODES {
         let mut bed = bed(mode);
         let call = bed.call("call");
-        let stopping = Some(bed.now + Duration::from_secs(10));
-        bed.set(|setup| setup.stopping = stopping);
-        for request in forged("forged", "bob") {
+        stop(&mut bed);
+        for request in forged("forged", "bob").into_iter().chain([Req::new("INVITE", "new", client())]) {
             let (on, back) = outcome(&mut bed, &request);
             let refused = if leads_elsewhere(&request) { 403 } else { 503 };
             assert_eq!((on.len(), back), (0, vec![refused]), "{mode:?}\n{}", request.text());
         }
         // What ends something may end it, with a token or without.
-        let bye = call.by_caller("BYE", 2);
-        assert_eq!(
-            bed.receive(0, client(), &bye.bytes()).iter().filter(|sent| sent.to == call.callee.at).count(),
-            1
-        );
-        let bye = Req { routes: Vec::new(), ..call.by_caller("BYE", 3) };
-        assert_eq!(
-            bed.receive(0, client(), &bye.bytes()).iter().filter(|sent| sent.to == call.callee.at).count(),
-            1
-        );
+        for bye in [call.by_caller("BYE", 2), Req { routes: Vec::new(), ..call.by_caller("BYE", 3) }] {
+            assert_eq!(outcome(&mut bed, &bye).0, [call.callee.at]);
+        }
     }
 }
 
@@ -126,8 +97,7 @@ fn nor_round_routes_and_who_may_use_them() {
             bed.set_pools([0, 1].map(|slot| hops(mode, Members::of([Slot(slot)]))));
             let closed = Access::new(&[], &["0.0.0.0/0".parse().unwrap()], Refusal::Forbidden).unwrap();
             let rules = vec![rule(0, "closed", closed), rule(1, "open", Access::default())];
-            let table = Table::new(rules, &[addr(PROXY)]);
-            bed.set(|setup| setup.settings.routes = Arc::new(Routes { table, access: Vec::new() }));
+            set_rules(&mut bed, rules);
             bed.set(|setup| setup.settings.orphans = orphans);
             for user in ["closed", "none", "open"] {
                 for request in forged(user, user) {
@@ -168,8 +138,7 @@ fn nor_by_the_key_that_passes_them_on() {
     let mut bed = Bed::new(Site { orphans: Orphans::Balance, ..Site::plain() });
     let default = Service::Balance;
     bed.set_pools([pool_of(default, [0, 1]), pool_of(default, [2])]);
-    let table = Table::new(vec![rule(1, "open", Access::default())], &[addr(PROXY)]);
-    bed.set(|setup| setup.settings.routes = Arc::new(Routes { table, access: Vec::new() }));
+    set_rules(&mut bed, [rule(1, "open", Access::default())]);
     let forged = |user: &str| Req {
         to_tag: Some("zz".to_owned()),
         uri: format!("sip:{user}@pool.example"),
@@ -183,13 +152,13 @@ fn nor_by_the_key_that_passes_them_on() {
 #[test]
 fn a_call_that_begins_with_one_is_kept() {
     let mut bed = bed(Service::Calls(Spread::Found));
-    bed.set(|setup| setup.settings.dialogs = Some(Arc::new(node::DialogSettings::default())));
+    keep_dialogs(&mut bed, DialogSettings::default());
     let invite = Req { to_tag: Some("zz".to_owned()), ..Req::new("INVITE", "call", client()) };
     let at_hop = bed.invite(&invite);
     let calls =
         |bed: &ProxyBed| bed.shard.proxy_report().and_then(|report| report.calls).expect("they are kept");
     assert_eq!(calls(&bed).ringing, 1);
-    bed.one(at_hop.to, &answer(&at_hop.bytes, addr(PROXY), 200, at_hop.to));
+    answered(&mut bed, &at_hop, 200);
     assert_eq!(calls(&bed).answered, 1);
 }
 
@@ -201,8 +170,8 @@ fn dialogs_that_are_known_go_on() {
         let call = bed.call("call");
         bed.set(|setup| setup.settings.rates = limited(0));
         for cseq in 2..20 {
-            let sent = bed.receive(0, client(), &call.by_caller("INFO", cseq).bytes());
-            assert_eq!(sent.iter().filter(|sent| sent.to == call.callee.at).count(), 1, "{mode:?}");
+            let (on, _) = outcome(&mut bed, &call.by_caller("INFO", cseq));
+            assert_eq!(on, [call.callee.at], "{mode:?}");
         }
     }
     let mut bed = Bed::new(Site::plain());
@@ -212,7 +181,7 @@ fn dialogs_that_are_known_go_on() {
         let info = Req { routes, ..call.by_caller("INFO", cseq) };
         let at_node = bed.one(0, client(), &info.bytes());
         assert_eq!(at_node.to, call.callee.at);
-        bed.one(0, at_node.to, &answer(&at_node.bytes, addr(PROXY), 200, at_node.to));
+        answered(&mut bed, &at_node, 200);
     }
     call.caller_asks(&mut bed, "BYE", 4);
     assert_eq!(bed.load(), Load::default());

@@ -1,18 +1,6 @@
 //! Tokens that are not ours, not of this call, too old, or of no member; responses that answer nothing of ours.
-mod common;
 
-use common::dialog::Dialog;
-use common::text::{Req, answer, replaced};
-use common::*;
-use node::TokenKey;
-use std::net::SocketAddr;
-use std::time::Duration;
-
-const LB: &str = "127.0.0.1:5060";
-
-fn client() -> SocketAddr {
-    addr("127.0.9.1:6000")
-}
+use crate::common::*;
 
 fn call() -> Dialog {
     Dialog::inbound(&mut Bed::new(Site::plain()), "token", client(), 0)
@@ -42,20 +30,6 @@ fn token(request: &Req) -> (usize, usize) {
 }
 
 #[test]
-fn altered_in_any_character() {
-    let bye = call().by_caller("BYE", 2);
-    let (start, end) = token(&bye);
-    let mut bed = Bed::new(Site::plain());
-    assert!(end - start > 20);
-    for at in start..end {
-        let mut route = bye.routes[0].clone().into_bytes();
-        route[at] = if route[at] == b'a' { b'b' } else { b'a' };
-        let routes = vec![String::from_utf8(route).unwrap()];
-        assert_refused(&mut bed, &Req { routes, ..bye.clone() }, &format!("character {at}"));
-    }
-}
-
-#[test]
 fn made_up_cut_off_or_empty() {
     let bye = call().by_caller("BYE", 2);
     let (start, end) = token(&bye);
@@ -64,21 +38,9 @@ fn made_up_cut_off_or_empty() {
     let made_up =
         ["0".repeat(text.len()), text[1..].to_owned(), format!("{text}0"), "x".to_owned(), "%61".to_owned()];
     for text in made_up {
-        let routes = vec![format!("<sip:{LB};lr;sbt={text}>")];
+        let routes = vec![format!("<sip:{PROXY};lr;sbt={text}>")];
         assert_refused(&mut bed, &Req { routes, ..bye.clone() }, &text);
     }
-}
-
-#[test]
-fn of_another_call() {
-    let bye = Req { call_id: "another".to_owned(), ..call().by_caller("BYE", 2) };
-    assert_refused(&mut Bed::new(Site::plain()), &bye, "another call");
-}
-
-#[test]
-fn of_another_site() {
-    let mut bed = Bed::new(Site { key: TokenKey([9; 16]), ..Site::plain() });
-    assert_refused(&mut bed, &call().by_caller("BYE", 2), "another key");
 }
 
 #[test]
@@ -100,22 +62,6 @@ fn of_a_node_that_is_no_member() {
     assert_refused(&mut Bed::new(Site { nodes, ..Site::plain() }), &call().by_caller("BYE", 2), "no member");
 }
 
-#[test]
-fn a_node_that_was_taken_out_keeps_its_calls() {
-    let mut bed = Bed::new(Site::plain());
-    let call = Dialog::inbound(&mut bed, "kept", client(), 0);
-    let left = usize::from(bed.slot(call.callee.at));
-    let stay: Vec<_> = (0..3).filter(|&slot| slot != left).collect();
-    bed.set_members(&stay);
-    for n in 0..4 {
-        let sent = bed.one(0, client(), &Req::new("INVITE", &format!("new-{n}"), client()).bytes());
-        assert_ne!(sent.to, call.callee.at);
-    }
-    call.caller_asks(&mut bed, "ACK", 1);
-    call.callee_asks(&mut bed, "INFO", 1);
-    call.caller_asks(&mut bed, "BYE", 2);
-}
-
 /// Where the call is in the table, a bad token changes nothing: it is counted, and the table decides.
 #[test]
 fn the_table_decides_where_the_token_is_bad() {
@@ -124,7 +70,7 @@ fn the_table_decides_where_the_token_is_bad() {
     for n in 1..3 {
         Dialog::inbound(&mut bed, &format!("table-{n}"), client(), 0);
     }
-    let routes = vec![format!("<sip:{LB};lr;sbt=forged>")];
+    let routes = vec![format!("<sip:{PROXY};lr;sbt=forged>")];
     let bye = Req { routes, ..call.by_caller("BYE", 2) };
     assert_eq!(bed.one(0, client(), &bye.bytes()).to, call.callee.at);
     assert_eq!(bed.shard.counters().tokens_refused, 1);
@@ -157,12 +103,37 @@ fn a_client_reaches_nothing_but_its_node() {
     assert!(bed.is_node(sent.to));
 }
 
+/// A dialog of a pool is its member's, as far as we send: with another Contact in the 2xx, with several 2xx of a fork below the
+/// member, and with a loose router behind it. The member takes Route and Request-URI from there.
+#[test]
+fn a_dialog_goes_to_its_member_whatever_is_behind_it() {
+    for mode in [Service::Balance, Service::BalanceTransactions] {
+        let mut bed = Bed::new(Site::plain()).with_mode(mode);
+        let sent = bed.receive(0, client(), &Req::new("INVITE", "behind", client()).bytes());
+        let invite = sent.last().expect("it goes on");
+        let router = "<sip:127.0.6.6;lr>".to_owned();
+        for (tag, contact) in [("bob", "127.0.5.1:5060"), ("carol", "127.0.5.2:5070")] {
+            let routes = [vec![router.clone()], record_routes(&invite.bytes)].concat();
+            let ok = Resp { tag, routes: Some(routes), ..Resp::new(200, addr(contact)) };
+            let ok = bed.one(0, invite.to, &ok.bytes(&invite.bytes));
+            let call = Dialog::of(invite, &ok);
+            for (method, cseq) in [("ACK", 1), ("INFO", 2)] {
+                let sent = bed.one(0, client(), &call.by_caller(method, cseq).bytes());
+                let message = sent.message();
+                let uri = message.uri().map(string);
+                assert_eq!((sent.to, uri), (invite.to, Some(format!("sip:{contact}"))), "{mode:?} {method}");
+                assert_eq!(message.routes().count(), 1);
+            }
+        }
+    }
+}
+
 #[test]
 fn responses_that_answer_nothing_of_ours() {
     let mut bed = Bed::new(Site::plain());
     let invite = bed.one(0, client(), &Req::new("INVITE", "forged", client()).bytes());
     let node = invite.to;
-    let ok = answer(&invite.bytes, addr(LB), 200, node);
+    let ok = answer(&invite.bytes, addr(PROXY), 200, node);
     let branch = String::from_utf8(invite.branch()).unwrap();
     let mut altered = branch.clone().into_bytes();
     let last = altered.len() - 3;
@@ -184,7 +155,7 @@ fn responses_that_answer_nothing_of_ours() {
         bed.dropped(0, node, &bytes, "foreign_response");
     }
     bed.dropped(0, node, &replaced(&ok, "received=127.0.9.1", "received=127.0.9.1;maddr=a.b"), "no_target");
-    let without = answer(&Req::new("OPTIONS", "probe", addr(LB)).bytes(), addr(LB), 200, node);
+    let without = answer(&Req::new("OPTIONS", "probe", addr(PROXY)).bytes(), addr(PROXY), 200, node);
     bed.dropped(0, node, &without, "no_way_back");
     assert_eq!(bed.load().transactions, 1, "no forged answer ends a lease");
     assert_eq!(bed.one(0, node, &ok).to, client());
@@ -196,6 +167,6 @@ fn an_old_branch_still_answers() {
     let mut bed = Bed::new(Site::plain());
     let invite = bed.one(0, client(), &Req::new("INVITE", "old", client()).bytes());
     bed.wait(Duration::from_hours(5));
-    assert_eq!(bed.one(0, invite.to, &answer(&invite.bytes, addr(LB), 200, invite.to)).to, client());
+    assert_eq!(answered(&mut bed, &invite, 200).to, client());
     bed.assert_forgets();
 }

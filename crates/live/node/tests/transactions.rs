@@ -1,19 +1,9 @@
 //! A pool that is forwarded to with transactions: sessions and policies as without, and another member where one fails.
-mod common;
 
-use balance::{Load, PoolId, Sign};
-use common::dialog::Dialog;
-use common::proxy::{PROXY, client};
-use common::text::{Req, answer, string};
-use common::*;
-use node::{Routes, ShardEvent};
+use crate::common::*;
+use balance::Sign;
 use proptest::prelude::*;
-use route::{
-    Access, BudgetSettings, Choice, Conditions, Failover, Field, Origin, Outcome, Part, Pattern, Place,
-    Pools, Refusal, Rule, Service, Spread, Table, Target,
-};
-use std::sync::Arc;
-use std::time::Duration;
+use route::{Access, BudgetSettings, Outcome};
 
 const MODE: Service = Service::BalanceTransactions;
 const RETRIES: BudgetSettings = BudgetSettings { ratio: 0.0, least: 100, window: Duration::from_secs(10) };
@@ -24,12 +14,7 @@ fn bed(failover: Failover) -> Bed {
         vec![("127.0.1.1:5060", 0), ("127.0.1.2:5060", 0), ("127.0.1.3:5060", 0), ("127.0.1.4:5060", 0)];
     let mut bed = Bed::new(Site { nodes, ..Site::plain() });
     bed.set_pools([[0, 1], [2, 3]].map(|slots| pool_of(MODE, slots)));
-    let choice = |pool| Choice { pool, priority: pool, weight: 1.0 };
-    let pools = Pools { choices: vec![choice(0), choice(1)], failover };
-    let rule = Rule { name: "both".to_owned(), target: Target::Pools(pools), ..Rule::default() };
-    let listeners: Vec<_> = bed.site.listeners.iter().map(|text| addr(text)).collect();
-    let routes = Routes { table: Table::new(vec![rule], &listeners), access: Vec::new() };
-    bed.set(|setup| setup.settings.routes = Arc::new(routes));
+    set_rules(&mut bed, [both(failover)]);
     bed
 }
 
@@ -39,64 +24,36 @@ fn failover(budget: BudgetSettings) -> Failover {
     failover
 }
 
-/// The INVITE as the member gets it, after the 100.
-fn invite(bed: &mut Bed, call_id: &str) -> Sent {
-    let mut sent = bed.receive(0, client(), &Req::new("INVITE", call_id, client()).bytes());
-    assert_eq!((sent.len(), sent[0].status()), (2, 100), "{sent:#?}");
-    sent.remove(1)
-}
-
-/// What comes of the answer of whoever got `request`.
-fn answered(bed: &mut Bed, request: &Sent, status: u16) -> Vec<Sent> {
-    bed.receive(0, request.to, &answer(&request.bytes, addr(PROXY), status, request.to))
-}
-
 /// The request among what was sent, beside the ACK to the failure.
 fn next(sent: &[Sent]) -> Sent {
-    let requests: Vec<_> =
-        sent.iter().filter(|sent| sent.message().method() == Some(wire::Method::Invite)).collect();
+    let mut requests = requests(sent, Method::Invite);
     assert_eq!(requests.len(), 1, "{sent:#?}");
-    requests[0].clone()
-}
-
-fn transactions(bed: &Bed) -> usize {
-    bed.shard.proxy_report().expect("it keeps transactions").transactions
+    requests.remove(0)
 }
 
 #[test]
 fn a_call_has_a_transaction_and_a_session_and_its_dialog_is_the_members() {
     let mut bed = bed(Failover::default());
     let request = Req::new("INVITE", "call", client());
-    let at_member = invite(&mut bed, "call");
+    let at_member = invited(&mut bed, "call");
     assert_eq!(bed.load().transactions, 1);
     let repeated = bed.receive(0, client(), &request.bytes());
     assert_eq!((repeated.len(), repeated[0].status()), (1, 100), "absorbed");
-    let ringing = answered(&mut bed, &at_member, 180);
+    let ringing = respond(&mut bed, &at_member, 180);
     assert_eq!((ringing.len(), ringing[0].to, ringing[0].status()), (1, client(), 180));
-    let ok = answered(&mut bed, &at_member, 200).remove(0);
+    let call = Dialog::answered(&mut bed, &at_member);
     assert_eq!((bed.load().calls, bed.load().transactions), (1, 0));
-    let call = Dialog::of("call", (client(), 0), (at_member.to, 0), &at_member, &ok);
     let kept = transactions(&bed);
     call.caller_asks(&mut bed, "ACK", 1);
     call.callee_asks(&mut bed, "INFO", 1);
     call.caller_asks(&mut bed, "BYE", 2);
     assert_eq!(transactions(&bed), kept, "within the dialog there are none");
+    let other = invited(&mut bed, "other");
+    respond(&mut bed, &other, 486);
+    assert_eq!(bed.load(), Load::default(), "a 486 is an answer");
     bed.wait(Duration::from_secs(64));
     assert_eq!(transactions(&bed), 0);
     bed.assert_idle();
-}
-
-#[test]
-fn a_cancel_is_answered_and_ends_its_invite() {
-    let mut bed = bed(Failover::default());
-    let request = Req::new("INVITE", "call", client());
-    let at_member = invite(&mut bed, "call");
-    answered(&mut bed, &at_member, 180);
-    let sent = bed.receive(0, client(), &request.same_branch("CANCEL", None).bytes());
-    assert_eq!((sent.len(), sent[0].status(), sent[1].to), (2, 200, at_member.to));
-    let failed = answered(&mut bed, &at_member, 487);
-    assert!(failed.iter().any(|sent| sent.to == client() && sent.message().status() == Some(487)));
-    assert_eq!(bed.load(), Load::default());
 }
 
 /// RFC 3261 §16.7 step 5, §18.2.2: a member writes another Via into a 2xx that comes after the final response. The
@@ -105,13 +62,14 @@ fn a_cancel_is_answered_and_ends_its_invite() {
 fn a_late_2xx_goes_to_the_caller_and_to_nobody_else() {
     for first in [200, 486] {
         let mut bed = bed(Failover::default());
-        let at_member = invite(&mut bed, "call");
-        let told = answered(&mut bed, &at_member, first);
+        let at_member = invited(&mut bed, "call");
+        let told = respond(&mut bed, &at_member, first);
         assert!(told.iter().any(|sent| sent.to == client() && sent.status() == first), "{told:#?}");
         let forged = string(&at_member.bytes).replace(&client().to_string(), "192.0.2.66:5060");
         let forged =
             forged.replace("received=127.0.9.1", "received=192.0.2.66").replace("rport=6000", "rport=5060");
-        let late = bed.receive(0, at_member.to, &answer(forged.as_bytes(), addr(PROXY), 200, at_member.to));
+        let forged = Sent::by(at_member.flow, forged.into_bytes());
+        let late = respond(&mut bed, &forged, 200);
         assert_eq!(late.iter().map(|sent| sent.to).collect::<Vec<_>>(), [client()], "after {first}");
     }
 }
@@ -119,10 +77,14 @@ fn a_late_2xx_goes_to_the_caller_and_to_nobody_else() {
 #[test]
 fn who_refuses_is_passed_by_in_its_pool_first_and_then_in_the_next() {
     let mut bed = bed(failover(RETRIES));
-    let mut at = invite(&mut bed, "call");
+    let mut at = invited(&mut bed, "call");
     let mut asked = vec![at.to];
-    for _ in 0..3 {
-        let sent = answered(&mut bed, &at, 503);
+    for rings in [false, true, true] {
+        // RFC 3263 §4.3: a 503 is a failure of its sender, whether the call rings there or not.
+        if rings {
+            respond(&mut bed, &at, 180);
+        }
+        let sent = respond(&mut bed, &at, 503);
         at = next(&sent);
         asked.push(at.to);
         assert_eq!((bed.load().transactions, bed.load().calls), (1, 1), "it counts where it is");
@@ -130,40 +92,17 @@ fn who_refuses_is_passed_by_in_its_pool_first_and_then_in_the_next() {
     asked.sort();
     let all: Vec<_> = bed.site.nodes.iter().map(|node| addr(node.0)).collect();
     assert_eq!(asked, all, "each once");
-    let last = answered(&mut bed, &at, 503);
-    let failed: Vec<_> = last.iter().filter(|sent| sent.to == client()).collect();
-    assert_eq!((failed.len(), failed[0].status()), (1, 500), "RFC 3261 §16.7 step 6");
+    let last = respond(&mut bed, &at, 503);
+    assert_eq!(statuses(&last), [500], "RFC 3261 §16.7 step 6");
     assert_eq!(bed.load(), Load::default());
     let rests = |node: &&balance::Node| node.paused_until > bed.now;
     assert_eq!(bed.shard.balancer().nodes().iter().filter(rests).count(), 4);
 }
 
 #[test]
-fn whoever_rings_is_not_passed_by() {
-    let mut bed = bed(failover(RETRIES));
-    let at = invite(&mut bed, "call");
-    answered(&mut bed, &at, 486);
-    assert_eq!(bed.load(), Load::default(), "a 486 is an answer");
-    let at = invite(&mut bed, "other");
-    answered(&mut bed, &at, 200);
-    assert_eq!(bed.load().calls, 1);
-}
-
-#[test]
-fn a_503_after_another_answer_is_final() {
-    let mut bed = bed(failover(RETRIES));
-    let at = invite(&mut bed, "call");
-    answered(&mut bed, &at, 183);
-    let sent = answered(&mut bed, &at, 503);
-    let to_client: Vec<_> = sent.iter().filter(|sent| sent.to == client()).collect();
-    assert_eq!((to_client.len(), to_client[0].status()), (1, 500));
-    assert_eq!(bed.load(), Load::default());
-}
-
-#[test]
 fn silence_is_told_and_the_next_one_is_tried() {
     let mut bed = bed(failover(RETRIES));
-    let first = invite(&mut bed, "call");
+    let first = invited(&mut bed, "call");
     let sent = bed.wait(Duration::from_secs(32));
     let other = sent.iter().find(|sent| sent.to != first.to);
     assert!(other.is_some(), "{sent:?}");
@@ -176,12 +115,12 @@ fn silence_is_told_and_the_next_one_is_tried() {
 #[test]
 fn an_icmp_error_leads_to_another_one_at_once() {
     let mut bed = bed(failover(RETRIES));
-    let first = invite(&mut bed, "call");
+    let first = invited(&mut bed, "call");
     let second = bed.unreachable(first.to, &first.bytes[..200]);
     assert_eq!(second.len(), 1);
     assert_ne!(second[0].to, first.to);
     assert_eq!((bed.load().transactions, bed.load().calls), (1, 1));
-    let calls: Vec<_> = (0..6).map(|n| invite(&mut bed, &format!("late{n}")).to).collect();
+    let calls: Vec<_> = (0..6).map(|n| invited(&mut bed, &format!("late{n}")).to).collect();
     assert!(!calls.contains(&first.to), "it rests");
 }
 
@@ -194,14 +133,13 @@ fn retries_keep_to_their_budget() {
     let mut bed = bed(one_pool);
     let mut retried = 0;
     for n in 0..200 {
-        let at = invite(&mut bed, &format!("call{n}"));
-        let mut sent = answered(&mut bed, &at, 503);
+        let at = invited(&mut bed, &format!("call{n}"));
+        let sent = respond(&mut bed, &at, 503);
         // Their rests end, so that the next call goes there again.
         bed.now += Duration::from_millis(1);
-        sent.retain(|sent| sent.message().method() == Some(wire::Method::Invite));
-        for again in sent {
+        for again in requests(&sent, Method::Invite) {
             retried += 1;
-            answered(&mut bed, &again, 200);
+            respond(&mut bed, &again, 200);
         }
     }
     assert_eq!(retried, 25, "5, and a tenth of 200");
@@ -213,31 +151,24 @@ fn a_rule_keeps_its_budget_when_its_place_changes() {
     for names in [["one", "other"], ["route-1", "route-2"]] {
         let budget = BudgetSettings { ratio: 0.0, least: 1, window: Duration::from_secs(10) };
         let mut bed = bed(failover(budget));
-        let user = |user: &str| {
-            let pattern = Pattern::Prefix(user.as_bytes().to_owned());
-            let texts = vec![(Field::Uri(Place::RequestUri, Part::User), vec![pattern])];
-            Conditions { texts, ..Conditions::default() }
-        };
         let rule = |name: &str, conditions| {
-            let pools = Pools { failover: failover(budget), ..Pools::one(0) };
-            Rule { name: name.to_owned(), conditions, target: Target::Pools(pools), ..Rule::default() }
+            let target = Target::Pools(Pools { failover: failover(budget), ..Pools::one(0) });
+            Rule { name: name.to_owned(), target, ..to_pool(0, conditions) }
         };
-        let set =
-            |bed: &mut Bed, rules| bed.set(|setup| setup.settings.routes = testbed::routes(rules, setup));
         let retries = |bed: &mut Bed, call: &str, user: &str| {
             let uri = format!("sip:{user}@pool.example");
             let invite = Req { uri, ..Req::new("INVITE", call, client()) };
             let at_member = bed.receive(0, client(), &invite.bytes()).remove(1);
-            let sent = answered(bed, &at_member, 503);
+            let sent = respond(bed, &at_member, 503);
             bed.now += Duration::from_millis(1);
-            sent.iter().filter(|sent| sent.message().method() == Some(wire::Method::Invite)).count()
+            requests(&sent, Method::Invite).len()
         };
-        set(&mut bed, vec![rule(names[0], user("a")), rule(names[1], user("b"))]);
+        set_rules(&mut bed, vec![rule(names[0], users("a")), rule(names[1], users("b"))]);
         assert_eq!((retries(&mut bed, "1", "a"), retries(&mut bed, "2", "a")), (1, 0));
         let moved = if names[0] == "one" { ["other", "one"] } else { names };
-        set(&mut bed, vec![rule(moved[0], user("b")), rule(moved[1], user("a"))]);
+        set_rules(&mut bed, vec![rule(moved[0], users("b")), rule(moved[1], users("a"))]);
         assert_eq!((retries(&mut bed, "3", "a"), retries(&mut bed, "4", "b")), (0, 1), "{names:?}");
-        set(&mut bed, vec![rule("new", user("a"))]);
+        set_rules(&mut bed, vec![rule("new", users("a"))]);
         assert_eq!(retries(&mut bed, "5", "a"), 1, "another rule has another budget");
     }
 }
@@ -245,12 +176,11 @@ fn a_rule_keeps_its_budget_when_its_place_changes() {
 #[test]
 fn a_call_that_moved_stays_where_it_is_answered() {
     let mut bed = bed(failover(RETRIES));
-    let first = invite(&mut bed, "call");
-    let sent = answered(&mut bed, &first, 503);
+    let first = invited(&mut bed, "call");
+    let sent = respond(&mut bed, &first, 503);
     let second = next(&sent);
     assert_ne!(first.branch(), second.branch(), "another client transaction");
-    let ok = answered(&mut bed, &second, 200).remove(0);
-    let call = Dialog::of("call", (client(), 0), (second.to, 0), &second, &ok);
+    let call = Dialog::answered(&mut bed, &second);
     call.caller_asks(&mut bed, "ACK", 1);
     call.caller_asks(&mut bed, "BYE", 2);
     bed.assert_idle();
@@ -261,11 +191,11 @@ fn only_outcomes_that_the_rule_names_lead_to_the_next_pool() {
     let mut on = Failover::on(&[Outcome::NoneAlive]);
     on.budget = RETRIES;
     let mut bed = bed(on);
-    let at = invite(&mut bed, "call");
-    let sent = answered(&mut bed, &at, 503);
+    let at = invited(&mut bed, "call");
+    let sent = respond(&mut bed, &at, 503);
     let at = next(&sent);
-    let sent = answered(&mut bed, &at, 503);
-    assert!(sent.iter().any(|sent| sent.to == client() && sent.message().status() == Some(500)), "{sent:#?}");
+    let sent = respond(&mut bed, &at, 503);
+    assert_eq!(statuses(&sent), [500]);
 }
 
 /// Members of a pool of next hops are callers as any other: whoever they ask for, the rules say where that goes.
@@ -292,17 +222,16 @@ fn calls_of_next_hops_are_counted() {
     let mut bed = bed(Failover::default());
     let hops = Service::Proxy { spread: Spread::Counted, record_route: true };
     bed.set_services([hops, hops]);
-    let at_hop = invite(&mut bed, "call");
-    let ok = answered(&mut bed, &at_hop, 200).remove(0);
+    let at_hop = invited(&mut bed, "call");
+    let call = Dialog::answered(&mut bed, &at_hop);
     assert_eq!((bed.load().calls, bed.load().transactions), (1, 0));
-    let call = Dialog::of("call", (client(), 0), (at_hop.to, 0), &at_hop, &ok);
     call.caller_asks(&mut bed, "ACK", 1);
     let info = bed.one(0, at_hop.to, &call.by_callee("INFO", 1).bytes());
     assert_eq!((info.to, bed.load().transactions), (client(), 1));
-    bed.one(0, client(), &answer(&info.bytes, addr(PROXY), 200, client()));
+    answered(&mut bed, &info, 200);
     let bye = bed.one(0, client(), &call.by_caller("BYE", 2).bytes());
     assert_eq!((bye.to, bed.load().transactions, bed.load().calls), (at_hop.to, 1, 1));
-    bed.one(0, at_hop.to, &answer(&bye.bytes, addr(PROXY), 200, at_hop.to));
+    answered(&mut bed, &bye, 200);
     bed.assert_idle();
 }
 
@@ -312,10 +241,7 @@ fn calls_of_next_hops_are_counted() {
 fn a_route_reaches_no_hop_of_another_rule() {
     let mut bed = bed(Failover::default());
     let hops = Service::Proxy { spread: Spread::Counted, record_route: true };
-    let listeners: Vec<_> = bed.site.listeners.iter().map(|text| addr(text)).collect();
-    let to_first = Rule { target: Target::Pools(Pools::one(0)), ..Rule::default() };
-    let table = Table::new(vec![to_first], &listeners);
-    bed.set(|setup| setup.settings.routes = Arc::new(Routes { table, access: vec![Access::default()] }));
+    set_rules(&mut bed, [to_pool(0, Conditions::default())]);
     bed.set_services([hops, hops]);
     let asked = |bed: &mut Bed, call: &str, own: &str, hop: usize| {
         let mut invite = Req::new("INVITE", call, client());
@@ -339,11 +265,7 @@ fn a_route_reaches_no_hop_of_another_rule() {
 #[test]
 fn who_was_a_member_does_not_call_out_by_the_rules_of_members() {
     let mut bed = bed(Failover::default());
-    let listeners: Vec<_> = bed.site.listeners.iter().map(|text| addr(text)).collect();
-    let conditions = Conditions { origin: Origin::Members, ..Conditions::default() };
-    let out = Rule { conditions, target: Target::Pools(Pools::one(1)), ..Rule::default() };
-    let table = Table::new(vec![out], &listeners);
-    bed.set(|setup| setup.settings.routes = Arc::new(Routes { table, access: Vec::new() }));
+    set_rules(&mut bed, [to_pool(1, Conditions { origin: Origin::Members, ..Conditions::default() })]);
     let call = |bed: &mut Bed, call_id: &str| {
         let member = addr(bed.site.nodes[0].0);
         bed.receive(0, member, &Req::new("INVITE", call_id, member).bytes()).remove(0).status()
@@ -357,15 +279,14 @@ fn who_was_a_member_does_not_call_out_by_the_rules_of_members() {
 #[test]
 fn within_a_dialog_nobody_else_is_tried() {
     let mut bed = bed(failover(RETRIES));
-    let at_member = invite(&mut bed, "call");
-    let ok = answered(&mut bed, &at_member, 200).remove(0);
-    let call = Dialog::of("call", (client(), 0), (at_member.to, 0), &at_member, &ok);
+    let at_member = invited(&mut bed, "call");
+    let call = Dialog::answered(&mut bed, &at_member);
     let mut again = call.by_caller("INVITE", 2);
     again.routes.clear();
     let sent = bed.receive(0, client(), &again.bytes());
     let at_member = sent.last().expect("it goes on").clone();
-    let failed = answered(&mut bed, &at_member, 503);
-    assert!(failed.iter().all(|sent| sent.message().method() != Some(wire::Method::Invite)), "{failed:#?}");
+    let failed = respond(&mut bed, &at_member, 503);
+    assert_eq!(requests(&failed, Method::Invite), []);
     assert_eq!(bed.load().calls, 1, "the call goes on where it is");
 }
 
@@ -391,10 +312,10 @@ proptest! {
                 _ => {
                     let at = under_way[usize::from(which) % under_way.len()].clone();
                     let statuses = [100, 180, 486, 503, 500, 404];
-                    answered(&mut bed, &at, statuses[usize::from(which) % statuses.len()])
+                    respond(&mut bed, &at, statuses[usize::from(which) % statuses.len()])
                 }
             };
-            let is_request = |sent: &Sent| sent.message().method().is_some_and(|method| method != wire::Method::Ack);
+            let is_request = |sent: &Sent| sent.message().method().is_some_and(|method| method != Method::Ack);
             under_way.extend(sent.into_iter().filter(is_request));
             prop_assert_eq!(bed.shard.audit(), Ok(()));
         }
@@ -405,16 +326,89 @@ proptest! {
     }
 }
 
-/// Its sender alone could take a call that rings off the load of its member.
+const TIMEOUT: Duration = Duration::from_secs(4);
+
+/// Pools whose members have so long for their first answer to an INVITE; a route may say otherwise.
+fn timed(of_route: Option<Duration>) -> Bed {
+    let mut failover = failover(RETRIES);
+    failover.invite_timeout = of_route;
+    let mut bed = bed(failover);
+    bed.set(|setup| {
+        let timed = |pool: &PoolSetup| PoolSetup { invite_timeout: TIMEOUT, ..pool.clone() };
+        setup.pools = setup.pools.iter().map(timed).collect();
+    });
+    bed
+}
+
+/// INVITEs to members that had none before.
+fn moved(bed: &mut Bed, time: Duration, before: &[Sent]) -> Vec<Sent> {
+    let mut sent = requests(&bed.wait(time + Duration::from_millis(20)), Method::Invite);
+    sent.retain(|sent| before.iter().all(|before| before.to != sent.to));
+    sent
+}
+
+/// RFC 3261 §9.1: a CANCEL waits for a provisional response. §16.7 step 5: a 2xx that crosses it goes back all the same.
 #[test]
-fn a_cancel_that_is_refused_cancels_nothing() {
-    let mut bed = bed(failover(RETRIES));
-    let at_member = invite(&mut bed, "call");
-    bed.receive(0, at_member.to, &answer(&at_member.bytes, addr(PROXY), 180, at_member.to));
-    let before = bed.load();
-    let cancel = Req::new("INVITE", "call", client()).same_branch("CANCEL", None);
-    let refused = bed.one(0, client(), &Req { max_forwards: Some(0), ..cancel }.bytes());
-    assert_eq!((refused.to, refused.status()), (client(), 483));
+fn a_silent_member_is_followed_by_the_next_one_and_then_by_the_next_pool() {
+    let mut bed = timed(None);
+    let mut asked = vec![invited(&mut bed, "call")];
+    while asked.len() < 4 {
+        let next = moved(&mut bed, TIMEOUT, &asked);
+        assert_eq!((next.len(), bed.load().calls), (1, 1), "{next:#?}");
+        asked.extend(next);
+    }
+    let first_pool: Vec<_> = asked[..2].iter().map(|sent| bed.slot(sent.to)).collect();
+    assert!(first_pool.iter().all(|slot| *slot < 2), "{first_pool:?}");
+    let ok = respond(&mut bed, &asked[3], 200);
+    assert_eq!((ok.len(), ok[0].to, ok[0].status()), (1, client(), 200));
+    let cancelled = respond(&mut bed, &asked[0], 100);
+    assert!(matches!(&cancelled[..], [cancel] if cancel.message().method() == Some(Method::Cancel)));
+    let late = respond(&mut bed, &asked[0], 200).remove(0);
+    assert_eq!((late.to, late.status(), bed.load().calls), (client(), 200, 1));
+    for (at_member, ok) in [(&asked[0], &late), (&asked[3], &ok[0])] {
+        let call = Dialog::of(at_member, ok);
+        call.caller_asks(&mut bed, "ACK", 1);
+        call.caller_asks(&mut bed, "BYE", 2);
+    }
     bed.wait(Duration::from_secs(100));
-    assert_eq!(bed.load(), before, "it rings on");
+    assert_eq!(transactions(&bed), 0);
+    bed.assert_idle();
+}
+
+#[test]
+fn a_route_has_its_own_time_to_the_first_answer() {
+    let mut bed = timed(Some(Duration::from_secs(1)));
+    let first = invited(&mut bed, "call");
+    assert_eq!(moved(&mut bed, Duration::from_secs(1), &[first]).len(), 1);
+    let mut bed = timed(Some(Duration::ZERO));
+    let first = invited(&mut bed, "call");
+    assert_eq!(moved(&mut bed, 2 * TIMEOUT, &[first]).len(), 0);
+}
+
+/// As a 5xx does. A member that answers another INVITE meanwhile works: whatever it swallows may be the caller's fault.
+/// So may be whatever all members swallow.
+#[test]
+fn silence_counts_as_a_failure_of_the_member_unless_it_answers_others_or_all_are_silent() {
+    for (answers_another, is_answered) in [(false, true), (true, true), (false, false)] {
+        let mut bed = timed(None);
+        let silent = invited(&mut bed, "silent");
+        let others = [invited(&mut bed, "one"), invited(&mut bed, "other")];
+        let same = others.iter().find(|other| other.to == silent.to).expect("members take turns");
+        bed.wait(Duration::from_millis(100));
+        if answers_another {
+            respond(&mut bed, same, 100);
+        }
+        let sent = bed.wait(TIMEOUT);
+        if is_answered {
+            let is_it = |sent: &&Sent| sent.to != silent.to && sent.message().call_id() == b"silent";
+            respond(&mut bed, sent.iter().rfind(is_it).expect("the next one has it"), 100);
+        }
+        bed.wait(Duration::from_secs(100));
+        let slot = Slot(bed.slot(silent.to));
+        let in_a_row = bed.events.iter().filter_map(|event| match event {
+            ShardEvent::Sign(Sign::Tally { slot: of, tally }) if *of == slot => Some(tally.row),
+            _ => None,
+        });
+        assert_eq!(in_a_row.sum::<u32>() > 0, is_answered && !answers_another, "{:?}", bed.events);
+    }
 }

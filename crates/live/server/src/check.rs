@@ -2,24 +2,35 @@
 //! machine reaches that the file is for.
 
 use crate::admin::token;
-use crate::key;
 use crate::stores::{redis, subscribers};
+use crate::{key, state, token_time};
 use config::{
     CallsConfig, Config, DriverConfig, PoolConfig, RecordsPlace, RegistrarConfig, StorePlace, Tls, UsersPlace,
 };
 use control::{Address, MemberSettings};
+use std::collections::BTreeSet;
 use std::env;
 use std::fs;
 use std::io::ErrorKind;
+use std::net::{IpAddr, UdpSocket};
 use std::path::Path;
 use std::time::SystemTime;
 use storage::{RecordDatabase, UserFile};
-use streams::tls::{CertificateFacts, TlsSetup};
+use streams::tls::{TlsError, TlsSetup};
+
+/// A text for each thing that is wrong, with what helps.
+#[derive(Default)]
+pub struct Findings {
+    /// With these, a start fails, or a part of the server does not work.
+    pub problems: Vec<String>,
+    /// A start says them, and all works that can.
+    pub warnings: Vec<String>,
+}
 
 /// What a start with the configuration at `path` would say of what it names, and of the secrets that are kept beside
-/// it: a text for each thing that is wrong, with what helps.
-pub fn check(config: &Config, path: &Path) -> Vec<String> {
-    let mut problems = Vec::new();
+/// it.
+pub fn check(config: &Config, path: &Path) -> Findings {
+    let Findings { mut problems, mut warnings } = Findings::default();
     if let Some(registrar) = &config.registrar {
         problems.extend(of_registrar(registrar).into_iter().flatten());
     }
@@ -27,25 +38,37 @@ pub fn check(config: &Config, path: &Path) -> Vec<String> {
     for pool in &config.pools {
         problems.extend(of_pool(pool));
     }
-    problems.extend(config.tls.iter().flat_map(of_tls));
+    if let Some(tls) = &config.tls {
+        match of_tls(tls) {
+            Ok(of_certificates) => warnings.extend(of_certificates),
+            Err(error) => problems.push(format!("[tls] {error}")),
+        }
+    }
+    warnings.extend(of_listeners(config));
     problems.extend(of_secrets(config, path));
-    problems
+    problems.extend(collisions(config, path));
+    Findings { problems, warnings }
 }
 
-/// What is wrong with certificates, keys and authorities.
-fn of_tls(tls: &Tls) -> Vec<String> {
+/// Addresses to listen at that this host does not have. It may not be the host that the configuration is for.
+fn of_listeners(config: &Config) -> impl Iterator<Item = String> {
+    let all = config.listen.listeners.iter().map(|listener| listener.bind.ip());
+    let all: BTreeSet<_> = all.chain(config.admin.listen.map(|address| address.ip())).collect();
+    let is_absent = |ip: &IpAddr| {
+        UdpSocket::bind((*ip, 0)).is_err_and(|error| error.kind() == ErrorKind::AddrNotAvailable)
+    };
+    all.into_iter().filter(is_absent).map(|ip| format!("{ip} is no address of this host: a start fails here"))
+}
+
+/// What clients do not like about the certificates. It is no error: UDP and TCP work nevertheless.
+///
+/// # Errors
+/// A certificate, a key or the authorities cannot be used.
+fn of_tls(tls: &Tls) -> Result<Vec<String>, TlsError> {
     // Nothing is written, and no secret needs to be.
-    let read = TlsSetup::read(&Tls { key_log: None, ..tls.clone() }, None);
-    let setup = match read {
-        Ok(setup) => setup,
-        Err(error) => return vec![format!("[tls] {error}")],
-    };
+    let setup = TlsSetup::read(&Tls { key_log: None, ..tls.clone() }, None)?;
     let now = SystemTime::now();
-    let of_one = |facts: &CertificateFacts| {
-        let tell = |problem| format!("[tls] certificates: {}: {problem}", facts.file.display());
-        facts.problems(now).into_iter().map(tell).collect::<Vec<_>>()
-    };
-    setup.certificates.iter().flat_map(of_one).collect()
+    Ok(setup.certificates.iter().flat_map(|facts| facts.warnings(now)).collect())
 }
 
 /// The secrets that are kept beside the configuration, where one cannot be used. One that is not there is made, and a
@@ -55,6 +78,44 @@ fn of_secrets(config: &Config, path: &Path) -> Option<String> {
     let kept = key.into_iter().chain(token::kept(&config.admin, path));
     let mut faults = kept.filter_map(|file| key::read(&file).err());
     faults.find(|error| error.kind() == ErrorKind::InvalidData).map(|error| error.to_string())
+}
+
+/// Files that the server writes and that are named for something else, too.
+fn collisions(config: &Config, path: &Path) -> Vec<String> {
+    let mut written = vec![("the time of the tokens".to_owned(), token_time::beside(path))];
+    written.extend(
+        state::places(path, "sock").into_iter().map(|file| ("the socket of restarts".to_owned(), file)),
+    );
+    let key = config.token.key.is_none().then(|| ("the token key".to_owned(), key::beside(path)));
+    let token = token::kept(&config.admin, path).map(|file| ("the admin token".to_owned(), file));
+    written.extend(key.into_iter().chain(token));
+    let mut read = vec![("the configuration".to_owned(), path.to_owned())];
+    if let Some(tls) = &config.tls {
+        let own = tls.certificates.iter().flat_map(|files| [&files.chain, &files.key]);
+        let all = own.chain(&tls.authorities).chain(&tls.client_authorities);
+        read.extend(all.map(|file| ("[tls]".to_owned(), file.clone())));
+        written.extend(tls.key_log.iter().map(|file| ("[tls] key_log".to_owned(), file.clone())));
+    }
+    if let Some(registrar) = &config.registrar {
+        if let Some(UsersPlace::File(file)) = &registrar.users {
+            read.push(("[registrar] users".to_owned(), file.clone()));
+        }
+        if let Some(StorePlace::File(file)) = &registrar.store {
+            written.push(("[registrar] store".to_owned(), file.clone()));
+        }
+    }
+    if let Some(RecordsPlace::File(file)) = config.calls.as_ref().and_then(|calls| calls.records.as_ref()) {
+        written.push(("[calls] records".to_owned(), file.clone()));
+    }
+    let whole = |file: &Path| file.canonicalize().or_else(|_| std::path::absolute(file)).ok();
+    let mut problems = Vec::new();
+    for (index, (what, file)) in written.iter().enumerate() {
+        let others = read.iter().chain(&written[..index]).filter(|(_, other)| whole(other) == whole(file));
+        problems.extend(others.map(|(other, _)| {
+            format!("{other} and {what} would be one file, {}; give one of them another name", file.display())
+        }));
+    }
+    problems
 }
 
 /// The faults of a file of users.
@@ -123,7 +184,7 @@ fn of_registrar(registrar: &RegistrarConfig) -> [Option<String>; 2] {
 
 /// That no user of a file is of the realm.
 fn nobody(users: &UserFile, file: &Path, registrar: &RegistrarConfig) -> Option<String> {
-    let realm = &registrar.home.authentication.as_ref()?.digest.realm;
+    let realm = &registrar.settings.authentication.as_ref()?.digest.realm;
     let realms = users.realms();
     (!realms.iter().any(|of| **of == **realm)).then(|| {
         let shown = |realm: &[u8]| realm.escape_ascii().to_string();
@@ -181,7 +242,7 @@ mod tests {
              [registrar]\ndomains = [\"example.com\"]\nforward = \"dialog\"\n{registrar}\n[calls]\nrecords = {records:?}\n"
         );
         let config = config::parse(&text, "test").unwrap_or_else(|error| panic!("{error}"));
-        check(&config, &directory.join("sarabande-check-test.toml"))
+        check(&config, &directory.join("sarabande-check-test.toml")).problems
     }
 
     #[test]
@@ -203,19 +264,50 @@ mod tests {
     }
 
     #[test]
+    fn an_address_of_another_host_is_told() {
+        let text = "[listen]\nudp = [\"127.0.0.1:5060\", \"192.0.2.1:5060\"]\ntcp = [\"192.0.2.1:5060\"]\n[pool.x]\nmembers = [\"127.0.0.2\"]\n";
+        let config = config::parse(text, "test").unwrap();
+        let told: Vec<_> = of_listeners(&config).collect();
+        assert_eq!(told, ["192.0.2.1 is no address of this host: a start fails here"]);
+    }
+
+    #[test]
+    fn a_file_has_one_purpose() {
+        let file = env::temp_dir().join(format!("sarabande-collisions-test-{}.toml", std::process::id()));
+        let said = |more: &str| {
+            let text = format!(
+                "[listen]\nudp = [\"127.0.0.1:5060\"]\n[registrar]\ndomains = [\"a.example\"]\nforward = \"dialog\"\n{more}"
+            );
+            collisions(&config::parse(&text, &file.display().to_string()).unwrap(), &file)
+        };
+        let name =
+            |extension| file.with_extension(extension).file_name().unwrap().to_string_lossy().into_owned();
+        let tls = |key: &str| format!("[tls]\ncertificates = [{{ chain = \"a.pem\", key = {key:?} }}]\n");
+        assert_eq!(said(&tls(&name("key"))), [""; 0], "it is no name of ours");
+        let both = format!("store = \"x\"\n{}[calls]\nrecords = \"x\"", tls(&name("token-key")));
+        let told = said(&both);
+        let start =
+            ["[tls] and the token key would be one file, ", "[registrar] store and [calls] records would be"];
+        assert!(
+            told.iter().zip(start).all(|(told, start)| told.starts_with(start)) && told.len() == 2,
+            "{told:?}"
+        );
+    }
+
+    #[test]
     fn files_need_a_directory() {
         let here = env::temp_dir();
         let fine = format!("{}/calls.jsonl", here.display());
         assert_eq!(said("", &fine), [""; 0]);
         let store = |path: &str| format!("store = {path:?}");
-        assert_eq!(said(&store(&fine), &fine), [""; 0]);
+        assert_eq!(said(&store(&format!("{fine}.bindings")), &fine), [""; 0]);
         let nowhere = format!("{}/sarabande-is-not-there/x", here.display());
         let told = format!(
             "there is no directory {}/sarabande-is-not-there; make it, or name another file",
             here.display()
         );
         assert_eq!(
-            said(&store(&nowhere), &nowhere),
+            said(&store(&format!("{nowhere}.bindings")), &nowhere),
             [format!("[registrar] store: {told}"), format!("[calls] records: {told}")]
         );
         let directory = here.display().to_string();
@@ -268,7 +360,7 @@ mod tests {
              [pool.servers]\nmembers = [{members}]\n{more}\n"
         );
         let config = config::parse(&text, "test").unwrap_or_else(|error| panic!("{error}"));
-        check(&config, &env::temp_dir().join("sarabande-check-test.toml"))
+        check(&config, &env::temp_dir().join("sarabande-check-test.toml")).problems
     }
 
     #[test]

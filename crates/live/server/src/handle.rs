@@ -93,7 +93,12 @@ impl Handle {
     /// When there is no such user here, or the store cannot be asked.
     pub async fn contacts(&self, user: &str) -> Result<Contacts, ContactsError> {
         let home = self.home().await?;
-        home.contacts(home.address(user)?).await
+        let aor = home.address(user)?;
+        let found = home.contacts(aor.clone()).await?;
+        if found.there.is_empty() {
+            home.know(&aor).await?;
+        }
+        Ok(found)
     }
 
     /// Removes this contact of a user, or all. A REGISTER at the same time is not lost.
@@ -106,7 +111,11 @@ impl Handle {
         contact: Option<&str>,
     ) -> Result<Contacts, ContactsError> {
         let home = self.home().await?;
-        let found = home.remove(home.address(user)?, contact.map(str::as_bytes)).await?;
+        let aor = home.address(user)?;
+        let found = home.remove(aor.clone(), contact.map(str::as_bytes)).await?;
+        if found.removed.is_empty() {
+            home.know(&aor).await?;
+        }
         tracing::info!(user, contact, removed = found.removed.len(), "an operator has removed contacts");
         Ok(found)
     }

@@ -8,9 +8,12 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-/// Where the secret of the configuration at `path` is kept.
+/// Where the secret of the configuration at `path` is kept. In earlier versions it had the name of many a TLS key,
+/// `NAME.key`. A file of this name that holds a secret is still used, so that an upgrade breaks no call.
 pub(crate) fn beside(path: &Path) -> PathBuf {
-    state::place(path, "key")
+    let file = state::place(path, "token-key");
+    let earlier = state::places(path, "key").into_iter().rev().find(|earlier| read(earlier).is_ok());
+    earlier.filter(|_| !file.exists()).unwrap_or(file)
 }
 
 /// A secret from the operating system.
@@ -60,6 +63,20 @@ pub(crate) fn read(file: &Path) -> io::Result<[u8; 16]> {
 mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_secret_of_the_earlier_name_is_used_and_a_tls_key_is_not() {
+        let path = std::env::temp_dir().join(format!("sarabande-key-name-test-{}.toml", std::process::id()));
+        let (own, earlier) = (path.with_extension("token-key"), path.with_extension("key"));
+        std::fs::write(&earlier, "-----BEGIN PRIVATE KEY-----\n").unwrap();
+        assert_eq!(beside(&path), own);
+        std::fs::write(&earlier, "000102030405060708090a0b0c0d0e0f").unwrap();
+        assert_eq!(beside(&path), earlier);
+        keep(&own).unwrap();
+        assert_eq!(beside(&path), own);
+        std::fs::remove_file(&own).unwrap();
+        std::fs::remove_file(&earlier).unwrap();
+    }
 
     #[test]
     fn the_secret_is_made_once_and_kept_for_the_owner_only() {

@@ -11,6 +11,7 @@ mod capture;
 mod check;
 mod clock;
 mod control;
+mod descriptors;
 pub mod figures;
 mod handle;
 mod key;
@@ -32,7 +33,7 @@ mod token_time;
 mod utilisation;
 mod whole;
 
-pub use check::{check, check_users};
+pub use check::{Findings, check, check_users};
 pub use clock::Clock;
 pub use handle::{Handle, RestartReply};
 pub use registrations::{Contacts, ContactsError};

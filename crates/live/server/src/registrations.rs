@@ -2,6 +2,7 @@
 
 use crate::stores::{OnAnswer, Stores};
 use base::UnixTime;
+use digest_auth::Algorithm;
 use location::{Aor, Ask, Binding, Register, Registrar, Registration, Reply, Step, StoreError, targets};
 use node::{StoreAnswer, StoreQuery};
 use std::fmt;
@@ -21,6 +22,8 @@ pub(crate) const GONE: &str = "the server is stopping";
 pub(crate) struct Home {
     pub(crate) stores: Arc<Stores>,
     pub(crate) registrar: Registrar,
+    /// The realm of the users; `None`: nobody has to log in.
+    pub(crate) realm: Option<Box<[u8]>>,
 }
 
 /// The contacts of a user, in the order in which they are tried.
@@ -119,23 +122,42 @@ impl Home {
         }
     }
 
-    /// Puts a question to the store, and waits for its answer.
+    /// That there is such a user, as far as users are known.
+    ///
+    /// # Errors
+    /// There is none.
+    pub(crate) async fn know(&self, aor: &Aor) -> Result<(), ContactsError> {
+        let Some(realm) = &self.realm else { return Ok(()) };
+        for algorithm in Algorithm::ALL {
+            let about = StoreQuery::User { name: aor.user().into(), realm: realm.clone(), algorithm };
+            if !matches!(self.ask(about).await?, StoreAnswer::User(Ok(None))) {
+                return Ok(());
+            }
+        }
+        let [user, realm] = [aor.user(), &**realm].map(String::from_utf8_lossy);
+        Err(ContactsError::NotServed(format!(
+            "there is no user {user:?} of the realm {realm} in [registrar] users"
+        )))
+    }
+
+    /// Puts a question to the store of bindings, and waits for its answer.
     async fn put(&self, ask: Ask) -> Result<(Reply, UnixTime), ContactsError> {
+        match self.ask(StoreQuery::Location(ask)).await? {
+            StoreAnswer::Location(reply, date) => Ok((reply, date)),
+            StoreAnswer::User(_) => Err(other_answer()),
+        }
+    }
+
+    async fn ask(&self, about: StoreQuery) -> Result<StoreAnswer, ContactsError> {
         let (sender, answer) = oneshot::channel();
         // Who does not wait any more needs no answer.
         let later = || -> OnAnswer { Box::new(move |answer| drop(sender.send(answer))) };
-        let answer = match self.stores.ask(StoreQuery::Location(ask), later) {
-            Some(answer) => answer,
+        match self.stores.ask(about, later) {
+            Some(answer) => Ok(answer),
             None => match tokio::time::timeout(PATIENCE, answer).await {
-                Ok(Ok(answer)) => answer,
-                Ok(Err(_)) | Err(_) => {
-                    return Err(ContactsError::Store("the store does not answer".to_owned()));
-                }
+                Ok(Ok(answer)) => Ok(answer),
+                Ok(Err(_)) | Err(_) => Err(ContactsError::Store("the store does not answer".to_owned())),
             },
-        };
-        match answer {
-            StoreAnswer::Location(reply, date) => Ok((reply, date)),
-            StoreAnswer::User(_) => Err(other_answer()),
         }
     }
 }

@@ -4,6 +4,7 @@ use crate::admin::{self, Interface};
 use crate::ask::Ask;
 use crate::clock::Clock;
 use crate::control::{Certificates, Control};
+use crate::descriptors;
 use crate::handle::Handle;
 use crate::key;
 use crate::opened::Opened;
@@ -77,6 +78,7 @@ impl Server {
         path: Option<PathBuf>,
     ) -> Result<Self, StartError> {
         let clock = Clock::start();
+        descriptors::raise_limit();
         let ports = expand(&config.listen.listeners)?;
         if ports.is_empty() {
             return Err(StartError::NoListener);
@@ -186,13 +188,19 @@ fn listen_for_streams(
 ) -> io::Result<()> {
     let &Connections { most, most_per_address, new_per_second, idle, handshake, send_buffer, memory, .. } =
         connections;
+    let origins = connections.origins.as_slice().into();
     let threads = workers.len();
+    if listeners.iter().all(Vec::is_empty) {
+        return Ok(());
+    }
+    let most = descriptors::most_connections(most, threads * first.topology.nodes().len());
     let limits = ConnectionLimits::new(most, most_per_address, new_per_second);
     // Room for what two connections may leave unread, however many threads there are.
     let memory = (memory / threads).max(2 * send_buffer);
     let admission = Arc::default();
     let opens_websocket = false;
-    let settings = StreamSettings { idle, handshake, send_buffer, opens_websocket, memory, admission, tls };
+    let settings =
+        StreamSettings { idle, handshake, send_buffer, opens_websocket, memory, origins, admission, tls };
     for (worker, listeners) in workers.iter_mut().zip(listeners).filter(|(_, own)| !own.is_empty()) {
         let locals = ports.iter().map(|port| port.local).collect();
         let (limits, settings) = (Arc::clone(&limits), settings.clone());

@@ -295,7 +295,8 @@ impl FileStore {
 
     /// Lets a thread open the file as soon as no other process has it.
     fn open_when_free(self: &Arc<Self>) {
-        *self.write() = State::Waiting(Vec::new(), Condition::new(Some(TAKEN)));
+        // Questions wait: the store is in trouble only if that lasts.
+        *self.write() = State::Waiting(Vec::new(), Condition::new(None));
         let store = Arc::downgrade(self);
         let run = move || {
             for tries in 0_u32.. {
@@ -323,6 +324,9 @@ impl FileStore {
                 if tries == TRIES_QUIET {
                     tracing::warn!(%file, "another process has the bindings open: registrations wait for it; if it is not to end, \
                         give this one a `store` of its own");
+                    if let State::Waiting(_, condition) = &mut *self.write() {
+                        *condition = Condition::new(Some(TAKEN));
+                    }
                 }
                 return false;
             }
@@ -348,7 +352,7 @@ impl FileStore {
     fn report(&self) -> StoreReport {
         match &*self.read() {
             State::Open(_, condition) => condition.report(true, 0),
-            State::Waiting(asked, condition) => condition.report(false, asked.len()),
+            State::Waiting(asked, condition) => condition.report(condition.trouble().is_none(), asked.len()),
             State::Closed(condition) => condition.report(false, 0),
         }
     }
@@ -383,6 +387,21 @@ fn refused(ask: &Ask, why: &str) -> Reply {
 mod tests {
     use super::*;
     use Algorithm::{Md5, Sha256};
+
+    /// A restart: the process before has the file for a moment more, and questions wait.
+    #[test]
+    fn a_file_that_another_process_has_for_a_moment_is_no_trouble() {
+        let path = std::env::temp_dir().join(format!("sarabande-store-test-{}.bindings", std::process::id()));
+        let before = FileStore::start(path.clone()).unwrap();
+        let after = FileStore::start(path.clone()).unwrap();
+        assert_eq!((after.report().trouble, after.report().answers), (None, true));
+        for tries in 0..=TRIES_QUIET {
+            assert!(!after.try_open(tries));
+        }
+        assert_eq!(after.report().trouble.as_deref(), Some(TAKEN));
+        before.close(TAKEN_OVER);
+        std::fs::remove_file(&path).unwrap();
+    }
 
     /// RFC 8760: a stock telephone fails at a second challenge, so there is one unless the operator has it so.
     #[test]

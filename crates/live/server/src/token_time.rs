@@ -14,7 +14,7 @@ use std::time::Duration;
 const PERIOD: i64 = 60;
 
 /// Where the time of the configuration at `path` is kept: `sarabande.toml` has `sarabande.clock`.
-fn beside(path: &Path) -> PathBuf {
+pub(crate) fn beside(path: &Path) -> PathBuf {
     state::place(path, "clock")
 }
 

@@ -1,10 +1,11 @@
 //! The bytes of a connection, with TLS or without: what is read comes from the socket at once, what is written waits in
 //! a queue of bounded length until the socket takes it.
 
+use super::tls::in_plain_words;
 use rustix::io::ioctl_fionread;
 use rustls::Connection as TlsConnection;
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 
 /// Plain bytes that TLS gets at a time: one record (RFC 8446 §5.1).
 const RECORD: usize = 16 << 10;
@@ -17,6 +18,8 @@ const TLS_MOST: usize = 64 << 10;
 pub(super) struct Carrier {
     socket: TcpStream,
     tls: Option<Box<TlsConnection>>,
+    /// The other end, for the log: behind a PROXY header not that of the socket.
+    peer: Option<SocketAddr>,
     /// Bytes that TLS has taken since it last gave any: of a record or handshake that has not come whole.
     undeciphered: usize,
     /// What was read from the socket before TLS began, behind a PROXY header.
@@ -55,6 +58,7 @@ impl Carrier {
         Self {
             socket,
             tls: None,
+            peer: None,
             undeciphered: 0,
             early: Vec::new(),
             queue: Vec::new(),
@@ -78,8 +82,9 @@ impl Carrier {
         ioctl_fionread(&self.socket).is_ok_and(|bytes| bytes > 0)
     }
 
-    /// What follows is TLS.
-    pub(super) fn secure(&mut self, mut tls: TlsConnection) {
+    /// What follows is TLS with this peer.
+    pub(super) fn secure(&mut self, mut tls: TlsConnection, peer: SocketAddr) {
+        self.peer = Some(peer);
         // What waits, waits in the queue, where it is counted: TLS gets the next record when the socket has taken the last one.
         tls.set_buffer_limit(Some(RECORD));
         self.tls = Some(Box::new(tls));
@@ -222,7 +227,15 @@ impl Carrier {
             if let Err(error) = tls.process_new_packets() {
                 // The alert that says why, as far as the socket takes it now.
                 let _ = tls.write_tls(&mut &self.socket);
-                return Err(io::Error::new(io::ErrorKind::InvalidData, error));
+                let by = if matches!(**tls, TlsConnection::Server(_)) { "the peer" } else { "this process" };
+                let error = io::Error::new(io::ErrorKind::InvalidData, error);
+                tracing::warn!(
+                    peer = self.peer.map(tracing::field::display),
+                    by,
+                    "TLS failed: {}",
+                    in_plain_words(&error)
+                );
+                return Err(error);
             }
             if was_handshaking && !tls.is_handshaking() {
                 self.undeciphered = 0;

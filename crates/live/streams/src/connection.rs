@@ -5,6 +5,7 @@ use super::alias::Alias;
 use super::batch::StreamBatch;
 use super::carrier::Carrier;
 use super::counts::CloseReason;
+use super::dialogs::Dialogs;
 use super::limits::ConnectionPlace;
 use super::settings::StreamSettings;
 use super::unanswered::Unanswered;
@@ -14,6 +15,7 @@ use base::{Flow, Instant, Transport};
 use rustix::event::epoll::EventFlags;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
+use std::sync::Arc;
 use std::time::Duration;
 use tungstenite::{Message, WebSocket};
 use wire::{Framed, Framer, proxy_header};
@@ -24,6 +26,9 @@ const TURN: usize = 64 << 10;
 const TURN_MESSAGES: usize = 4;
 /// Where another process has taken over, a connection is left when nothing was heard for so long.
 const LEFT_AFTER: Duration = Duration::from_secs(5);
+/// A client on whose connection requests depend gets a keep-alive after so long without a message: proxies in between, and
+/// NATs, often drop a connection that is silent for a minute.
+const KEEP_ALIVE: Duration = Duration::from_secs(45);
 /// What comes before the payload of a ping or pong of a client (RFC 6455 §5.2), in bytes.
 const CONTROL_HEAD: usize = 6;
 /// The longest message, in bytes.
@@ -91,11 +96,16 @@ pub(super) struct Connection {
     pub(super) alias: Alias,
     /// When this process last sent a request on it.
     pub(super) asked: Option<Instant>,
+    /// Somebody else has opened it, and has sent no message so far.
+    pub(super) is_silent: bool,
     pub(super) unanswered: Unanswered,
+    pub(super) dialogs: Dialogs,
     /// Another process has taken over.
     pub(super) is_leaving: bool,
     /// When the last message, or keep-alive, came or went.
     heard: Instant,
+    /// When the last keep-alive of ours went.
+    kept_alive: Instant,
     /// When a message was begun that has not ended.
     message_since: Option<Instant>,
     /// Since when the socket takes nothing of what waits.
@@ -110,6 +120,7 @@ impl Connection {
         (way, send_buffer): (Option<Way>, usize),
     ) -> Self {
         let carrier = Carrier::new(socket, send_buffer);
+        let dialogs = Dialogs::new(way.is_none());
         Self {
             flow,
             speech: Speech::Stream(carrier, Framer::new(LONGEST)),
@@ -117,6 +128,7 @@ impl Connection {
             since: now,
             place,
             stage: if way.is_some() { Stage::Connecting } else { Stage::Opening },
+            is_silent: way.is_none(),
             way,
             is_unread: false,
             due: now,
@@ -127,8 +139,10 @@ impl Connection {
             alias: Alias::default(),
             asked: None,
             unanswered: Unanswered::default(),
+            dialogs,
             is_leaving: false,
             heard: now,
+            kept_alive: now,
             message_since: None,
             stalled: None,
         }
@@ -153,9 +167,13 @@ impl Connection {
                 None => tls.accept(),
             };
             let carrier = self.carrier().ok_or(CloseReason::Error)?;
-            carrier.secure(tls.ok_or(CloseReason::Tls)?);
+            carrier.secure(tls.ok_or(CloseReason::Tls)?, peer);
         }
-        if matches!(transport, Transport::Ws | Transport::Wss) { self.upgrade() } else { Ok(()) }
+        if matches!(transport, Transport::Ws | Transport::Wss) {
+            self.upgrade(&settings.origins)
+        } else {
+            Ok(())
+        }
     }
 
     /// A load balancer says first whose connection it is.
@@ -206,12 +224,12 @@ impl Connection {
     }
 
     /// The opening handshake of `WebSocket` begins, on what is there.
-    fn upgrade(&mut self) -> Result<(), CloseReason> {
+    fn upgrade(&mut self, origins: &Arc<[String]>) -> Result<(), CloseReason> {
         match std::mem::replace(&mut self.speech, Speech::Over) {
             Speech::Stream(carrier, _) if self.way.is_some() => {
                 self.after(websocket::connect(carrier, self.flow.peer, LONGEST))
             }
-            Speech::Stream(carrier, _) => self.after(websocket::accept(carrier, LONGEST)),
+            Speech::Stream(carrier, _) => self.after(websocket::accept(carrier, LONGEST, origins)),
             other => {
                 self.speech = other;
                 Ok(())
@@ -269,6 +287,7 @@ impl Connection {
                 match framed {
                     Framed::Message(message) => {
                         self.unanswered.note(message, self.is_leaving);
+                        self.dialogs.note(now, message);
                         let is_known = || carrier.tls().is_some_and(|tls| tls.peer_certificates().is_some());
                         if self.way.is_none() && self.alias.is_open() && is_known() {
                             self.alias.hear(message);
@@ -322,10 +341,12 @@ impl Connection {
                 // RFC 7118 §4.2: one message in each. A keep-alive of TCP is taken for what it is.
                 Some(Message::Text(text)) => {
                     self.unanswered.note(text.as_bytes(), self.is_leaving);
+                    self.dialogs.note(now, text.as_bytes());
                     take_frame(batch, self.flow, text.as_bytes());
                 }
                 Some(Message::Binary(bytes)) => {
                     self.unanswered.note(&bytes, self.is_leaving);
+                    self.dialogs.note(now, &bytes);
                     take_frame(batch, self.flow, &bytes);
                 }
                 // A ping between the fragments of a message does not give it more time.
@@ -361,6 +382,7 @@ impl Connection {
         }
         self.heard = now;
         self.unanswered.note(bytes, self.is_leaving);
+        self.dialogs.note(now, bytes);
         if is_request {
             self.asked = Some(now);
             if self.stage != Stage::Open {
@@ -399,7 +421,7 @@ impl Connection {
             Speech::WebSocket(socket) => socket.get_ref().held() + self.fragments,
             Speech::Over => 0,
         };
-        spoken + self.unsent_bytes + self.unanswered.held()
+        spoken + self.unsent_bytes + self.unanswered.held() + self.dialogs.held()
     }
 
     /// What the socket has to tell from now on.
@@ -435,6 +457,11 @@ impl Connection {
             && self.carrier().is_none_or(|carrier| carrier.waiting() == 0 && !carrier.has_more())
     }
 
+    /// Whether requests on their way, dialogs or bindings depend on it.
+    fn is_in_use(&self, now: Instant) -> bool {
+        self.unanswered.len() > 0 || self.dialogs.is_any(now)
+    }
+
     /// When it ends if nothing happens, and why. `moves_at`: from when on it is closed as soon as it is at rest.
     pub(super) fn end(
         &mut self,
@@ -445,13 +472,54 @@ impl Connection {
         if self.stage != Stage::Open {
             return (self.since + settings.handshake, CloseReason::Handshake);
         }
-        let is_left = self.is_leaving && self.unanswered.len() == 0;
+        let is_left = self.is_leaving && !self.is_in_use(now);
         let idle = self.heard + if is_left { settings.idle.min(LEFT_AFTER) } else { settings.idle };
         let moves_at = moves_at.filter(|at| *at > now || self.is_at_rest());
         let idle = (moves_at.map_or(idle, |at| at.min(idle)), CloseReason::Idle);
         let message = self.message_since.map(|since| (since + settings.handshake, CloseReason::SlowMessage));
         let stalled = self.stalled.map(|since| (since + settings.handshake, CloseReason::NotReading));
         [message, stalled].into_iter().flatten().fold(idle, Ord::min)
+    }
+
+    /// When the next keep-alive goes. `None`: no request depends on the connection.
+    fn keep_alive_at(&self, now: Instant, settings: &StreamSettings) -> Option<Instant> {
+        let is_open_way = self.stage == Stage::Open && self.way.is_none();
+        (is_open_way && self.is_in_use(now))
+            .then(|| self.heard.max(self.kept_alive) + KEEP_ALIVE.min(settings.idle / 2))
+    }
+
+    /// Queues a keep-alive if it is time for one; whether it was. A client over WebSocket has to answer (RFC 6455 §5.5.2),
+    /// and is idle if it does not. Over TCP none has to, but the kernel gives up a peer that acknowledges nothing; whoever
+    /// reads takes no notice (RFC 3261 §7.5), or answers (RFC 5626 §4.4.1).
+    pub(super) fn keep_alive(
+        &mut self,
+        now: Instant,
+        settings: &StreamSettings,
+    ) -> Result<bool, CloseReason> {
+        if self.keep_alive_at(now, settings).is_none_or(|at| at > now) {
+            return Ok(false);
+        }
+        self.kept_alive = now;
+        match &mut self.speech {
+            Speech::Stream(carrier, _) => {
+                carrier.write_all(b"\r\n\r\n").map_err(|error| reason_of(&error))?;
+                self.heard = now;
+            }
+            Speech::WebSocket(socket) => websocket::ping(socket)?,
+            Speech::Proxied(..) | Speech::Upgrading(_) | Speech::Over => {}
+        }
+        Ok(true)
+    }
+
+    /// When to look at it next: it may end then, or get a keep-alive.
+    pub(super) fn next_look(
+        &mut self,
+        now: Instant,
+        settings: &StreamSettings,
+        moves_at: Option<Instant>,
+    ) -> Instant {
+        let (end, _) = self.end(now, settings, moves_at);
+        self.keep_alive_at(now, settings).map_or(end, |at| at.min(end))
     }
 
     /// Says goodbye as its protocol has it, as far as the socket takes that at once.

@@ -47,7 +47,7 @@ pub enum CloseReason {
     Memory,
     /// The member or next hop at its other end is dead.
     Dead,
-    /// There were as many connections as `most` allows.
+    /// There were as many connections as `most` allows: it was not accepted, or made room before its first message.
     Most,
     /// There were as many from its source as `most_per_address` allows.
     MostPerAddress,

@@ -58,6 +58,7 @@ fn outcome(bytes: &[u8], length: usize) -> Outcome {
         send_buffer: 64 << 10,
         opens_websocket: false,
         memory: usize::MAX,
+        origins: Arc::default(),
         admission: Arc::default(),
         tls: None,
     };

@@ -12,6 +12,7 @@ mod batch;
 mod carrier;
 mod connection;
 mod counts;
+mod dialogs;
 pub mod fuzz;
 mod limits;
 mod listener;

@@ -35,6 +35,8 @@ pub(crate) enum LimitReached {
 pub(crate) struct ConnectionPlace {
     limits: Arc<ConnectionLimits>,
     source: Option<IpAddr>,
+    /// Whether it counts with all connections.
+    is_open: bool,
 }
 
 /// What counts as one source: an IPv4 address, or a network of 64 bits, which one host has for itself (RFC 4291 §2.5.1).
@@ -60,25 +62,29 @@ impl ConnectionLimits {
         Arc::new(Self { most, most_per_source, open, by_source, new: Mutex::new(new) })
     }
 
-    /// A place for a connection whose source is not known, or does not count.
-    pub(crate) fn place(self: &Arc<Self>) -> Result<ConnectionPlace, LimitReached> {
-        if self.open.fetch_add(1, Ordering::Relaxed) >= self.most {
-            self.open.fetch_sub(1, Ordering::Relaxed);
-            return Err(LimitReached::All);
-        }
-        Ok(ConnectionPlace { limits: Arc::clone(self), source: None })
+    /// A place that counts once its source is counted, and it is [opened](ConnectionPlace::open).
+    pub(crate) fn place(self: &Arc<Self>) -> ConnectionPlace {
+        ConnectionPlace { limits: Arc::clone(self), source: None, is_open: false }
     }
-}
 
-impl ConnectionLimits {
     /// A place for a connection to a server of ours: there are as many of these as there are servers.
     pub(crate) fn own_place(self: &Arc<Self>) -> ConnectionPlace {
         self.open.fetch_add(1, Ordering::Relaxed);
-        ConnectionPlace { limits: Arc::clone(self), source: None }
+        ConnectionPlace { limits: Arc::clone(self), source: None, is_open: true }
     }
 }
 
 impl ConnectionPlace {
+    /// Counts the connection with all others.
+    pub(crate) fn open(&mut self) -> Result<(), LimitReached> {
+        if self.limits.open.fetch_add(1, Ordering::Relaxed) >= self.limits.most {
+            self.limits.open.fetch_sub(1, Ordering::Relaxed);
+            return Err(LimitReached::All);
+        }
+        self.is_open = true;
+        Ok(())
+    }
+
     /// Asks whether the source may begin a connection now.
     pub(crate) fn begin(&self, now: Instant, source: IpAddr) -> Result<(), LimitReached> {
         let mut new = self.limits.new.lock().unwrap_or_else(PoisonError::into_inner);
@@ -101,7 +107,9 @@ impl ConnectionPlace {
 
 impl Drop for ConnectionPlace {
     fn drop(&mut self) {
-        self.limits.open.fetch_sub(1, Ordering::Relaxed);
+        if self.is_open {
+            self.limits.open.fetch_sub(1, Ordering::Relaxed);
+        }
         let Some(source) = self.source else { return };
         let mut by_source = self.limits.by_source.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(open) = by_source.get_mut(&source) {
@@ -118,8 +126,9 @@ mod tests {
     use super::*;
 
     fn counted(limits: &Arc<ConnectionLimits>, ip: &str) -> Result<ConnectionPlace, LimitReached> {
-        let mut place = limits.place()?;
+        let mut place = limits.place();
         place.count(ip.parse().unwrap())?;
+        place.open()?;
         Ok(place)
     }
 
@@ -143,7 +152,7 @@ mod tests {
         let limits = ConnectionLimits::new(1_000, 1_000, 5);
         let begun = |at: u64, ip: &str| {
             let ip = ip.parse().unwrap();
-            let begin = || limits.place().unwrap().begin(Instant::from_millis(at), ip).is_ok();
+            let begin = || limits.place().begin(Instant::from_millis(at), ip).is_ok();
             (0..50).filter(|_| begin()).count()
         };
         assert_eq!(begun(1_000, "192.0.2.1"), 10);

@@ -19,6 +19,9 @@ pub struct StreamSettings {
     pub opens_websocket: bool,
     /// So many bytes may all connections of a thread hold together: unfinished messages, and what waits for the other side.
     pub memory: usize,
+    /// Web pages that may connect over `WebSocket`, by their `Origin` in lower case; `*`: all. Empty: those of the host
+    /// that they connect to.
+    pub origins: Arc<[String]>,
     /// Who may connect.
     pub admission: Arc<Admission>,
     /// Certificates, and whom we trust.

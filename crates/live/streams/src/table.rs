@@ -66,6 +66,8 @@ pub struct Streams {
     by_way: HashMap<Way, u32>,
     /// Those that servers have opened which take requests on them, by where these servers listen.
     aliases: HashMap<Peer, u32>,
+    /// Those that others have opened and sent no message on, the oldest first.
+    silent: BTreeSet<(Instant, u32)>,
     /// When each connection is looked at next.
     dues: BTreeSet<(Instant, u32)>,
     /// Connections that something was queued for in this batch.
@@ -138,6 +140,7 @@ impl Streams {
             connections: HashMap::new(),
             by_way: HashMap::new(),
             aliases: HashMap::new(),
+            silent: BTreeSet::new(),
             dues: BTreeSet::new(),
             written: Vec::new(),
             unread: VecDeque::new(),
@@ -228,6 +231,9 @@ impl Streams {
             epoll::add(&self.epoll, carrier.socket(), data, flags).map_err(|_| CloseReason::Error)?;
         }
         self.dues.insert((connection.due, number));
+        if connection.is_silent {
+            self.silent.insert((connection.since, number));
+        }
         self.counts.open[connection.flow.transport as usize] += 1;
         self.connections.insert(number, connection);
         self.settle(now, number);
@@ -245,7 +251,12 @@ impl Streams {
                 .read_proxy_header(now, &mut self.scratch, &self.settings)
                 .map(|known| if known { ReadOn::More } else { ReadOn::Dry });
         } else if connection.stage != Stage::Connecting {
+            let before = batch.len();
             read = connection.read(now, &mut self.scratch, batch);
+            if connection.is_silent && batch.len() > before {
+                connection.is_silent = false;
+                self.silent.remove(&(connection.since, number));
+            }
             if let Some(server) = connection.alias() {
                 self.aliases.insert(server, number);
             }
@@ -316,11 +327,11 @@ impl Streams {
                 let _ = epoll::modify(&self.epoll, carrier.socket(), data, wanted);
             }
         }
-        let (end, _) = connection.end(now, &self.settings, self.moves_at);
-        if end < connection.due {
+        let due = connection.next_look(now, &self.settings, self.moves_at);
+        if due < connection.due {
             self.dues.remove(&(connection.due, number));
-            connection.due = end;
-            self.dues.insert((end, number));
+            connection.due = due;
+            self.dues.insert((due, number));
         }
         self.count_held(number);
     }
@@ -342,6 +353,7 @@ impl Streams {
             connection.say_goodbye();
         }
         self.dues.remove(&(connection.due, number));
+        self.silent.remove(&(connection.since, number));
         let alias = connection.alias().filter(|server| self.aliases.get(server) == Some(&number));
         if let Some(server) = alias {
             self.aliases.remove(&server);
@@ -380,7 +392,7 @@ impl Streams {
         std::mem::take(&mut self.undelivered)
     }
 
-    /// Ends connections whose time is over.
+    /// Ends connections whose time is over, and queues keep-alives.
     pub fn on_time(&mut self, now: Instant) {
         if self.paused_until.is_some_and(|until| until <= now) {
             self.paused_until = None;
@@ -389,12 +401,20 @@ impl Streams {
         while let Some(&(due, number)) = self.dues.first().filter(|(due, _)| *due <= now) {
             self.dues.remove(&(due, number));
             let Some(connection) = self.connections.get_mut(&number) else { continue };
+            match connection.keep_alive(now, &self.settings) {
+                Ok(true) => self.written.push(number),
+                Ok(false) => {}
+                Err(reason) => {
+                    self.close(now, number, reason);
+                    continue;
+                }
+            }
             let (end, reason) = connection.end(now, &self.settings, self.moves_at);
             if end <= now {
                 self.close(now, number, if self.is_leaving { CloseReason::Stop } else { reason });
             } else {
-                connection.due = end;
-                self.dues.insert((end, number));
+                connection.due = connection.next_look(now, &self.settings, self.moves_at);
+                self.dues.insert((connection.due, number));
             }
         }
     }
@@ -413,7 +433,7 @@ impl Streams {
     }
 
     /// No more connections are accepted, or they are again. While another process accepts them, those that are there are
-    /// closed when nothing happens on them: their clients come back to the other process.
+    /// closed when nothing happens on them and no dialog or binding names them: their clients come back to the other process.
     pub fn leave(&mut self, now: Instant, leaves: bool) {
         (self.is_leaving, self.moves_at) = (leaves, None);
         self.set_accepting(!leaves);
@@ -421,7 +441,8 @@ impl Streams {
         self.settle_all(now);
     }
 
-    /// From then on connections that are left are closed as soon as they are at rest, whatever is said on them later.
+    /// From then on connections that are left are closed as soon as they are at rest, whatever is said on them later, and
+    /// whatever names them.
     pub fn move_at(&mut self, now: Instant, at: Instant) {
         // It may have got its sockets back meanwhile.
         if self.is_leaving {
@@ -440,6 +461,11 @@ impl Streams {
     pub fn unanswered(&self) -> usize {
         let all = self.connections.values().filter(|_| self.is_leaving);
         all.map(|connection| connection.unanswered.len()).sum()
+    }
+
+    /// Whether a dialog or binding names a connection that another process does not have, where one has taken over.
+    pub fn has_dialogs(&self, now: Instant) -> bool {
+        self.is_leaving && self.connections.values().any(|connection| connection.dialogs.is_any(now))
     }
 
     /// Ends all connections.

@@ -2,21 +2,52 @@
 
 use super::carrier::Carrier;
 use super::counts::CloseReason;
-use http::{HeaderValue, StatusCode, header};
+use http::uri::Authority;
+use http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use tungstenite::client::{ClientRequestBuilder, client_with_config};
 use tungstenite::handshake::client::ClientHandshake;
 use tungstenite::handshake::server::{Callback, ErrorResponse, Request, Response, ServerHandshake};
 use tungstenite::handshake::{HandshakeError, HandshakeRole, MidHandshake};
 use tungstenite::protocol::WebSocketConfig;
-use tungstenite::{Error, Message, WebSocket, accept_hdr_with_config};
+use tungstenite::{Bytes, Error, Message, WebSocket, accept_hdr_with_config};
 
 /// Bytes that are read at a time, which an idle connection keeps.
 const READ: usize = 4 << 10;
 
-/// Accepts those who ask for SIP.
-pub(super) struct AskedForSip;
+/// Accepts those who ask for SIP, browsers only from pages that may connect.
+pub(super) struct AskedForSip {
+    origins: Arc<[String]>,
+}
+
+/// The refusal of a handshake, with the reason as text.
+fn refusal(status: StatusCode, text: &str) -> ErrorResponse {
+    let mut refusal = ErrorResponse::new(Some(format!("{text}\n")));
+    *refusal.status_mut() = status;
+    refusal
+}
+
+impl AskedForSip {
+    /// Whether a client may connect that has sent these header fields. A browser says what page it acts for, so that
+    /// not every page that somebody visits can send from that visitor's address (RFC 6455 §10.2); others do not say
+    /// anything.
+    fn admits(&self, headers: &HeaderMap) -> bool {
+        let host = headers.get(header::HOST).and_then(|host| Authority::try_from(host.as_bytes()).ok());
+        let is_host = |page: &Uri| {
+            let pair = page.host().zip(host.as_ref());
+            page.scheme().is_some() && pair.is_some_and(|(page, host)| page.eq_ignore_ascii_case(host.host()))
+        };
+        headers.get_all(header::ORIGIN).iter().map(HeaderValue::as_bytes).all(|origin| {
+            if self.origins.is_empty() {
+                return Uri::try_from(origin).is_ok_and(|page| is_host(&page));
+            }
+            let is_it = |one: &String| one == "*" || one.as_bytes().eq_ignore_ascii_case(origin);
+            self.origins.iter().any(is_it)
+        })
+    }
+}
 
 impl Callback for AskedForSip {
     /// RFC 7118 §5: the client offers `sip`, and the server says that this is what it speaks.
@@ -27,10 +58,20 @@ impl Callback for AskedForSip {
             .flat_map(|value| value.split(','))
             .any(|protocol| protocol.trim().eq_ignore_ascii_case("sip"));
         if !offers_sip {
-            let text = "expected `Sec-WebSocket-Protocol: sip` (RFC 7118)\n".to_owned();
-            let mut refusal = ErrorResponse::new(Some(text));
-            *refusal.status_mut() = StatusCode::BAD_REQUEST;
-            return Err(refusal);
+            let text = "expected `Sec-WebSocket-Protocol: sip` (RFC 7118)";
+            return Err(refusal(StatusCode::BAD_REQUEST, text));
+        }
+        if !self.admits(request.headers()) {
+            let origin = request.headers().get(header::ORIGIN);
+            tracing::warn!(
+                ?origin,
+                "a web page of another host has tried to connect over WebSocket. If it is yours, add it to \
+                 [connections] origins"
+            );
+            return Err(refusal(
+                StatusCode::FORBIDDEN,
+                "pages of this origin may not connect (RFC 6455, 10.2)",
+            ));
         }
         response.headers_mut().insert(header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static("sip"));
         Ok(response)
@@ -84,8 +125,9 @@ fn config(longest: usize) -> WebSocketConfig {
 }
 
 /// Begins the handshake as a server.
-pub(super) fn accept(carrier: Carrier, longest: usize) -> Upgrade {
-    outcome(accept_hdr_with_config(carrier, AskedForSip, Some(config(longest))), Upgrading::Server)
+pub(super) fn accept(carrier: Carrier, longest: usize, origins: &Arc<[String]>) -> Upgrade {
+    let asked = AskedForSip { origins: Arc::clone(origins) };
+    outcome(accept_hdr_with_config(carrier, asked, Some(config(longest))), Upgrading::Server)
 }
 
 /// Begins the handshake as a client of this server.
@@ -123,6 +165,11 @@ pub(super) fn write(socket: &mut WebSocket<Carrier>, bytes: &[u8]) -> Result<(),
         Err(_) => Message::binary(bytes.to_vec()),
     };
     socket.write(message).map_err(|error| reason(&error))
+}
+
+/// Queues a ping.
+pub(super) fn ping(socket: &mut WebSocket<Carrier>) -> Result<(), CloseReason> {
+    socket.write(Message::Ping(Bytes::new())).map_err(|error| reason(&error))
 }
 
 fn reason(error: &Error) -> CloseReason {

@@ -416,6 +416,8 @@ fn open(
         entry.slot = slot;
     }
     let over = matches!(entry.state, SessionState::Plain | SessionState::Expired);
+    // A late copy of a re-INVITE does not begin a call again that has ended here.
+    let begins = request.method == Method::Invite && (!request.in_dialog || entry.was_never_answered());
     let state = match (request.method, entry.state) {
         (Method::Invite, SessionState::Plain | SessionState::Expired | SessionState::Invited)
             if !request.in_dialog =>
@@ -425,11 +427,11 @@ fn open(
         (Method::Bye, SessionState::Answered | SessionState::Confirmed) if hangs_up => SessionState::Closing,
         // In a dialog that only the token knew of: one INVITE follows another only when that was answered (RFC 3261
         // §14.1). An UPDATE or PRACK may belong to a call that never gets so far, and proves nothing.
-        (Method::Invite, SessionState::Plain | SessionState::Expired) => SessionState::Confirmed,
+        (_, SessionState::Plain | SessionState::Expired) if begins => SessionState::Confirmed,
         (_, SessionState::Expired) => SessionState::Plain,
         (_, other) => other,
     };
-    if over && request.method == Method::Invite {
+    if over && begins {
         entry.proven = false;
     }
     if over && state == SessionState::Confirmed {

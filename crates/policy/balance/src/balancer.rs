@@ -34,7 +34,8 @@ pub struct CandidateVerdict {
 ///   [`set_policy`](Self::set_policy), [`set_peers`](Self::set_peers), [`set_call_limits`](Self::set_call_limits),
 ///   [`set_epoch`](Self::set_epoch), [`set_sent_calls`](Self::set_sent_calls), [`set_others`](Self::set_others).
 /// - Traffic: [`request`](Self::request), [`response`](Self::response), [`answered`](Self::answered),
-///   [`again`](Self::again), [`move_to`](Self::move_to), [`move_back`](Self::move_back), [`pick`](Self::pick),
+///   [`again`](Self::again), [`move_to`](Self::move_to), [`move_on`](Self::move_on),
+///   [`move_back`](Self::move_back), [`pick`](Self::pick), [`watch`](Self::watch), [`is_passed_by`](Self::is_passed_by),
 ///   [`end_dialog`](Self::end_dialog), [`resume_dialog`](Self::resume_dialog), [`unanswered`](Self::unanswered),
 ///   [`pause`](Self::pause), [`count_request`](Self::count_request), [`count_response`](Self::count_response).
 /// - Time: [`deadline`](Self::deadline), [`expire`](Self::expire).
@@ -189,13 +190,27 @@ impl Balancer {
         self.note_held_back(now, request, decision)
     }
 
-    /// A node has left a request unanswered for so long that this one, if it takes new ones, gets it as well: there
+    /// A node has left an INVITE unanswered for so long that this one, if it takes new ones, gets it as well: there
     /// it counts from now on. The first one fails it like any other if it answers nothing at all within the time of a
     /// transaction.
     pub fn move_to(&mut self, now: Instant, request: &Request<'_>, slot: Slot) -> Decision {
+        self.move_by(now, request, |picture, _| picture.again(request, &[], &mut Only(slot)))
+    }
+
+    /// The same with the node that the policy chooses, none of `except`.
+    pub fn move_on(&mut self, now: Instant, request: &Request<'_>, except: &[Slot]) -> Decision {
+        let decision = self.move_by(now, request, |picture, policy| picture.again(request, except, policy));
+        self.note_held_back(now, request, decision)
+    }
+
+    fn move_by(
+        &mut self,
+        now: Instant,
+        request: &Request<'_>,
+        assignment: impl FnMut(&Picture<'_>, &mut dyn Policy) -> Assignment,
+    ) -> Decision {
         let left = self.store.unanswered_of(request);
-        let decision =
-            self.carry_out(now, request, |picture, _| picture.again(request, &[], &mut Only(slot)));
+        let decision = self.carry_out(now, request, assignment);
         if let Decision::Forward { slot, .. } = decision {
             self.store.stats[slot.index()].moved += 1;
             self.store.watch(left);
@@ -245,12 +260,24 @@ impl Balancer {
         decision
     }
 
-    /// A node has left a request quite unanswered that was sent to it `since`; `noted` if that was taken note of.
+    /// A node has left a request without a response that was sent to it `since`; `noted` if that was taken note of.
     pub fn unanswered(&mut self, now: Instant, slot: Slot, since: Instant, noted: Option<&Request<'_>>) {
         match noted {
             Some(request) => self.store.unanswered(now, request),
             None => self.store.no_answer(slot, since),
         }
+    }
+
+    /// A request that nothing is remembered of goes to another node as well: reports this one, which got it `since`
+    /// then, if it has answered nothing by the end of the time of a transaction.
+    pub fn watch(&mut self, slot: Slot, since: Instant) {
+        self.store.watch(Some((slot, since)));
+    }
+
+    /// Another node has answered an INVITE that this one, which got it `since` then, had left without a response when it
+    /// moved on. That is a failure of the server unless it has answered other INVITEs meanwhile.
+    pub fn is_passed_by(&mut self, now: Instant, slot: Slot, since: Instant) {
+        self.store.is_passed_by(now, slot, since);
     }
 
     fn picture(&self, now: Instant, pool: PoolId) -> Picture<'_> {
@@ -530,6 +557,12 @@ impl Balancer {
     /// The session of a request.
     pub fn session_of(&self, request: &Request<'_>) -> Option<SessionView> {
         self.store.session_of(request).map(|at| self.store.view(self.store.table.get(at)))
+    }
+
+    /// Whether a request is of a dialog that has been answered, and whose call is in the table.
+    pub fn has_dialog(&self, request: &Request<'_>) -> bool {
+        let session = self.store.session_of(request).map(|at| self.store.table.get(at));
+        session.is_some_and(|session| session.has_dialog(request.dialog()))
     }
 
     /// The session with this key ([`CallKey::begun_by`]).

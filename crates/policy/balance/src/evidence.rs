@@ -15,6 +15,8 @@ const SIGN_GAP: Duration = Duration::from_millis(250);
 pub(crate) struct Evidence {
     /// When the node last answered anything.
     answered: Option<Instant>,
+    /// When it last answered an INVITE that begins a call for the first time.
+    served: Option<Instant>,
     /// When the cluster was last told of an answer.
     told: Option<Instant>,
     pub(crate) half_open: HalfOpen,
@@ -40,6 +42,16 @@ impl Evidence {
     /// The node has answered a request.
     pub(crate) fn answers(&mut self, now: Instant) {
         self.answered = Some(now);
+    }
+
+    /// The node has answered an INVITE that begins a call for the first time.
+    pub(crate) fn serves(&mut self, now: Instant) {
+        self.served = Some(now);
+    }
+
+    /// Whether it has done so for none since then.
+    pub(crate) fn serves_nobody_since(&self, then: Instant) -> bool {
+        self.served.is_none_or(|served| served < then)
     }
 
     /// Whether the cluster is to be told of an answer; it is not told of the next ones for a while then.

@@ -13,7 +13,8 @@ pub struct SessionSettings {
     /// An INVITE with a provisional answer ends after this: Timer C, over 3 minutes (RFC 3261 §16.6 step 11).
     pub invite_timeout: Duration,
     /// A call in which no message is seen for this long has lost its BYE. One that is known from a token alone (after
-    /// a restart) has at most half an hour, until an answer within it shows that it lives.
+    /// a restart) has at most half an hour, until an answer within it shows that it lives; one whose 2xx gets
+    /// no ACK, twice `transaction_timeout`.
     pub call_lifetime: Duration,
     /// How long an ended session is kept after its last request, for later ones.
     pub linger: Duration,

@@ -178,6 +178,10 @@ impl SessionStore {
     pub(crate) fn set_state(&mut self, now: Instant, at: u32, state: SessionState) {
         let lifetime = match state {
             SessionState::Expired => self.settings.linger,
+            // RFC 3261 §13.3.1.4: without an ACK the callee ends the call after 64*T1, by a BYE if it says so.
+            SessionState::Answered => {
+                (self.settings.transaction_timeout * 2).min(self.settings.call_lifetime)
+            }
             SessionState::Confirmed if !self.table.get(at).proven => {
                 UNPROVEN_LIFETIME.min(self.settings.call_lifetime)
             }

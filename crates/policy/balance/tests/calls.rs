@@ -141,6 +141,18 @@ fn a_lost_bye_ends_with_the_lease_of_the_call() {
     assert_eq!(balancer.counts(), TableCounts::default());
 }
 
+/// RFC 3261 §13.3.1.4: its caller is gone, or has never got the 2xx. Most servers say nothing of that.
+#[test]
+fn a_call_without_an_ack_ends_when_its_callee_has_given_up() {
+    let mut balancer = balancer(Box::new(Cjsq::new(0)), &[1.0]);
+    balancer.request(Instant::ZERO, &request(1, Method::Invite, 1));
+    balancer.response(seconds(1), &response(1, Method::Invite, 1, 200));
+    while balancer.expire(seconds(64)) > 0 {}
+    assert_eq!(balancer.load(Slot(0)).own.calls, 1);
+    while balancer.expire(seconds(66)) > 0 {}
+    assert_eq!((balancer.load(Slot(0)).own, balancer.counts()), (Load::default(), TableCounts::default()));
+}
+
 #[test]
 fn strangers_are_orphans_and_cancels_of_strangers_are_searched_for() {
     let mut balancer = tlwl(2);

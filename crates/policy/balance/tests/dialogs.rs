@@ -194,6 +194,19 @@ fn what_proves_an_answered_call_makes_it_count_after_a_restart() {
     assert_eq!(load(&balancer), (1, 0));
 }
 
+/// Nor does a late copy of a re-INVITE from before a restart, where the callee has hung up since.
+#[test]
+fn a_call_that_has_ended_here_is_not_begun_again_by_a_re_invite() {
+    let mut balancer = one_node();
+    balancer.request(seconds(1), &by_token(Method::Ack, 1));
+    let bye = Request { direction: Direction::FromPool, ..by_token(Method::Bye, 9) };
+    balancer.request(seconds(2), &bye);
+    let ok = Response { direction: Direction::FromPool, ..response(1, Method::Bye, 9, 200) };
+    balancer.response(seconds(2), &ok);
+    balancer.request(seconds(3), &by_token(Method::Invite, 2));
+    assert_eq!(load(&balancer), (0, 1), "it has an answer to wait for, and is no call");
+}
+
 /// A restart has forgotten a call that two have answered. Whichever party of whichever dialog is heard first, the
 /// call is that of who began it, and counts once.
 #[test]

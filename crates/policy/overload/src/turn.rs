@@ -1,6 +1,6 @@
 //! Which new requests a host takes that learns how long each message has waited in the buffers before it.
 
-use crate::{Fate, Guard, MessageClass, Mix, Rejection, RequestPath, Scope, Triage};
+use crate::{Fate, Guard, MessageClass, Mix, Rejection, RequestPath, Scope, T1, Triage};
 use base::{Instant, Rng};
 use core::time::Duration;
 
@@ -99,12 +99,13 @@ const REFUSED: Rejection = Rejection { status: 503, retry_after: 0 };
 const PAUSE_MAX: u64 = 5;
 
 /// Whether the wait of new requests without priority is a standing one. A pause of the thread (another program on its
-/// processor, a process that starts) delays once what came during it, and is no reason to refuse anything; with too
-/// many requests the wait stays.
+/// processor, a process that starts) delays once what came during it, and is no reason to refuse anything: the wait
+/// falls until that is made up for. With too many requests it stays.
 #[derive(Clone, Debug, Default)]
 struct Standing {
     noted: Instant,
-    late_since: Option<Instant>,
+    /// Since when messages are late whose wait does not fall, and how long the first of them had waited.
+    late_since: Option<(Instant, Duration)>,
     calm_since: Option<Instant>,
     is_on: bool,
 }
@@ -123,8 +124,12 @@ impl Standing {
         }
         if waited > late {
             self.calm_since = None;
-            let since = *self.late_since.get_or_insert(now);
-            self.is_on |= now.saturating_since(since) >= LATE_FOR;
+            let (since, first) = *self.late_since.get_or_insert((now, waited));
+            if now.saturating_since(since) >= LATE_FOR {
+                // Callers repeat what has waited for T1, so that more comes than is made up for.
+                self.is_on |= waited >= first.min(T1);
+                self.late_since = Some((now, waited));
+            }
         } else {
             self.late_since = None;
             let since = *self.calm_since.get_or_insert(now);
@@ -219,8 +224,10 @@ mod tests {
         let mut standing = Standing::default();
         // A pause of 300 ms, of which the messages that came in it are read within 20 ms.
         assert!(!counts(&mut standing, (0..20).map(|at| (1_000 + at, 300 - at * 15))));
+        // One of 400 ms at 70 % load, which takes longer to make up for.
+        assert!(!counts(&mut standing, (0..100).map(|at| (1_500 + at * 10, 400 - at * 3))));
         // Two pauses with nothing between.
-        assert!(!counts(&mut standing, [(2_000, 50), (3_000, 50)]));
+        assert!(!counts(&mut standing, [(3_000, 50), (3_500, 50)]));
         // Too many requests.
         assert!(!counts(&mut standing, (0..10).map(|at| (4_000 + at * 10, 50))));
         assert!(counts(&mut standing, [(4_100, 50)]));

@@ -1,6 +1,7 @@
 //! When the next pool of a target is tried, and how many attempts of that kind there may be.
 
 use crate::BudgetSettings;
+use core::time::Duration;
 
 /// What may make a target try its next pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,6 +36,9 @@ pub struct Failover {
     pub attempts: u8,
     /// What keeps retries from adding to an overload.
     pub budget: BudgetSettings,
+    /// How long a member may leave an INVITE without a response before another one gets it, zero for any time; `None`:
+    /// as its pool has it.
+    pub invite_timeout: Option<Duration>,
 }
 
 impl Failover {
@@ -56,7 +60,7 @@ impl Failover {
 impl Default for Failover {
     /// On each outcome, three pools at most.
     fn default() -> Self {
-        Self { on: [true; 4], attempts: 3, budget: BudgetSettings::default() }
+        Self { on: [true; 4], attempts: 3, budget: BudgetSettings::default(), invite_timeout: None }
     }
 }
 

@@ -39,7 +39,7 @@ pub use failover::{Failover, Outcome};
 pub use field::{Field, Part, Place};
 pub use network::Network;
 pub use pattern::{PATTERN_MAX, Pattern};
-pub use pool::{Dialogs, Fork, Forward, NoService, RING_TIME, Service, Spread};
+pub use pool::{Dialogs, Fork, Forward, INVITE_TIMEOUT, NoService, RING_TIME, Service, Spread};
 pub use query::Query;
 pub use rates::{Exceeded, RateLimits, RateSettings, SourceLimit};
 pub use regex::Regex;

@@ -6,10 +6,10 @@ use core::time::Duration;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Forward {
     /// As a stateless proxy does (RFC 3261 §16.11): UAC and UAS retransmit lost messages.
-    #[default]
     Stateless,
     /// As a transaction-stateful proxy does (RFC 3261 §16): 100 at once, repeats, CANCEL, and another member where
     /// one fails.
+    #[default]
     Transaction,
     /// As a transaction-stateful proxy, which keeps the state of the dialogs as well: what becomes of each call is
     /// known, and written down; only to next hops.
@@ -38,6 +38,10 @@ pub enum Dialogs {
 
 /// How long a group of targets is tried before the next one is, unless it is said: five or six rings.
 pub const RING_TIME: Duration = Duration::from_secs(20);
+
+/// How long a member may leave an INVITE without a response before another one gets it, unless it is said: the copies
+/// that leave after 0.5, 1.5 and 3.5 s have been answered by then if it works.
+pub const INVITE_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// How many members of a pool get a request (RFC 3261 §16.6).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

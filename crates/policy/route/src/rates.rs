@@ -28,6 +28,8 @@ pub struct RateSettings {
     pub exempt: Vec<Network>,
     /// What those hear that have used up theirs.
     pub refusal: Refusal,
+    /// Whether copies of a request count as well, so that nobody need remember them: for limits that only a flood reaches.
+    pub counts_copies: bool,
 }
 
 impl RateSettings {
@@ -147,9 +149,9 @@ impl RateLimits {
         self.settings = settings;
     }
 
-    /// Whether everything passes.
-    pub fn is_open(&self) -> bool {
-        self.address.is_none() && self.network.is_none()
+    /// Whether copies have to be told from new requests, since only these count.
+    pub fn spares_copies(&self) -> bool {
+        (self.address.is_some() || self.network.is_some()) && !self.settings.counts_copies
     }
 
     /// Whether a new request from this address passes; it counts if so. What is refused does not, so a source that

@@ -7,7 +7,7 @@ use crate::index::{TextIndex, Wanted};
 use crate::network::NetworkIndex;
 use crate::query::{Query, Reader};
 use crate::rule::{MethodName, is_listener};
-use crate::{Conditions, Network, Origin, Pattern, Rule};
+use crate::{Conditions, Network, Origin, Pattern, Refusal, Rule, Target};
 use core::fmt;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -33,6 +33,7 @@ pub struct Table {
     /// Rules without a condition that an index could hold.
     others: Vec<u32>,
     asks_for_hosts: bool,
+    may_be_silent: bool,
 }
 
 /// A rule's conditions as they are compared.
@@ -61,7 +62,7 @@ impl Table {
     /// Gives the pools that rules lead to other numbers.
     pub fn number_pools(&mut self, number: impl Fn(u16) -> u16) {
         for rule in &mut self.rules {
-            if let crate::Target::Pools(pools) = &mut rule.target {
+            if let Target::Pools(pools) = &mut rule.target {
                 pools.choices.iter_mut().for_each(|choice| choice.pool = number(choice.pool));
             }
         }
@@ -105,7 +106,15 @@ impl Table {
             kept.dedup();
         });
         let asks_for_hosts = rules.iter().any(|rule| !rule.conditions.hosts.is_empty());
-        Self { rules, compiled, names, texts, values, networks, others, asks_for_hosts }
+        let is_silent =
+            |rule: &Rule| rule.target == Target::Silence || rule.access.refusal == Refusal::Silence;
+        let may_be_silent = rules.iter().any(is_silent);
+        Self { rules, compiled, names, texts, values, networks, others, asks_for_hosts, may_be_silent }
+    }
+
+    /// Whether a rule leaves requests without an answer.
+    pub fn may_be_silent(&self) -> bool {
+        self.may_be_silent
     }
 
     /// The first rule that is for this request, and its index.

@@ -147,7 +147,7 @@ pub trait Router<F: Form> {
         None
     }
 
-    /// How long the first next hop may leave an INVITE quite unanswered before a second one, that of
+    /// How long a next hop may leave an INVITE without a response before another one, that of
     /// [`next_hop`](Self::next_hop) for another branch, gets it as well; where there is none then, it is asked for
     /// again, less and less often. Without end if that is not said. Of a request whose targets are one group of one.
     fn patience(&self, request: &F::Request) -> Option<Duration> {
@@ -155,8 +155,8 @@ pub trait Router<F: Form> {
         None
     }
 
-    /// Of two next hops that have got an INVITE, the second since the first was silent, this one has answered first,
-    /// or has sent the first 2xx: it has the request, and the other is cancelled; this one as well if it
+    /// Of the next hops that have got an INVITE, each since those before were silent, this one has answered first, or
+    /// has sent the first 2xx: it has the request, and the others are cancelled; this one as well if it
     /// `is_cancelled`.
     fn won(&mut self, request: &mut F::Request, attempt: Attempt, is_cancelled: bool) {
         let _ = (request, attempt, is_cancelled);
@@ -172,6 +172,12 @@ pub trait Router<F: Form> {
 
     /// Whether there would be another hop after this one, in the same branch.
     fn has_alternate(&self, request: &F::Request, attempt: Attempt) -> bool;
+
+    /// An attempt has failed with this event, perhaps after a provisional response, and [`next_hop`](Self::next_hop) is asked
+    /// for an alternate next.
+    fn failed(&mut self, request: &mut F::Request, attempt: Attempt, event: ProxyEvent) {
+        let _ = (request, attempt, event);
+    }
 
     /// How often the request is sent again at most, if less often than its timers would have it: for a next hop of
     /// which nobody knows whether it wants to hear of us.
@@ -274,6 +280,10 @@ impl<F: Form, R: Router<F>> Router<F> for &mut R {
 
     fn has_alternate(&self, request: &F::Request, attempt: Attempt) -> bool {
         (**self).has_alternate(request, attempt)
+    }
+
+    fn failed(&mut self, request: &mut F::Request, attempt: Attempt, event: ProxyEvent) {
+        (**self).failed(request, attempt, event);
     }
 
     fn most_repeats(&self, request: &F::Request) -> Option<u8> {

@@ -502,7 +502,7 @@ impl<F: Form> Proxy<F> {
     }
 
     /// A message that would make [`memory`](Self::memory) more than this is sent, but not kept to be sent again; a
-    /// CANCEL has no transaction then, a request that failed no second next hop, and one that forks no further
+    /// CANCEL has no transaction then, a request that failed no other next hop, and one that forks no further
     /// branch. To be said before each step, as [`Layer::limit_memory`].
     pub fn limit_memory(&mut self, most: usize) {
         self.most_memory = most;

@@ -7,12 +7,12 @@ use base::{Instant, Slab, TimerWheel};
 use core::ops::{Index, IndexMut};
 use transaction::{Id, KeptMessage};
 
-/// Who has a request that a second next hop has got because the first one was silent.
+/// Who has a request that further next hops have got because those before were silent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Race {
-    /// No second one has got it.
+    /// No other one has got it.
     None,
-    /// Neither has answered.
+    /// None has answered.
     Open,
     /// The branch that was the first to answer.
     Won(u8),
@@ -69,11 +69,11 @@ pub(crate) struct Proxied<R: KeptRequest, M, C> {
     /// Targets of the next group, which wait for Max-Breadth.
     pub(crate) waiting: u8,
     pub(crate) race: Race,
-    /// How often a second next hop was looked for, and there was none.
+    /// How often another next hop was looked for, and there was none.
     pub(crate) looks: u8,
     /// Whether it counts no more as unanswered.
     answered: bool,
-    /// The key in the wheel of the timer of its group, or of its first next hop's silence.
+    /// The key in the wheel of the timer of its group, or of its next hops' silence.
     ring: Option<u32>,
 }
 
@@ -134,7 +134,7 @@ pub(crate) enum Leg {
     Alone,
 }
 
-/// A timer of a request: Timer C of a branch, or else that of its group or of its first next hop's silence.
+/// A timer of a request: Timer C of a branch, or else that of its group or of its next hops' silence.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct RequestTimer {
     pub(crate) at: u32,

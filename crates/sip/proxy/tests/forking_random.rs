@@ -105,6 +105,7 @@ impl World {
         let mut bed = Bed::forking(plan.hops, &plan.groups, plan.ring_time.map(Duration::from_secs));
         bed.breadth = plan.breadth;
         bed.script.patience = plan.patience.map(Duration::from_millis);
+        bed.script.others = 3;
         bed.proxy.limit_branches(plan.most);
         Self {
             bed,

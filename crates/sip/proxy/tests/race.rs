@@ -1,4 +1,4 @@
-//! A second next hop for an INVITE that the first one leaves quite unanswered, on virtual time.
+//! Further next hops for an INVITE that those before leave without a response, on virtual time.
 mod common;
 
 use common::{Bed, CALL, WHOLE};
@@ -26,7 +26,7 @@ fn raced(hops: u8) -> Bed {
         ["100 < 7", "INVITE 1 > a /30"],
         "RFC 5393 §5.3.3: b may need the rest"
     );
-    assert_eq!(bed.wait(A_WHILE), ["0: INVITE 2 > b /30"]);
+    assert_eq!(bed.wait(A_WHILE), ["0: INVITE 2 > b /15"]);
     bed
 }
 
@@ -79,6 +79,43 @@ fn until_one_answers_both_get_copies() {
     let mut bed = raced(1);
     assert_eq!(bed.wait(Duration::from_millis(600)).len(), 2);
     bed.answer(Invite, 1, 200);
+    finished(bed);
+}
+
+#[test]
+fn each_silent_one_is_followed_by_the_next() {
+    let mut bed = raced(1);
+    bed.script.others = 2;
+    assert_eq!(bed.wait(PATIENCE), ["0: INVITE 3 > c /8"]);
+    assert_eq!(bed.answer(Invite, 3, 200), ["200 < 7"]);
+    for (silent, hop) in [(1, 'a'), (2, 'b')] {
+        assert_eq!(bed.answer(Invite, silent, 180), [format!("CANCEL {silent} > {hop}")]);
+        assert_eq!(bed.answer(Invite, silent, 487), [format!("ACK {silent} > {hop}")]);
+    }
+    finished(bed);
+}
+
+#[test]
+fn an_alternate_has_its_time_as_well() {
+    let mut bed = bed(2);
+    bed.request(Invite, CALL);
+    assert_eq!(bed.answer(Invite, 1, 503), ["ACK 1 > a", "INVITE 2 > b /30"]);
+    assert_eq!(bed.wait(A_WHILE), ["0: INVITE 3 > b /15"]);
+    bed.answer(Invite, 3, 200);
+    finished(bed);
+}
+
+#[test]
+fn the_alternate_of_the_first_to_answer_has_its_time_as_well() {
+    let mut bed = raced(2);
+    bed.script.others = 2;
+    assert_eq!(bed.answer(Invite, 2, 100), NONE);
+    assert_eq!(bed.answer(Invite, 2, 503), ["ACK 2 > b", "INVITE 3 > c /15"]);
+    assert_eq!(bed.wait(A_WHILE), ["0: INVITE 4 > c /8"]);
+    assert_eq!(bed.answer(Invite, 1, 180), ["180 < 7", "CANCEL 1 > a"], "a has lost it already");
+    assert_eq!(bed.answer(Invite, 1, 487), ["ACK 1 > a"]);
+    assert_eq!(bed.answer(Invite, 4, 486), ["ACK 4 > c", "486 < 7"]);
+    assert_eq!(bed.script.won, [1, 2]);
     finished(bed);
 }
 
@@ -166,7 +203,7 @@ fn who_is_unavailable_leaves_it_to_the_other() {
 fn what_fails_goes_on_with_the_alternates_of_one_branch() {
     let mut bed = raced(2);
     assert_eq!(bed.answer(Invite, 1, 503), ["ACK 1 > a"], "b has it");
-    assert_eq!(bed.answer(Invite, 2, 503), ["ACK 2 > b", "INVITE 3 > c /30"]);
+    assert_eq!(bed.answer(Invite, 2, 503), ["ACK 2 > b", "INVITE 3 > c /15"]);
     assert_eq!(bed.answer(Invite, 3, 200), ["200 < 7"]);
     finished(bed);
     // Or with those of the first one, if that has the request.
@@ -208,7 +245,7 @@ fn what_is_cancelled_gets_no_second_hop() {
 #[test]
 fn no_second_hop_without_room_breadth_or_branches() {
     let limits: [fn(&mut Bed); 3] =
-        [|bed| bed.script.has_second = false, |bed| bed.breadth = 1, |bed| bed.proxy.limit_branches(1)];
+        [|bed| bed.script.others = 0, |bed| bed.breadth = 1, |bed| bed.proxy.limit_branches(1)];
     for limit in limits {
         let mut bed = bed(2);
         limit(&mut bed);
@@ -224,11 +261,11 @@ fn no_second_hop_without_room_breadth_or_branches() {
 #[test]
 fn a_second_hop_is_looked_for_until_there_is_one() {
     let mut bed = bed(1);
-    bed.script.has_second = false;
+    bed.script.others = 0;
     bed.request(Invite, CALL);
     assert_eq!(bed.wait(A_WHILE), NONE);
-    bed.script.has_second = true;
-    assert_eq!(bed.wait(PATIENCE), ["0: INVITE 2 > b /30"]);
+    bed.script.others = 1;
+    assert_eq!(bed.wait(PATIENCE), ["0: INVITE 2 > b /15"]);
     bed.answer(Invite, 2, 200);
     finished(bed);
 }

@@ -151,18 +151,32 @@ impl Keys {
         self.request_as(cancel, Method::Invite, false)
     }
 
+    /// The key of the request that a response goes back to, by the Via of its client, which stands below ours. `None`: its branch
+    /// makes nothing unique.
+    pub fn below(&self, response: &Message<'_>, via: &Via<'_>) -> Option<TransactionKey> {
+        let cseq = response.cseq();
+        let branch = via.branch.filter(|branch| is_unique(branch))?;
+        Some(
+            self.of_branch(branch, via)
+                .of_method(self.method(cseq.method, cseq.method_name.of(response.bytes()))),
+        )
+    }
+
+    /// [17.2.3-1] The branch matches, [17.2.3-2] and the sent-by.
+    fn of_branch(&self, branch: &[u8], via: &Via<'_>) -> TransactionKey {
+        let mut hasher = self.hasher(Side::Server);
+        put(&mut hasher, branch);
+        put_sent_by(&mut hasher, via);
+        TransactionKey::hashed(&hasher)
+    }
+
     fn request_as(&self, request: &Message<'_>, method: Method, is_ack: bool) -> ServerKey {
         let via = request.top_via();
         let name = request.cseq().method_name.of(request.bytes());
-        let mut hasher = self.hasher(Side::Server);
-        // A cookie with nothing behind it makes nothing unique (RFC 4475 §3.2.1).
-        let branch = via.branch.filter(|b| b.len() > COOKIE.len() && has_cookie(b));
-        let tag = if let Some(branch) = branch {
-            // [17.2.3-1] The branch matches, [17.2.3-2] and the sent-by.
-            put(&mut hasher, branch);
-            put_sent_by(&mut hasher, via);
-            Tag::NONE
+        let (key, tag) = if let Some(branch) = via.branch.filter(|branch| is_unique(branch)) {
+            (self.of_branch(branch, via), Tag::NONE)
         } else {
+            let mut hasher = self.hasher(Side::Server);
             // [17.2.3-4] An RFC 2543 peer: Request-URI, From tag, Call-ID, CSeq and topmost Via match, [17.2.3-5] for
             // an ACK the CSeq's number only. The To tag is compared by the layer.
             put_exact(&mut hasher, request.uri().unwrap_or_default());
@@ -170,14 +184,17 @@ impl Keys {
             put_exact(&mut hasher, request.call_id());
             hasher.write_u32(request.cseq().number);
             put(&mut hasher, via.value.of(request.bytes()));
-            Tag::of(request.to_tag())
+            (TransactionKey::hashed(&hasher), Tag::of(request.to_tag()))
         };
-        let method = match method {
+        ServerKey { key: key.of_method(self.method(method, name)), tag, is_ack }
+    }
+
+    fn method(&self, method: Method, name: &[u8]) -> u64 {
+        match method {
             // Methods are case-sensitive (RFC 3261 §7.1).
             Method::Other => self.method_hash(name),
             known => known as u64,
-        };
-        ServerKey { key: TransactionKey::hashed(&hasher).of_method(method), tag, is_ack }
+        }
     }
 
     fn method_hash(&self, name: &[u8]) -> u64 {
@@ -193,8 +210,10 @@ impl Keys {
     }
 }
 
-fn has_cookie(branch: &[u8]) -> bool {
-    branch.get(..COOKIE.len()).is_some_and(|start| start.eq_ignore_ascii_case(COOKIE))
+/// Whether a branch is unique for its transaction (RFC 3261 §8.1.1.7). A cookie with nothing behind it makes nothing unique (RFC
+/// 4475 §3.2.1).
+pub fn is_unique(branch: &[u8]) -> bool {
+    branch.len() > COOKIE.len() && branch[..COOKIE.len()].eq_ignore_ascii_case(COOKIE)
 }
 
 /// A value that compares case-insensitively (RFC 3261 §7.3.1), with its length, so that no two run together.

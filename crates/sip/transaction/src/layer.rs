@@ -190,6 +190,12 @@ impl<T, M: KeptMessage> Layer<T, M> {
         is_sent
     }
 
+    /// Gives a request other than INVITE up, which gets no answer (RFC 4320 §4.2). Its repetitions are absorbed for as long as
+    /// those of an answered one.
+    pub fn abandon(&mut self, now: Instant, id: Id, out: &mut impl Effects<T, M>) {
+        self.feed(now, id, TransactionEvent::Respond(StatusClass::Timeout), Sending::First, out);
+    }
+
     /// The client transaction of this key.
     pub fn find_client(&self, key: TransactionKey) -> Option<Id> {
         self.store.find(&ServerKey { key, tag: Tag::NONE, is_ack: false })

@@ -36,7 +36,7 @@ mod timers;
 
 pub use build::{ack_for, cancel_for};
 pub use effects::{Effects, KeptMessage, Sending, TransactionEffect, TransactionNews, UNLIMITED_REPEATS};
-pub use key::{Keys, ServerKey, Side, Tag, TransactionKey};
+pub use key::{Keys, ServerKey, Side, Tag, TransactionKey, is_unique};
 pub use layer::{DueTimer, EXPIRE_MAX, Layer, New};
 pub use machine::{
     Life, Machine, MachineStep, Pace, Send, StatusClass, Tell, Timer, TransactionEvent, TransactionKind,

@@ -117,6 +117,11 @@ impl<'a> Message<'a> {
         self.fields.cseq.and_then(|(_, cseq)| cseq).unwrap_or(none)
     }
 
+    /// Whether there is a CSeq, well-formed or not.
+    pub fn has_cseq(&self) -> bool {
+        self.fields.cseq.is_some()
+    }
+
     /// The From value with its parameters; empty when missing, which is a fault.
     pub fn from(&self) -> &'a [u8] {
         self.fields.from.map_or(&[], |(value, _)| value.of(self.bytes))

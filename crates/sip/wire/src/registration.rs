@@ -24,6 +24,15 @@ impl<'a> Message<'a> {
         self.header("Expires").map(contact::seconds)
     }
 
+    /// The longest lifetime in seconds that a Contact or the Expires field has.
+    pub fn longest_expires(&self) -> Option<u32> {
+        let of_contact = |contact| match contact {
+            Ok(ContactValue::Address(address)) => address.expires,
+            _ => None,
+        };
+        self.contacts().filter_map(of_contact).chain(self.expires()).max()
+    }
+
     /// The option tags of all fields called `name`: Supported, Require, Proxy-Require.
     pub fn option_tags<'n>(&self, name: &'n str) -> impl Iterator<Item = &'a [u8]> + use<'a, 'n> {
         self.headers(name)

@@ -2,6 +2,7 @@
 
 use crate::chars::{self, HOST, PARAM, URIC, USER};
 use crate::host::Host;
+use core::iter;
 
 /// `sip` or `sips`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -100,7 +101,14 @@ impl<'a> SipUri<'a> {
         if self.params.is_empty() {
             return None;
         }
-        self.params.split(|&b| b == b';').find_map(|param| {
+        let mut rest = Some(self.params);
+        let mut params = iter::from_fn(|| {
+            let text = rest?;
+            let end = memchr::memchr(b';', text);
+            rest = end.map(|end| &text[end + 1..]);
+            Some(&text[..end.unwrap_or(text.len())])
+        });
+        params.find_map(|param| {
             let (key, value) = match memchr::memchr(b'=', param) {
                 Some(at) => (&param[..at], Some(&param[at + 1..])),
                 None => (param, None),
@@ -156,7 +164,7 @@ fn is_escaped(key: &[u8], name: &str) -> bool {
 pub fn unescape(text: &[u8]) -> impl Iterator<Item = u8> {
     let digit = |b: u8| (b as char).to_digit(16).map(|d| d as u8);
     let mut i = 0;
-    std::iter::from_fn(move || {
+    iter::from_fn(move || {
         let b = *text.get(i)?;
         i += 1;
         if b == b'%'

@@ -33,9 +33,9 @@ mod world;
 
 pub use draw::draw;
 pub use plan::{
-    AnswererPlan, Callee, CallerPlan, Care, Destination, DriverPlan, FeedbackPlan, FilePlan, HomePlan,
+    AnswererPlan, Callee, CallerPlan, Destination, DriverPlan, FeedbackPlan, FilePlan, HomePlan,
     OverloadPlan, PhonePlan, PhoneStep, Plan, PlannedAction, PlannedMember, PoolPlan, Refuses, RoutePlan,
-    ScalePlan, SitePlan, SiteRole, StorePlan, StoreState, When, answerer_address, site_address,
+    ScalePlan, Severity, SitePlan, SiteRole, StorePlan, StoreState, When, answerer_address, site_address,
 };
 pub use process::{BalancerState, Shown};
 pub use rule::RunRule;

@@ -2,7 +2,7 @@
 
 use route::Forward;
 use sim::stats::sweep::{all_cores, sweep};
-use swarm::{Care, Counts, FilePlan, Honest, Plan, SitePlan, SiteRole, World};
+use swarm::{Counts, FilePlan, Honest, Plan, Severity, SitePlan, SiteRole, World};
 use swarm::{draw, replay, run, total};
 
 /// A few in every test run; `cargo run --release -p swarm` takes hundreds.
@@ -53,7 +53,7 @@ fn a_seed_goes_the_same_way_twice_and_another_one_another_way() {
 #[test]
 fn seeds_draw_both_kinds_of_plans_and_every_kind_of_action() {
     let plans: Vec<_> = (0..1_000).map(draw).collect();
-    for care in [Care::Gentle, Care::Harsh] {
+    for care in [Severity::Gentle, Severity::Harsh] {
         assert!(plans.iter().any(|plan| plan.care == care), "{care:?}");
     }
     for kind in [
@@ -94,7 +94,7 @@ fn seeds_draw_both_kinds_of_plans_and_every_kind_of_action() {
     }
     // Its only member drained or dead, a balancer could but refuse: no gentle plan may have that.
     let lone = |site: &&SitePlan| balancer(&site.role) && site.role.targets().len() < 2;
-    let gentle = plans.iter().filter(|plan| plan.care == Care::Gentle);
+    let gentle = plans.iter().filter(|plan| plan.care == Severity::Gentle);
     assert_eq!(gentle.flat_map(|plan| &plan.sites).filter(lone).count(), 0);
     let shown = plans.iter().map(ToString::to_string).collect::<String>();
     let actions =

@@ -8,6 +8,9 @@ use std::path::{Path, PathBuf};
 
 const UPDATE: &str = "UPDATE_DOCS";
 
+/// Folders of crates.
+const GROUPS: [&str; 5] = [".", "sip", "policy", "live", "study"];
+
 /// Rule to the places that bear its mark.
 type Marks = BTreeMap<String, BTreeSet<String>>;
 
@@ -70,9 +73,18 @@ fn crates() -> PathBuf {
 /// When no group has the crate.
 pub fn folder_of(path: &str) -> PathBuf {
     let name = path.split('/').next().unwrap_or(path);
-    let mut groups = [".", "sip", "policy", "live", "study"].iter().map(|group| crates().join(group));
+    let mut groups = GROUPS.iter().map(|group| crates().join(group));
     let group = groups.find(|group| group.join(name).join("Cargo.toml").exists());
     group.unwrap_or_else(|| panic!("no crate is called {name}")).join(path)
+}
+
+/// The names of the other crates of the workspace.
+pub(crate) fn crates_but(name: &str) -> Vec<String> {
+    let folders = GROUPS.iter().flat_map(|group| std::fs::read_dir(crates().join(group)).expect("a group"));
+    let crates =
+        folders.map(|entry| entry.expect("an entry").path()).filter(|path| path.join("Cargo.toml").exists());
+    let names = crates.map(|path| path.file_name().expect("a name").to_string_lossy().into_owned());
+    names.filter(|other| other != name).collect()
 }
 
 fn docs() -> PathBuf {

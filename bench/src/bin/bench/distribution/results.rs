@@ -17,14 +17,20 @@ fn percent(value: f64) -> String {
     number(100.0 * value, 0)
 }
 
-/// The middle value, least and most, in percent.
-fn percents(values: &[f64]) -> String {
+/// The middle value, least and most, of so many of a unit; one is no interval.
+fn several(values: &[f64], unit: f64) -> String {
     let (value, least, most) = middle(values);
+    let shown = |value: f64| number(unit * value, 0);
     match values {
         [] => "-".to_owned(),
-        [_] => percent(value),
-        _ => format!("{} ({} - {})", percent(value), percent(least), percent(most)),
+        [_] => shown(value),
+        _ => format!("{} ({} - {})", shown(value), shown(least), shown(most)),
     }
+}
+
+/// The same in percent.
+fn percents(values: &[f64]) -> String {
+    several(values, 100.0)
 }
 
 /// What a call costs, of all rounds.
@@ -54,7 +60,7 @@ impl PriceRounds {
             title: "What a call costs a proxy, by what it keeps".to_owned(),
             head: format!(
                 "Processor time of a call with the kernel's part, in microseconds; a proxy may use {:.0} % of a \
-                 processor. Middle, least and most of {} rounds.",
+                 processor. Middle, least and most of {} round(s).",
                 100.0 * self.quota,
                 self.of(Product::Sarabande, 0, |price| price.full_us).len()
             ),
@@ -77,12 +83,12 @@ impl PriceRounds {
             let stateless = median(&self.of(product, 0, |price| price.full_us));
             for (mode, (name, _)) in prices::MODES.iter().enumerate() {
                 let full = self.of(product, mode, |price| price.full_us);
-                let (value, least, most) = middle(&full);
+                let (value, ..) = middle(&full);
                 table.rows.push(vec![
                     format!("{product:?}"),
                     (*name).to_owned(),
                     number(median(&self.of(product, mode, |price| price.capacity)), 0),
-                    format!("{value:.0} ({least:.0} - {most:.0})"),
+                    several(&full, 1.0),
                     number(value / stateless, 2),
                     number(median(&self.of(product, mode, |price| price.idle_us)), 0),
                 ]);

@@ -1,9 +1,10 @@
 //! `sarabande check`: looks for errors in a configuration, a scenario or a topology.
 
 use crate::print;
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use config::{scenario, topology};
-use std::path::PathBuf;
+use server::Findings;
+use std::path::{Path, PathBuf};
 
 #[derive(clap::Args)]
 #[command(group(clap::ArgGroup::new("what").required(true)))]
@@ -40,34 +41,34 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             Kind::Scenario => print::text(scenario::reference())?,
             Kind::Topology => print::text(topology::reference())?,
         }
-    } else if let Some(file) = arguments.file.as_ref().filter(|file| scenario::is_scenario(file)) {
-        match scenario::load(file) {
-            Ok(scenario) => print_line!("{}: fine: {}", file.display(), scenario.outlook())?,
-            Err(errors) => bail!("{} is not fine:\n{errors}", file.display()),
-        }
-    } else if let Some(file) = arguments.file.as_ref().filter(|file| topology::is_topology(file)) {
-        match topology::load(file) {
-            Ok(topology) => print_line!("{}: fine: {} nodes", file.display(), topology.nodes().len())?,
-            Err(errors) => bail!("{} is not fine:\n{errors}", file.display()),
-        }
     } else if let Some(file) = &arguments.file {
-        let config = match config::load(file) {
-            Ok(config) => config,
-            Err(errors) => {
-                // What else is wrong would come to light with the next try only.
-                let users = config::users_file(file).and_then(|users| server::check_users(&users));
-                let users = users.map(|problem| format!("\n{problem}")).unwrap_or_default();
-                bail!("{} is not fine:\n{errors}{users}", file.display());
-            }
-        };
-        let problems = server::check(&config, file);
-        if !problems.is_empty() {
-            bail!("{} is fine, but not what it needs:\n{}", file.display(), problems.join("\n"));
-        }
-        print_line!("{}: fine: {}", file.display(), config.summary())?;
-        for warning in config.warnings() {
-            print_line!("warning: {warning}")?;
-        }
+        check(file)?;
     }
     Ok(())
+}
+
+/// Looks for errors in a file. It is read once: it may be a pipe.
+fn check(file: &Path) -> Result<()> {
+    let name = file.display();
+    let wrong = |errors: config::Errors| anyhow!("{name} is not fine:\n{errors}");
+    let text = config::text(file).map_err(wrong)?;
+    if scenario::is_text_of_scenario(&text) {
+        let scenario = scenario::parse(&text, &name.to_string()).map_err(wrong)?;
+        return print_line!("{name}: fine: {}", scenario.outlook());
+    }
+    if topology::is_topology(&text) {
+        let topology = topology::parse(&text, &name.to_string()).map_err(wrong)?;
+        return print_line!("{name}: fine: {} nodes", topology.nodes().len());
+    }
+    let config = config::parse(&text, &name.to_string()).map_err(|errors| {
+        // What else is wrong would come to light with the next try only.
+        let users = config::users_file(&text, file).and_then(|users| server::check_users(&users));
+        anyhow!("{}{}", wrong(errors), users.map(|problem| format!("\n{problem}")).unwrap_or_default())
+    })?;
+    let Findings { problems, warnings } = server::check(&config, file);
+    if !problems.is_empty() {
+        bail!("{name} is fine, but not what it needs:\n{}", problems.join("\n"));
+    }
+    print_line!("{name}: fine: {}", config.summary())?;
+    config.warnings().into_iter().chain(warnings).try_for_each(|warning| print_line!("warning: {warning}"))
 }

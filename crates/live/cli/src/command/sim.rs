@@ -22,11 +22,11 @@ enum What {
     Run(arguments::Arguments),
     /// Makes one figure: data, plots, and a report that puts them beside what its source states.
     ///
-    /// Statements that fail are printed; they are results, and do not change the exit code.
+    /// Statements that fail are printed, and the exit code is 4.
     Figure(figures::One),
     /// Makes all figures and one report.
     ///
-    /// Statements that fail are printed; they are results, and do not change the exit code.
+    /// Statements that fail are printed, and the exit code is 4.
     Figures(figures::All),
     /// Lists the figures.
     List,

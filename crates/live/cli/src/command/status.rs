@@ -4,8 +4,6 @@ mod capacity;
 mod connections;
 pub(super) mod registrar;
 mod scale;
-mod scene;
-mod view;
 mod watch;
 
 use super::load::table::{milliseconds, table};
@@ -27,7 +25,7 @@ pub(crate) struct Arguments {
     /// Print what the server says as JSON.
     #[arg(long)]
     json: bool,
-    /// Show it as a picture, anew each second, until `q` is hit; without a terminal, print a line a second.
+    /// Print it again each second, until it is interrupted (Ctrl-C).
     #[arg(long, conflicts_with = "json")]
     watch: bool,
 }
@@ -41,50 +39,59 @@ pub(super) const MEMBERS: &str = "/api/members?oldest=true";
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let target = &arguments.target;
     if arguments.watch {
-        return watch::run(target);
+        return watch::run(|| Ok(ask(target)?.1));
     }
-    // 503 is the answer of a server that takes no new calls.
-    let health: HealthView = target.send("GET", "/api/health", b"")?.json(&[200, 503])?;
-    let registrar = registrar::ask(target)?;
-    let capacity = capacity::ask(target)?;
-    let connections = connections::ask(target)?;
-    let of_home = registrar.as_ref().map(registrar::text).unwrap_or_default();
-    let of_home = of_home + &connections.as_ref().map(connections::text).unwrap_or_default();
-    let scales = scale::ask(target)?;
-    let of_home = of_home
-        + &capacity.as_ref().map(|it| capacity::text(it, &health.pools)).unwrap_or_default()
-        + &scale::text(&scales);
-    if health.role == "proxy" {
-        if arguments.json {
-            let proxy: Value = target.get("/api/proxy")?;
-            print_line!(
-                "{:#}",
-                json!({
-                    "health": &health, "proxy": proxy, "registrar": registrar, "connections": connections,
-                    "capacity": capacity,
-                })
-            )?;
-        } else {
-            print::line(proxy_text(&health, &target.get("/api/proxy")?) + &of_home)?;
-        }
-    } else if arguments.json {
-        let members: Value = target.get(MEMBERS)?;
-        let all = json!({
-            "health": &health,
-            "sessions": target.get::<Value>("/api/sessions")?,
-            "members": &members["members"],
-            "names": &members["names"],
-            "registrar": registrar,
-            "connections": connections,
-            "capacity": capacity,
-            "scale": scales,
-        });
+    let health = if arguments.json {
+        let (health, all) = ask_for_json(target)?;
         print_line!("{all:#}")?;
+        health
     } else {
-        let members: MembersView = target.get(MEMBERS)?;
-        print::line(text(&health, &target.get("/api/sessions")?, &members) + &of_home)?;
-    }
+        let (health, text) = ask(target)?;
+        print::line(text)?;
+        health
+    };
     if health.healthy { Ok(()) } else { Err(Exit::no(health.reasons.join("; "))) }
+}
+
+fn ask_health(target: &Target) -> Result<HealthView> {
+    // 503 is the answer of a server that takes no new calls.
+    target.send("GET", "/api/health", b"")?.json(&[200, 503])
+}
+
+/// The server's answers, as they are.
+fn ask_for_json(target: &Target) -> Result<(HealthView, Value)> {
+    let health = ask_health(target)?;
+    let mut all = json!({
+        "health": &health,
+        "registrar": registrar::ask(target)?,
+        "connections": connections::ask(target)?,
+        "capacity": capacity::ask(target)?,
+    });
+    if health.role == "proxy" {
+        all["proxy"] = target.get("/api/proxy")?;
+    } else {
+        let mut members: Value = target.get(MEMBERS)?;
+        all["sessions"] = target.get("/api/sessions")?;
+        all["members"] = members["members"].take();
+        all["names"] = members["names"].take();
+        all["scale"] = json!(scale::ask(target)?);
+    }
+    Ok((health, all))
+}
+
+/// Whether new calls are taken, and the server's answers as text.
+fn ask(target: &Target) -> Result<(HealthView, String)> {
+    let health = ask_health(target)?;
+    let mut all = if health.role == "proxy" {
+        proxy_text(&health, &target.get("/api/proxy")?)
+    } else {
+        text(&health, &target.get("/api/sessions")?, &target.get(MEMBERS)?)
+    };
+    all += &registrar::ask(target)?.as_ref().map(registrar::text).unwrap_or_default();
+    all += &connections::ask(target)?.as_ref().map(connections::text).unwrap_or_default();
+    all += &capacity::ask(target)?.as_ref().map(|it| capacity::text(it, &health.pools)).unwrap_or_default();
+    all += &scale::text(&scale::ask(target)?);
+    Ok((health, all))
 }
 
 fn text(health: &HealthView, sessions: &Sessions, MembersView { members, names }: &MembersView) -> String {
@@ -114,7 +121,7 @@ fn text(health: &HealthView, sessions: &Sessions, MembersView { members, names }
         sessions.active,
         sessions.expired,
         before(health, "session"),
-        health.overload.as_ref().map(admission).unwrap_or_default(),
+        health.overload.as_ref().map(admission).unwrap_or_default() + &refusals(health),
         members.iter().filter_map(limits).chain(health.pools.iter().filter_map(refused)).collect::<String>()
             + &health.pools.iter().filter_map(queue).chain(pools_in_trouble(health)).collect::<String>(),
         down.collect::<String>(),
@@ -152,6 +159,20 @@ fn admission(overload: &OverloadView) -> String {
         "\noverload control: {law}, {refused} of {} refused{now}{neighbours}",
         plural(offered, "new request")
     )
+}
+
+/// Reasons of refusals that are shown.
+const REASONS_MAX: usize = 5;
+
+/// What the process itself refused, the most frequent reasons.
+fn refusals(health: &HealthView) -> String {
+    let mut all: Vec<_> = health.refused.iter().collect();
+    all.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+    all.truncate(REASONS_MAX);
+    let lines = all
+        .into_iter()
+        .map(|(reason, count)| format!("\nrefused here: {} with {reason}", plural(*count, "request")));
+    lines.collect()
 }
 
 /// What a neighbour asks for.
@@ -315,7 +336,7 @@ fn proxy_text(health: &HealthView, proxy: &ProxyView) -> String {
         proxy.stateless_total,
         plural(proxy.relayed_total, "response"),
         proxy.refused_total,
-        health.overload.as_ref().map(admission).unwrap_or_default(),
+        health.overload.as_ref().map(admission).unwrap_or_default() + &refusals(health),
         pools_in_trouble(health).collect::<String>(),
         forks(proxy),
         proxy.distribution.as_ref().map(distribution).unwrap_or_default(),
@@ -503,6 +524,7 @@ pub(super) fn plural(count: u64, noun: &str) -> String {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use std::collections::BTreeMap;
 
     /// Of a server that takes calls.
     pub(super) fn health(role: &str) -> HealthView {
@@ -518,7 +540,9 @@ pub(crate) mod tests {
             policy: if role == "pool" { "tlwl" } else { "none" }.to_owned(),
             pools: Vec::new(),
             stopping: false,
+            stop_seconds: None,
             predecessor_calls: None,
+            refused: BTreeMap::new(),
             overload: None,
             process: 1,
             uptime_seconds: 5.0,
@@ -576,7 +600,7 @@ pub(crate) mod tests {
             accepting,
             last_resort,
             at_limit: 0,
-            refused: std::collections::BTreeMap::default(),
+            refused: BTreeMap::default(),
             queue: None,
         };
         vec![pool("core", "tlwl", 2, 0), pool("spare", "hash", 0, 0), pool("out", "cjsq", 0, 1)]
@@ -677,6 +701,7 @@ pub(crate) mod tests {
             members: 1,
             unresolved,
             uptime_seconds: 90_000.0,
+            refused: (1..=6).map(|each| (format!("48{each} No"), each * 100)).collect(),
             ..health("pool")
         };
         let sessions = Sessions { active: 5, expired: 6, transactions: 7, shards: Vec::new() };
@@ -695,8 +720,9 @@ pub(crate) mod tests {
             text.starts_with("sarabande 1.2.3, up 1d 1h, policy tlwl, new calls go to 0 of 1 member\n"),
             "{text}"
         );
-        let sessions = "\nsessions: 5 active, 6 ended and remembered\nthe process before is still there, with 4 sessions\n";
-        assert!(text.contains(sessions), "{text}");
+        let sessions = "\nsessions: 5 active, 6 ended and remembered\nthe process before is still there, with 4 sessions\n\
+                        refused here: 600 requests with 486 No\n";
+        assert!(text.contains(sessions) && !text.contains("481 No"), "{text}");
         assert!(
             text.ends_with(
                 "\n10.0.0.1:5060 is down for 2m 10s; last probe: no answer in time\n\

@@ -1,12 +1,11 @@
-//! The live picture of servers at work: shared by the demo, which has its own, and `status --watch`, which looks at a
-//! running one.
+//! The live picture of servers at work, which the demos show.
 
 mod members;
 mod screen;
 mod tracks;
 
-pub(crate) use members::{Columns, Line, Top, draw_members};
-pub(crate) use screen::{Key, Screen};
+pub(crate) use members::{Line, draw_members};
+pub(crate) use screen::Screen;
 pub(crate) use tracks::{Past, Rate, Tracks};
 
 use ratatui::Frame;

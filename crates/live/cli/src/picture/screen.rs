@@ -9,17 +9,6 @@ use std::time::Duration;
 /// The whole terminal; it is as before once this is dropped.
 pub(crate) struct Screen(DefaultTerminal);
 
-/// What was hit.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Key {
-    /// `q`, Esc or Ctrl-C.
-    Quit,
-    /// Up, or `k`.
-    Up,
-    /// Down, or `j`.
-    Down,
-}
-
 impl Screen {
     /// `None` where input or output is no terminal.
     pub(crate) fn open() -> Result<Option<Self>> {
@@ -32,21 +21,17 @@ impl Screen {
         Ok(())
     }
 
-    /// The next key that was hit, if one is within this time. Others than those known are passed over.
+    /// Whether `q`, Esc or Ctrl-C was hit.
     #[expect(clippy::unused_self, reason = "keys come one by one only while the terminal is this screen")]
-    pub(crate) fn key(&mut self, wait: Duration) -> Result<Option<Key>> {
-        if !event::poll(wait)? {
-            return Ok(None);
+    pub(crate) fn has_quit(&mut self) -> Result<bool> {
+        while event::poll(Duration::ZERO)? {
+            let Event::Key(key) = event::read()? else { continue };
+            let interrupt = key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c');
+            if interrupt || matches!(key.code, KeyCode::Char('q') | KeyCode::Esc) {
+                return Ok(true);
+            }
         }
-        let Event::Key(key) = event::read()? else { return Ok(None) };
-        let interrupt = key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c');
-        Ok(match key.code {
-            _ if interrupt => Some(Key::Quit),
-            KeyCode::Char('q') | KeyCode::Esc => Some(Key::Quit),
-            KeyCode::Up | KeyCode::Char('k') => Some(Key::Up),
-            KeyCode::Down | KeyCode::Char('j') => Some(Key::Down),
-            _ => None,
-        })
+        Ok(false)
     }
 }
 

@@ -37,12 +37,12 @@ fn a_kept_key_that_is_none_is_found_by_check() {
     let pool = file("keyed.toml", POOL.as_bytes());
     assert_eq!(outcome(&["check", &pool]).0, Some(0), "without a key, one will be made");
     for bad in [&b"too short"[..], &[0xff; 32], b""] {
-        file("keyed.key", bad);
+        file("keyed.token-key", bad);
         let told = error(&["check", &pool]);
-        assert!(told.contains("keyed.key does not hold 32 hexadecimal digits"), "{told}");
-        assert_eq!(error(&["run", &pool]).contains("keyed.key"), told.contains("keyed.key"));
+        assert!(told.contains("keyed.token-key does not hold 32 hexadecimal digits"), "{told}");
+        assert_eq!(error(&["run", &pool]).contains("keyed.token-key"), told.contains("keyed.token-key"));
     }
-    file("keyed.key", b"000102030405060708090a0b0c0d0e0f\n");
+    file("keyed.token-key", b"000102030405060708090a0b0c0d0e0f\n");
     assert_eq!(outcome(&["check", &pool]).0, Some(0));
 }
 

@@ -24,14 +24,24 @@ fn read(page: &str, metrics: &mut Metrics) {
     }
 }
 
-/// All metrics of a pool that has had a call, of a proxy, of a registrar, and of a pool with a queue that is scaled.
+/// All metrics of a pool that has had a call from a neighbour, of that one, of a proxy, of a registrar, and of a pool with
+/// a queue that is scaled.
 fn metrics() -> Metrics {
     let member = free().to_string();
     let _answerer = Running::start(sarabande(&["load", "answer", "--listen", &member]).stdout(Stdio::null()));
-    let role = format!("[pool.servers]\nmembers = [\"{member}\", \"monitoring.invalid\"]");
+    let keys = concat!(env!("CARGO_MANIFEST_DIR"), "/../streams/testdata/tls/first");
+    let more = format!(
+        "[overload]\nfeedback = \"rate\"\nneighbours = [\"127.0.0.0/8\"]\n\
+         [tls]\ncertificates = [{{ chain = \"{keys}.pem\", key = \"{keys}.key\" }}]"
+    );
+    let role = format!("[pool.servers]\nmembers = [\"{member}\", \"monitoring.invalid\"]\n{more}");
     let pool = Server::start("monitoring-pool", &role);
-    until("a member is there", || (pool.ask(&["status"]).0 == Some(0)).then_some(()));
-    let target = pool.sip.to_string();
+    let role = format!("[pool.servers]\nmembers = [\"{}\"]\n{more}", pool.sip);
+    let front = Server::start("monitoring-front", &role);
+    for server in [&pool, &front] {
+        until("a member is there", || (server.ask(&["status"]).0 == Some(0)).then_some(()));
+    }
+    let target = front.sip.to_string();
     let call = ["load", "call", "--to", &target, "--rate", "50", "--calls", "1", "--hold", "10ms"];
     let ended = Running::start(sarabande(&call).stdout(Stdio::null())).wait();
     assert_eq!(ended, Some(0));
@@ -50,6 +60,7 @@ fn metrics() -> Metrics {
         page.contains("sarabande_replies_total{").then(|| read(&page, &mut found))
     });
     read(&get(&proxy.admin, "/metrics"), &mut found);
+    read(&get(&front.admin, "/metrics"), &mut found);
     let registrar = Server::start("monitoring-registrar", "[registrar]\ndomains = [\"example.com\"]");
     read(&get(&registrar.admin, "/metrics"), &mut found);
     let role = format!(
@@ -159,6 +170,14 @@ fn dashboard_and_alerts_ask_for_what_there_is() {
     let mut expressions = Vec::new();
     asked(&dashboard, &mut expressions);
     assert!(expressions.len() > 20, "{expressions:?}");
+    for part in [
+        "sarabande_connections{",
+        "sarabande_tls_handshakes",
+        "sarabande_certificate_",
+        "sarabande_neighbour_",
+    ] {
+        assert!(expressions.iter().any(|expression| expression.contains(part)), "{part}");
+    }
     let rules = rules();
     assert_eq!(rules.len(), RULES.matches("- alert: ").count());
     for expression in expressions.into_iter().chain(rules.iter().map(String::as_str)) {

@@ -3,7 +3,7 @@
 
 use crate::running::{Running, Server, folder, free, sarabande};
 use std::fs::{self, File};
-use std::io::{Read, pipe};
+use std::io::{Read, Write as _, pipe};
 use std::path::PathBuf;
 use std::process::Stdio;
 
@@ -110,4 +110,16 @@ fn files_are_written_before_anything_is_printed() {
     let (code, errors) = with_output(&["sim", "run", paths[0], "--out", paths[1]], closed());
     assert_eq!(code, Some(CLOSED), "{errors}");
     assert!(out.join("report.html").exists());
+}
+
+/// `sarabande check <(generate)`: what was read once is gone.
+#[test]
+fn a_pipe_can_be_checked() {
+    let (reader, mut writer) = pipe().expect("a pipe");
+    writer
+        .write_all(b"[listen]\nudp = [\"127.0.0.1:5060\"]\n[pool.x]\nmembers = [\"127.0.0.2\"]\n")
+        .expect("room");
+    drop(writer);
+    let output = sarabande(&["check", "/dev/stdin"]).stdin(reader).output().expect("it can be started");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }

@@ -107,7 +107,7 @@ impl Server {
         let (sip, admin) = (free(), free().to_string());
         let file = folder(name).join("sarabande.toml");
         let text = format!(
-            "[listen]\nudp = [\"{sip}\"]\nthreads = 1\n[admin]\nlisten = \"{admin}\"\n[stop]\nwait = \"0s\"\n{role}\n"
+            "[listen]\nudp = [\"{sip}\"]\ntcp = [\"{sip}\"]\nthreads = 1\n[admin]\nlisten = \"{admin}\"\n[stop]\nwait = \"1s\"\n{role}\n"
         );
         fs::write(&file, text).expect("the scratch folder can be written");
         let path = file.to_str().expect("a path in UTF-8");

@@ -1,18 +1,20 @@
 //! Commands that look at a server for as long as it lives.
 
-use crate::running::{Server, free, outcome, sarabande, until};
+use crate::running::{Running, Server, free, get, outcome, sarabande, until};
 use std::io::{BufRead as _, BufReader, pipe};
+use std::process::Stdio;
 
 #[test]
-fn a_watch_without_a_terminal_tells_line_by_line_what_changes() {
+fn a_watch_prints_the_status_again_and_outlives_the_server() {
     let server = Server::start("watch", &format!("[pool.servers]\nmembers = [\"{}\"]", free()));
     let (reader, writer) = pipe().expect("a pipe");
     let mut watch = sarabande(&["status", "--watch", "--admin", &server.admin]);
-    let mut watch = crate::running::Running::start(watch.stdout(writer));
+    let mut watch = Running::start(watch.stdout(writer));
     let mut lines = BufReader::new(reader).lines().map(|line| line.expect("UTF-8"));
-    let first = lines.next().expect("a line at once");
-    assert!(first.starts_with("   0 s  new calls go to ") && first.contains("of 1 member: "), "{first}");
     let mut awaited = |what: &str| until(what, || lines.next().filter(|line| line.contains(what)));
+    for _ in 0..2 {
+        awaited("new calls go to ");
+    }
     drop(server);
     awaited("nothing listens on ");
     assert!(watch.is_running(), "the server may come back");
@@ -36,4 +38,20 @@ fn a_stop_waits_for_the_end_of_the_server() {
         assert_eq!(server.process.wait(), Some(0));
         assert_eq!(server.ask(&["stop"]).0, Some(3), "nobody is left to be stopped");
     }
+}
+
+/// A call that goes on for longer than `[stop] wait` is cut, and whoever waits is told.
+#[test]
+fn a_stop_that_cuts_calls_fails() {
+    let member = free().to_string();
+    let _answerer = Running::start(sarabande(&["load", "answer", "--listen", &member]).stdout(Stdio::null()));
+    let mut server = Server::start("stop-cut", &format!("[pool.servers]\nmembers = [\"{member}\"]"));
+    let target = server.sip.to_string();
+    let call = ["load", "call", "--to", &target, "--rate", "50", "--calls", "2", "--hold", "1m"];
+    let _caller = Running::start(sarabande(&call).stdout(Stdio::null()).stderr(Stdio::null()));
+    until("two calls", || get(&server.admin, "/api/sessions").contains("\"active\":2").then_some(()));
+    let (code, out, errors) = server.ask(&["stop", "--wait"]);
+    assert_eq!(code, Some(4), "{out}{errors}");
+    assert!(errors.contains("[stop] wait was over, and the server has ended with 2 calls"), "{errors}");
+    assert_eq!(server.process.wait(), Some(0));
 }

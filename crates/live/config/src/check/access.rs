@@ -1,11 +1,13 @@
 //! `[access]`, and the lists of listeners and routes.
 
+use super::conditions::several;
 use crate::kind::{Count, NetworkText};
-use crate::raw::{ListenerParts, ListenerTable, RawAccess, RawConfig, RawRate};
+use crate::raw::{ListenerParts, ListenerTable, RawAccess, RawConfig};
 use crate::report::Report;
 use crate::setting::{Entry, Setting};
 use base::Rate;
 use route::{Access, Network, RateSettings, Refusal, SourceLimit};
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 /// Lists of networks as the file has them.
@@ -16,7 +18,7 @@ pub(super) struct Lists<'r> {
 
 /// The access to each listener of the file, and the limits of sources.
 pub(super) fn check(raw: &RawConfig, report: &mut Report<'_>) -> Option<(Vec<Access>, RateSettings)> {
-    let RawAccess { allow, deny, refuse, rate } = &raw.access;
+    let RawAccess { allow, deny, refuse, .. } = &raw.access;
     let refusal = refuse.value();
     let general = Lists { allow, deny }.read(refusal.unwrap_or_default(), report);
     let usual = (&general, refusal.unwrap_or_default());
@@ -25,7 +27,7 @@ pub(super) fn check(raw: &RawConfig, report: &mut Report<'_>) -> Option<(Vec<Acc
     listeners.extend(of_listeners(&raw.listen.tls, usual, report));
     listeners.extend(of_listeners(&raw.listen.ws, usual, report));
     listeners.extend(of_listeners(&raw.listen.wss, usual, report));
-    let rates = rates(rate, report);
+    let rates = rates(raw, report);
     Some((listeners.into_iter().collect::<Option<_>>()?, rates?))
 }
 
@@ -64,14 +66,29 @@ pub(super) fn networks(settings: &[Setting<NetworkText>]) -> Vec<Network> {
     settings.iter().filter_map(Setting::value).collect()
 }
 
-fn rates(raw: &RawRate, report: &mut Report<'_>) -> Option<RateSettings> {
+fn rates(config: &RawConfig, report: &mut Report<'_>) -> Option<RateSettings> {
+    let raw = &config.access.rate;
     let burst = raw.burst.value();
     let v4 = raw.ipv4_network.value();
     let v6 = raw.ipv6_network.value();
     let host = raw.ipv6_address.value();
-    let exempt = networks(&raw.exempt);
-    let address = raw.per_address.value();
+    let mut exempt = networks(&raw.exempt);
+    exempt.extend(networks(&config.overload.neighbours));
+    exempt.extend(config.distribution.iter().flat_map(|raw| networks(&raw.neighbours)));
     let network = raw.per_network.value();
+    let is_default = !raw.per_address.is_set() && network == Some(0);
+    let address = raw.per_address.value().filter(|_| raw.per_address.is_set() || is_default).or(Some(0));
+    if is_default {
+        // A carrier or another proxy may send as much as many phones, and routes name it.
+        let sources = config.route.iter().filter_map(|route| route.source.as_ref());
+        exempt.extend(
+            sources.flat_map(|source| several::<NetworkText>(Some(source))).map(|(network, _)| network),
+        );
+        exempt.extend([
+            Network::around(Ipv4Addr::LOCALHOST.into(), 8),
+            Network::host(Ipv6Addr::LOCALHOST.into()),
+        ]);
+    }
     if let (Some(one), Some(all)) = (address, network)
         && (1..one).contains(&all)
     {
@@ -96,6 +113,7 @@ fn rates(raw: &RawRate, report: &mut Report<'_>) -> Option<RateSettings> {
         network: limit(network?, v4, v6, burst),
         exempt,
         refusal: raw.refuse.value()?,
+        counts_copies: is_default,
     })
 }
 

@@ -21,7 +21,7 @@ pub(super) fn check(
     let are_shared = distribution.is_some_and(|distribution| distribution.dialogs);
     let keeps = |forward| forward == Forward::Dialog || (are_shared && forward == Forward::Distributed);
     let is_kept = pools.iter().any(|pool| keeps(pool.forward))
-        || registrar.is_some_and(|registrar| keeps(registrar.home.forward));
+        || registrar.is_some_and(|registrar| keeps(registrar.settings.forward));
     if raw.calls.is_some() && !is_kept && report.is_clean() {
         let remedy = "nothing keeps the state of calls; set forward = \"dialog\" for a pool, `proxy` or `registrar`, or \
              \"distributed\" with \"dialog\" among `distribution.shares`";

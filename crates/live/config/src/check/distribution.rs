@@ -21,7 +21,7 @@ pub(super) fn check(
 ) -> Option<Distribution> {
     let mut sharers =
         pools.iter().filter(|pool| pool.forward == Forward::Distributed).map(|pool| &*pool.name);
-    let at_home = registrar.filter(|registrar| registrar.home.forward == Forward::Distributed);
+    let at_home = registrar.filter(|registrar| registrar.settings.forward == Forward::Distributed);
     let sharer = sharers.next().or(at_home.map(|_| "registrar"));
     let Some(table) = &raw.distribution else {
         if let Some(name) = sharer {
@@ -118,7 +118,7 @@ fn tell_unverified(
              \"authentication\"",
         );
     }
-    let trusted = registrar.map_or(&[][..], |registrar| &registrar.home.trusted);
+    let trusted = registrar.map_or(&[][..], |registrar| &registrar.settings.trusted);
     let is_trusted = |network: &&Network| {
         trusted.iter().any(|wider| wider.contains(network.first()) && wider.length() <= network.length())
     };
@@ -141,7 +141,7 @@ fn tell_unrecorded(pools: &[PoolConfig], registrar: Option<&RegistrarConfig>, re
         report.key_problem("distribution.shares", remedy);
     }
     let keeps = |forward| matches!(forward, Forward::Dialog | Forward::Distributed);
-    if registrar.is_some_and(|registrar| !keeps(registrar.home.forward)) {
+    if registrar.is_some_and(|registrar| !keeps(registrar.settings.forward)) {
         let remedy = "nobody would write the records of calls to users that a neighbour has left to this proxy; set forward = \"dialog\" \
                       or \"distributed\" for `registrar`, or remove \"dialog\"";
         report.key_problem("distribution.shares", remedy);

@@ -192,6 +192,7 @@ pub(super) fn connections(raw: &RawConnections) -> Option<Connections> {
         send_buffer: raw.send_buffer.value()?,
         memory: raw.memory.value()?,
         large_requests: raw.large_requests.value()?,
+        origins: raw.origins.iter().map(Setting::value).collect::<Option<_>>()?,
     })
 }
 

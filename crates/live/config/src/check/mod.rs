@@ -123,7 +123,7 @@ fn targets(
     let mut pools: Vec<PoolConfig> = pools.into_iter().collect::<Option<_>>().unwrap_or_default();
     scale::tell_shared(&pools, report);
     if let (Some((Some(proxy), _)), Some(timers)) = (&proxy, timers) {
-        let way = (proxy.forward, proxy.record_route);
+        let way = (proxy.forward, proxy.record_route, proxy.invite_timeout);
         pools.push(pool::of_hops(proxy::POOL, PoolOrigin::Proxy, proxy::members(proxy), way, timers));
     }
     let refusal = raw.access.refuse.value().unwrap_or_default();

@@ -8,7 +8,7 @@ use super::listen::{is_own, no_listener, no_listener_of, serves};
 use super::scale;
 use super::timers::{Timers, blame};
 use crate::kind::{Choice, Kind, Leaf, MemberAddress, PolicyName, Ratio, show};
-use crate::raw::{RawMember, RawOutlier, RawPool, RawProbe, RawWeights};
+use crate::raw::{InviteTimeout, RawMember, RawOutlier, RawPool, RawProbe, RawWeights};
 use crate::report::Report;
 use crate::setting::{Entry, Setting};
 use crate::structure::join;
@@ -68,7 +68,7 @@ pub(super) fn of_hops(
     name: &str,
     origin: PoolOrigin,
     members: Vec<MemberSettings>,
-    (forward, record_route): (Forward, bool),
+    (forward, record_route, invite_timeout): (Forward, bool, Duration),
     timers: Timers,
 ) -> PoolConfig {
     let raw = RawPool {
@@ -76,6 +76,7 @@ pub(super) fn of_hops(
         forward: Setting::of(forward),
         dialogs: Setting::of(Dialogs::Route),
         record_route: Setting::of(record_route),
+        invite_timeout: Setting::of(invite_timeout),
         orphans: Setting::of(Orphans::Balance),
         probe: RawProbe { enabled: Setting::of(false), ..RawProbe::default() },
         ..RawPool::default()
@@ -105,19 +106,14 @@ fn pool(
                       \"hash\" and neither max_calls nor max_rate, or forward = \"transaction\"";
         report.conflict(&raw.dialogs, remedy);
     }
-    if (forward, dialogs) == (Some(Forward::Distributed), Some(Dialogs::Member)) {
-        let remedy = "only for next hops: who keeps a call may be another proxy, so requests of its dialog have to follow their Route; \
-                      set dialogs = \"route\"";
-        report.conflict(&raw.forward, remedy);
-    }
-    if (forward, dialogs) == (Some(Forward::Dialog), Some(Dialogs::Member)) {
-        let remedy = "only for next hops: set dialogs = \"route\", where requests of a dialog follow their Route and Contact";
-        report.conflict(&raw.forward, remedy);
-    }
+    check_dialogs(raw, (forward, dialogs), report);
     let policy_kind = policy.as_ref().map(|(policy, _)| *policy);
     let record_route = record_route(raw, (forward, dialogs), (has_limit, policy_kind), report);
     let fork = fork(raw, (forward, dialogs), report);
-    let queue = raw.queue.as_ref().map(|queue| super::queue::check(queue, path, (forward, fork), report));
+    check_invite_timeout(&raw.invite_timeout, (forward, fork), report);
+    let queue = raw.queue.as_ref();
+    let queue =
+        queue.map(|queue| super::queue::check(queue, path, (forward, fork), &raw.invite_timeout, report));
     let protection = protection(raw, (dialogs, fork), finds_again, report);
     if has_rate && raw.queue.is_some() {
         report.key_problem(
@@ -158,9 +154,45 @@ fn pool(
         },
         protection,
         retry_after,
+        invite_timeout: raw.invite_timeout.value()?,
         queue: queue.map_or(Some(None), |queue| queue.map(|queue| Some(Arc::new(queue))))?,
         scale: None,
     })
+}
+
+/// What keeps a call only where its requests follow their Route.
+fn check_dialogs(
+    raw: &RawPool,
+    (forward, dialogs): (Option<Forward>, Option<Dialogs>),
+    report: &mut Report<'_>,
+) {
+    if (forward, dialogs) == (Some(Forward::Distributed), Some(Dialogs::Member)) {
+        let remedy = "only for next hops: who keeps a call may be another proxy, so requests of its dialog have to follow their Route; \
+                      set dialogs = \"route\"";
+        report.conflict(&raw.forward, remedy);
+    }
+    if (forward, dialogs) == (Some(Forward::Dialog), Some(Dialogs::Member)) {
+        let remedy = "only for next hops: set dialogs = \"route\", where requests of a dialog follow their Route and Contact";
+        report.conflict(&raw.forward, remedy);
+    }
+}
+
+/// Whether anybody waits for the first answer of one member.
+pub(super) fn check_invite_timeout(
+    setting: &InviteTimeout,
+    (forward, fork): (Option<Forward>, Option<Fork>),
+    report: &mut Report<'_>,
+) {
+    if !setting.is_set() {
+        return;
+    }
+    if forward == Some(Forward::Stateless) {
+        let remedy = "without transactions nobody waits for the member's answer; remove this, or `forward`";
+        report.conflict(setting, remedy);
+    } else if fork.is_some_and(|fork| fork != Fork::None) {
+        let remedy = "a pool that forks tries the next members after `ring_time`; set that, or remove this";
+        report.conflict(setting, remedy);
+    }
 }
 
 /// Whether this process stays on the way of dialogs. Where it does not, it sees no call end, so that calls are not

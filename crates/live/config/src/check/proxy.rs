@@ -52,6 +52,7 @@ pub(super) fn check(
         }
         next.push(peer);
     }
+    super::pool::check_invite_timeout(&raw.invite_timeout, (raw.forward.value(), None), report);
     let transaction = Timers { t1: timers?.t1, ..Timers::default() };
     let timers = ProxyTimers { transaction, c: raw.timer_c.value()? };
     let limits = ProxyLimits {
@@ -64,6 +65,7 @@ pub(super) fn check(
         next,
         forward: raw.forward.value()?,
         record_route: raw.record_route.value()?,
+        invite_timeout: raw.invite_timeout.value()?,
         settings,
     };
     Some(((!proxy.next.is_empty()).then_some(proxy), settings))

@@ -1,12 +1,12 @@
 //! `queue` of `[pool.<name>]`
 
 use crate::kind::{AccrualName, OverflowName, show};
-use crate::raw::{MoveAfter, RawQueue};
+use crate::raw::{InviteTimeout, RawQueue};
 use crate::report::Report;
 use elastic::estimate::Settings;
 use elastic::queue::{Accrual, LengthSettings, Moves, Overflow, QueueSettings};
 use node::{CapacitySource, QueueSetup};
-use route::{Fork, Forward};
+use route::{Fork, Forward, INVITE_TIMEOUT};
 use std::time::Duration;
 
 /// Half of T1: for that long a caller waits untold.
@@ -17,6 +17,7 @@ pub(super) fn check(
     raw: &RawQueue,
     path: &str,
     (forward, fork): (Option<Forward>, Option<Fork>),
+    invite_timeout: &InviteTimeout,
     report: &mut Report<'_>,
 ) -> Option<QueueSetup> {
     let usual = QueueSettings::default();
@@ -26,8 +27,9 @@ pub(super) fn check(
     let wait = raw.wait.value();
     let delay = raw.delay.value();
     let overflow = raw.overflow.value();
-    let move_after = raw.r#move.as_ref();
-    let moves = move_after.map(|setting| moves(setting, forward, (source, threshold), report));
+    // A route may have its own time where the pool has none.
+    let moves = |after: Duration| Moves::after(if after.is_zero() { INVITE_TIMEOUT } else { after });
+    let moves = invite_timeout.value().map(moves);
     let path = format!("{path}.queue");
     if fork.is_some_and(|fork| fork != Fork::None) {
         let remedy = "a call that rings at several members is nobody's; remove this, or `fork`";
@@ -44,6 +46,9 @@ pub(super) fn check(
         report.conflict(&raw.source, remedy);
     }
     let is_measured = source != Some(CapacitySource::Fixed);
+    if is_measured {
+        check_invite_timeout(invite_timeout, threshold, report);
+    }
     if raw.law.is_set() && !is_measured {
         report.conflict(&raw.law, "source = \"fixed\" measures nothing; remove this, or that");
     }
@@ -82,12 +87,26 @@ pub(super) fn check(
         },
         accrual: accrual(raw.accrual.value()?, capacity?),
         choice: raw.order.value()?,
-        moves: moves.map_or(Some(None), |moves| moves.map(Some))?,
+        moves: Some(moves?),
         ..usual
     };
     let capacity =
         Settings { threshold: threshold?, maximum: capacity?, law: raw.law.value()?, ..Settings::default() };
     Some(QueueSetup { settings, source: source?, capacity })
+}
+
+/// Whether a member has the time that an answer may take.
+fn check_invite_timeout(timeout: &InviteTimeout, threshold: Option<Duration>, report: &mut Report<'_>) {
+    if let (true, Some(after), Some(threshold)) = (timeout.is_set(), timeout.value(), threshold)
+        && !after.is_zero()
+        && after <= threshold
+    {
+        let remedy = format!(
+            "expected more than `threshold` of the queue, {}: a member that answers in that time is not slow",
+            show(threshold)
+        );
+        report.conflict(timeout, &remedy);
+    }
 }
 
 /// How members pull that take so many calls a second at most.
@@ -97,28 +116,4 @@ fn accrual(name: AccrualName, most: f64) -> Accrual {
         AccrualName::Smooth => QueueSettings::default().accrual,
         AccrualName::PerSecond => Accrual::PerSecond,
     }
-}
-
-/// When a call leaves a member that does not answer it.
-fn moves(
-    setting: &MoveAfter,
-    forward: Option<Forward>,
-    (source, threshold): (Option<CapacitySource>, Option<Duration>),
-    report: &mut Report<'_>,
-) -> Option<Moves> {
-    let after = setting.value()?;
-    if !forward.is_none_or(Forward::has_transactions) {
-        let remedy = "without transactions nobody waits for the member's answer; remove this, or set forward = \"transaction\"";
-        report.conflict(setting, remedy);
-    }
-    if source.is_some_and(|source| source != CapacitySource::Fixed)
-        && let Some(threshold) = threshold.filter(|threshold| after <= *threshold)
-    {
-        let remedy = format!(
-            "expected more than `threshold`, {}: who answers in that time is not slow",
-            show(threshold)
-        );
-        report.conflict(setting, &remedy);
-    }
-    Some(Moves::after(after))
 }

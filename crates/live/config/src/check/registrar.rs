@@ -10,7 +10,7 @@ use crate::report::Report;
 use crate::setting::Setting;
 use crate::typed::{Listen, RegistrarConfig, StorePlace, UsersPlace};
 use digest_auth::{Algorithm, BanSettings, NonceScope, NonceSettings, Offer, UriRule};
-use node::{AuthenticationSettings, HomeSettings};
+use node::{AuthenticationSettings, RegistrarSettings};
 use route::{Conditions, Field, Forward, Origin, Part, Pattern, Place as Uri, Rule, Target};
 
 /// What the client of the store knows.
@@ -48,7 +48,7 @@ pub(super) fn check(
     let store = store.map_or(Some(None), |store| store.map(Some))?;
     let authentication = users.is_some().then_some(authentication);
     Some(RegistrarConfig {
-        home: HomeSettings { registrar, authentication, forward: forward?, trusted },
+        settings: RegistrarSettings { registrar, authentication, forward: forward?, trusted },
         algorithms,
         users,
         store,
@@ -159,7 +159,7 @@ fn store(setting: &Setting<Place>, site: &Site<'_>, report: &mut Report<'_>) -> 
 /// again.
 pub(super) fn tell_unkept(rules: &[Rule], registrar: &RegistrarConfig, report: &mut Report<'_>) {
     let is_asked = |rule: &Rule| rule.authenticate && rule.target == Target::Location;
-    if registrar.home.forward == Forward::Stateless && rules.iter().any(is_asked) {
+    if registrar.settings.forward == Forward::Stateless && rules.iter().any(is_asked) {
         let remedy = "whoever calls a user has to say a password, which is good for one request, and nobody would know its copies; \
                       set forward = \"transaction\", or a route with `location` and authenticate = false";
         report.key_problem("registrar.forward", remedy);
@@ -169,7 +169,7 @@ pub(super) fn tell_unkept(rules: &[Rule], registrar: &RegistrarConfig, report: &
 /// Without routes: to users of the domains, for users only, and for members of pools.
 pub(super) fn usual_rules(registrar: &RegistrarConfig) -> Vec<Rule> {
     let host = |domain: &[u8]| Pattern::Exact(bare(&String::from_utf8_lossy(domain)).as_bytes().to_vec());
-    let hosts = registrar.home.registrar.domains.iter().map(|domain| host(domain)).collect();
+    let hosts = registrar.settings.registrar.domains.iter().map(|domain| host(domain)).collect();
     vec![Rule {
         name: "users".to_owned(),
         conditions: Conditions {

@@ -6,7 +6,7 @@ use super::timers::Timers;
 use super::{actions, conditions, pool};
 use crate::kind::{AnswerKind, Flag, Text, quoted};
 use crate::nearest::nearest;
-use crate::raw::{RawAnswer, RawChoice, RawFailover, RawRoute};
+use crate::raw::{RawAnswer, RawChoice, RawRoute};
 use crate::report::Report;
 use crate::setting::{Entry, Listed, Setting, given};
 use crate::structure::join;
@@ -14,8 +14,8 @@ use crate::typed::{Listen, PoolConfig, PoolOrigin};
 use balance::PoolId;
 use control::MemberSettings;
 use route::{
-    Answer, BudgetSettings, Choice, Failover, Forward, Origin, Outcome, Pools, Reason, Refusal, Rule, Table,
-    Target,
+    Answer, BudgetSettings, Choice, Failover, Forward, INVITE_TIMEOUT, Origin, Outcome, Pools, Reason,
+    Refusal, Rule, Table, Target,
 };
 
 /// Most routes: their indexes are kept short.
@@ -198,7 +198,7 @@ fn target(
 ) -> Option<Target> {
     let request_uri = raw.request_uri.as_ref().map_or(Some(false), Setting::value);
     let location = asked(path, "location", raw.location.as_ref(), around.has_registrar, report);
-    let failover = failover(&raw.failover);
+    let failover = failover(raw);
     let given = [
         ("pool", raw.pool.is_some()),
         ("next", raw.next.is_some()),
@@ -228,6 +228,12 @@ fn target(
     if report.has(&join(path, "failover")) {
         let remedy = "only a route with several pools in `pool` can go on to the next one; remove this";
         report.key_problem(&join(path, "failover"), remedy);
+    }
+    if let (Some(setting), None) = (&raw.invite_timeout, &hops) {
+        report.conflict(
+            setting,
+            "only a route with `pool` or `next` has members that may be silent; remove this",
+        );
     }
     match (hops, answer) {
         (Some(hops), _) => hops,
@@ -262,7 +268,8 @@ fn next(
         return None;
     }
     let index = pools.len() as u16;
-    let (name, way) = (format!("route.{name}"), (Forward::Transaction, true));
+    let invite_timeout = raw.invite_timeout.as_ref().map_or(Some(INVITE_TIMEOUT), Setting::value)?;
+    let (name, way) = (format!("route.{name}"), (Forward::Transaction, true, invite_timeout));
     pools.push(pool::of_hops(&name, PoolOrigin::Route, members, way, around.timers?));
     Some(Target::Pools(Pools::one(index)))
 }
@@ -350,7 +357,8 @@ fn pool_named(setting: &Setting<Text>, names: &[String], report: &mut Report<'_>
     None
 }
 
-fn failover(raw: &RawFailover) -> Option<Failover> {
+fn failover(route: &RawRoute) -> Option<Failover> {
+    let raw = &route.failover;
     let on: Vec<_> = raw.on.iter().map(Setting::value).collect();
     let on = on.into_iter().collect::<Option<Vec<_>>>()?;
     let budget = BudgetSettings {
@@ -361,6 +369,7 @@ fn failover(raw: &RawFailover) -> Option<Failover> {
     let mut failover = Failover::on(&on);
     failover.attempts = raw.attempts.value()? as u8;
     failover.budget = budget;
+    failover.invite_timeout = given(route.invite_timeout.as_ref())?;
     Some(failover)
 }
 

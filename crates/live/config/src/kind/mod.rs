@@ -21,7 +21,7 @@ pub(crate) use choice::{
 };
 pub(crate) use duration::{DAY, Fine, HOUR, MINUTE, SECOND, Time, YEAR, show};
 pub(crate) use leaf::Leaf;
-pub(crate) use name::{DomainName, MemberAddress, ServedName};
+pub(crate) use name::{DomainName, MemberAddress, PageOrigin, ServedName};
 pub(crate) use number::{Count, Flag, GIB, KIB, MIB, Ratio, Size};
 pub(crate) use place::{FilePath, Place, PlaceText};
 pub(crate) use routing::{AnswerKind, FieldText, MethodText, NetworkText, NextHop, Text};

@@ -22,6 +22,10 @@ pub(crate) struct DomainName;
 #[derive(Debug, Clone)]
 pub(crate) struct ServedName;
 
+/// The origin of a web page as browsers send it (RFC 6454 §6.2), or all of them.
+#[derive(Debug, Clone)]
+pub(crate) struct PageOrigin;
+
 const MEMBER: &str = "expected an IP address with or without a port (\"10.0.0.1\", \"[2001:db8::1]:5060\"), \
                       a host name (\"sip.example.com:5060\") or an SRV name (\"_sip._udp.example.com\"); behind an \
                       address or a host name \";transport=tcp\" or \";transport=tls\"";
@@ -86,6 +90,36 @@ impl Kind for ServedName {
 
     fn schema() -> Schema {
         json!({ "title": "host[:port]", "type": "string" })
+    }
+}
+
+impl Kind for PageOrigin {
+    type Value = String;
+
+    fn read(leaf: &Leaf) -> Result<String, Refusal> {
+        let refusal = || {
+            Refusal::new(
+                "expected the scheme and host of a web page (\"https://phone.example.com\"), \"null\" or \"*\"",
+            )
+        };
+        let Leaf::Text(text) = leaf else { return Err(refusal()) };
+        let text = text.to_ascii_lowercase();
+        let Some((scheme, place)) = text.split_once("://") else {
+            return if matches!(text.as_str(), "*" | "null") { Ok(text) } else { Err(refusal()) };
+        };
+        if let Some((host, _)) = place.split_once('/') {
+            return Err(refusal().meant(quoted(&format!("{scheme}://{host}"))));
+        }
+        // Browsers leave out the port of the scheme.
+        let usual = match scheme {
+            "https" => ":443",
+            _ => ":80",
+        };
+        Ok(format!("{scheme}://{}", place.strip_suffix(usual).unwrap_or(place)))
+    }
+
+    fn schema() -> Schema {
+        json!({ "title": "scheme://host[:port], null or *", "type": "string" })
     }
 }
 
@@ -286,6 +320,17 @@ mod tests {
         ] {
             assert_eq!(member(read).unwrap_err().meant.as_deref(), Some(meant), "{read}");
         }
+    }
+
+    #[test]
+    fn origins_are_written_as_browsers_send_them() {
+        let origin = |text: &str| PageOrigin::read(&text.into());
+        assert_eq!(origin("https://Phone.example.com:443"), Ok("https://phone.example.com".into()));
+        assert_eq!(origin("http://[::1]:8080"), Ok("http://[::1]:8080".into()));
+        assert_eq!(origin("*"), Ok("*".into()));
+        assert!(origin("phone.example.com").is_err());
+        let meant = origin("https://phone.example.com/").unwrap_err().meant;
+        assert_eq!(meant.as_deref(), Some("\"https://phone.example.com\""));
     }
 
     #[test]

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::SocketBuffer;
 use crate::kind::{
-    Advertised, Bound, Choice, Count, DAY, FilePath, Flag, GIB, HOUR, KIB, Kind, MIB, NetworkText, SECOND,
-    ServedName, Size, Time,
+    Advertised, Bound, Choice, Count, DAY, FilePath, Flag, GIB, HOUR, KIB, Kind, MIB, NetworkText,
+    PageOrigin, SECOND, ServedName, Size, Time,
 };
 use crate::setting::{Entry, Setting};
 use crate::table::REQUIRED;
@@ -65,10 +65,11 @@ table! {
         deny: Vec<Setting<NetworkText>>,
     }
 
-    /// What connections over TCP, TLS and WebSocket may take.
+    /// What connections over TCP, TLS and WebSocket may take, and which web pages may open them.
     struct RawConnections {
-        /// Most connections at a time, over all threads. Beyond it new ones are refused. Each takes a descriptor of
-        /// the process (`LimitNOFILE` of systemd).
+        /// Most connections at a time, over all threads. Beyond it a new one takes the place of the oldest that has
+        /// sent no message, or is refused. Each takes a descriptor of the process: where its hard limit is too low
+        /// (`LimitNOFILE` of systemd), there are fewer connections, and the log says so at the start.
         /// A reload does not change it.
         most: Setting<Count<1, 10_000_000>> = 100_000,
         /// Most connections at a time that come from one IPv4 address, or from one IPv6 network of 64 bits. Beyond it
@@ -80,7 +81,9 @@ table! {
         /// hops may begin any number.
         /// A reload does not change it.
         new_per_second: Setting<Count<0, 1_000_000>> = 50,
-        /// Time without a message after which a connection is closed.
+        /// Time without a message after which a connection is closed. One that an established call, a binding or a
+        /// subscription of its client depends on stays open and gets keep-alives; over WebSocket it is closed if the
+        /// client does not answer them for so long.
         /// A reload does not change it.
         idle: Setting<Time<SECOND, DAY>> = Duration::from_mins(10),
         /// Longest time for the handshakes of TLS and WebSocket together, for a PROXY header, and for the rest of a
@@ -100,6 +103,11 @@ table! {
         /// again a minute later, then less and less often, once an hour at least; `"udp"` = UDP, whose fragments many
         /// firewalls drop.
         large_requests: Setting<Choice<LargeRequests>> = LargeRequests::default(),
+        /// Web pages that may connect over WebSocket, by the `Origin` that browsers send (RFC 6455 §10.2), such as
+        /// `"https://phone.example.com"`; `"*"` = all pages. Without any, those of the host that the browser connects
+        /// to. Clients that are no browsers send no `Origin`, and may connect.
+        /// A reload does not change it.
+        origins: Vec<Setting<PageOrigin>>,
     }
 
     /// Certificates, and whose certificates are believed. TLS 1.2 and 1.3 are spoken. A reload reads the files again.

@@ -14,9 +14,6 @@ const LONGEST_THRESHOLD: u64 = 10_000_000_000;
 /// both ends of what is measured are at the server.
 const THRESHOLD: Duration = Duration::from_millis(10);
 
-/// `move`
-pub(crate) type MoveAfter = Setting<Time<1, { 10 * SECOND }>>;
-
 table! {
     let (settings, capacity) = (QueueSettings::default(), Settings::default());
 
@@ -52,12 +49,6 @@ table! {
         /// How long a call waits at most. Half of T1 is the longest time after which no copy of the INVITE has come
         /// yet; where it may wait for longer it is answered 100 at once, which needs `forward = "transaction"`.
         wait: Setting<Time<1, { 30 * SECOND }>> = settings.bound,
-        /// How long a member may leave a call quite unanswered, not even 100, before another one that has room gets
-        /// it: whoever then answers first has the call, and the other is sent CANCEL (`docs/elastic.md`). Once a
-        /// call, and out of the retry budget of the route. More than `threshold`, unless `source` is `"fixed"`. Needs
-        /// `forward = "transaction"` or `"dialog"`. Below T1 a call moves before its INVITE is sent again, so an
-        /// INVITE that was lost on its way moves, too.
-        r#move: Option<MoveAfter> => "none: a call stays with its member",
         /// How many calls may wait: as many as all members together take in this time, which is not more than `wait`,
         /// and at least 8.
         delay: Setting<Time<1, { 30 * SECOND }>> = settings.length.delay,

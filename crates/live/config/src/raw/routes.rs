@@ -7,9 +7,14 @@ use crate::kind::{
     AnswerKind, Bound, Choice, Count, FieldText, HOUR, MethodText, NetworkText, NextHop, Ratio, SECOND,
     Share, Text, Time, TransportName,
 };
+use crate::raw::InviteTimeout;
 use crate::setting::{Entry, Listed, Setting, Several};
 use crate::table::REQUIRED;
 use route::{BudgetSettings, Failover, Origin, Outcome, Refusal};
+
+/// New requests a second of one source: far above a phone, or a few hundred behind one address that all register at once,
+/// and a tenth of what a thread serves.
+const PER_ADDRESS: u32 = 1_000;
 
 /// What a text is to be like: a value, several of which one has to fit, or a table with more ways to compare.
 pub(crate) type RawTexts<K = Text> = Listed<K, RawText>;
@@ -93,6 +98,9 @@ table! {
         location: Option<Setting<crate::kind::Flag>> => "`false`",
         /// Target: an answer by its status; or a table that gives more; or silence.
         answer: Option<Entry<AnswerKind, RawAnswer>> => "none",
+        /// The time to the first answer to an INVITE, in place of `invite_timeout` of the pools; for `next`, where it is
+        /// `"4s"` otherwise.
+        invite_timeout: Option<InviteTimeout> => "as the pools have it",
         failover: RawFailover,
     }
 
@@ -161,13 +169,15 @@ table! {
         rate: RawRate,
     }
 
-    /// How many new requests each source may begin a second, over all threads; what is refused does not count, nor do
-    /// retransmissions, nor the one or two requests with the same method and Request-URI that follow a 401, 407 or
-    /// 422. Memory is fixed, however many sources there are, or seem to be.
+    /// How many new requests each source may begin a second, over all threads, those included that overload control
+    /// refuses. Retransmissions do not count, nor do the one or two requests with the same method and Request-URI that
+    /// follow a 401, 407 or 422. Memory is fixed, however many sources there are, or seem to be.
     struct RawRate {
         /// New requests a second of one sender, an IPv4 address or an IPv6 network of `ipv6_address` bits; 0 = no
-        /// limit.
-        per_address: Setting<Count<0, 1_000_000>> = 0,
+        /// limit. The default is far above what a phone sends, and protects the process from floods. The default
+        /// counts retransmissions as well. It does not apply to loopback addresses and to the `source` networks of
+        /// routes, nor if `per_network` is set.
+        per_address: Setting<Count<0, 1_000_000>> = PER_ADDRESS,
         /// New requests a second of all senders of a network of `ipv4_network` or `ipv6_network` bits together; 0 =
         /// no limit.
         per_network: Setting<Count<0, 1_000_000>> = 0,
@@ -179,7 +189,8 @@ table! {
         ipv6_address: Setting<Count<32, 128>> = 64,
         /// Bits of an IPv6 network.
         ipv6_network: Setting<Count<16, 128>> = 48,
-        /// Networks without a limit, such as those of carriers.
+        /// Networks without a limit, such as those of carriers. The hosts of members and next hops, and `neighbours`,
+        /// never have one.
         exempt: Vec<Setting<NetworkText>>,
         /// What those hear that have used up theirs.
         refuse: Setting<Choice<Refusal>> = Refusal::Unavailable,

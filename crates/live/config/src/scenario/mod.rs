@@ -95,18 +95,25 @@ fn checked(text: &str, file: &str, change: Option<Change<'_>>) -> Result<Scenari
 /// Whether a file is a scenario, right or wrong, rather than a configuration of the server: it has more tables of the
 /// one than of the other. A file that cannot be read is not.
 pub fn is_scenario(path: &Path) -> bool {
-    tables(path).is_some_and(|(scenario, configuration)| scenario > configuration)
+    document::text(path).is_ok_and(|text| is_text_of_scenario(&text))
+}
+
+/// The same of the text of a file.
+pub fn is_text_of_scenario(text: &str) -> bool {
+    let (scenario, configuration) = tables(text);
+    scenario > configuration
 }
 
 /// Whether a file is a configuration of the server, right or wrong, rather than a scenario.
 pub fn is_configuration(path: &Path) -> bool {
-    tables(path).is_some_and(|(scenario, configuration)| configuration > scenario)
+    document::text(path)
+        .map(|text| tables(&text))
+        .is_ok_and(|(scenario, configuration)| configuration > scenario)
 }
 
 /// How many tables of a scenario a file has, and how many of a configuration.
-fn tables(path: &Path) -> Option<(usize, usize)> {
-    let text = document::text(path).ok()?;
-    let (document, _) = toml::de::DeTable::parse_recoverable(&text);
+fn tables(text: &str) -> (usize, usize) {
+    let (document, _) = toml::de::DeTable::parse_recoverable(text);
     let count = |schema: serde_json::Value| {
         document
             .get_ref()
@@ -119,7 +126,7 @@ fn tables(path: &Path) -> Option<(usize, usize)> {
     if let Some(tables) = configuration["properties"].as_object_mut() {
         tables.remove("calls");
     }
-    Some((count(document::schema::<RawScenario>()), count(configuration)))
+    (count(document::schema::<RawScenario>()), count(configuration))
 }
 
 /// JSON schema (draft 2020-12) of a scenario, for editors: the text of `docs/scenario-schema.json`.

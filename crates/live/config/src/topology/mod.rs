@@ -46,10 +46,9 @@ pub fn parse(text: &str, file: &str) -> Result<Topology, Errors> {
     document::parse(text, file, None, |raw: &RawTopology, report| check::check(raw, report))
 }
 
-/// Whether a file is a topology, right or wrong: it has a table that only topologies have.
-pub fn is_topology(path: &Path) -> bool {
-    let Ok(text) = document::text(path) else { return false };
-    let (document, _) = toml::de::DeTable::parse_recoverable(&text);
+/// Whether the text of a file is a topology, right or wrong: it has a table that only topologies have.
+pub fn is_topology(text: &str) -> bool {
+    let (document, _) = toml::de::DeTable::parse_recoverable(text);
     let schema = document::schema::<RawTopology>();
     document.get_ref().keys().any(|key| schema["properties"].get(key.get_ref().as_ref()).is_some())
 }

@@ -61,4 +61,6 @@ pub struct Connections {
     pub memory: usize,
     /// What carries requests that are too long for UDP.
     pub large_requests: LargeRequests,
+    /// Web pages that may connect over WebSocket, in lower case; `*` = all. Empty: those of the host that they connect to.
+    pub origins: Vec<String>,
 }

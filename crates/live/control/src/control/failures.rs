@@ -11,8 +11,8 @@ const REFUSALS_EACH: Duration = Duration::from_secs(10);
 /// The failures that are told of later, and when they were told of last.
 #[derive(Debug, Default)]
 pub(super) struct Failures {
-    /// New calls refused because no member took any, since this was last told.
-    none_took: Count,
+    /// New calls refused because no member of a pool took any, since this was last told.
+    none_took: BTreeMap<PoolId, Count>,
     /// The same of new calls refused because all members of a pool were at a limit.
     at_limit: BTreeMap<PoolId, Count>,
 }
@@ -37,10 +37,10 @@ impl Count {
 }
 
 impl Failures {
-    /// Counts new calls that no member took. Returns how many there have been since this was last told, when it is to
-    /// be told now.
-    pub(super) fn refused(&mut self, now: Instant, refused: u64) -> Option<u64> {
-        self.none_took.add(now, refused)
+    /// Counts new calls that no member of a pool took. Returns how many there have been since this was last told, when
+    /// it is to be told now.
+    pub(super) fn refused(&mut self, now: Instant, pool: PoolId, refused: u64) -> Option<u64> {
+        self.none_took.entry(pool).or_default().add(now, refused)
     }
 
     /// The same of new calls to a pool whose members were at a limit.

@@ -79,6 +79,11 @@ impl<E: Egress> Control<E> {
         self.stopping.begun().is_some()
     }
 
+    /// When the process ends even with calls, once it is stopping.
+    pub fn stops_at(&self) -> Option<Instant> {
+        self.stopping.begun().map(|since| since + self.settings.stop_wait)
+    }
+
     /// The members that an operator means: by address or name, in any form that the configuration takes, which
     /// `named` is when it was read; a name may stand for several.
     ///
@@ -221,7 +226,7 @@ impl<E: Egress> Control<E> {
         let open = left.open.iter().enumerate().filter(|&(slot, _)| is_alive(slot));
         let active = open.map(|(_, open)| open).sum::<usize>() + left.waiting;
         // Who repeats an answered message gets the same again only here: the process that has taken over has no
-        // memory of it.
+        // memory of it. And it reaches clients by connections that are here.
         let is_late = self.stopping.succeeded.is_some() && left.is_any_kept;
         let is_idle = active == 0 && !is_late && self.processes.is_empty();
         let is_over = self.stopping.is_over || now.saturating_since(since) >= self.settings.stop_wait;

@@ -44,7 +44,7 @@ impl<E: Egress> Control<E> {
                     look_up(question, out);
                 }
             }
-            ShardEvent::NoServer(refused) => self.none_took(now, refused, out),
+            ShardEvent::NoServer { pool, refused } => self.none_took(now, pool, refused, out),
             ShardEvent::AtLimit { pool, by, refused } => self.at_limit(now, (pool, by), refused, out),
             ShardEvent::NoRoom(refused) => {
                 let max_sessions = self.settings.shards.sessions.max_sessions;
@@ -60,19 +60,20 @@ impl<E: Egress> Control<E> {
             | ShardEvent::NoFeedback(_)
             | ShardEvent::Record(_)
             | ShardEvent::WrongPassword(_)
-            | ShardEvent::Judged(_) => {}
+            | ShardEvent::Judgement(_) => {}
         }
     }
 
-    /// No member took these new calls.
-    fn none_took(&mut self, now: Instant, refused: u64, out: &mut Outbox<ControlEffect>) {
+    /// No member of a pool took these new calls.
+    fn none_took(&mut self, now: Instant, pool: PoolId, refused: u64, out: &mut Outbox<ControlEffect>) {
         self.members.none_took(now);
-        let Some(refused) = self.failures.refused(now, refused) else { return };
-        let all = self.members.nodes().iter().zip(self.members.records()).filter(|(node, _)| node.member);
-        // Only the shards know what a member has to do.
-        let why = |node: &Node| node.refusal(now, 0).map_or("at its limit", NodeRefusal::name);
-        let members = all.map(|(node, record)| (record.address.remote(), why(node))).collect();
-        out.event(ControlEffect::Log(LogEntry::NoneTook { refused, members }));
+        let Some(refused) = self.failures.refused(now, pool, refused) else { return };
+        let all = self.members.nodes().iter().zip(self.members.records());
+        let members = all.filter(|(node, record)| node.member && record.pools.contains(&pool));
+        // How many calls a member has, only the shards know: one with a bound on them that refuses had no room.
+        let why = |node: &Node| node.refusal(now, u32::MAX).map_or("takes calls again", NodeRefusal::name);
+        let members = members.map(|(node, record)| (record.address.remote(), why(node))).collect();
+        out.event(ControlEffect::Log(LogEntry::NoneTook { pool: self.pool_name(pool), refused, members }));
     }
 
     /// Every member of a pool that takes new calls was at a limit. Those that are dead are asked: they may be back.

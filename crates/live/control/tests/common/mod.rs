@@ -47,6 +47,7 @@ pub(crate) fn settings(members: &[&str]) -> ControlSettings {
             queue: None,
             protection: balance::Protection::default(),
             retry_after: Duration::ZERO,
+            invite_timeout: Duration::ZERO,
         }],
         members: members.iter().copied().map(member).collect(),
         shards: ShardSettings { sessions, ..ShardSettings::new(tokens, 0) },

@@ -1,10 +1,9 @@
-//! Overload control between neighbours on the wire (RFC 7339, RFC 7415): what is offered and told in Via, and what is
-//! taken from there.
+//! The Via parameters of overload control between neighbours (RFC 7339, RFC 7415).
 //!
 //! Only to and from neighbours that the configuration names, and never passed on: what a neighbour behind us says
 //! ends where our Via is removed from its response.
 
-use super::neighbours::{BELIEVED, Known, NeighbourReport, Neighbours, class_of, scaled};
+use super::neighbours::{BELIEVED, Known, NeighbourReport, class_in_dialog, class_of, scaled};
 use super::overload::Overload;
 use base::{Flow, Instant, Peer};
 use overload::hop::Feedback;
@@ -15,12 +14,6 @@ use wire::{Message, Method, OVERLOAD_OFFER, OverloadEdit, OverloadParams, edit_o
 const TOLD_MAX: usize = 80;
 
 impl Overload {
-    /// Feedback with whoever is at the other end of a flow, if there is any.
-    fn with(&self, flow: Flow) -> Option<&Neighbours> {
-        let neighbours = self.feedback.as_deref()?;
-        self.is_neighbour(flow.peer.ip()).then_some(neighbours)
-    }
-
     /// Appends to our Via for this hop that we keep to feedback (RFC 7339 §4.1).
     pub(crate) fn offer(&self, hop: Flow, via: &mut Vec<u8>) {
         if self.with(hop).is_some() {
@@ -73,33 +66,21 @@ impl Overload {
         is_deaf
     }
 
-    /// A request was handled that came by this flow. `refused`: how many the law had refused before.
-    pub(crate) fn handled(&mut self, now: Instant, flow: Flow, message: &Message<'_>, refused: u64) {
-        if self.feedback.is_none() || self.refused() != refused {
+    /// A request was handled that came by this flow, and that the law has not refused.
+    pub(crate) fn handled(&mut self, now: Instant, flow: Flow, message: &Message<'_>) {
+        if self.feedback.is_none() {
             return;
         }
         let from = self.keeps_to_feedback(flow, message).then(|| flow.remote());
-        let class = class_of(message.method().unwrap_or(Method::Other), message.to_tag().is_some());
+        let method = message.method().unwrap_or(Method::Other);
+        let in_dialog = message.to_tag().is_some();
+        let class = if in_dialog { class_in_dialog(method) } else { class_of(method, false) };
         self.guard.on_handled(now, from, class);
         if let Some(from) = from
             && let Some(known) = self.feedback.as_mut().and_then(|feedback| feedback.known(from))
         {
             known.received += 1;
         }
-    }
-
-    /// Whether the sender of a request is a neighbour, and offers to keep to the feedback that is used here.
-    fn keeps_to_feedback(&self, flow: Flow, message: &Message<'_>) -> bool {
-        self.with(flow).is_some_and(|neighbours| {
-            let offered = OverloadParams::of(message.top_via(), message.bytes());
-            offered.common(&[neighbours.algorithm]).is_some()
-        })
-    }
-
-    /// Whether the local law leaves a request alone, since its sender refuses in our place.
-    pub(super) fn is_spared(&self, flow: Flow, message: &Message<'_>) -> bool {
-        self.feedback.as_ref().is_some_and(|feedback| feedback.spares)
-            && self.keeps_to_feedback(flow, message)
     }
 
     /// Writes feedback into the topmost Via of a response to `to`, which `out` holds from `start` on. What servers

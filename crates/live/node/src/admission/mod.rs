@@ -1,66 +1,43 @@
-//! The gate: may a request begin something here?
-//!
-//! It is asked once a request. Access lists come first ([`lets_in`]): they look at the source alone. The rest is
-//! asked when it is known where the request goes ([`Step::admit`](crate::step::Step::admit)): is the process about to
-//! stop, is there time to serve the request, have the transactions room, has the source begun all that it may? A
-//! request that may go on gets a [`Ticket`], and keeps it through all waits.
+//! Rates of sources, overload control, and tickets: what the gate (`gate.rs`) uses.
 
-mod begun;
 mod feedback;
 mod neighbours;
+mod novelty;
 mod overload;
 mod ticket;
 
-use crate::rejection::{Refuser, Rejection, refuse};
+use crate::outcome::rejection::{Rejection, refuse};
+use crate::seen::{Became, COPIES_LAST, Earlier};
 use crate::token::Tokens;
+use crate::token::dialog::VerifiedToken;
 use balance::{Balancer, Request};
-use base::{Flow, Instant};
-pub(crate) use begun::{Asker, Begins};
-use begun::{Begun, Fate, LATEST, RequestKeys};
+use base::Instant;
 pub use neighbours::NeighbourReport;
-pub(crate) use neighbours::{NEXT_HOP_OVERLOADED, class_of};
+pub(crate) use neighbours::{NEXT_HOP_OVERLOADED, class_in_dialog, class_of};
+pub(crate) use novelty::{Challenger, Novelty};
+use novelty::{Retries, RetryKey};
 pub(crate) use overload::Overload;
-pub use overload::{Judged, OverloadControl, OverloadReport};
-use route::{Access, Exceeded, RateLimits, RateSettings, Refusal};
-use std::net::{IpAddr, SocketAddr};
+pub use overload::{OverloadControl, OverloadCounts, OverloadReport};
+use route::{Exceeded, RateLimits, RateSettings, Refusal};
+use std::net::IpAddr;
 pub(crate) use ticket::Ticket;
 pub use ticket::TicketCounts;
 use wire::{Message, Method};
 
-/// Whether the access list of its listener lets a source send requests. It is not asked of members, nor within a
-/// dialog whose token holds.
-pub(crate) fn lets_in(access: &[Access], flow: Flow) -> Result<(), Rejection> {
-    match access.get(usize::from(flow.listener)) {
-        Some(access) if !access.admits(flow.peer.ip()) => Err(Refuser::Listener(flow.listener).into()),
-        _ => Ok(()),
-    }
-}
-
-/// What a request begins, and the keys by which it is remembered, where anybody is charged for what is begun.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Charge {
-    pub(crate) begins: Begins,
-    keys: Option<RequestKeys>,
-}
-
-impl Charge {
-    const NOTHING: Self = Self { begins: Begins::Nothing, keys: None };
-}
-
-/// What sources may begin, what was begun of late, and the tickets of a shard.
-pub(crate) struct Gate {
+/// Rates of sources, overload control, and the tickets of a shard.
+pub(crate) struct Admission {
     rates: RateLimits,
-    begun: Begun,
-    tickets: TicketCounts,
+    retries: Retries,
+    pub(crate) tickets: TicketCounts,
     pub(crate) overload: Overload,
 }
 
-impl Gate {
+impl Admission {
     /// Without limits. `key` spreads the sources over the buckets.
     pub(crate) fn new(key: [u64; 2]) -> Self {
         let rates = RateLimits::new(RateSettings::default(), key);
         let overload = Overload::new(key[0] ^ key[1]);
-        Self { rates, begun: Begun::default(), tickets: TicketCounts::default(), overload }
+        Self { rates, retries: Retries::default(), tickets: TicketCounts::default(), overload }
     }
 
     /// Changes how much each source may begin.
@@ -68,94 +45,84 @@ impl Gate {
         self.rates.configure(rates);
     }
 
-    /// Takes over, after a reload, whether sources are charged: where `[access.rate]` says so, and where a pool has a
-    /// queue (`has_queues`). Elsewhere no copies are remembered, and the session store tells what is new.
+    /// Takes over, after a reload, whether requests are remembered: where copies do not count for `[access.rate]`, and
+    /// where a pool has a queue (`has_queues`). Elsewhere the session store tells what is new.
     pub(crate) fn set_charging(&mut self, now: Instant, has_queues: bool) {
-        let is_on = !self.rates.is_open() || has_queues;
-        self.begun.charge(is_on.then_some(now));
+        let is_on = self.rates.spares_copies() || has_queues;
+        self.retries.remember(is_on.then_some(now));
     }
 
-    /// What a request begins whose responses go to `target`.
-    pub(crate) fn charge(
+    /// Whether requests are remembered, so that what is charged is known.
+    pub(crate) fn is_charging(&self) -> bool {
+        self.retries.since().is_some()
+    }
+
+    /// Whether a request is new. `earlier` is its first copy, if that is known.
+    pub(crate) fn novelty(
         &self,
         now: Instant,
         tokens: &Tokens,
-        (message, request, target): (&Message<'_>, &Request<'_>, SocketAddr),
+        message: &Message<'_>,
+        request: &Request<'_>,
+        earlier: Option<&Earlier>,
         balancer: &Balancer,
-    ) -> Charge {
+    ) -> Novelty {
         let is_part = matches!(request.method, Method::Ack | Method::Cancel)
             || request.in_dialog
             || request.pinned.is_some();
         if is_part {
-            return Charge::NOTHING;
+            return Novelty::Part;
         }
-        let Some(since) = self.begun.since() else {
+        let Some(since) = self.retries.since() else {
             let is_known = request.method == Method::Invite && balancer.session_of(request).is_some();
-            return Charge { begins: if is_known { Begins::Again } else { Begins::New }, keys: None };
+            return if is_known { Novelty::Copy } else { Novelty::New };
         };
-        let keys = RequestKeys::new(tokens, message, request, target);
-        let mut begins = self.begun.of(now, &keys);
+        match earlier.filter(|earlier| earlier.is_free(now)).map(|earlier| &earlier.became) {
+            Some(Became::Forwarded(_)) => return Novelty::Copy,
+            Some(Became::Dropped) => return Novelty::CopyOfDropped,
+            Some(Became::Refused(_)) | None => {}
+        }
+        if let Some(by) = self.retries.followed(&RetryKey::new(tokens, message, request)) {
+            return Novelty::Retry(by);
+        }
         // A reload has set a limit while this was under way already.
-        if begins == Begins::New && now.saturating_since(since) < LATEST {
-            let session = balancer.session_of(request);
-            begins = session.filter(|session| session.created < since).map_or(begins, |_| Begins::Again);
-        }
-        Charge { begins, keys: Some(keys) }
+        let is_young = now.saturating_since(since) < COPIES_LAST;
+        let session = if is_young { balancer.session_of(request) } else { None };
+        if session.is_some_and(|session| session.created < since) { Novelty::Copy } else { Novelty::New }
     }
 
-    /// Charges a source for what its request begins, before anything is done for the request.
-    ///
-    /// A ticket is for what is new: none is given to what is part of something, nor to the retransmission of a
-    /// request that went on with one.
-    pub(crate) fn admit(
+    /// Charges a source for what its request begins, before anything is done for the request. Overload control is asked
+    /// after that, so that it does not refuse others for what one source sends.
+    pub(crate) fn charge(&mut self, now: Instant, source: IpAddr, novelty: Novelty) -> Result<(), Rejection> {
+        if novelty == Novelty::New { self.rates.pass(now, source).map_err(refuse) } else { Ok(()) }
+    }
+
+    /// The ticket of a request that may go on.
+    pub(crate) fn give_ticket(
         &mut self,
-        now: Instant,
-        source: IpAddr,
-        charge: &Charge,
-    ) -> Result<Option<Ticket>, Rejection> {
-        if let Some(keys) = &charge.keys {
-            if charge.begins == Begins::New {
-                self.rates.pass(now, source).map_err(refuse)?;
-            }
-            self.begun.take(keys, charge.begins);
+        tokens: &Tokens,
+        message: &Message<'_>,
+        request: &Request<'_>,
+        novelty: Novelty,
+    ) -> Ticket {
+        if self.is_charging() && novelty != Novelty::Part {
+            self.retries.take(&RetryKey::new(tokens, message, request), novelty);
         }
-        let is_new = matches!(charge.begins, Begins::New | Begins::Anew | Begins::Follows(_));
-        Ok(is_new.then(|| self.tickets.give()))
+        self.tickets.give(novelty)
     }
 
-    /// A request goes on.
-    pub(crate) fn goes_on(&mut self, now: Instant, charge: &Charge) {
-        self.ends(now, charge, Fate::Forwarded);
+    /// The ticket of a request whose token proves its dialog: it is part of what was admitted.
+    pub(crate) fn admit_proven(&mut self, _: &VerifiedToken) -> Ticket {
+        self.tickets.give(Novelty::Part)
     }
 
-    /// A request is dropped, and its sender hears nothing: its retransmissions are not charged again.
-    pub(crate) fn drops(&mut self, now: Instant, charge: &Charge) {
-        self.ends(now, charge, Fate::Dropped);
-    }
-
-    fn ends(&mut self, now: Instant, charge: &Charge, fate: Fate) {
-        if let Some(keys) = &charge.keys {
-            self.begun.end(now, keys, charge.begins, fate);
-        }
-    }
-
-    /// An answer of this proxy goes back.
-    pub(crate) fn answered(&mut self, tokens: &Tokens, message: &Message<'_>, status: u16) {
-        self.begun.answered(tokens, message, (Asker::Here, status));
-    }
-
-    /// A response of a member or next hop goes back.
-    pub(crate) fn heard(&mut self, tokens: &Tokens, response: &Message<'_>) {
-        self.begun.heard(tokens, response);
+    /// A response goes back, of this proxy or of a member or next hop.
+    pub(crate) fn answered(&mut self, tokens: &Tokens, message: &Message<'_>, by: Challenger, status: u16) {
+        self.retries.answered(tokens, message, by, status);
     }
 
     /// The limit that keeps a source from beginning more now.
     pub(crate) fn exceeded(&self, now: Instant, source: IpAddr) -> Option<(Exceeded, Refusal)> {
         self.rates.exceeded(now, source).map(|exceeded| (exceeded, self.rates.refusal()))
-    }
-
-    /// The tickets that were given, and how they ended.
-    pub(crate) fn tickets(&self) -> &TicketCounts {
-        &self.tickets
     }
 }

@@ -1,6 +1,6 @@
 //! The neighbours with which overload control is exchanged, and what is known of each.
 
-use crate::rejection::{Refused, refused};
+use crate::outcome::rejection::{Refused, refused};
 use base::{Instant, Peer};
 use core::time::Duration;
 use overload::hop::{Law, Limit};
@@ -147,7 +147,12 @@ pub(super) fn scaled(limit: Limit, by: f64) -> Limit {
     }
 }
 
-/// The class of a request that nobody has looked at closer.
-pub(crate) fn class_of(method: Method, in_dialog: bool) -> MessageClass {
-    MessageClass::of(RequestInfo { method, in_dialog, repeat: false, priority: false })
+/// The class of a request of a dialog.
+pub(crate) fn class_in_dialog(method: Method) -> MessageClass {
+    MessageClass::of(RequestInfo { method, in_dialog: true, repeat: false, priority: false })
+}
+
+/// The class of a request outside dialogs that is no copy.
+pub(crate) fn class_of(method: Method, priority: bool) -> MessageClass {
+    MessageClass::of(RequestInfo { method, in_dialog: false, repeat: false, priority })
 }

@@ -1,16 +1,16 @@
-//! Overload control at the gate: which new requests a busy thread takes.
+//! Overload control at the gate: which new requests a busy thread accepts.
 
 use super::neighbours::Neighbours;
-use crate::arrival::Arrival;
-use crate::rejection::{Refused, Rejection, refused};
-use base::{Instant, Peer, Rng};
+use crate::outcome::rejection::{Refused, Rejection, refused};
+use base::{Flow, Instant, Peer, Rng};
 use core::time::Duration;
 use overload::{
-    Guard, LocalLaw, MessageClass, Origin, OverloadSettings, RequestInfo, RequestPath, Tier, Triage,
-    TurnControl, is_above_routine, is_emergency,
+    Guard, LocalLaw, MessageClass, Origin, OverloadSettings, RequestPath, Tier, Triage, TurnControl,
+    is_above_routine, is_emergency,
 };
 use route::Network;
 use std::net::IpAddr;
+use wire::{Message, Method, OverloadParams};
 
 /// What a process does about more requests than it can serve.
 #[derive(Clone, PartialEq, Debug)]
@@ -52,14 +52,14 @@ impl OverloadControl {
 
 /// New requests that came to the law of a shard, and those that it refused.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Judged {
+pub struct OverloadCounts {
     /// All.
     pub offered: u64,
     /// Those that were refused.
     pub refused: u64,
 }
 
-impl core::ops::AddAssign for Judged {
+impl core::ops::AddAssign for OverloadCounts {
     fn add_assign(&mut self, more: Self) {
         self.offered += more.offered;
         self.refused += more.refused;
@@ -76,11 +76,11 @@ pub struct OverloadReport {
     /// How long a message that comes now is expected to wait.
     pub wait: Duration,
     /// New requests without priority.
-    pub usual: Judged,
+    pub usual: OverloadCounts,
     /// New requests with priority.
-    pub priority: Judged,
+    pub priority: OverloadCounts,
     /// All new requests of the last 5 to 10 s.
-    pub recent: Judged,
+    pub recent: OverloadCounts,
 }
 
 impl OverloadReport {
@@ -104,11 +104,11 @@ pub(crate) struct Overload {
     rng: Rng,
     /// How long the thread had been busy in all when the laws began. `None`: it has not said so since.
     busy_before: Option<Duration>,
-    usual: Judged,
-    priority: Judged,
+    usual: OverloadCounts,
+    priority: OverloadCounts,
     /// Where the counts of late begin, and those of the time before that.
     recent_since: Instant,
-    recent: [Judged; 2],
+    recent: [OverloadCounts; 2],
 }
 
 /// Why a new request was not taken.
@@ -137,10 +137,10 @@ impl Overload {
             feedback: None,
             rng,
             busy_before: None,
-            usual: Judged::default(),
-            priority: Judged::default(),
+            usual: OverloadCounts::default(),
+            priority: OverloadCounts::default(),
             recent_since: Instant::ZERO,
-            recent: [Judged::default(); 2],
+            recent: [OverloadCounts::default(); 2],
         }
     }
 
@@ -206,28 +206,29 @@ impl Overload {
             || (self.guard.acceptance(now) >= 1.0 && !self.control.laws.triage.is_some_and(is_late))
     }
 
-    /// Whether a new request is taken.
+    /// Whether a new request of this class, which came by this flow, is taken.
     pub(crate) fn admit(
         &mut self,
         now: Instant,
-        arrival: &Arrival<'_>,
+        flow: Flow,
+        message: &Message<'_>,
+        class: MessageClass,
         origin: Origin,
     ) -> Result<(), OverloadRefusal> {
         if self.guard.is_off() {
             return Ok(());
         }
-        let class = self.class(arrival);
-        let takes_feedback = self.is_spared(arrival.flow, arrival.message);
+        let takes_feedback = self.is_spared(flow, message);
         let path = RequestPath { from: None, takes_feedback, to: None, path: None, is_onward: false };
         let taken = self.turn.admit(&mut self.guard, now, class, &path, origin);
-        let judged = Judged { offered: 1, refused: u64::from(taken.is_err()) };
+        let judged = OverloadCounts { offered: 1, refused: u64::from(taken.is_err()) };
         *(if class.tier() == Tier::Later { &mut self.priority } else { &mut self.usual }) += judged;
         self.roll(now);
         self.recent[0] += judged;
         taken.map_err(|overload::TurnRefusal { rejection, is_by_law }| {
             let retry_after = (rejection.retry_after > 0).then(|| u64::from(rejection.retry_after));
-            let rejection = Refused { retry_after, ..refused(rejection.status, OVERLOADED) }.into();
-            OverloadRefusal { rejection, is_by_law }
+            let refused = Refused { retry_after, ..refused(rejection.status, OVERLOADED) };
+            OverloadRefusal { rejection: Rejection::Overloaded(refused), is_by_law }
         })
     }
 
@@ -235,8 +236,8 @@ impl Overload {
     fn roll(&mut self, now: Instant) {
         let age = now.saturating_since(self.recent_since);
         if age >= RECENT {
-            let before = if age >= RECENT * 2 { Judged::default() } else { self.recent[0] };
-            (self.recent, self.recent_since) = ([Judged::default(), before], now);
+            let before = if age >= RECENT * 2 { OverloadCounts::default() } else { self.recent[0] };
+            (self.recent, self.recent_since) = ([OverloadCounts::default(), before], now);
         }
     }
 
@@ -245,22 +246,32 @@ impl Overload {
         self.control.neighbours.iter().any(|network| network.contains(ip))
     }
 
-    /// The class of a new request.
-    pub(crate) fn class(&self, arrival: &Arrival<'_>) -> MessageClass {
-        MessageClass::of(RequestInfo {
-            method: arrival.method,
-            in_dialog: false,
-            repeat: false,
-            priority: self.has_priority(arrival),
+    /// The feedback with the neighbour at the other end of a flow, if there is one.
+    pub(super) fn with(&self, flow: Flow) -> Option<&Neighbours> {
+        let neighbours = self.feedback.as_deref()?;
+        self.is_neighbour(flow.peer.ip()).then_some(neighbours)
+    }
+
+    /// Whether the sender of a request is a neighbour, and offers to keep to the feedback that is used here.
+    pub(super) fn keeps_to_feedback(&self, flow: Flow, message: &Message<'_>) -> bool {
+        self.with(flow).is_some_and(|neighbours| {
+            let offered = OverloadParams::of(message.top_via(), message.bytes());
+            offered.common(&[neighbours.algorithm]).is_some()
         })
     }
 
+    /// Whether the local law leaves a request alone, since its sender refuses in our place.
+    fn is_spared(&self, flow: Flow, message: &Message<'_>) -> bool {
+        self.feedback.as_ref().is_some_and(|feedback| feedback.spares)
+            && self.keeps_to_feedback(flow, message)
+    }
+
     /// An emergency call (RFC 5031 §4.1), or a Resource-Priority of somebody who may ask for that (RFC 4412 §9).
-    pub(crate) fn has_priority(&self, arrival: &Arrival<'_>) -> bool {
-        let message = arrival.message;
+    pub(crate) fn has_priority(&self, message: &Message<'_>, flow: Flow, is_member: bool) -> bool {
         let asks = || message.header("Resource-Priority").is_some_and(is_above_routine);
-        is_emergency(arrival.method, message.uri().unwrap_or_default())
-            || (self.may_have_priority(arrival.flow.peer.ip(), arrival.member.is_some()) && asks())
+        let method = message.method().unwrap_or(Method::Other);
+        is_emergency(method, message.uri().unwrap_or_default())
+            || (self.may_have_priority(flow.peer.ip(), is_member) && asks())
     }
 
     /// The law, the share of new requests that it takes, and how long messages wait.
@@ -281,11 +292,6 @@ impl Overload {
             usual: self.usual,
             priority: self.priority,
         }
-    }
-
-    /// New requests that the law has refused.
-    pub(crate) fn refused(&self) -> u64 {
-        self.usual.refused + self.priority.refused
     }
 }
 

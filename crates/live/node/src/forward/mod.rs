@@ -2,5 +2,6 @@
 
 pub(crate) mod contacts;
 pub(crate) mod onward;
+mod path_header;
 pub(crate) mod stateful;
 pub(crate) mod stateless;

@@ -1,21 +1,34 @@
-//! What a request is changed by on its way to a next hop or, with a transaction, to a member (RFC 3261 §16.6); the same with a
-//! transaction and without.
+//! The edits of every request that is forwarded (RFC 3261 §16.6), with a transaction and without.
 
-use crate::client_flow::ClientFlow;
-use crate::edge::Edge;
-use crate::forward::contacts::Contact;
-use crate::progress::ToldProof;
-use crate::record::{initiator_target, record, wants_record_route};
-use crate::remote_targets::TargetRefresh;
-use crate::route_header::{RouteHeader, edit_hop, max_breadth};
-use crate::token::Tokens;
+use crate::address::client_flow::ClientFlow;
+use crate::address::contact::Contact;
+use crate::address::ports::Ingress;
+use crate::address::target::Target;
+use crate::address::topology::node_id;
+use crate::admission::Ticket;
+use crate::forward::path_header::add_path;
+use crate::message::route_header::{RouteHeader, edit_hop, max_breadth};
+use crate::outcome::event::ShardEvent;
+use crate::read::arrival::Arrival;
+use crate::read::progress::AuthenticationMark;
+use crate::site::Site;
+use crate::site::edit::{drop_credentials, edit_by_rule};
+use crate::site::leave::push_own_via;
+use crate::site::marks::write_param;
+use crate::site::record::{initiator_target, record, wants_record_route};
+use crate::site::remote_targets::TargetRefresh;
+use crate::token::KeyIndex;
+use crate::token::branch::{Branch, BranchKind, SEARCHED, Transaction};
 use crate::token::dialog::{DialogToken, Kept};
 use crate::token::owner::TokenOwner;
-use crate::topology::node_id;
-use base::Flow;
+use crate::token::vouch;
+use balance::Direction;
+use base::{Flow, Instant, Operation, Outbox};
 use core::ops::Range;
+use distribute::{Function, Mark};
 use route::Rule;
-use wire::{Message, Method};
+use std::net::SocketAddr;
+use wire::{Edits, Message, Method};
 
 /// Whether we stay on the way of the dialog that a request begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,34 +41,8 @@ pub(crate) enum RecordRoute {
     WithDialogs,
     /// Its requests go on without.
     Stateless,
-}
-
-/// How a request goes on.
-pub(crate) struct Onward<'a> {
-    /// What it came by.
-    pub(crate) from: Flow,
-    /// What it leaves by, unless it is too long for UDP.
-    pub(crate) hop: Flow,
-    /// Whose token our Record-Route has.
-    pub(crate) element: TokenOwner,
-    pub(crate) rule: Option<&'a Rule>,
-    /// Whose contact it is for, if it is for a user.
-    pub(crate) contact: Option<&'a Contact>,
-    /// Its part of Max-Breadth (RFC 5393 §5.3.3); `None`: all.
-    pub(crate) breadth: Option<u8>,
-    pub(crate) record_route: RecordRoute,
-    /// Of a request that begins something: whether its transaction is kept here.
-    pub(crate) keeps: Option<bool>,
-    /// What a neighbour is told of its sender.
-    pub(crate) proof: ToldProof,
-}
-
-impl Onward<'_> {
-    /// As it came, from one hop to the other, for a proxy.
-    pub(crate) fn of(from: Flow, hop: Flow, record_route: RecordRoute) -> Self {
-        let (element, rule, contact, breadth, keeps) = (TokenOwner::Proxy, None, None, None, None);
-        Self { from, hop, element, rule, contact, breadth, record_route, keeps, proof: ToldProof::Nothing }
-    }
+    /// They go to the member of a session that began then, without.
+    Session(Instant),
 }
 
 /// What the response to a request tells of where the parties of a dialog are reached.
@@ -65,8 +52,8 @@ pub(crate) struct Refresh {
     pub(crate) by_initiator: bool,
     /// Where the request's sender is reached once it is accepted.
     pub(crate) sender: Option<TargetRefresh>,
-    /// [`Tokens::target_hash`] of where its receiver is reached, as far as is known: by the Request-URI, or by the
-    /// response before.
+    /// [`target_hash`](crate::Tokens::target_hash) of where its receiver is reached, as far as is known: by the Request-URI,
+    /// or by the response before.
     pub(crate) receiver: Option<u32>,
     /// Whether two responses have named different places: the token of one of them does not lead to the other's.
     pub(crate) has_varied: bool,
@@ -79,82 +66,250 @@ impl Refresh {
     }
 }
 
+/// Source of the branch of our Via.
+#[derive(Clone, Copy)]
+pub(crate) enum ViaBranch {
+    /// The serial number of the transaction.
+    Transaction(u64),
+    /// The request alone, which has no transaction.
+    Stateless {
+        kind: BranchKind,
+        /// Address of its responses (§18.2.2).
+        back: SocketAddr,
+    },
+}
+
+/// How a request goes on.
+#[derive(Clone, Copy)]
+pub(crate) struct Onward<'a> {
+    /// Ingress flow.
+    pub(crate) from: Flow,
+    /// Egress flow, unless the request is too long for UDP.
+    pub(crate) hop: Flow,
+    /// Its Route header, as it was read on arrival or for `element`.
+    pub(crate) route: &'a RouteHeader<'a>,
+    /// Whose token our Record-Route has.
+    pub(crate) element: TokenOwner,
+    pub(crate) rule: Option<&'a Rule>,
+    /// Whose contact it is for, if it is for a user.
+    pub(crate) contact: Option<&'a Contact>,
+    /// Its part of Max-Breadth (RFC 5393 §5.3.3); `None`: all.
+    pub(crate) breadth: Option<u8>,
+    pub(crate) record_route: RecordRoute,
+    /// Of a request that begins something: whether its transaction is kept here.
+    pub(crate) keeps: Option<bool>,
+    /// Whether it goes to every member, since nobody knows which one has its INVITE.
+    pub(crate) is_search: bool,
+    /// What a neighbour is told of its sender.
+    pub(crate) proof: AuthenticationMark,
+    /// Whether its sender has registered from where it came, over UDP.
+    pub(crate) is_registered: bool,
+    /// Hash of the routing decision (RFC 5393 §4.2).
+    pub(crate) routing: u32,
+    pub(crate) branch: ViaBranch,
+    /// The key of the tokens in the header fields that we add.
+    pub(crate) key: KeyIndex,
+}
+
+impl<'a> Onward<'a> {
+    /// A request without a transaction that goes to a next hop as it came.
+    pub(crate) fn of(arrival: &'a Arrival<'a>, hop: Flow, record_route: RecordRoute) -> Self {
+        let kind = BranchKind::Hop { target: 0, by_initiator: true };
+        Self {
+            from: arrival.flow,
+            hop,
+            route: &arrival.route,
+            element: TokenOwner::Proxy,
+            rule: None,
+            contact: None,
+            breadth: None,
+            record_route,
+            keeps: None,
+            is_search: false,
+            proof: AuthenticationMark::Nothing,
+            is_registered: false,
+            routing: 0,
+            branch: ViaBranch::Stateless { kind, back: arrival.target },
+            key: KeyIndex::CURRENT,
+        }
+    }
+
+    /// Sends a request that has no transaction.
+    pub(crate) fn send(
+        &self,
+        site: &mut Site,
+        message: &Message<'_>,
+        out: &mut Outbox<ShardEvent>,
+        _: &Ticket,
+    ) {
+        site.ledger.charge(Operation::MakeToken);
+        let (way, _) = self.edit(site, message, |_| {});
+        site.send_edited(message, way, out);
+        if self.is_of_pool() {
+            site.counters.requests_forwarded += 1;
+        } else {
+            site.relayed.requests += 1;
+        }
+    }
+
+    /// Collects the edits of a request, and what `more` adds. Returns the flow that it leaves by, and the place of the branch
+    /// in the scratch, which holds our Via.
+    pub(super) fn edit(
+        &self,
+        site: &mut Site,
+        message: &Message<'_>,
+        more: impl FnOnce(&mut Edits),
+    ) -> (Flow, Range<usize>) {
+        site.edits.clear();
+        let breadth = self.breadth.unwrap_or_else(|| max_breadth(message));
+        edit_hop(message, self.from.peer, breadth, &mut site.edits);
+        let read;
+        let route = if self.element == TokenOwner::Pool || self.route.is_proxys() {
+            self.route
+        } else {
+            read = RouteHeader::new(&site.topology, message, self.element);
+            &read
+        };
+        match self.contact {
+            Some(contact) => edit_for_contact(site, message, route, self.rule, contact),
+            None => edit_by_rule(site, message, route, self.rule, self.from.listener),
+        }
+        // Whoever has to verify them needs them.
+        if self.proof != AuthenticationMark::Asked {
+            drop_credentials(site, message, self.from);
+        }
+        // A request by a Path needs a transaction, which a stateless pool has not.
+        if message.method() == Some(Method::Register) && self.contact.is_none() && !self.is_of_pool() {
+            add_path(site, message, self.from, self.hop);
+        }
+        if self.record_route != RecordRoute::No
+            && wants_record_route(message)
+            && may_be_led(message, self.element)
+        {
+            self.record(site, message);
+        }
+        more(&mut site.edits);
+        // Step 8. The transport depends on the length, so that all other edits come before it.
+        let via = site.topology.ports[self.hop.listener].via.as_bytes();
+        site.scratch.clear();
+        site.scratch.extend_from_slice(via);
+        let start = site.scratch.len();
+        self.write_branch(site, message);
+        let branch = start..site.scratch.len();
+        if let Some(keeps) = self.keeps {
+            self.write_mark(site, message, keeps, branch.clone());
+        }
+        if self.is_search {
+            site.scratch.extend_from_slice(SEARCHED);
+        }
+        site.admission.overload.offer(self.hop, &mut site.scratch);
+        push_own_via(site, message, self.hop, branch)
+    }
+
+    /// Whether it goes to a member of a stateless pool, or comes from one.
+    fn is_of_pool(&self) -> bool {
+        matches!(self.branch, ViaBranch::Stateless { kind: BranchKind::Pool { .. }, .. })
+    }
+
+    fn write_branch(&self, Site { tokens, scratch, .. }: &mut Site, message: &Message<'_>) {
+        let (ingress, routing) = (Ingress::by(self.from), self.routing);
+        match self.branch {
+            ViaBranch::Transaction(serial) => tokens.write_proxy_branch(ingress, routing, serial, scratch),
+            ViaBranch::Stateless { kind, back } => {
+                let transaction = Transaction::new(message, message.top_via(), back);
+                Branch { ingress, routing, kind }.write(tokens, &transaction, self.key, scratch);
+            }
+        }
+    }
+
+    /// Appends the mark of state distribution to our Via of a request that begins something, for a neighbour; `keeps`: its
+    /// transaction is kept here.
+    fn write_mark(&self, site: &mut Site, message: &Message<'_>, keeps: bool, branch: Range<usize>) {
+        let Some(sharing) = &site.sharing else { return };
+        if sharing.neighbour(self.hop.peer).is_none() {
+            return;
+        }
+        let kept: &[_] = match self.record_route {
+            _ if !keeps => &[],
+            RecordRoute::WithDialogs => &[Function::State, Function::Dialog],
+            _ => &[Function::State],
+        };
+        let mark = sharing.mark(message, self.from.peer);
+        let mark = kept.iter().fold(mark, |mark, function| mark.with(*function));
+        // What the one before says of the sender is no longer so where this proxy has verified it, and else is said again.
+        let mark = mark.without(Function::Authentication).asking(self.proof == AuthenticationMark::Asked);
+        if self.proof != AuthenticationMark::Verified {
+            return write_param(&mut site.scratch, Mark::PARAMETER, mark);
+        }
+        let vouch = site.tokens.vouch(message, &site.scratch[branch], site.unix());
+        write_param(&mut site.scratch, Mark::PARAMETER, mark.with(Function::Authentication));
+        write_param(&mut site.scratch, vouch::PARAMETER, vouch);
+    }
+
+    /// Records us with a token (§16.6 step 4), which leads the requests of the callee to the target that the caller has named,
+    /// or to the member that is the caller.
+    fn record(&self, site: &mut Site, message: &Message<'_>) {
+        let Self { from, hop, element, record_route, key, .. } = *self;
+        let (node, outbound) = match self.branch {
+            ViaBranch::Stateless { kind: BranchKind::Pool { node, direction }, .. } => {
+                (node, direction == Direction::FromPool)
+            }
+            _ => (node_id(hop.remote()), false),
+        };
+        let (target, is_contact) = if outbound {
+            (Target::Nowhere, false)
+        } else {
+            initiator_target(&site.topology, message, element)
+        };
+        let client = || ClientFlow::of(from, &site.topology, self.is_registered);
+        let flow = if is_contact { client() } else { None };
+        let (tokens, settings) = (&site.tokens, &site.settings);
+        let kept = match record_route {
+            RecordRoute::Stateless => Kept::Nothing,
+            RecordRoute::WithDialogs if message.method() == Some(Method::Invite) => Kept::Dialog,
+            _ => Kept::Transactions,
+        };
+        // §16.11: the same in a retransmission, so nothing of this moment may be in it.
+        let unix = match record_route {
+            RecordRoute::Stateless => tokens.coarse(settings.unix(site.now)),
+            RecordRoute::Session(began) => settings.unix(began),
+            _ => settings.unix(site.now),
+        };
+        let token = DialogToken {
+            node,
+            outbound,
+            kept,
+            target: tokens.target_hash(&target, key),
+            heard: element == TokenOwner::Proxy && target.is_at(from.peer),
+            home: tokens.home_hash(is_contact.then_some(&target), flow, key),
+            flow,
+            is_registered: self.contact.is_some_and(|contact| contact.is_registered),
+        };
+        site.scratch.clear();
+        tokens.write_route(element, token, message, unix, key, &mut site.scratch);
+        record(site, message, [from.listener, hop.listener], element);
+    }
+}
+
+/// §16.6 steps 2 and 6: the Request-URI becomes the contact, and its Path the Route.
+fn edit_for_contact(
+    Site { edits, scratch, .. }: &mut Site,
+    message: &Message<'_>,
+    route: &RouteHeader<'_>,
+    rule: Option<&Rule>,
+    contact: &Contact,
+) {
+    route.edit(message, Some(&contact.uri), edits, scratch);
+    if !contact.path.is_empty() {
+        edits.add_header(message, "Route", &contact.path);
+    }
+    if let Some(rule) = rule {
+        rule.actions.headers(message, edits);
+    }
+}
+
 /// Whether a token could lead the requests of a dialog. Of a proxy's, only the tags tell the sides apart: what a caller of RFC 2543
 /// begins without a From tag goes on from end to end.
 fn may_be_led(message: &Message<'_>, element: TokenOwner) -> bool {
     element == TokenOwner::Pool || message.from_tag().is_some()
-}
-
-impl Edge {
-    /// Collects the edits of a request, with a Via whose branch `write` appends. Returns what it leaves by, and where the
-    /// branch is in the scratch, which holds the Via.
-    pub(crate) fn edit_onward(
-        &mut self,
-        message: &Message<'_>,
-        onward: &Onward<'_>,
-        write: impl FnOnce(&Tokens, &mut Vec<u8>),
-    ) -> (Flow, Range<usize>) {
-        self.edits.clear();
-        let breadth = onward.breadth.unwrap_or_else(|| max_breadth(message));
-        edit_hop(message, onward.from.peer, breadth, &mut self.edits);
-        let route = RouteHeader::new(&self.topology, message, onward.element);
-        match onward.contact {
-            Some(contact) => self.edit_for_contact(message, &route, onward.rule, contact),
-            None => self.edit_by_rule(message, &route, onward.rule, onward.from.listener),
-        }
-        // Whoever has to verify them needs them.
-        if onward.proof != ToldProof::Asked {
-            self.drop_credentials(message, onward.from);
-        }
-        if message.method() == Some(Method::Register) {
-            self.add_path(message, onward);
-        }
-        if onward.record_route != RecordRoute::No
-            && wants_record_route(message)
-            && may_be_led(message, onward.element)
-        {
-            self.record_onward(message, onward);
-        }
-        // Step 8.
-        let via = self.topology.ports[onward.hop.listener].via.as_bytes();
-        self.scratch.clear();
-        self.scratch.extend_from_slice(via);
-        let start = self.scratch.len();
-        write(&self.tokens, &mut self.scratch);
-        let branch = start..self.scratch.len();
-        if let Some(keeps) = onward.keeps {
-            self.write_mark(message, onward, keeps, branch.clone());
-        }
-        self.gate.overload.offer(onward.hop, &mut self.scratch);
-        self.push_own_via(message, onward.hop, branch)
-    }
-
-    /// Records us and a token, which leads the requests of the callee to whom the caller has named.
-    fn record_onward(&mut self, message: &Message<'_>, onward: &Onward<'_>) {
-        let Onward { from, hop, element, record_route, .. } = *onward;
-        let (target, is_contact) = initiator_target(&self.topology, message, element);
-        let flow = if is_contact { ClientFlow::of(from, &self.topology) } else { None };
-        let is_stateless = record_route == RecordRoute::Stateless;
-        let token = DialogToken {
-            node: node_id(hop.remote()),
-            outbound: false,
-            kept: match record_route {
-                RecordRoute::Stateless => Kept::Nothing,
-                RecordRoute::WithDialogs if message.method() == Some(Method::Invite) => Kept::Dialog,
-                RecordRoute::WithDialogs | RecordRoute::WithTransactions | RecordRoute::No => {
-                    Kept::Transactions
-                }
-            },
-            target: self.tokens.target_hash(&target, false),
-            heard: element == TokenOwner::Proxy && target.is_at(from.peer),
-            home: self.tokens.home_hash(is_contact.then_some(&target), flow, false),
-            flow,
-        };
-        let (tokens, unix) = (&self.tokens, self.settings.unix(self.now));
-        let unix = if is_stateless { tokens.coarse(unix) } else { unix };
-        let write = |out: &mut Vec<u8>| tokens.write_route(element, token, message, unix, false, out);
-        let (edits, scratch) = (&mut self.edits, &mut self.scratch);
-        let listeners = [from.listener, hop.listener];
-        record(message, &self.topology, listeners, edits, scratch, element, write);
-    }
 }

@@ -1,7 +1,7 @@
 //! The queue of one pool at one shard: its members, their capacities, and the waiting calls.
 
 use super::measured::Measured;
-use crate::progress::Waiter;
+use crate::read::progress::Waiter;
 use balance::{Balancer, CallKey, FirstAnswer, NodeId, PoolId, Slot, Weights};
 use base::Instant;
 use core::time::Duration;
@@ -23,6 +23,14 @@ pub(crate) struct Announced {
     pub(super) at: Instant,
     /// Calls a second, from all shards together.
     pub(super) capacity: f64,
+}
+
+/// The announcements of members, over all shards.
+#[derive(Default)]
+pub(super) struct Announcements {
+    pub(super) known: BTreeMap<Slot, Announced>,
+    /// Those that the queues have not taken yet.
+    pub(super) news: Vec<(Slot, f64)>,
 }
 
 /// A queue in front of a pool.
@@ -240,26 +248,35 @@ impl PoolQueue {
         self.measured.answered(now, slot, took);
     }
 
-    /// How long a member may leave a call unanswered before another one gets it.
-    pub(super) fn patience(&self) -> Option<Duration> {
-        self.setup.settings.moves.map(|moves| moves.after)
+    /// Another member for a call that these have left unanswered, if one has room now.
+    pub(super) fn other(&mut self, now: Instant, silent: &[Slot]) -> Option<Slot> {
+        self.front.other(now, silent)
     }
 
-    /// Another member for a call that this one has left unanswered, if that has room now.
-    pub(super) fn other(&mut self, now: Instant, slot: Slot) -> Option<Slot> {
-        self.front.other(now, slot)
-    }
-
-    /// A call has moved on from the first member, which got it at `sent` and was silent since, to that other one.
+    /// A call has moved on from the first member, which got it at `sent` and was silent since, to that other one, or to
+    /// another pool.
     /// Where the first one has answered later calls meanwhile, the time does not count: otherwise calls that it never
     /// answers would make it look slow.
-    pub(super) fn moved(&mut self, now: Instant, call: CallKey, first: Slot, sent: Instant, other: Slot) {
-        if self.front.moved(now, (first, sent), other) {
+    pub(super) fn moved(
+        &mut self,
+        now: Instant,
+        call: CallKey,
+        first: Slot,
+        sent: Instant,
+        other: Option<Slot>,
+    ) {
+        let has_stalled = match other {
+            Some(other) => self.front.moved(now, (first, sent), other),
+            None => self.front.moved_away(now, (first, sent)),
+        };
+        if has_stalled {
             self.measured.moved(now, first, sent, call);
         } else {
             self.measured.taken_back(first);
         }
-        self.measured.delivered(now, other);
+        if let Some(other) = other {
+            self.measured.delivered(now, other);
+        }
     }
 
     /// A call that a member got at `sent` counts no more as one that it has not answered.
@@ -284,15 +301,15 @@ impl PoolQueue {
         Some(slot)
     }
 
-    /// The outcome that a new call of so many bytes would have now, found out on a copy. `news`: announcements that
-    /// the queue has not taken yet.
+    /// The outcome that a new call of so many bytes would have now, found out on a copy.
     pub(super) fn turn(
         &self,
         now: Instant,
         pool: PoolId,
-        (key, length): (TransactionKey, usize),
+        key: TransactionKey,
+        length: usize,
         balancer: &Balancer,
-        (announced, news): (&BTreeMap<Slot, Announced>, &[(Slot, f64)]),
+        announced: &Announcements,
     ) -> QueueTurn {
         let Self { setup, shards, ids, front, measured, learned, bytes, effects: _ } = self;
         let mut copy = PoolQueue {
@@ -305,8 +322,8 @@ impl PoolQueue {
             bytes: *bytes,
             effects: Vec::new(),
         };
-        copy.look(now, pool, balancer, true, announced);
-        for &(slot, capacity) in news {
+        copy.look(now, pool, balancer, true, &announced.known);
+        for &(slot, capacity) in &announced.news {
             copy.announce(now, slot, capacity);
         }
         copy.front.tick(now, &mut copy.effects);

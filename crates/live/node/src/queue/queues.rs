@@ -1,19 +1,16 @@
 //! The queues of a shard's pools.
 
-use super::pool::{Announced, PoolQueue, QueueReport, QueueSetup, QueueTurn};
-use crate::arrival::Inbound;
-use crate::counters::Drop;
-use crate::ports::Ports;
-use crate::progress::{Progress, Waited, Waiter};
-use crate::rejection::{Refused, Rejection, refused};
+use super::pool::{Announced, Announcements, PoolQueue, QueueReport, QueueSetup, QueueTurn};
+use crate::outcome::counters::Drop;
+use crate::outcome::rejection::{Refused, Rejection, refused};
+use crate::read::arrival::Inbound;
+use crate::read::progress::{Progress, Waited, Waiter};
+use crate::site::Site;
 use balance::{Balancer, CallKey, NodeId, PoolId, Slot};
 use base::{Flow, Instant};
-use core::time::Duration;
 use elastic::queue::Effect;
-use std::collections::BTreeMap;
 use std::sync::Arc;
-use transaction::Keys;
-use wire::Message;
+use transaction::TransactionKey;
 
 pub(crate) const CALL_WAITS_TOO_LONG: Refused = refused(503, "No Server Has Room");
 
@@ -23,11 +20,8 @@ pub(crate) struct Queues {
     pools: Vec<Option<PoolQueue>>,
     /// The settings that they were made from.
     wanted: Vec<Option<Arc<QueueSetup>>>,
-    keys: Keys,
     /// The announcements of members, over all shards.
-    announced: BTreeMap<Slot, Announced>,
-    /// Announcements that the queues have not taken yet.
-    news: Vec<(Slot, f64)>,
+    announced: Announcements,
     /// Calls that waited in queues that are gone, or were set up anew.
     released: Vec<Waiter>,
     /// Members have changed, and may take waiting calls.
@@ -66,13 +60,11 @@ pub(crate) struct Served {
 }
 
 impl Queues {
-    pub(crate) fn new(secret: [u8; 16]) -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             pools: Vec::new(),
             wanted: Vec::new(),
-            keys: Keys::new(secret),
-            announced: BTreeMap::new(),
-            news: Vec::new(),
+            announced: Announcements::default(),
             released: Vec::new(),
             is_stale: false,
             given: None,
@@ -94,7 +86,7 @@ impl Queues {
     /// How many calls that wait hold a ticket.
     pub(crate) fn tickets(&self) -> usize {
         let queues = self.pools.iter().flatten().flat_map(PoolQueue::waiting);
-        queues.chain(&self.released).filter(|waiter| waiter.progress.ticket.is_some()).count()
+        queues.chain(&self.released).filter(|waiter| waiter.progress.holds_ticket()).count()
     }
 
     /// Whether waiting calls can go on before the next input: their copies are to find them at their new place.
@@ -102,25 +94,21 @@ impl Queues {
         self.is_stale || !self.released.is_empty()
     }
 
-    /// How long a member of this pool may leave a call unanswered before another one gets it.
-    pub(crate) fn patience(&self, pool: PoolId) -> Option<Duration> {
-        self.pools.get(pool.index())?.as_ref()?.patience()
-    }
-
-    /// Another member for a call that this one has left unanswered for so long, if one has room now that is known to live.
+    /// Another member for a call that these have left unanswered for so long, if one has room now that is known to live.
     pub(crate) fn other(
         &mut self,
         now: Instant,
         pool: PoolId,
-        slot: Slot,
+        silent: &[Slot],
         balancer: &Balancer,
     ) -> Option<Slot> {
         let queue = self.pools.get_mut(pool.index())?.as_mut()?;
-        queue.look(now, pool, balancer, false, &self.announced);
-        queue.other(now, slot)
+        queue.look(now, pool, balancer, false, &self.announced.known);
+        queue.other(now, silent)
     }
 
-    /// A call has moved on from the first member, which got it at `sent` and was silent since, to that other one.
+    /// A call has moved on from the first member, which got it at `sent` and was silent since, to that other one, or
+    /// to another pool.
     pub(crate) fn moved(
         &mut self,
         now: Instant,
@@ -128,7 +116,7 @@ impl Queues {
         call: CallKey,
         first: Slot,
         sent: Instant,
-        other: Slot,
+        other: Option<Slot>,
     ) {
         if let Some(queue) = self.of(pool) {
             queue.moved(now, call, first, sent, other);
@@ -144,7 +132,8 @@ impl Queues {
 
     /// A datagram to this address that began with `quoted` did not arrive. If it was the 100 to a waiting call, the
     /// caller is unreachable, and the call is dropped.
-    pub(crate) fn gone(&mut self, ports: &Ports, to: Flow, quoted: &[u8]) {
+    pub(crate) fn gone(&mut self, site: &Site, to: Flow, quoted: &[u8]) {
+        let Site { topology, seen, tokens, .. } = site;
         let Some(call_id) = wire::peek_call_id(quoted).filter(|_| quoted.starts_with(b"SIP/2.0 100 ")) else {
             return;
         };
@@ -152,8 +141,8 @@ impl Queues {
         // The 100 went where every response to the INVITE goes (RFC 3261 §18.2.2).
         let told = |waiter: &Waiter| {
             let invite = wire::scan(&waiter.bytes).ok()?;
-            let back = ports.way_back(invite.top_via(), waiter.flow)?;
-            back.meets(to).then(|| self.keys.request(&invite).key)
+            let back = topology.ports.way_back(invite.top_via(), waiter.flow)?;
+            back.meets(to).then(|| seen.key(tokens, &invite, None, waiter.flow.peer))
         };
         for queue in self.pools.iter_mut().flatten() {
             let key = queue.waiting().filter(is_of_call).find_map(told);
@@ -194,12 +183,12 @@ impl Queues {
         &self,
         now: Instant,
         pool: PoolId,
-        invite: &Message<'_>,
+        key: TransactionKey,
+        length: usize,
         balancer: &Balancer,
     ) -> Option<QueueTurn> {
         let queue = self.pools.get(pool.index())?.as_ref()?;
-        let call = (self.keys.request(invite).key, invite.bytes().len());
-        Some(queue.turn(now, pool, call, balancer, (&self.announced, &self.news)))
+        Some(queue.turn(now, pool, key, length, balancer, &self.announced))
     }
 
     /// Offers a new call to the queue of its pool.
@@ -207,18 +196,18 @@ impl Queues {
         &mut self,
         now: Instant,
         pool: PoolId,
+        key: TransactionKey,
         inbound: Inbound<'_>,
         progress: &mut Progress,
         balancer: &Balancer,
     ) -> Turn {
         let Some(Some(queue)) = self.pools.get_mut(pool.index()) else { return Turn::Full(full(None)) };
-        queue.look(now, pool, balancer, true, &self.announced);
+        queue.look(now, pool, balancer, true, &self.announced.known);
         if let Some(slot) = queue.pull(now) {
             self.given = Some((pool, slot));
             return Turn::Now(slot);
         }
         let Inbound { flow, message } = inbound;
-        let key = self.keys.request(message).key;
         let tells = queue.tells();
         let progress_made = core::mem::take(progress);
         let mut waiter = Box::new(Waiter { flow, bytes: message.bytes().into(), progress: progress_made });
@@ -238,15 +227,13 @@ impl Queues {
     }
 
     /// Whether an INVITE is a copy of a call that waits, and if so, whether its caller is told that it waits.
-    pub(crate) fn absorbs(&mut self, invite: &Message<'_>) -> Option<bool> {
-        let key = self.keys.request(invite).key;
+    pub(crate) fn absorbs(&mut self, key: TransactionKey) -> Option<bool> {
         let absorbs = |queue: &mut PoolQueue| queue.absorbs(&key).then(|| queue.tells());
         self.pools.iter_mut().flatten().find_map(absorbs)
     }
 
     /// Takes the call out that this CANCEL is for.
-    pub(crate) fn cancel(&mut self, cancel: &Message<'_>) -> Option<Waiter> {
-        let key = self.keys.cancelled(cancel).key;
+    pub(crate) fn cancel(&mut self, key: TransactionKey) -> Option<Waiter> {
         self.pools.iter_mut().flatten().find_map(|queue| queue.remove(&key)).map(|waiter| *waiter)
     }
 
@@ -283,8 +270,8 @@ impl Queues {
 
     /// A member has announced how many new calls a second it can take, from all shards together.
     pub(crate) fn announce(&mut self, now: Instant, slot: Slot, id: NodeId, capacity: f64) {
-        self.announced.insert(slot, Announced { id, at: now, capacity });
-        self.news.push((slot, capacity));
+        self.announced.known.insert(slot, Announced { id, at: now, capacity });
+        self.announced.news.push((slot, capacity));
         self.is_stale = true;
     }
 
@@ -302,11 +289,12 @@ impl Queues {
             self.pools.iter_mut().flatten().for_each(|queue| queue.answered(now, answer));
         }
         let released = core::mem::take(&mut self.released);
-        let (is_stale, news) = (core::mem::take(&mut self.is_stale), core::mem::take(&mut self.news));
+        let (is_stale, news) =
+            (core::mem::take(&mut self.is_stale), core::mem::take(&mut self.announced.news));
         let mut due = Vec::new();
         for (pool, queue) in (0..).map(PoolId).zip(&mut self.pools) {
             if let Some(queue) = queue.as_mut().filter(|queue| is_stale || queue.is_due(now)) {
-                queue.look(now, pool, balancer, true, &self.announced);
+                queue.look(now, pool, balancer, true, &self.announced.known);
                 for &(slot, capacity) in &news {
                     queue.announce(now, slot, capacity);
                 }
@@ -329,7 +317,7 @@ impl Queues {
 
     /// The states of the queues, by the number of their pool.
     pub(crate) fn reports(&self, now: Instant) -> Vec<Option<QueueReport>> {
-        let report = |queue: &PoolQueue| queue.report(now, &self.announced);
+        let report = |queue: &PoolQueue| queue.report(now, &self.announced.known);
         self.pools.iter().map(|queue| queue.as_ref().map(report)).collect()
     }
 }

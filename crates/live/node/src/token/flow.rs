@@ -1,38 +1,43 @@
 //! The token in our Path: the connection of the client that registers by it (RFC 5626 §5.2).
 
 use super::{Tokens, keyed_hash, text};
-use crate::client_flow::{ClientFlow, LENGTHS};
+use crate::address::client_flow::{ClientFlow, LENGTHS};
 
 const MAC: usize = 8;
-/// The port, the flow of either family, and the MAC.
-const LONG: [usize; 2] = [1 + LENGTHS[0] + MAC, 1 + LENGTHS[1] + MAC];
+/// The port, and the time until which it is good.
+const HEAD: usize = 1 + 4;
+/// With the flow of either family, and the MAC.
+const LONG: [usize; 2] = [HEAD + LENGTHS[0] + MAC, HEAD + LENGTHS[1] + MAC];
 
 impl Tokens {
-    /// Appends the token of a client that is connected to this port.
-    pub(crate) fn write_flow(&self, port: u16, client: ClientFlow, out: &mut Vec<u8>) {
+    /// Appends the token of a client that is connected to this port; good until then, in Unix time.
+    pub(crate) fn write_flow(&self, port: u16, client: ClientFlow, until: u32, out: &mut Vec<u8>) {
         let (bytes, length) = client.bytes();
         let mut token = vec![port as u8];
+        token.extend_from_slice(&until.to_be_bytes());
         token.extend_from_slice(&bytes[..length]);
-        let mac = keyed_hash(self.key(false).flow, &[&token]);
+        let mac = keyed_hash(self.current.flow, &[&token]);
         token.extend_from_slice(&mac.to_be_bytes());
         text::encode(&token, out);
     }
 
-    /// Reads it back; `None`: it is not ours, or was altered.
-    pub(crate) fn read_flow(&self, token: &[u8]) -> Option<(u16, ClientFlow)> {
+    /// Reads it back at this time; `None`: it is not ours, was altered, or is too old.
+    pub(crate) fn read_flow(&self, token: &[u8], unix: u32) -> Option<(u16, ClientFlow)> {
         let short = text::decode::<{ LONG[0] }>(token).map(Vec::from);
         let bytes = short.or_else(|| text::decode::<{ LONG[1] }>(token).map(Vec::from))?;
         let (body, mac) = bytes.split_last_chunk::<MAC>()?;
         let is_ours = self.all().any(|key| keyed_hash(key.flow, &[body]).to_be_bytes() == *mac);
-        let (port, client) = body.split_first().filter(|_| is_ours)?;
-        Some((u16::from(*port), ClientFlow::from_bytes(client)?))
+        let ([port, until @ ..], client) = body.split_first_chunk::<HEAD>().filter(|_| is_ours)?;
+        let is_good = self.is_before(u32::from_be_bytes(*until), unix);
+        Some((u16::from(*port), ClientFlow::from_bytes(client).filter(|_| is_good)?))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{TokenKey, Topology};
+    use crate::address::topology::Topology;
+    use crate::token::TokenKey;
     use base::{Connection, Flow, Transport};
     use core::num::NonZeroU32;
     use core::time::Duration;
@@ -44,15 +49,18 @@ mod tests {
             let connection = NonZeroU32::new(77).map(Connection);
             let flow =
                 Flow { transport: Transport::Wss, listener: 4, peer: peer.parse().unwrap(), connection };
-            let client = ClientFlow::of(flow, &Topology::default()).unwrap();
+            let client = ClientFlow::seen(flow, &Topology::default()).unwrap();
             let mut token = Vec::new();
-            tokens(1).write_flow(4, client, &mut token);
-            assert_eq!(tokens(1).read_flow(&token), Some((4, client)));
-            assert_eq!(tokens(2).read_flow(&token), None);
+            tokens(1).write_flow(4, client, 1_000, &mut token);
+            assert_eq!(tokens(1).read_flow(&token, 1_000), Some((4, client)));
+            assert_eq!(tokens(1).read_flow(&token, 1_001), None);
+            assert_eq!(tokens(2).read_flow(&token, 1_000), None);
+            let behind = tokens(1).with_other_clock(Some(-500));
+            assert_eq!(behind.read_flow(&token, 1_500), Some((4, client)), "good by the other clock");
             for at in 0..token.len() {
                 let mut altered = token.clone();
                 altered[at] = if altered[at] == b'0' { b'1' } else { b'0' };
-                assert_eq!(tokens(1).read_flow(&altered), None, "{at}");
+                assert_eq!(tokens(1).read_flow(&altered, 0), None, "{at}");
             }
         }
     }

@@ -12,7 +12,6 @@
 
 pub(crate) mod branch;
 pub(crate) mod clock;
-pub(crate) mod copies;
 pub(crate) mod dialog;
 mod flow;
 pub(crate) mod owner;
@@ -113,6 +112,15 @@ pub fn shard_of(CallKey(key): CallKey, shards: usize) -> usize {
     (key >> 64) as usize % shards
 }
 
+/// Index of a key among those of [`Tokens`]: the key that a token or hash is made with. A reload changes the indices.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct KeyIndex(usize);
+
+impl KeyIndex {
+    /// The key of new tokens.
+    pub(crate) const CURRENT: Self = Self(0);
+}
+
 /// Makes and verifies tokens, and turns Call-IDs into call keys.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Tokens {
@@ -121,8 +129,8 @@ pub struct Tokens {
     kept: [u64; 2],
     current: Derived,
     previous: Vec<Derived>,
-    /// The key before the current one, if this process changed it and it is still accepted.
-    before: Option<Derived>,
+    /// The key before the current one, if this process changed it and it is still accepted; else the current one.
+    before: KeyIndex,
     lifetime: Duration,
     /// By how many seconds the other clock is ahead by which tokens are good ([`clock`]).
     other_clock: Option<i64>,
@@ -144,7 +152,7 @@ impl Tokens {
             kept: derive(key, b"kept"),
             current: Derived::new(key),
             previous: previous.iter().map(|&key| Derived::new(key)).collect(),
-            before: None,
+            before: KeyIndex::CURRENT,
             lifetime,
             other_clock: None,
         }
@@ -163,12 +171,18 @@ impl Tokens {
         near(unix.into()) || self.other_clock.is_some_and(|ahead| near(i64::from(unix) + ahead))
     }
 
+    /// Whether it is not later than `until` now, by either clock.
+    fn is_before(&self, until: u32, unix: u32) -> bool {
+        let now = i64::from(unix);
+        now <= until.into() || self.other_clock.is_some_and(|ahead| now + ahead <= until.into())
+    }
+
     /// The tokens of `newer` with the call keys of these: when a reload changes the secret, the calls in the table
     /// are still found.
     #[must_use]
     pub fn rekeyed(&self, newer: &Self) -> Self {
-        let before = if self.same_key(newer) { self.before } else { Some(self.current) };
-        let before = before.filter(|before| newer.previous.contains(before));
+        let before = self.key(if self.same_key(newer) { self.before } else { KeyIndex::CURRENT });
+        let before = newer.all().position(|key| key == before).map_or(KeyIndex::CURRENT, KeyIndex);
         Self { call: self.call, kept: self.kept, before, ..newer.clone() }
     }
 
@@ -224,9 +238,13 @@ impl Tokens {
         Some(shard_of(self.call_key(wire::peek_call_id(datagram)?), shards))
     }
 
-    /// The key to make tokens with; that before it, if it is still accepted, for a call that is `older` than it.
-    fn key(&self, older: bool) -> &Derived {
-        self.before.as_ref().filter(|_| older).unwrap_or(&self.current)
+    /// The key for requests and sessions that began before this process changed the key.
+    pub(crate) fn before(&self) -> KeyIndex {
+        self.before
+    }
+
+    fn key(&self, KeyIndex(index): KeyIndex) -> &Derived {
+        index.checked_sub(1).and_then(|index| self.previous.get(index)).unwrap_or(&self.current)
     }
 
     fn all(&self) -> impl Iterator<Item = &Derived> {

@@ -1,8 +1,7 @@
 //! A dialog between a user agent outside and a node, as both of them know it.
 
-use super::text::{Req, answer, record_routes, scanned};
-use super::{Bed, Sent, addr};
-use std::net::SocketAddr;
+use super::text::scanned;
+use super::*;
 
 /// One end of a dialog.
 #[derive(Clone, Debug)]
@@ -10,7 +9,7 @@ pub(crate) struct End {
     pub(crate) at: SocketAddr,
     /// The listener of the balancer that it talks to.
     pub(crate) listener: u16,
-    pub(crate) tag: &'static str,
+    pub(crate) tag: String,
     /// Its route set, in the order of the Route header field (RFC 3261 §12.1).
     pub(crate) routes: Vec<String>,
 }
@@ -28,8 +27,7 @@ impl Dialog {
         let invite = Req::new("INVITE", call_id, client);
         let at_node = bed.one(listener, client, &invite.bytes());
         assert!(bed.is_node(at_node.to));
-        let node = at_node.to;
-        Self::answered(bed, call_id, (client, listener), (node, at_node.listener), &at_node)
+        Self::answered(bed, &at_node)
     }
 
     /// A node calls the user agent at `outside`: INVITE, 200.
@@ -38,38 +36,35 @@ impl Dialog {
         let invite = Req { uri: format!("sip:carol@{outside}"), ..Req::new("INVITE", call_id, addr(node)) };
         let arrived = bed.one(listener, addr(node), &invite.bytes());
         assert_eq!(arrived.to, outside);
-        Self::answered(bed, call_id, (addr(node), listener), (outside, arrived.listener), &arrived)
+        Self::answered(bed, &arrived)
     }
 
-    fn answered(
-        bed: &mut Bed,
-        call_id: &str,
-        (caller, caller_listener): (SocketAddr, u16),
-        (callee, callee_listener): (SocketAddr, u16),
-        invite: &Sent,
-    ) -> Self {
-        let source = addr(bed.site.listeners[callee_listener as usize]);
-        let ok = bed.one(callee_listener, callee, &answer(&invite.bytes, source, 200, callee));
-        assert_eq!((ok.to, ok.listener, ok.status()), (caller, caller_listener, 200));
-        Self::of(call_id, (caller, caller_listener), (callee, callee_listener), invite, &ok)
+    /// The dialog of an INVITE that the callee accepts.
+    pub(crate) fn answered(bed: &mut testbed::Bed, invite: &Sent) -> Self {
+        let ok = answered(bed, invite, 200);
+        assert_eq!(ok.status(), 200);
+        Self::of(invite, &ok)
     }
 
-    /// The dialog that an INVITE, as the callee got it, and a response to it, as the caller got it, have begun.
-    pub(crate) fn of(
-        call_id: &str,
-        (caller, caller_listener): (SocketAddr, u16),
-        (callee, callee_listener): (SocketAddr, u16),
-        invite: &Sent,
-        response: &Sent,
-    ) -> Self {
+    /// The dialog that an INVITE, as the callee got it, and a response to it, as the caller got it, have begun. The
+    /// callee is at the address of its Contact, if that has one.
+    pub(crate) fn of(invite: &Sent, response: &Sent) -> Self {
+        let tag = |sent: &Sent, name, default: &str| {
+            testkit::tag(&sent.bytes, name).unwrap_or_else(|| default.to_owned())
+        };
+        let contact = testkit::value(&response.bytes, "Contact").unwrap_or_default();
+        let contact = contact.trim_matches(['<', '>']).strip_prefix("sip:").and_then(|at| at.parse().ok());
         // RFC 3261 §12.1: the callee takes the list in order, the caller in reverse order.
         let (at_callee, mut at_caller) = (record_routes(&invite.bytes), record_routes(&response.bytes));
         at_caller.reverse();
-        let end = |at, listener, tag, routes| End { at, listener, tag, routes };
+        let end = |sent: &Sent, tag, routes| End { at: sent.to, listener: sent.listener, tag, routes };
         Self {
-            call_id: call_id.to_owned(),
-            caller: end(caller, caller_listener, "alice", at_caller),
-            callee: end(callee, callee_listener, "bob", at_callee),
+            call_id: string(invite.message().call_id()),
+            caller: end(response, tag(invite, "From", "alice"), at_caller),
+            callee: End {
+                at: contact.unwrap_or(invite.to),
+                ..end(invite, tag(response, "To", "bob"), at_callee)
+            },
         }
     }
 
@@ -89,8 +84,8 @@ impl Dialog {
         Req {
             uri: format!("sip:{}", to.at),
             via: format!("SIP/2.0/UDP {at};branch={branch};rport"),
-            from_tag: from.tag.to_owned(),
-            to_tag: Some(to.tag.to_owned()),
+            from_tag: from.tag.clone(),
+            to_tag: Some(to.tag.clone()),
             cseq,
             routes: from.routes.clone(),
             ..Req::new(method, call_id, at)
@@ -98,13 +93,12 @@ impl Dialog {
     }
 
     /// Sends a request of `from`; it must reach `to`, whose 200 must come back.
-    pub(crate) fn exchange(bed: &mut Bed, from: &End, to: &End, request: &Req) -> Sent {
-        let arrived = bed.one(from.listener, from.at, &request.bytes());
+    pub(crate) fn exchange(bed: &mut testbed::Bed, from: &End, to: &End, request: &Req) -> Sent {
+        let arrived = bed.one_by(Flow::udp(from.listener, from.at), &request.bytes());
         assert_eq!((arrived.to, arrived.listener), (to.at, to.listener), "{}", request.method);
         assert_eq!(scanned(&arrived.bytes).routes().count(), 0, "our own Route values are gone");
         if request.method != "ACK" {
-            let source = addr(bed.site.listeners[to.listener as usize]);
-            let back = bed.one(to.listener, to.at, &answer(&arrived.bytes, source, 200, to.at));
+            let back = answered(bed, &arrived, 200);
             assert_eq!((back.to, back.listener, back.status()), (from.at, from.listener, 200));
             assert_eq!(back.message().vias().count(), 1);
         }
@@ -112,12 +106,12 @@ impl Dialog {
     }
 
     /// The caller sends this and is answered.
-    pub(crate) fn caller_asks(&self, bed: &mut Bed, method: &'static str, cseq: u32) -> Sent {
+    pub(crate) fn caller_asks(&self, bed: &mut testbed::Bed, method: &'static str, cseq: u32) -> Sent {
         Self::exchange(bed, &self.caller, &self.callee, &self.by_caller(method, cseq))
     }
 
     /// The callee sends this and is answered.
-    pub(crate) fn callee_asks(&self, bed: &mut Bed, method: &'static str, cseq: u32) -> Sent {
+    pub(crate) fn callee_asks(&self, bed: &mut testbed::Bed, method: &'static str, cseq: u32) -> Sent {
         Self::exchange(bed, &self.callee, &self.caller, &self.by_callee(method, cseq))
     }
 }

@@ -1,22 +1,13 @@
 //! A shard with its home domain, its stores, and the requests of its users.
-#![allow(dead_code, reason = "each test file uses its part of it")]
 
-use crate::common::proxy::{LIMITS, PROXY, hops};
-use crate::common::text::Req;
-use crate::common::{KEY, LIFETIME, Sent, addr};
-use balance::Members;
-use base::{Flow, Instant, UnixTime};
-use core::ops::{Deref, DerefMut};
+use crate::common::*;
+use base::{Instant, UnixTime};
 use digest_auth::{Algorithm, BanSettings, Judgement, NonceScope, NonceSettings, Secret};
-use location::{MemoryLimits, MemoryStore, Reach};
+use location::{MemoryLimits, MemoryStore};
 use node::{
-    AuthenticationSettings, HomeSettings, Question, Setup, ShardEvent, ShardInput, ShardSettings,
-    StoreAnswer, StoreQuery, Tokens, Topology, UsersUnavailable, WrongPassword,
+    AuthenticationSettings, Question, RegistrarSettings, Setup, ShardSettings, StoreAnswer, StoreQuery,
+    Topology, UsersUnavailable, WrongPassword,
 };
-use route::{Conditions, Forward, Origin, Rule, Service, Target};
-use std::net::SocketAddr;
-use std::sync::Arc;
-use std::time::Duration;
 use testkit::value;
 
 pub(crate) const EPOCH: u64 = 1_800_000_000;
@@ -35,28 +26,18 @@ pub(crate) struct Bed {
     pub(crate) judged: Vec<Judgement>,
     /// Proxies that have passed a REGISTER on without Path.
     pub(crate) pathless: Vec<SocketAddr>,
+    /// Names that were asked for.
+    pub(crate) looked_up: Vec<HopName>,
 }
 
-impl Deref for Bed {
-    type Target = testbed::Bed;
-
-    fn deref(&self) -> &Self::Target {
-        &self.inner
-    }
-}
-
-impl DerefMut for Bed {
-    fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut self.inner
-    }
-}
+derefs_to_inner!(Bed);
 
 impl Bed {
     pub(crate) fn new(authenticates: bool, reach: Reach) -> Self {
-        Self::with_ports(vec![node::Port::udp(addr(PROXY))], authenticates, reach)
+        Self::with_ports(vec![Port::udp(addr(PROXY))], authenticates, reach)
     }
 
-    pub(crate) fn with_ports(ports: Vec<node::Port>, authenticates: bool, reach: Reach) -> Self {
+    pub(crate) fn with_ports(ports: Vec<Port>, authenticates: bool, reach: Reach) -> Self {
         let topology = Topology::new(ports.into(), Vec::new());
         let conditions = Conditions { origin: Origin::Anyone, ..Conditions::default() };
         let (name, target) = ("users".to_owned(), Target::Location);
@@ -74,7 +55,7 @@ impl Bed {
         let mut setup = Setup::new(topology, ShardSettings::new(Tokens::new(KEY, &[], LIFETIME), EPOCH));
         setup.settings.limits = LIMITS;
         setup.settings.routes = testbed::routes(vec![rule], &setup);
-        setup.settings.home = Some(Arc::new(HomeSettings {
+        setup.settings.registrar = Some(Arc::new(RegistrarSettings {
             registrar,
             authentication,
             forward: Forward::Transaction,
@@ -89,11 +70,20 @@ impl Bed {
             wrong: Vec::new(),
             judged: Vec::new(),
             pathless: Vec::new(),
+            looked_up: Vec::new(),
         }
     }
 
     pub(crate) fn open() -> Self {
         Self::new(false, Reach::Source)
+    }
+
+    /// Requests to users go on in this way.
+    pub(crate) fn set_forward(&mut self, forward: Forward) {
+        self.set(|setup| {
+            let home = setup.settings.registrar.as_ref().expect("a home domain");
+            setup.settings.registrar = Some(Arc::new(RegistrarSettings { forward, ..(**home).clone() }));
+        });
     }
 
     /// These are members of the only pool, which is forwarded to in this way.
@@ -111,8 +101,9 @@ impl Bed {
             match event {
                 ShardEvent::Ask(question) => self.asked.push(*question),
                 ShardEvent::WrongPassword(wrong) => self.wrong.push(*wrong),
-                ShardEvent::Judged(judgement) => self.judged.push(*judgement),
+                ShardEvent::Judgement(judgement) => self.judged.push(*judgement),
                 ShardEvent::NoPath(proxy) => self.pathless.push(proxy),
+                ShardEvent::LookUp(name) => self.looked_up.push(name),
                 _ => {}
             }
         }

@@ -1,18 +1,37 @@
 //! A test bed: one shard with its listeners and nodes, and the messages of the parties around it, as bytes.
-#![allow(dead_code, reason = "each test file uses its part of it")]
 
-pub(crate) mod dialog;
-pub(crate) mod proxy;
-pub(crate) mod text;
+mod dialog;
+mod proxy;
+mod setup;
+mod text;
 
-use balance::{Cluster, ClusterMember, HealthSettings, Load, Members, PolicyKind, PoolId, Slot, TableCounts};
-use base::{Flow, Peer, Transport};
-use core::ops::{Deref, DerefMut};
-use node::{Orphans, PoolSetup, Port, Setup, ShardSettings, TokenKey, Tokens, Topology, node_id};
-use route::Service;
-use std::net::SocketAddr;
-use std::time::Duration;
+use balance::{Cluster, ClusterMember, HealthSettings, PolicyKind, TableCounts};
+pub(crate) use balance::{Load, Members, PoolId, Slot};
+use base::Peer;
+pub(crate) use base::{Flow, Rate, Transport};
+pub(crate) use core::time::Duration;
+pub(crate) use dialog::{Dialog, End};
+pub(crate) use elastic::queue::QueueSettings;
+pub(crate) use location::Reach;
+pub(crate) use node::{
+    CapacitySource, DialogSettings, HopName, Orphans, PoolSetup, Port, ProxyLimits, QueueSetup, Resolved,
+    Routes, ShardEvent, ShardInput, TokenKey, Tokens,
+};
+use node::{Setup, ShardSettings, Topology, node_id};
+pub(crate) use proxy::{HOPS, LIMITS, PROXY, ProxyBed, STATELESS, client, hops, record, records};
+pub(crate) use route::{
+    Choice, Conditions, Failover, Field, Forward, Origin, Part, Pattern, Place, Pools, RateSettings, Refusal,
+    Rule, Service, SourceLimit, Spread, Table, Target,
+};
+pub(crate) use setup::{
+    NEW_KEY, answered, asked, both, change_key, found, invited, keep_dialogs, queue, queue_report, rate,
+    requests, respond, set_rules, statuses, stop, to_pool, transactions, users, via, waited,
+};
+pub(crate) use std::net::SocketAddr;
+pub(crate) use std::sync::Arc;
 pub(crate) use testbed::Sent;
+pub(crate) use text::{Req, Resp, answer, answer_with, record_routes, replaced, string};
+pub(crate) use wire::Method;
 
 pub(crate) const KEY: TokenKey = TokenKey([7; 16]);
 /// Tokens live this long in the tests.
@@ -76,6 +95,26 @@ impl Site {
     }
 }
 
+/// What a bed of tests does not do itself its inner one does.
+macro_rules! derefs_to_inner {
+    ($bed:ty) => {
+        impl std::ops::Deref for $bed {
+            type Target = testbed::Bed;
+
+            fn deref(&self) -> &Self::Target {
+                &self.inner
+            }
+        }
+
+        impl std::ops::DerefMut for $bed {
+            fn deref_mut(&mut self) -> &mut Self::Target {
+                &mut self.inner
+            }
+        }
+    };
+}
+pub(crate) use derefs_to_inner;
+
 /// A balancer: a shard with its members.
 pub(crate) struct Bed {
     pub(crate) inner: testbed::Bed,
@@ -83,19 +122,7 @@ pub(crate) struct Bed {
     pub(crate) cluster: Cluster,
 }
 
-impl Deref for Bed {
-    type Target = testbed::Bed;
-
-    fn deref(&self) -> &Self::Target {
-        &self.inner
-    }
-}
-
-impl DerefMut for Bed {
-    fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut self.inner
-    }
-}
+derefs_to_inner!(Bed);
 
 impl Bed {
     pub(crate) fn new(site: Site) -> Self {
@@ -108,7 +135,7 @@ impl Bed {
         let slow_start = Duration::ZERO;
         let cluster = Cluster::new(HealthSettings { fall: 1, slow_start, ..HealthSettings::default() });
         let tokens = Tokens::new(site.key, &site.previous, LIFETIME);
-        let (orphans, limits) = (site.orphans, proxy::LIMITS);
+        let (orphans, limits) = (site.orphans, LIMITS);
         let settings = ShardSettings { orphans, limits, ..ShardSettings::new(tokens, site.epoch_unix) };
         let mut setup = Setup::new(topology, settings);
         setup.pools = [pool(Service::Balance, Members::All)].into();
@@ -151,17 +178,19 @@ impl Bed {
 
     /// Sets which of the nodes are members.
     pub(crate) fn set_members(&mut self, slots: &[usize]) {
-        let id = |slot: &usize| node_id(Peer::new(Transport::Udp, addr(self.site.nodes[*slot].0)));
-        let members: Vec<_> = slots
-            .iter()
-            .map(|slot| ClusterMember {
-                id: id(slot),
-                capacity: 1.0,
-                max_calls: 0,
-                max_rate: 0,
-                pool: PoolId::default(),
-            })
-            .collect();
+        self.limit_members(slots, 0);
+    }
+
+    /// The same with so many calls at a time for each; 0: no limit.
+    pub(crate) fn limit_members(&mut self, slots: &[usize], max_calls: u32) {
+        let member = |slot: &usize| ClusterMember {
+            id: node_id(Peer::new(Transport::Udp, addr(self.site.nodes[*slot].0))),
+            capacity: 1.0,
+            max_calls,
+            max_rate: 0,
+            pool: PoolId::default(),
+        };
+        let members: Vec<_> = slots.iter().map(member).collect();
         self.cluster.set_members(self.inner.now, &members);
         self.set_nodes();
     }

@@ -1,16 +1,7 @@
 //! A test bed for the proxy: one shard, its listeners and next hops, and calls that pass through it.
 
-use super::dialog::Dialog;
-use super::text::{Req, answer};
-use super::{KEY, LIFETIME, Sent, addr};
-use balance::{Members, PolicyKind};
-use base::Flow;
-use core::ops::{Deref, DerefMut};
-use dialog::CallRecord;
-use node::{Orphans, PoolSetup, ProxyLimits, ShardEvent, Tokens};
-use route::{Forward, Service};
-use std::net::SocketAddr;
-use std::time::Duration;
+use super::*;
+use ::dialog::CallRecord;
 
 pub(crate) const PROXY: &str = "127.0.0.1:5060";
 pub(crate) const HOPS: [&str; 2] = ["127.0.1.1:5060", "127.0.1.2:5060"];
@@ -31,19 +22,7 @@ pub(crate) struct ProxyBed {
     pub(crate) mode: Service,
 }
 
-impl Deref for ProxyBed {
-    type Target = testbed::Bed;
-
-    fn deref(&self) -> &Self::Target {
-        &self.inner
-    }
-}
-
-impl DerefMut for ProxyBed {
-    fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut self.inner
-    }
-}
+derefs_to_inner!(ProxyBed);
 
 /// A pool of these next hops, by a hash of the call.
 pub(crate) fn hops(mode: Service, members: Members) -> PoolSetup {
@@ -82,6 +61,11 @@ impl ProxyBed {
         Self::new(&[PROXY], &[(HOPS[0], 0)])
     }
 
+    /// One listener, two next hops.
+    pub(crate) fn two_hops() -> Self {
+        Self::new(&[PROXY], &HOPS.map(|hop| (hop, 0)))
+    }
+
     /// A datagram to the first listener that has exactly one consequence.
     pub(crate) fn one(&mut self, from: SocketAddr, bytes: &[u8]) -> Sent {
         self.one_at(0, from, bytes)
@@ -109,8 +93,8 @@ impl ProxyBed {
     /// A call from the client to the next hop, answered by it: INVITE, 200.
     pub(crate) fn call(&mut self, call_id: &str) -> Dialog {
         let at_hop = self.invite(&Req::new("INVITE", call_id, client()));
-        let ok = self.one(at_hop.to, &answer(&at_hop.bytes, addr(PROXY), 200, at_hop.to));
-        Dialog::of(call_id, (client(), 0), (at_hop.to, at_hop.listener), &at_hop, &ok)
+        let ok = answered(self, &at_hop, 200);
+        Dialog::of(&at_hop, &ok)
     }
 
     /// The hops that rest since they have failed.
@@ -141,9 +125,4 @@ pub(crate) fn record(bed: &mut ProxyBed) -> CallRecord {
     let mut all = records(bed);
     assert_eq!(all.len(), 1, "{all:#?}");
     all.remove(0)
-}
-
-/// A next hop answers what it got: what the caller gets.
-pub(crate) fn answered(bed: &mut ProxyBed, request: &Sent, status: u16) -> Sent {
-    bed.one(request.to, &answer(&request.bytes, addr(PROXY), status, request.to))
 }

@@ -1,22 +1,19 @@
 //! The verification of credentials is shared out: exactly one proxy of a chain verifies the caller, and nobody gets
 //! past all of them.
 
-use super::common::proxy::{STATELESS, client};
-use super::common::text::{Req, answer};
-use super::common::{Sent, addr};
-use super::domain::{Bed, PASSWORD, authorized, authorized_for, call};
-use super::{CALLEE, DISTRIBUTED, PROXIES, via_with};
+use super::{CALLEE, DISTRIBUTED, PROXIES, carried, via_with};
+use crate::common::*;
+use crate::domain::{Bed, PASSWORD, authorized, authorized_for, call};
 use distribute::{Function, Mark};
-use location::Reach;
-use node::{Decisions, Distribution, HomeSettings, Port, ProxyLimits, ShardIdentity, ShardInput};
-use overload::MessageClass;
-use route::{Conditions, Origin, Pools, Rule, Service, Target};
-use std::net::SocketAddr;
-use std::sync::Arc;
-use std::time::Duration;
+use node::{Decisions, Distribution, RegistrarSettings, ShardIdentity};
 
 /// How busy the proxies are, so that the first, the second or the last one does most of the work.
 const BUSY: [[f64; 3]; 3] = [[0.1, 0.1, 0.1], [0.96, 0.1, 0.1], [0.96, 0.95, 0.1]];
+
+/// A rule for all calls, whose callers prove who they are or not.
+fn rule(authenticate: bool) -> Rule {
+    Rule { authenticate, ..to_pool(0, Conditions { origin: Origin::Anyone, ..Conditions::default() }) }
+}
 
 fn proxy(index: usize, length: usize, mode: Service) -> Bed {
     proxy_of(0, index, length, mode)
@@ -31,15 +28,12 @@ fn proxy_of(life: u8, index: usize, length: usize, mode: Service) -> Bed {
     let next = if index + 1 < length { PROXIES[index + 1] } else { CALLEE };
     bed.set_members(&[addr(next)], mode);
     bed.inner.set(|setup| {
-        let conditions = Conditions { origin: Origin::Anyone, ..Conditions::default() };
-        let target = Target::Pools(Pools::one(0));
-        let rule = Rule { name: "calls".into(), conditions, authenticate: true, target, ..Rule::default() };
-        setup.settings.routes = testbed::routes(vec![rule], setup);
+        setup.settings.routes = testbed::routes(vec![rule(true)], setup);
         setup.settings.limits = ProxyLimits::default();
         let neighbours = vec!["127.0.0.0/24".parse().expect("a network")];
-        let home = setup.settings.home.take().expect("it has users");
+        let home = setup.settings.registrar.take().expect("it has users");
         let trusted = neighbours.clone().into();
-        setup.settings.home = Some(Arc::new(HomeSettings { trusted, ..(*home).clone() }));
+        setup.settings.registrar = Some(Arc::new(RegistrarSettings { trusted, ..(*home).clone() }));
         setup.settings.distribution =
             Some(Distribution { neighbours, authentication: Some(1.0), ..Distribution::default() });
     });
@@ -66,21 +60,8 @@ impl Chain {
 
     /// A datagram, and all that comes of it; what reached the parties is kept.
     fn send(&mut self, from: SocketAddr, to: usize, bytes: &[u8]) {
-        (self.at_client, self.at_callee) = (Vec::new(), Vec::new());
-        let mut under_way = vec![(from, addr(PROXIES[to]), bytes.to_vec())];
-        while !under_way.is_empty() {
-            let (from, to, bytes) = under_way.remove(0);
-            let at = PROXIES.iter().position(|proxy| addr(proxy) == to).expect("a proxy");
-            for sent in self.proxies[at].receive(from, &bytes) {
-                if sent.to == client() {
-                    self.at_client.push(sent);
-                } else if sent.to == addr(CALLEE) {
-                    self.at_callee.push(sent);
-                } else {
-                    under_way.push((to, sent.to, sent.bytes));
-                }
-            }
-        }
+        let arrived = carried(from, to, bytes, |at, from, bytes| self.proxies[at].receive(from, bytes));
+        (self.at_client, self.at_callee) = (arrived.at_client, arrived.at_callee);
     }
 
     fn by_client(&mut self, request: &Req) {
@@ -143,7 +124,7 @@ impl Chain {
 
     /// How many credentials each has found to be good, and how many challenges each has made.
     fn judged(&self) -> (Vec<u64>, Vec<u64>) {
-        let log_ins = |proxy: &Bed| proxy.shard.home_report().expect("a home").counters.log_ins;
+        let log_ins = |proxy: &Bed| proxy.shard.registrar_report().expect("a home").counters.log_ins;
         let log_ins: Vec<_> = self.proxies.iter().map(log_ins).collect();
         let challenges = log_ins.iter().map(|of| of.challenged + of.stale);
         (log_ins.iter().map(|of| of.accepted).collect(), challenges.collect())
@@ -183,10 +164,13 @@ fn one_proxy_verifies_each_caller() {
                 verifiers[verifier] += 1;
                 // A copy is no replay, wherever the transaction is.
                 chain.by_client(&invite);
-                let statuses: Vec<_> = chain.at_client.iter().map(Sent::status).collect();
+                let statuses = statuses(&chain.at_client);
                 assert_eq!(statuses, [], "{utilisation:?}");
                 assert!(chain.at_callee.iter().all(|copy| copy.bytes == arrived.bytes));
                 assert_eq!(chain.judged(), after, "a copy is not judged again");
+                // Credentials are for one method.
+                let other = Req { method: "REFER".to_owned(), ..invite.clone() };
+                assert_eq!(chain.refused(&other).status(), 407, "{utilisation:?}");
                 chain.answered(&arrived, 486);
                 chain.by_client(&invite.same_branch("ACK", Some("bob")));
             }
@@ -258,14 +242,11 @@ fn overload_refuses_no_copy_of_what_went_on() {
     let mut chain = Chain::new(2);
     chain.settle(&BUSY[1][..2]);
     let mut went_on = 0;
+    let wait = |chain: &mut Chain, time| {
+        waited(&mut chain.proxies[0], time);
+        chain.proxies[0].inner.now += Duration::from_millis(100);
+    };
     for number in 0..20 {
-        let wait = |chain: &mut Chain, waited: Duration| {
-            for _ in 0..2 {
-                let class = MessageClass::NewInvite;
-                chain.proxies[0].input(ShardInput::Waited { waited, queue: 0, class });
-                chain.proxies[0].inner.now += Duration::from_millis(100);
-            }
-        };
         wait(&mut chain, Duration::ZERO);
         let mut request = call(&format!("call-{number}"), "carol", client());
         for _ in 0..2 {
@@ -415,7 +396,7 @@ fn whoever_does_not_share_it_out_takes_no_word_for_it() {
         let invite = call("call", "carol", client());
         let challenged = chain.refused(&invite);
         chain.by_client(&authorized(&challenged, ("alice", PASSWORD), &invite));
-        let statuses: Vec<_> = chain.at_client.iter().map(Sent::status).collect();
+        let statuses = statuses(&chain.at_client);
         let expected: &[u16] = if shares { &[] } else { &[407] };
         assert_eq!((statuses, chain.at_callee.len()), (expected.to_vec(), usize::from(shares)));
     }
@@ -431,13 +412,9 @@ fn who_is_asked_to_verify_does_so_or_refuses() {
     for (has_users, asks, expected) in [(true, true, 407), (true, false, 407), (false, false, 503)] {
         let mut bed = proxy(1, 2, DISTRIBUTED);
         bed.inner.set(|setup| {
-            let conditions = Conditions { origin: Origin::Anyone, ..Conditions::default() };
-            let target = Target::Pools(Pools::one(0));
-            let rule =
-                Rule { name: "calls".into(), conditions, authenticate: asks, target, ..Rule::default() };
-            setup.settings.routes = testbed::routes(vec![rule], setup);
+            setup.settings.routes = testbed::routes(vec![rule(asks)], setup);
             if !has_users {
-                setup.settings.home = None;
+                setup.settings.registrar = None;
             }
         });
         let answered = bed.receive(neighbour, &invite.bytes());
@@ -456,15 +433,15 @@ fn a_proxy_between_that_only_forwards_lets_the_proof_pass() {
     for (utilisation, expected) in [(BUSY[0], [1, 0, 0]), (BUSY[1], [1, 0, 0])] {
         let mut chain = Chain::of(&[DISTRIBUTED, STATELESS, DISTRIBUTED]);
         chain.proxies[1].inner.set(|setup| {
-            setup.settings.home = None;
+            setup.settings.registrar = None;
             setup.settings.distribution.as_mut().expect("it shares").authentication = None;
         });
         chain.settle(&utilisation);
-        let before = chain.proxies[0].shard.home_report().expect("a home").counters.log_ins.accepted;
+        let before = chain.proxies[0].shard.registrar_report().expect("a home").counters.log_ins.accepted;
         chain.call("call");
-        let after = chain.proxies[0].shard.home_report().expect("a home").counters.log_ins.accepted;
+        let after = chain.proxies[0].shard.registrar_report().expect("a home").counters.log_ins.accepted;
         assert_eq!(after - before, expected[0]);
-        let last = chain.proxies[2].shard.home_report().expect("a home").counters.log_ins;
+        let last = chain.proxies[2].shard.registrar_report().expect("a home").counters.log_ins;
         assert_eq!((last.accepted, last.challenged), (0, 0));
         assert!(chain.decisions()[2].passed_kept > 0);
     }

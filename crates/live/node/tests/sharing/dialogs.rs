@@ -1,18 +1,10 @@
 //! What is shared out is the state of dialogs, too: exactly one proxy of a chain watches each call and writes its record.
 
-use super::common::dialog::Dialog;
-use super::common::proxy::{ProxyBed, STATELESS, client, records};
-use super::common::text::{Req, answer, answer_with};
-use super::common::{Sent, addr};
 use super::{CALLEE, Chain, DISTRIBUTED, PROXIES, via_with};
+use crate::common::{records, *};
 use dialog::session_timer::SessionTimer;
 use dialog::{CallRecord, CallSettings, Cause};
 use distribute::{Function, Mark};
-use node::DialogSettings;
-use route::{Service, Spread};
-use std::sync::Arc;
-use std::time::Duration;
-use wire::Method;
 
 const DIALOG: Service = Service::Calls(Spread::Found);
 
@@ -41,7 +33,7 @@ fn call(chain: &mut Chain, call_id: &str) -> Dialog {
     let at_callee = chain.by_client(&invite).at_callee.remove(0);
     assert_eq!(chain.by_client(&invite).at_callee, [], "its copy is absorbed");
     let ok = chain.answered(&at_callee, 200).at_client.remove(0);
-    let call = Dialog::of(call_id, (client(), 0), (addr(CALLEE), 0), &at_callee, &ok);
+    let call = Dialog::of(&at_callee, &ok);
     assert_eq!(chain.by_client(&call.by_caller("ACK", 1)).at_callee.len(), 1);
     call
 }
@@ -159,8 +151,7 @@ fn both_dialogs_of_a_forked_call_are_at_one_proxy() {
             let ok = answer(&at_callee.bytes, chain.last(), 200, addr(CALLEE));
             let ok = String::from_utf8(ok).expect("text").replace("tag=bob", &format!("tag={tag}"));
             let ok = chain.by_callee(ok.as_bytes()).at_client.remove(0);
-            let mut call = Dialog::of("forked", (client(), 0), (addr(CALLEE), 0), &at_callee, &ok);
-            call.callee.tag = tag;
+            let call = Dialog::of(&at_callee, &ok);
             chain.by_client(&call.by_caller("ACK", 1));
             calls.push(call);
         }
@@ -225,7 +216,7 @@ fn who_keeps_a_call_refuses_a_session_that_is_too_short() {
         settle(&mut chain, utilisation);
         let invite = Req::new("INVITE", "short", client()).line("Session-Expires: 60");
         let arrived = chain.by_client(&invite.line("Supported: timer"));
-        let statuses: Vec<_> = arrived.at_client.iter().map(Sent::status).collect();
+        let statuses = statuses(&arrived.at_client);
         assert_eq!((arrived.at_callee.len(), statuses), (0, vec![422]));
     }
 }

@@ -1,18 +1,10 @@
 //! A registrar at the end of a chain keeps no state of a call that a proxy before it keeps.
 
-use super::common::Sent;
-use super::common::addr;
-use super::common::proxy::PROXY;
-use super::common::text::{Req, answer};
-use super::domain::{Bed, call, register};
 use super::via_with;
+use crate::common::*;
+use crate::domain::{Bed, call, register};
 use distribute::{Function, Mark};
-use location::Reach;
-use node::{Distribution, HomeSettings, ProxyLimits};
-use route::Forward;
-use std::net::SocketAddr;
-use std::sync::Arc;
-use wire::Method;
+use node::{Distribution, RegistrarSettings};
 
 const EDGE: &str = "127.0.8.1:5060";
 const PHONES: [&str; 2] = ["127.0.9.2:6000", "127.0.9.3:6000"];
@@ -21,9 +13,9 @@ const PHONES: [&str; 2] = ["127.0.9.2:6000", "127.0.9.3:6000"];
 fn home(phones: &[&str]) -> Bed {
     let mut bed = Bed::new(false, Reach::Contact);
     bed.inner.set(|setup| {
-        let home = setup.settings.home.take().expect("it has users");
-        setup.settings.home =
-            Some(Arc::new(HomeSettings { forward: Forward::Distributed, ..(*home).clone() }));
+        let home = setup.settings.registrar.take().expect("it has users");
+        setup.settings.registrar =
+            Some(Arc::new(RegistrarSettings { forward: Forward::Distributed, ..(*home).clone() }));
         setup.settings.limits = ProxyLimits::default();
         let neighbours = vec!["127.0.8.0/24".parse().expect("a network")];
         setup.settings.distribution = Some(Distribution { neighbours, ..Distribution::default() });
@@ -39,12 +31,8 @@ fn home(phones: &[&str]) -> Bed {
 fn invite(from: SocketAddr, kept: bool) -> Req {
     let mark = if kept { Mark::default().with(Function::State) } else { Mark::default() };
     let via = via_with(&format!("{}={mark}", Mark::PARAMETER));
-    let via = via.replace(&super::common::proxy::client().to_string(), &from.to_string());
+    let via = via.replace(&client().to_string(), &from.to_string());
     call("call", "bob", from).via(&via)
-}
-
-fn transactions(bed: &Bed) -> usize {
-    bed.shard.proxy_report().map_or(0, |report| report.transactions)
 }
 
 /// The requests among what was sent, which all have this method.

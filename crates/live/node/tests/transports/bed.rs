@@ -1,14 +1,9 @@
 //! A shard with a port of each transport.
 
-use crate::common::proxy::LIMITS;
-use crate::common::text::{Req, Resp};
-use crate::common::{KEY, LIFETIME, Sent, addr};
-use balance::{Members, PolicyKind};
-use base::{Connection, Flow, Transport};
+use crate::common::*;
+use balance::PolicyKind;
+use base::Connection;
 use core::num::NonZeroU32;
-use core::ops::{Deref, DerefMut};
-use node::{Orphans, PoolSetup, Port, Tokens};
-use route::Service;
 
 /// The ports, in the order of their transports.
 pub(crate) const PORTS: [&str; 5] =
@@ -24,23 +19,6 @@ pub(crate) fn ports() -> Vec<Port> {
         .zip(PORTS.map(addr))
         .map(|(transport, at)| Port::new(transport, at, at))
         .collect()
-}
-
-/// A shard with a port of each transport.
-pub(crate) struct Bed(testbed::Bed);
-
-impl Deref for Bed {
-    type Target = testbed::Bed;
-
-    fn deref(&self) -> &Self::Target {
-        &self.0
-    }
-}
-
-impl DerefMut for Bed {
-    fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut self.0
-    }
 }
 
 /// Where a node of this transport is.
@@ -80,21 +58,19 @@ pub(crate) fn answer(sent: &Sent, status: u16, contact: &str) -> Vec<u8> {
     response.bytes_from(&sent.bytes, addr(PORTS[usize::from(sent.listener)]))
 }
 
-impl Bed {
-    /// With these members of one pool, which is forwarded to in this way.
-    pub(crate) fn new(service: Service, members: &[Flow]) -> Self {
-        Self::with_ports(&Transport::ALL, service, members)
-    }
+/// A shard with a port of each transport, and with these members of one pool, which is forwarded to in this way.
+pub(crate) fn shard(service: Service, members: &[Flow]) -> testbed::Bed {
+    shard_with(&Transport::ALL, service, members)
+}
 
-    /// The same with ports of these transports alone.
-    pub(crate) fn with_ports(transports: &[Transport], service: Service, members: &[Flow]) -> Self {
-        let mut ports = ports();
-        ports.retain(|port| transports.contains(&port.transport));
-        let names = ["proxy.example", "pool.example"];
-        let mut setup = testbed::shard_setup_of(ports, &names, Tokens::new(KEY, &[], LIFETIME));
-        (setup.settings.orphans, setup.settings.limits) = (Orphans::Balance, LIMITS);
-        setup.pools = [PoolSetup::new(service, PolicyKind::Hash, Members::All)].into();
-        testbed::set_members(&mut setup, members);
-        Self(testbed::Bed::new(setup))
-    }
+/// The same with ports of these transports alone.
+pub(crate) fn shard_with(transports: &[Transport], service: Service, members: &[Flow]) -> testbed::Bed {
+    let mut ports = ports();
+    ports.retain(|port| transports.contains(&port.transport));
+    let names = ["proxy.example", "pool.example"];
+    let mut setup = testbed::shard_setup_of(ports, &names, Tokens::new(KEY, &[], LIFETIME));
+    (setup.settings.orphans, setup.settings.limits) = (Orphans::Balance, LIMITS);
+    setup.pools = [PoolSetup::new(service, PolicyKind::Hash, Members::All)].into();
+    testbed::set_members(&mut setup, members);
+    testbed::Bed::new(setup)
 }

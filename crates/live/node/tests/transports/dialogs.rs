@@ -1,10 +1,7 @@
 //! Calls between transports: both ways, and by the connections of their clients.
 
-use crate::bed::{Bed, CLIENT, answer, client, node, request};
-use crate::common::Sent;
-use crate::common::text::{Req, record_routes};
-use base::{Flow, Transport};
-use route::Service;
+use super::bed::{CLIENT, answer, client, node, request, shard};
+use crate::common::*;
 
 const MEMBER: &str = "127.0.1.1:5060";
 const MODES: [Service; 3] = [Service::Balance, Service::HOPS, Service::Relay { record_route: true }];
@@ -22,7 +19,7 @@ struct Call {
 
 impl Call {
     /// INVITE and 200, which comes by `callee`; that is reached at the URI.
-    fn new(bed: &mut Bed, name: &str, caller: Flow, member: Flow, callee: Flow) -> Self {
+    fn new(bed: &mut testbed::Bed, name: &str, caller: Flow, member: Flow, callee: Flow) -> Self {
         let invite = request("INVITE", name, caller);
         let at_callee = bed.one_by(caller, &invite.bytes());
         assert_eq!(at_callee.flow, member);
@@ -70,7 +67,7 @@ impl Call {
 fn a_browser_is_reached_by_its_connection() {
     for mode in MODES {
         let member = node(Transport::Udp, MEMBER);
-        let mut bed = Bed::new(mode, &[member]);
+        let mut bed = shard(mode, &[member]);
         let browser = client(Transport::Wss, CLIENT, 7);
         let call = Call::new(&mut bed, "browser", browser, member, member);
         let recorded = record_routes(&call.at_callee.bytes);
@@ -91,7 +88,7 @@ fn a_browser_is_reached_by_its_connection() {
 fn a_member_over_tcp_is_reached_at_its_address() {
     for mode in MODES {
         let member = node(Transport::Tcp, MEMBER);
-        let mut bed = Bed::new(mode, &[member]);
+        let mut bed = shard(mode, &[member]);
         let phone = client(Transport::Udp, CLIENT, 0);
         let call = Call::new(&mut bed, "member", phone, member, client(Transport::Tcp, MEMBER, 3));
         assert_eq!(bed.one_by(phone, &call.by_caller("ACK", 1, phone)).flow, member);
@@ -109,7 +106,7 @@ fn a_member_over_tcp_is_reached_at_its_address() {
 fn clients_of_one_port_are_told_apart() {
     for mode in MODES {
         let member = node(Transport::Udp, MEMBER);
-        let mut bed = Bed::new(mode, &[member]);
+        let mut bed = shard(mode, &[member]);
         let first = client(Transport::Tcp, CLIENT, 7);
         let second = client(Transport::Tcp, "127.0.9.1:40002", 8);
         let calls = [first, second]
@@ -125,7 +122,7 @@ fn clients_of_one_port_are_told_apart() {
 fn a_client_that_connects_again_is_reached_by_the_new_connection() {
     for mode in MODES {
         let member = node(Transport::Udp, MEMBER);
-        let mut bed = Bed::new(mode, &[member]);
+        let mut bed = shard(mode, &[member]);
         let call = Call::new(&mut bed, "again", client(Transport::Wss, CLIENT, 7), member, member);
         let again = client(Transport::Wss, "127.0.9.1:40077", 9);
         let update = bed.one_by(again, &call.by_caller("UPDATE", 2, again));
@@ -145,7 +142,7 @@ fn a_new_connection_is_opened_to_whom_has_an_address_of_its_own() {
         (Transport::Tcp, "sip:alice@10.0.0.1:5080;transport=tcp", None),
         (Transport::Wss, "sip:alice@df7jal23ls0d.invalid;transport=ws", None),
     ] {
-        let mut bed = Bed::new(Service::HOPS, &[member]);
+        let mut bed = shard(Service::HOPS, &[member]);
         let caller = client(transport, CLIENT, 7);
         let mut invite = request("INVITE", "gone", caller);
         contact.clone_into(&mut invite.contact);
@@ -171,8 +168,8 @@ fn a_token_of_another_process_names_the_connection() {
     for mode in MODES {
         let member = node(Transport::Udp, MEMBER);
         let browser = client(Transport::Wss, CLIENT, 7);
-        let call = Call::new(&mut Bed::new(mode, &[member]), "taken", browser, member, member);
-        let mut bed = Bed::new(mode, &[member]);
+        let call = Call::new(&mut shard(mode, &[member]), "taken", browser, member, member);
+        let mut bed = shard(mode, &[member]);
         assert_eq!(bed.one_by(member, &call.by_callee("BYE", 1)).flow, browser, "{mode:?}");
     }
 }

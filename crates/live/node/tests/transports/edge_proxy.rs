@@ -1,16 +1,13 @@
 //! An edge proxy between clients and a registrar behind it (RFC 5626 §5).
 
-use crate::bed::{Bed, CLIENT, answer, client, node, request};
-use crate::common::Sent;
-use crate::common::text::{Req, record_routes, string};
-use base::{Flow, Transport};
-use route::Service;
+use super::bed::{CLIENT, answer, client, node, request, shard};
+use crate::common::*;
 
 const REGISTRAR: &str = "127.0.1.1:5060";
 const CONTACT: &str = "sip:bob@df7jal23ls0d.invalid;transport=ws";
 
-fn bed() -> Bed {
-    Bed::new(Service::HOPS, &[registrar()])
+fn bed() -> testbed::Bed {
+    shard(Service::HOPS, &[registrar()])
 }
 
 fn registrar() -> Flow {
@@ -81,6 +78,33 @@ fn a_path_that_was_altered_leads_nowhere() {
     let altered = format!("{}{last}@{rest}", &token[..token.len() - 1]);
     assert_eq!(bed.one_by(registrar(), &call(&altered).bytes()).status(), 403);
     assert_eq!(bed.one_by(registrar(), &call("<sip:bob@127.0.0.1:5060;lr;ob>").bytes()).status(), 403);
+}
+
+/// The Path leads to the client for as long as its registration may last, and from next hops and members alone: whoever
+/// else has learnt it would call past routes and passwords.
+#[test]
+fn a_path_is_no_way_for_strangers_nor_for_ever() {
+    for (expires, good) in [("7200", 7_200), ("60", 3_600)] {
+        let mut bed = bed();
+        let request = register(browser(), "path").with("Expires", expires);
+        let path = path(&bed.one_by(browser(), &request.bytes())).expect("a Path");
+        let stranger = client(Transport::Udp, "127.0.9.7:5060", 0);
+        let other = client(Transport::Wss, CLIENT, 8);
+        for from in [stranger, other] {
+            let call = Req { routes: vec![path.clone()], uri: CONTACT.to_owned(), ..request_of(from) };
+            assert_eq!(bed.one_by(from, &call.bytes()).status(), 403);
+        }
+        bed.now += Duration::from_secs(good);
+        assert_eq!(bed.one_by(registrar(), &call(&path).bytes()).flow, browser());
+        bed.now += Duration::from_secs(33);
+        let late =
+            Req { call_id: "late".to_owned(), ..call(&path) }.via("SIP/2.0/UDP 127.0.1.1;branch=z9hG4bKl");
+        assert_eq!(bed.one_by(registrar(), &late.bytes()).status(), 403);
+    }
+}
+
+fn request_of(from: Flow) -> Req {
+    request("INVITE", &format!("c{}", from.peer), from)
 }
 
 /// §5.1: only the first hop names a connection, and only to those who know of Path.

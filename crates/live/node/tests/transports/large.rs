@@ -1,14 +1,9 @@
 //! Requests that are too long for UDP (RFC 3261 §18.1.1).
 
-use crate::bed::{Bed, CLIENT, answer, client, node, request};
-use crate::common::Sent;
-use crate::common::text::{Req, record_routes, replaced, string};
-use crate::home::{ALICE, call};
-use base::{Flow, Transport};
-use core::time::Duration;
-use location::Reach;
+use super::bed::{CLIENT, answer, client, node, request, shard, shard_with};
+use crate::common::*;
+use crate::domain::{ALICE, call};
 use node::LargeRequests;
-use route::Service;
 
 const MEMBER: &str = "127.0.1.1:5060";
 const LONGEST: usize = 1_300;
@@ -32,8 +27,8 @@ fn from_member() -> Flow {
     client(Transport::Tcp, MEMBER, 3)
 }
 
-fn bed(mode: Service) -> Bed {
-    Bed::new(mode, &[udp()])
+fn bed(mode: Service) -> testbed::Bed {
+    shard(mode, &[udp()])
 }
 
 /// An INVITE with so many bytes of a header field that nobody knows.
@@ -42,7 +37,7 @@ fn long(call: &str, bytes: usize) -> Req {
 }
 
 /// What leaves for the member.
-fn forwarded(bed: &mut Bed, invite: &Req) -> Sent {
+fn forwarded(bed: &mut testbed::Bed, invite: &Req) -> Sent {
     let sent = bed.receive_by(caller(), &invite.bytes());
     let mut for_member = sent.into_iter().filter(|sent| sent.to == udp().peer);
     for_member.next().expect("it is forwarded")
@@ -50,8 +45,12 @@ fn forwarded(bed: &mut Bed, invite: &Req) -> Sent {
 
 #[test]
 fn what_is_longer_than_1300_bytes_leaves_by_tcp() {
-    for mode in MODES {
+    for mode in MODES.into_iter().chain([Service::Calls(Spread::Counted)]) {
         let mut bed = bed(mode);
+        // What session timers add counts, too.
+        let session = dialog::session_timer::SessionTimer { expires: Some(1_800), least: 90 };
+        let dialogs = DialogSettings { session, ..DialogSettings::default() };
+        bed.set(|setup| setup.settings.dialogs = Some(Arc::new(dialogs)));
         let short = forwarded(&mut bed, &long("a", 1));
         let fits = 1 + LONGEST - short.bytes.len();
         let longest = forwarded(&mut bed, &long("b", fits));
@@ -130,7 +129,7 @@ fn what_no_connection_takes_leaves_by_udp() {
 #[test]
 fn a_transaction_goes_on_over_udp() {
     let other = node(Transport::Udp, "127.0.1.2:5060");
-    let mut bed = Bed::new(Service::HOPS, &[udp(), other]);
+    let mut bed = shard(Service::HOPS, &[udp(), other]);
     let sent = bed.receive_by(caller(), &long("c", LONGEST).bytes());
     let first = sent.into_iter().find(|sent| sent.flow != caller()).expect("it is forwarded");
     let member = Flow::udp(0, first.to);
@@ -148,7 +147,7 @@ fn the_configuration_and_the_ports_decide() {
         let mut by_udp = bed(mode);
         by_udp.set(|setup| setup.settings.large_requests = LargeRequests::Udp);
         assert_eq!(forwarded(&mut by_udp, &long("c", LONGEST)).flow, udp(), "{mode:?}");
-        let mut without = Bed::with_ports(&[Transport::Udp, Transport::Tls], mode, &[udp()]);
+        let mut without = shard_with(&[Transport::Udp, Transport::Tls], mode, &[udp()]);
         assert_eq!(forwarded(&mut without, &long("c", LONGEST)).flow, udp(), "{mode:?}");
     }
 }
@@ -159,7 +158,7 @@ fn a_phone_on_udp_is_reached_over_udp() {
     let alice = client(Transport::Udp, ALICE, 0);
     let phone = client(Transport::Udp, "127.0.9.7:40007", 0);
     for contact in ["sip:bob@10.0.0.7:5060", "sip:bob@127.0.9.7:40007"] {
-        let mut bed = crate::home::Bed::with_ports(crate::bed::ports(), false, Reach::Source);
+        let mut bed = crate::domain::Bed::with_ports(super::bed::ports(), false, Reach::Source);
         let of = request("REGISTER", contact, phone);
         let bob = || "<sip:bob@example.com>".to_owned();
         let uri = "sip:example.com".to_owned();

@@ -1,13 +1,8 @@
 //! Users who have registered over connections (RFC 5626).
 
-use crate::bed::{CLIENT, answer, client, node, ports, request};
-use crate::common::Sent;
-use crate::common::text::{Req, record_routes};
-use crate::home::{ALICE, Bed, call};
-use base::{Flow, Transport};
-use location::Reach;
-use node::Port;
-use std::net::SocketAddr;
+use super::bed::{CLIENT, answer, client, node, ports, request};
+use crate::common::*;
+use crate::domain::{ALICE, Bed, call};
 
 fn bed() -> Bed {
     Bed::with_ports(ports(), false, Reach::Source)
@@ -42,7 +37,7 @@ fn a_browser_is_called_by_its_connection() {
     let mut bed = bed();
     let browser = client(Transport::Wss, CLIENT, 7);
     let ok = register(&mut bed, browser, "r", BROWSER, ";+sip.instance=\"<urn:uuid:1>\";reg-id=1");
-    assert!(crate::common::text::string(&ok.bytes).contains("Require: outbound\r\n"), "{ok:?}");
+    assert!(string(&ok.bytes).contains("Require: outbound\r\n"), "{ok:?}");
     let at_browser = invite(&mut bed, "c");
     assert_eq!(at_browser.flow, browser);
     let recorded = record_routes(&at_browser.bytes);
@@ -63,7 +58,7 @@ fn another_flow_of_the_instance_takes_the_place_of_one_that_is_gone() {
     for (index, flow) in flows.into_iter().enumerate() {
         let params = format!(";+sip.instance=\"<urn:uuid:1>\";reg-id={}", index + 1);
         register(&mut bed, flow, &format!("r{index}"), "sip:bob@10.0.0.1:5060;transport=tcp", &params);
-        bed.now += core::time::Duration::from_secs(1);
+        bed.now += Duration::from_secs(1);
     }
     let first = invite(&mut bed, "c");
     assert_eq!(first.flow, flows[1], "one at a time, and the last one first");
@@ -95,6 +90,37 @@ fn who_can_be_connected_to_is() {
         let requests: Vec<_> = then.iter().filter(|sent| sent.message().status().is_none()).collect();
         let others: Vec<_> = requests.iter().filter(|sent| !sent.bytes.starts_with(b"ACK")).collect();
         assert_eq!(others.iter().map(|sent| sent.flow).collect::<Vec<_>>(), Vec::from_iter(to), "{contact}");
+    }
+}
+
+/// RFC 3261 §21.4.18: a user whose telephone is gone is not there now, however it is reached, and by whatever mode.
+#[test]
+fn a_telephone_that_is_gone_is_told_as_480() {
+    let tcp = client(Transport::Tcp, CLIENT, 7);
+    let anew = node(Transport::Tcp, "127.0.9.1:5080");
+    let udp = client(Transport::Udp, CLIENT, 0);
+    let reachable = "sip:bob@127.0.9.1:5080;transport=tcp";
+    for (forward, phone, contact, ways) in [
+        (Forward::Transaction, tcp, reachable, &[tcp, anew][..]),
+        (Forward::Dialog, tcp, "sip:bob@10.0.0.1:5060;transport=tcp", &[tcp]),
+        (Forward::Transaction, udp, "sip:bob@10.0.0.1:5060", &[udp]),
+        (Forward::Stateless, tcp, reachable, &[tcp]),
+    ] {
+        let mut bed = bed();
+        bed.set_forward(forward);
+        bed.set(|setup| setup.settings.dialogs = Some(Arc::default()));
+        register(&mut bed, phone, "r", contact, "");
+        let mut sent = vec![invite(&mut bed, "c")];
+        for way in ways {
+            assert_eq!(
+                sent.iter().map(|sent| sent.flow).collect::<Vec<_>>(),
+                [*way],
+                "{forward:?} {contact}"
+            );
+            sent = bed.unreachable_by(*way, &sent[0].bytes);
+        }
+        let told: Vec<_> = sent.iter().map(|sent| (sent.flow, sent.status())).collect();
+        assert_eq!(told, [(alice(), 480)], "{forward:?} {contact}");
     }
 }
 

@@ -1,12 +1,8 @@
 //! SIPS comes over TLS and goes on over TLS (RFC 3261 §26.2.2, RFC 5630).
 
-use crate::bed::{Bed, CLIENT, answer, client, node, ports, request};
-use crate::common::Sent;
-use crate::common::text::{Req, record_routes, string};
-use crate::home;
-use base::{Flow, Transport};
-use location::Reach;
-use route::Service;
+use super::bed::{CLIENT, answer, client, node, ports, request, shard};
+use crate::common::*;
+use crate::domain;
 
 const MEMBER: &str = "127.0.1.1:5061";
 const MODES: [Service; 3] = [Service::Balance, Service::HOPS, Service::Relay { record_route: true }];
@@ -25,7 +21,7 @@ fn it_goes_from_tls_to_tls() {
     for mode in MODES {
         for by in [client(Transport::Tls, CLIENT, 7), client(Transport::Wss, CLIENT, 7)] {
             let member = node(Transport::Tls, MEMBER);
-            let mut bed = Bed::new(mode, &[member]);
+            let mut bed = shard(mode, &[member]);
             let at_member = bed.one_by(by, &invite("c", by).bytes());
             assert_eq!(at_member.flow, member);
             let recorded = record_routes(&at_member.bytes);
@@ -40,11 +36,19 @@ fn it_goes_from_tls_to_tls() {
 #[test]
 fn it_neither_comes_nor_goes_without_tls() {
     for mode in MODES {
-        let (tls, tcp) = (client(Transport::Tls, CLIENT, 7), client(Transport::Tcp, CLIENT, 8));
-        let mut bed = Bed::new(mode, &[node(Transport::Tls, MEMBER)]);
-        assert_refused(&bed.one_by(tcp, &invite("c", tcp).bytes()), 416, "SIPS Needs TLS");
+        let tls = client(Transport::Tls, CLIENT, 7);
+        let mut bed = shard(mode, &[node(Transport::Tls, MEMBER)]);
+        for plain in [client(Transport::Tcp, CLIENT, 8), client(Transport::Udp, CLIENT, 0)] {
+            for method in ["INVITE", "REGISTER", "CANCEL", "MESSAGE"] {
+                let request =
+                    Req { uri: "SIPS:bob@pool.example".to_owned(), ..request(method, method, plain) };
+                assert_refused(&bed.one_by(plain, &request.bytes()), 416, "SIPS Needs TLS");
+                assert_eq!(bed.receive_by(plain, &request.same_branch("ACK", None).bytes()), []);
+            }
+        }
+        assert_eq!((transactions(&bed), bed.drops("refused_ack")), (0, 8));
         let members = [node(Transport::Tls, MEMBER), node(Transport::Udp, "127.0.1.2:5060")];
-        let mut bed = Bed::new(mode, &members);
+        let mut bed = shard(mode, &members);
         for call in 0..8 {
             let refused = bed.one_by(tls, &invite(&format!("c{call}"), tls).bytes());
             assert_refused(&refused, 480, "Warning: 380 proxy \"SIPS Not Allowed\"\r\n");
@@ -59,7 +63,7 @@ fn it_neither_comes_nor_goes_without_tls() {
 /// A call to a user goes to contacts with SIPS, by their connections.
 #[test]
 fn a_user_is_reached_at_sips_contacts_alone() {
-    let mut bed = home::Bed::with_ports(ports(), false, Reach::Source);
+    let mut bed = domain::Bed::with_ports(ports(), false, Reach::Source);
     let (phone, caller) = (client(Transport::Tls, CLIENT, 7), client(Transport::Tls, "127.0.9.2:40002", 8));
     let bob = || "<sips:bob@example.com>".to_owned();
     let mut register = |call: &str, contact: &str| {

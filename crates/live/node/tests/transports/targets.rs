@@ -1,18 +1,13 @@
 //! Where a URI leads whose transport is another one than UDP (RFC 3263 §4).
 
-use crate::bed::{Bed, CLIENT, client, node, request};
-use crate::common::addr;
-use crate::common::text::Req;
-use base::Transport;
-use node::{HopName, Resolved, ShardEvent, ShardInput};
-use route::Service;
-use std::time::Duration;
+use super::bed::{CLIENT, client, node, request, shard, shard_with};
+use crate::common::*;
 
 const MEMBER: &str = "127.0.1.1:5060";
 
 /// A member of a pool without transactions sends requests wherever their Request-URI leads.
-fn bed() -> Bed {
-    Bed::new(Service::Balance, &[node(Transport::Udp, MEMBER)])
+fn bed() -> testbed::Bed {
+    shard(Service::Balance, &[node(Transport::Udp, MEMBER)])
 }
 
 fn to(call: &str, uri: &str) -> Vec<u8> {
@@ -34,14 +29,14 @@ fn an_address_is_reached_over_the_transport_of_its_uri() {
         let sent = bed.one(0, addr(MEMBER), &to(&format!("c{index}"), uri));
         assert_eq!(sent.flow, node(transport, at), "{uri}");
         let via = format!("SIP/2.0/{} 127.0.0.1:", transport.name());
-        assert!(crate::common::text::string(&sent.bytes).contains(&via), "{sent:?}");
+        assert!(string(&sent.bytes).contains(&via), "{sent:?}");
     }
 }
 
 #[test]
 fn a_transport_that_is_not_there_leads_nowhere() {
     let mut bed =
-        Bed::with_ports(&[Transport::Udp, Transport::Tcp], Service::Balance, &[node(Transport::Udp, MEMBER)]);
+        shard_with(&[Transport::Udp, Transport::Tcp], Service::Balance, &[node(Transport::Udp, MEMBER)]);
     for transport in ["tls", "sctp"] {
         let refused =
             bed.one(0, addr(MEMBER), &to(transport, &format!("sip:a@127.0.7.7;transport={transport}")));
@@ -57,13 +52,7 @@ fn a_name_is_looked_up_for_its_transport() {
     let (transport, host) = (Transport::Tcp, "far.example".to_owned());
     let name = HopName { transport, by_dns: false, host, port: None };
     assert!(bed.events.contains(&ShardEvent::LookUp(name.clone())));
-    let found = Resolved {
-        transport,
-        addresses: vec![(addr("127.0.7.8:5062"), 1.0)],
-        partial: false,
-        fresh_for: Duration::from_secs(30),
-    };
-    bed.input(ShardInput::Name { name: &name, answer: &found });
+    bed.input(ShardInput::Name { name: &name, answer: &found(transport, &[addr("127.0.7.8:5062")]) });
     assert_eq!(bed.one(0, addr(MEMBER), &invite).flow, node(Transport::Tcp, "127.0.7.8:5062"));
 }
 
@@ -76,14 +65,12 @@ fn the_dns_says_the_transport_of_a_name() {
         ("sip:a@far.example", members[0], Transport::Udp),
         ("sips:a@far.example", members[1], Transport::Tls),
     ] {
-        let (mut bed, usual) = (Bed::new(Service::Balance, &members), from.transport);
+        let (mut bed, usual) = (shard(Service::Balance, &members), from.transport);
         let invite = Req { uri: uri.to_owned(), ..request("INVITE", "c", from) };
         assert_eq!(bed.receive_by(from, &invite.bytes()), []);
         let name = HopName { transport: usual, by_dns: true, host: "far.example".to_owned(), port: None };
         assert!(bed.events.contains(&ShardEvent::LookUp(name.clone())), "{uri}: {:?}", bed.events);
-        let (addresses, fresh_for) = (vec![(addr("127.0.7.8:5062"), 1.0)], Duration::from_secs(30));
-        let found = Resolved { transport: said, addresses, partial: false, fresh_for };
-        bed.input(ShardInput::Name { name: &name, answer: &found });
+        bed.input(ShardInput::Name { name: &name, answer: &found(said, &[addr("127.0.7.8:5062")]) });
         assert_eq!(bed.one_by(from, &invite.bytes()).flow, node(said, "127.0.7.8:5062"), "{uri}");
     }
 }
@@ -92,7 +79,7 @@ fn the_dns_says_the_transport_of_a_name() {
 #[test]
 fn a_route_names_a_member_by_its_transport() {
     let members = [node(Transport::Udp, MEMBER), node(Transport::Tcp, MEMBER)];
-    let mut bed = Bed::new(Service::HOPS, &members);
+    let mut bed = shard(Service::HOPS, &members);
     let caller = client(Transport::Udp, CLIENT, 0);
     for (index, (param, member)) in [("", members[0]), (";transport=tcp", members[1])].into_iter().enumerate()
     {

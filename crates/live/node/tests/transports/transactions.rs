@@ -1,20 +1,15 @@
 //! Transactions over streams (RFC 3261 §17): nothing is sent again, and what is lost is known at once.
 
-use crate::bed::{Bed, CLIENT, answer, client, node, request};
-use crate::common::pool_of;
-use crate::common::text::record_routes;
-use base::{Flow, Transport};
-use core::time::Duration;
+use super::bed::{CLIENT, answer, client, node, request, shard};
+use crate::common::*;
 use dialog::CallSettings;
-use node::DialogSettings;
-use route::{Service, Spread};
 
 const MEMBER: &str = "127.0.1.1:5060";
 const DIALOG: Service = Service::Calls(Spread::Found);
 
 /// How many INVITEs a server got that never answers, and what the caller hears in the end.
 fn unanswered(caller: Flow, member: Flow) -> (usize, Vec<u16>) {
-    let mut bed = Bed::new(Service::HOPS, &[member]);
+    let mut bed = shard(Service::HOPS, &[member]);
     bed.one_by(caller, &request("INVITE", "c", caller).bytes());
     let sent = bed.wait(Duration::from_secs(30));
     let invites = sent.iter().filter(|sent| sent.bytes.starts_with(b"INVITE")).count();
@@ -34,7 +29,7 @@ fn nothing_is_sent_again_over_a_stream() {
 fn cancel_and_ack_take_the_way_of_their_invite() {
     {
         let member = node(Transport::Tcp, MEMBER);
-        let mut bed = Bed::new(Service::HOPS, &[member]);
+        let mut bed = shard(Service::HOPS, &[member]);
         let caller = client(Transport::Wss, CLIENT, 7);
         let invite = request("INVITE", "c", caller);
         let at_member = bed.one_by(caller, &invite.bytes());
@@ -56,7 +51,7 @@ fn cancel_and_ack_take_the_way_of_their_invite() {
 #[test]
 fn the_next_member_gets_what_no_connection_took() {
     let members = [node(Transport::Tcp, MEMBER), node(Transport::Udp, "127.0.1.2:5060")];
-    let mut bed = Bed::new(Service::HOPS, &members);
+    let mut bed = shard(Service::HOPS, &members);
     let caller = client(Transport::Udp, CLIENT, 0);
     for call in 0..16 {
         let first = bed.one_by(caller, &request("INVITE", &format!("c{call}"), caller).bytes());
@@ -74,7 +69,7 @@ fn the_next_member_gets_what_no_connection_took() {
 #[test]
 fn what_was_lost_with_a_connection_goes_to_the_next_member() {
     let members = [node(Transport::Tcp, MEMBER), node(Transport::Udp, "127.0.1.2:5060")];
-    let mut bed = Bed::new(Service::HOPS, &members);
+    let mut bed = shard(Service::HOPS, &members);
     let caller = client(Transport::Udp, CLIENT, 0);
     let mut sent = Vec::new();
     for call in 0..32 {
@@ -94,7 +89,7 @@ fn what_was_lost_with_a_connection_goes_to_the_next_member() {
 #[test]
 fn a_call_goes_on_by_its_connection_after_a_reload() {
     let members = [node(Transport::Udp, MEMBER), node(Transport::Tcp, "127.0.1.2:5060")];
-    let mut bed = Bed::new(Service::HOPS, &members);
+    let mut bed = shard(Service::HOPS, &members);
     let pools = [pool_of(Service::HOPS, [0]), pool_of(Service::Balance, [1])];
     bed.set_pools(pools.clone());
     let caller = client(Transport::Wss, CLIENT, 7);
@@ -103,12 +98,12 @@ fn a_call_goes_on_by_its_connection_after_a_reload() {
     bed.one_by(members[0], &answer(&at_member, 200, "sip:bob@127.0.1.1:5060"));
     let [first, second] = pools;
     bed.set_pools([second, first]);
-    let bye = crate::common::text::Req {
+    let bye = Req {
         uri: invite.contact.clone(),
         from_tag: "bob".to_owned(),
         to_tag: Some("alice".to_owned()),
         routes: record_routes(&at_member.bytes),
-        ..crate::common::text::Req::new("BYE", "c", members[0].peer)
+        ..Req::new("BYE", "c", members[0].peer)
     };
     assert_eq!(bed.one_by(members[0], &bye.bytes()).flow, caller);
 }
@@ -118,7 +113,7 @@ fn a_call_goes_on_by_its_connection_after_a_reload() {
 fn a_caller_hears_of_what_no_connection_took() {
     for mode in [Service::Balance, Service::Relay { record_route: true }] {
         let member = node(Transport::Tcp, MEMBER);
-        let mut bed = Bed::new(mode, &[member]);
+        let mut bed = shard(mode, &[member]);
         let caller = client(Transport::Wss, CLIENT, 7);
         let invite = request("INVITE", "c", caller);
         let at_member = bed.one_by(caller, &invite.bytes());
@@ -130,7 +125,7 @@ fn a_caller_hears_of_what_no_connection_took() {
         let ack = invite.same_branch("ACK", Some(&testkit::tag(&sent[0].bytes, "To").expect("a tag")));
         assert_eq!(bed.receive_by(caller, &ack.bytes()), [], "{mode:?}");
         // Nobody is told by a forged one, nor by ICMP.
-        let forged = crate::common::text::replaced(&at_member.bytes, "z9hG4bKsb", "z9hG4bKsc");
+        let forged = replaced(&at_member.bytes, "z9hG4bKsb", "z9hG4bKsc");
         assert_eq!(bed.unreachable_by(at_member.flow, &forged), []);
     }
 }
@@ -139,7 +134,7 @@ fn a_caller_hears_of_what_no_connection_took() {
 #[test]
 fn a_call_that_has_had_its_time_ends_at_the_browser_too() {
     let member = node(Transport::Udp, MEMBER);
-    let mut bed = Bed::new(DIALOG, &[member]);
+    let mut bed = shard(DIALOG, &[member]);
     let calls = CallSettings { longest: Some(Duration::from_mins(1)), ..CallSettings::default() };
     let dialogs = DialogSettings { calls, ..DialogSettings::default() };
     bed.set(|setup| setup.settings.dialogs = Some(dialogs.into()));

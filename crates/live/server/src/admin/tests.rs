@@ -85,12 +85,12 @@ async fn answer(socket: UdpSocket) {
 }
 
 impl Site {
-    /// A balancer, with a member that lives and one that is dead.
+    /// A balancer without transactions, with a member that lives and one that is dead.
     pub(super) async fn start() -> Self {
         let site = Self::launch(|alive, dead| {
             format!(
                 "[pool.servers]\nmembers = [\"{alive}\", \"{dead}\"]\nslow_start = \"0s\"\n\
-                 queue = {{ source = \"fixed\", capacity = 1000 }}\n\
+                 forward = \"stateless\"\nqueue = {{ source = \"fixed\", capacity = 1000 }}\n\
                  probe = {{ interval = \"100ms\", timeout = \"90ms\" }}"
             )
         });
@@ -621,18 +621,6 @@ fn documented() -> BTreeSet<&'static str> {
     page.split('`').skip(1).step_by(2).map(|word| word.split([' ', '=', '?', '(']).next().unwrap()).collect()
 }
 
-/// A rule about a figure that does not exist never fires.
-#[test]
-fn alerts_are_about_figures_that_exist() {
-    let rules = include_str!("../../../../../packaging/alerts.yml");
-    let is_of_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    let named: BTreeSet<_> =
-        rules.split(|c| !is_of_name(c)).filter(|word| word.starts_with("sarabande_")).collect();
-    assert!(named.contains("sarabande_certificate_expires_timestamp_seconds"));
-    let unknown: Vec<_> = named.difference(&documented()).copied().collect();
-    assert_eq!(unknown, [""; 0]);
-}
-
 /// All keys of a JSON value, at any depth.
 pub(super) fn keys(value: &Value, found: &mut BTreeSet<String>) {
     match value {
@@ -785,6 +773,21 @@ async fn contacts_of_nobody_here_are_refused_with_the_reason() {
     }
     let elsewhere = Site::proxy().await.ask("GET", "/api/registrations?user=bob@example.com").await;
     assert_eq!((elsewhere.status, elsewhere.body.as_str()), (404, "this process has no [registrar]\n"));
+}
+
+#[tokio::test]
+async fn an_unknown_user_is_no_user_without_contacts() {
+    let users = std::env::temp_dir().join(format!("sarabande-admin-users-{}", std::process::id()));
+    std::fs::write(&users, "bob:example.com:37593d991414f52c30246c60c7798431\n").unwrap();
+    let role = |_, _| format!("[registrar]\ndomains = [\"example.com\"]\nusers = {users:?}");
+    let site = Site::launch(role).await;
+    for method in ["GET", "DELETE"] {
+        assert_eq!(site.ask(method, "/api/registrations?user=bob@example.com").await.status, 200);
+        let reply = site.ask(method, "/api/registrations?user=dave@example.com").await;
+        let says = "there is no user \"dave\" of the realm example.com in [registrar] users\n";
+        assert_eq!((reply.status, &*reply.body), (404, says));
+    }
+    std::fs::remove_file(&users).unwrap();
 }
 
 /// A page in an operator's browser must not unregister anybody, nor must a store that is down seem empty.

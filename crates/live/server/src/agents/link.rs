@@ -87,6 +87,7 @@ impl Link {
                 send_buffer: SEND_BUFFER,
                 opens_websocket: true,
                 memory: usize::MAX,
+                origins: Arc::default(),
                 admission: Arc::default(),
                 tls,
             },

@@ -12,7 +12,7 @@ use balance::{PolicyKind, PoolId};
 use base::Transport;
 use config::{Config, Listen, Listener, PoolConfig, RegistrarConfig};
 use core::time::Duration;
-use node::{HomeSettings, Orphans, Port, Ports, Routes, ShardSettings, TokenKey, Tokens};
+use node::{Orphans, Port, Ports, RegistrarSettings, Routes, ShardSettings, TokenKey, Tokens};
 use route::{Access, Fork, Service, Table};
 use std::sync::Arc;
 use tokio::net::TcpListener;
@@ -41,6 +41,7 @@ pub(super) fn settings(
         queue: pool.queue.clone(),
         protection: pool.protection,
         retry_after: pool.retry_after,
+        invite_timeout: pool.invite_timeout,
     };
     let members = |(id, pool): (PoolId, &PoolConfig)| -> Vec<_> {
         let of_it = |member: &MemberSettings| MemberSettings { pool: id, ..member.clone() };
@@ -62,7 +63,11 @@ pub(super) fn settings(
             }),
             rates: config.rates.clone(),
             overload: config.overload.clone(),
-            home: config.registrar.as_ref().zip(stores).map(|(registrar, stores)| home(registrar, stores)),
+            registrar: config
+                .registrar
+                .as_ref()
+                .zip(stores)
+                .map(|(registrar, stores)| home(registrar, stores)),
             limits: config.transactions.limits,
             distribution: config.distribution.clone(),
             dialogs: config.calls.as_ref().map(|calls| Arc::new(calls.dialogs.clone())),
@@ -108,8 +113,8 @@ pub(crate) fn tokens(config: &Config, key: [u8; 16], time: &TokenTime) -> Tokens
 }
 
 /// What the shards know of the home domain: of the algorithms, those that the users at hand have hashes for.
-fn home(registrar: &RegistrarConfig, stores: &Stores) -> Arc<HomeSettings> {
-    let mut home = registrar.home.clone();
+fn home(registrar: &RegistrarConfig, stores: &Stores) -> Arc<RegistrarSettings> {
+    let mut home = registrar.settings.clone();
     if let Some(authentication) = &mut home.authentication {
         let digest = &mut authentication.digest;
         digest.offer = stores.offer(&digest.realm, registrar.algorithms.as_ref());
@@ -119,7 +124,7 @@ fn home(registrar: &RegistrarConfig, stores: &Stores) -> Arc<HomeSettings> {
 
 /// `host` and `host:port` forms, taken apart; those of the domains of users as well.
 fn own_names(config: &Config) -> Vec<(String, Option<u16>)> {
-    let domains = config.registrar.iter().flat_map(|registrar| &registrar.home.registrar.domains);
+    let domains = config.registrar.iter().flat_map(|registrar| &registrar.settings.registrar.domains);
     let domains = domains.map(|domain| String::from_utf8_lossy(domain).into_owned());
     let names = config.listen.names.iter().cloned().chain(domains.filter(|domain| !domain.starts_with('[')));
     names

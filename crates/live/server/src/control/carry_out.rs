@@ -139,6 +139,6 @@ fn work_left(counts: &[ShardCounts]) -> WorkLeft {
                 counts.proxy.as_ref().map_or(0, |proxy| proxy.unanswered) + counts.queued() + counts.relayed
             })
             .sum(),
-        is_any_kept: counts.iter().any(|counts| counts.kept() > 0),
+        is_any_kept: counts.iter().any(|counts| counts.kept() > 0 || counts.has_dialogs),
     }
 }

@@ -11,10 +11,6 @@ use std::sync::Arc;
 use std::time::SystemTime;
 use streams::tls::{CertificateFacts, TlsError, TlsSetup};
 
-/// A certificate that expires within so many days is told of.
-const DAYS_LEFT: i64 = 14;
-const DAY: i64 = 86_400;
-
 /// What is in force, and what was told of it.
 #[derive(Default)]
 pub(crate) struct Certificates {
@@ -68,17 +64,7 @@ impl Certificates {
     fn tell(&mut self) {
         let now = SystemTime::now();
         let facts = self.setup.iter().flat_map(|setup| &setup.certificates);
-        let mut told = Vec::new();
-        for facts in facts {
-            let file = facts.file.display();
-            for problem in facts.problems(now) {
-                told.push(format!("certificate {file}: {problem}"));
-            }
-            let left = facts.seconds_left(now) / DAY;
-            if (0..DAYS_LEFT).contains(&left) {
-                told.push(format!("certificate {file}: it expires in less than {} days; renew it", left + 1));
-            }
-        }
+        let told: Vec<_> = facts.flat_map(|facts| facts.warnings(now)).collect();
         for text in told.iter().filter(|text| !self.told.contains(text)) {
             tracing::warn!("{text}");
         }

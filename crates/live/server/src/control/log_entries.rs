@@ -31,10 +31,10 @@ pub(super) fn write(entry: &LogEntry) {
                 "no member is alive: new calls are refused with 503, unless their route goes on to another pool"
             );
         }
-        LogEntry::NoneTook { refused, members } => {
+        LogEntry::NoneTook { pool, refused, members } => {
             let members: Vec<_> = members.iter().map(|(member, why)| format!("{member} {why}")).collect();
             let members = members.join(", ");
-            tracing::error!(refused, members, "no member takes new calls: they get 503");
+            tracing::error!(pool, refused, members, "no member takes new calls: they get 503");
         }
         LogEntry::AtLimit { pool, limit, refused } => {
             tracing::warn!(
@@ -88,7 +88,7 @@ fn tell(member: Peer, name: &str, event: &MemberEvent) {
             tracing::warn!(%member, rest = ?rounded(*length), "member is unreachable: it is asked last");
         }
         MemberEvent::Recovered => {
-            tracing::info!(%member, "member answers again what it refused: its rest is over");
+            tracing::info!(%member, "member answers again: its rest is over");
         }
         MemberEvent::NoAnswer => tracing::debug!(%member, "a request got no answer"),
         MemberEvent::Lost(cause) => {

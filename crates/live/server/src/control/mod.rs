@@ -24,7 +24,7 @@ use crate::shards::board::Board;
 use crate::shards::listen::{toward, unserved};
 use crate::shards::{Command, Report, WorkerHandle};
 use crate::stores::{StoreReport, Stores};
-use crate::takeover::claim::Bond;
+use crate::takeover::claim::PredecessorLink;
 use crate::takeover::owned::OtherProcess;
 use crate::token_time::TokenTime;
 use ::control::{
@@ -81,7 +81,7 @@ pub(crate) struct Control {
     /// Unix time of [`Instant::ZERO`] in seconds, by the clock of the tokens, as the shards have it.
     epoch_unix: u64,
     /// The processes that this one has taken over from, as long as they have calls.
-    processes: Vec<(Bond, Arc<OtherProcess>)>,
+    processes: Vec<(PredecessorLink, Arc<OtherProcess>)>,
     board: Arc<Board>,
     /// Why there is no connection for probes, of each member where that is so.
     probe_troubles: BTreeMap<Peer, String>,
@@ -295,7 +295,7 @@ impl Control {
         self.take(match report {
             Report::LookUp(name) => ControlInput::Shard(ShardEvent::LookUp(name)),
             Report::Sign(sign) => ControlInput::Shard(ShardEvent::Sign(sign)),
-            Report::NoServer(refused) => ControlInput::Shard(ShardEvent::NoServer(refused)),
+            Report::NoServer(pool, refused) => ControlInput::Shard(ShardEvent::NoServer { pool, refused }),
             Report::AtLimit(pool, by, refused) => {
                 ControlInput::Shard(ShardEvent::AtLimit { pool, by, refused })
             }
@@ -371,8 +371,9 @@ impl Control {
 
     fn home(&self) -> Option<Home> {
         let (stores, config) = self.stores.as_ref().zip(self.config.registrar.as_ref())?;
-        let registrar = Registrar::new(config.home.registrar.clone());
-        Some(Home { stores: Arc::clone(stores), registrar })
+        let registrar = Registrar::new(config.settings.registrar.clone());
+        let realm = config.settings.authentication.as_ref().map(|with| with.digest.realm.clone());
+        Some(Home { stores: Arc::clone(stores), registrar, realm })
     }
 
     fn view(&self) -> View {
@@ -381,6 +382,7 @@ impl Control {
             pools: self.core.pools().map(|(id, pool)| PoolName::new(id, pool)).collect(),
             ports: self.ports.clone(),
             stopping: self.core.is_stopping(),
+            stops_at: self.core.stops_at(),
             predecessor_calls: self.remainder().map(|left| left.calls),
             is_proxy: self.config.pool().is_none(),
             hops: self.core.setup().hops().collect(),

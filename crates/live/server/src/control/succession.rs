@@ -4,7 +4,7 @@ use super::Control;
 use crate::admin::Interface;
 use crate::figures::weights_of;
 use crate::shards::Command;
-use crate::takeover::claim::Bond;
+use crate::takeover::claim::PredecessorLink;
 use crate::takeover::exchange::{Estimates, Remainder, Succession};
 use crate::takeover::owned::OtherProcess;
 use ::control::{ControlInput, Drainer, ProcessId};
@@ -22,7 +22,7 @@ impl Control {
     pub(crate) fn shares(
         &mut self,
         call_limits: Option<Arc<CallLimits>>,
-        bound: Option<(Bond, Arc<OtherProcess>)>,
+        bound: Option<(PredecessorLink, Arc<OtherProcess>)>,
     ) {
         self.call_limits = call_limits;
         if let Some((bond, process)) = bound {
@@ -62,9 +62,10 @@ impl Control {
         match succession {
             Succession::Begun => {
                 self.succeeded = true;
-                // Then it is time for connections to go over that have always something to say.
-                let half = self.config.stop.wait / 2;
-                self.tell_all(|| Command::Move(half));
+                // Then it is time for connections to go over that are in use all the time: each at a moment when nobody
+                // waits for an answer on it, rather than all with this process.
+                let most = self.config.stop.wait * 9 / 10;
+                self.tell_all(|| Command::Move(most));
                 if let Some(stores) = &self.stores {
                     stores.release();
                 }

@@ -11,6 +11,7 @@ use base::Peer;
 use control::ListedMember;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::SystemTime;
 use wire::Method;
 
 figures! {
@@ -23,7 +24,7 @@ figures! {
         /// Why not; empty when healthy.
         reasons: Vec<String>,
         /// What does not work although new calls are taken: pools and next hops that take none, stores that are down,
-        /// servers that cannot be started, monitors without word, and why.
+        /// servers that cannot be started, monitors without word, certificates that have expired or soon will, and why.
         degraded: Vec<String>,
         /// Members that the configuration names, each address of a name for itself.
         members: usize,
@@ -39,9 +40,14 @@ figures! {
         pools: Vec<PoolHealth>,
         /// Whether a stop was asked for.
         stopping: bool => [gauge "sarabande_stopping" "1 once a stop was asked for."],
+        /// Time until the process ends even with calls (`[stop] wait`); `null` before a stop.
+        stop_seconds: Option<f64>,
         /// Calls, or requests of a proxy, that the process before still has, whose sockets this one has taken over;
         /// `null`: there is none.
         predecessor_calls: Option<usize>,
+        /// Requests that the process itself refused since its start, by status and reason phrase, as `404 Not Found`;
+        /// challenges (401, 407) aside.
+        refused: BTreeMap<String, u64>,
         /// How the process protects itself; `null` while no thread has answered.
         overload: Option<OverloadView>,
         /// Number of the process.
@@ -235,6 +241,8 @@ impl HealthView {
         if accepting == 0 { &mut reasons } else { &mut degraded }.extend(users);
         let records = view.records.as_ref().and_then(|records| records.trouble.clone());
         degraded.extend(records.map(|why| format!("records of calls: {why}")));
+        let now = SystemTime::now();
+        degraded.extend(view.certificates.iter().flat_map(|facts| facts.warnings(now)));
         degraded.extend(view.scales.iter().flat_map(ScaleView::degraded));
         degraded.extend(view.capacity.iter().flat_map(|capacity| &capacity.silent).map(ToString::to_string));
         let neighbours = shards.neighbours();
@@ -253,7 +261,9 @@ impl HealthView {
             policy: view.pools.first().map_or("none", |pool| pool.policy).to_owned(),
             pools,
             stopping: view.stopping,
+            stop_seconds: view.stops_at.map(|at| at.saturating_since(view.now).as_secs_f64()),
             predecessor_calls: view.predecessor_calls,
+            refused: shards.refused(),
             overload,
             process: std::process::id(),
             uptime_seconds: view.now.as_secs_f64(),

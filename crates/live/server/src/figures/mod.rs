@@ -15,6 +15,7 @@ mod members;
 pub(crate) mod metric;
 mod overload;
 mod peer;
+mod pool_name;
 pub(crate) mod process;
 mod proxy;
 mod queue;
@@ -35,6 +36,7 @@ pub use members::{MemberView, MembersView, NameView, OccupancyView, TimesView};
 pub(crate) use members::{estimated_weights, weights_of};
 pub use overload::{NeighbourView, OverloadView};
 pub use peer::PeerText;
+pub(crate) use pool_name::PoolName;
 pub use proxy::{CallsView, DistributionView, NextHop, ProxyView};
 pub use queue::{QueueMemberView, QueueView};
 pub use registrar::{LogInsView, LookUpsView, RegistrarView, RegistrationsView, StoreView};
@@ -45,36 +47,13 @@ pub(crate) use view::View;
 use crate::shards::{AllShards, ShardCounts, ShardSnapshot, Traffic};
 use balance::{NodeStats, PoolId};
 use base::Instant;
-use control::{ListedMember, PoolSettings};
+use control::ListedMember;
 use node::{CapacitySource, QueueMember};
 use overload::ThreadFigures;
 use std::collections::BTreeMap;
 use streams::StreamCounts;
 use text::Page;
 use traffic::Messages;
-
-/// A pool, and who gets its next call.
-#[derive(Clone, Debug)]
-pub(crate) struct PoolName {
-    /// Its number in this process.
-    pub(crate) id: PoolId,
-    /// As the configuration names it.
-    pub(crate) name: String,
-    /// Name of its policy.
-    pub(crate) policy: &'static str,
-    /// What orders its new calls, in words.
-    pub(crate) orders: String,
-    /// Where the capacities of its queue come from, if it has one.
-    pub(crate) source: Option<CapacitySource>,
-}
-
-impl PoolName {
-    pub(crate) fn new(id: PoolId, pool: &PoolSettings) -> Self {
-        let source = pool.queue.as_ref().map(|queue| queue.source);
-        let orders = config::orders(pool.policy, pool.queue.as_deref());
-        Self { id, name: pool.name.clone(), policy: pool.policy.name(), orders, source }
-    }
-}
 
 /// What the process has to do, and whether it takes new calls: cheap to ask for.
 #[derive(Clone, Debug)]

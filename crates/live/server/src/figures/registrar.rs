@@ -3,12 +3,12 @@
 use super::metric::figures;
 use super::text::Page;
 use crate::stores::StoreReport;
-use node::{HomeCounters, HomeReport, LogIns, LookUps};
+use node::{LogIns, LookUps, RegistrarCounters, RegistrarReport};
 use std::collections::BTreeMap;
 
 figures! {
     /// `GET /api/registrar`: counts are since the start.
-    RegistrarView as "Registrar" from (report: &HomeReport, reports: &[StoreReport]) {
+    RegistrarView as "Registrar" from (report: &RegistrarReport, reports: &[StoreReport]) {
         /// REGISTER requests by what became of them; repetitions and challenges are not counted.
         registrations: RegistrationsView = RegistrationsView::new(&report.counters),
         /// Requests whose sender has to prove who it is.
@@ -25,7 +25,7 @@ figures! {
 
 figures! {
     /// What became of REGISTER requests.
-    RegistrationsView as "Registrations" from (counters: &HomeCounters) {
+    RegistrationsView as "Registrations" from (counters: &RegistrarCounters) {
         /// Contacts were added or refreshed.
         granted_total: u64 = counters.granted => [
             counter "sarabande_registrations_total" (outcome = "granted", status = "200")

@@ -18,6 +18,8 @@ pub(crate) struct View {
     /// By their number.
     pub(crate) pools: Vec<PoolName>,
     pub(crate) stopping: bool,
+    /// When it ends even with calls, once it is stopping.
+    pub(crate) stops_at: Option<Instant>,
     /// What the process before still has.
     pub(crate) predecessor_calls: Option<usize>,
     /// By their index.

@@ -48,7 +48,7 @@ pub(crate) enum Command {
     /// Certificates, and whom we trust, for connections from now on.
     Tls(Arc<TlsSetup>),
     /// What is left to the process that has taken over; answered when it is so.
-    Quiet(Left, oneshot::Sender<()>),
+    Quiet(TakenSockets, oneshot::Sender<()>),
     /// The calls that are kept here, for the process that takes over.
     Calls(oneshot::Sender<Vec<u64>>),
     /// Where datagrams of these calls come from when another process has taken over.
@@ -64,7 +64,7 @@ pub(crate) enum Command {
     /// A member of this pool has shown to take so many, while another process asked it.
     Learned(PoolId, NodeId, f64),
     /// Another shard has found out what a password is worth.
-    Judged(Judgement),
+    Judgement(Judgement),
     /// Another process has ended: its calls are ours.
     Gone(ProcessId),
     /// The thread ends.
@@ -73,7 +73,7 @@ pub(crate) enum Command {
 
 /// What another process reads in place of this one.
 #[derive(Clone, Debug)]
-pub(crate) struct Left {
+pub(crate) struct TakenSockets {
     /// Of each listener for datagrams, whether its sockets.
     pub(crate) datagrams: Vec<bool>,
     /// Whether the listeners for connections: none is accepted here any more.
@@ -87,8 +87,8 @@ pub(crate) enum Report {
     Sign(Sign),
     /// A shard wants to know where this name leads.
     LookUp(HopName),
-    /// So many new calls found no member that takes any.
-    NoServer(u64),
+    /// So many new calls to this pool found no member that takes any.
+    NoServer(PoolId, u64),
     /// So many new calls to this pool found every member at this limit.
     AtLimit(PoolId, NodeRefusal, u64),
     /// So many new calls found no room in the session table.

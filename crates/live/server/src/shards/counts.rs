@@ -4,7 +4,7 @@ use super::{SignalFigures, TriageCounts};
 use balance::{Load, MemberRoom, NodeId, NodeRefusal, NodeStats, PoolId, TableCounts};
 use base::Ledger;
 use control::ListedMember;
-use node::{HomeReport, NeighbourReport, OverloadReport, ProxyReport, QueueReport, ShardCounters};
+use node::{NeighbourReport, OverloadReport, ProxyReport, QueueReport, RegistrarReport, ShardCounters};
 use std::collections::BTreeMap;
 use streams::StreamCounts;
 
@@ -23,10 +23,12 @@ pub(crate) struct ShardCounts {
     pub(crate) without_takers: BTreeMap<PoolId, u64>,
     /// New requests that were refused since every member of a pool had too much to do, by the limit.
     pub(crate) at_limit: BTreeMap<(PoolId, &'static str), u64>,
+    /// Requests that were answered here, by status and reason phrase.
+    pub(crate) replies: BTreeMap<(u16, &'static str), u64>,
     /// Of a proxy.
     pub(crate) proxy: Option<ProxyReport>,
     /// Of the home domain.
-    pub(crate) home: Option<HomeReport>,
+    pub(crate) home: Option<RegistrarReport>,
     /// Of overload control.
     pub(crate) overload: OverloadReport,
     /// Overload control with each neighbour.
@@ -35,6 +37,8 @@ pub(crate) struct ShardCounts {
     pub(crate) unread: usize,
     /// Requests of another process that has taken over, which wait for their answers on connections that are here.
     pub(crate) relayed: usize,
+    /// Whether a dialog or binding names a connection that is here, where another process has taken over.
+    pub(crate) has_dialogs: bool,
     /// Of the queues, by the number of their pool.
     pub(crate) queues: Vec<Option<QueueReport>>,
 }
@@ -125,6 +129,18 @@ impl<'a> AllShards<'a> {
         })
     }
 
+    /// Requests that were refused here, by status and reason phrase. A challenge is no refusal.
+    pub(crate) fn refused(self) -> BTreeMap<String, u64> {
+        let mut sums = BTreeMap::new();
+        let all = self.0.iter().flat_map(|counts| &counts.replies);
+        for ((status, reason), count) in
+            all.filter(|((status, _), _)| *status >= 400 && !matches!(status, 401 | 407))
+        {
+            *sums.entry(format!("{status} {reason}")).or_default() += count;
+        }
+        sums
+    }
+
     /// New requests that were refused since every member of this pool had too much to do, by the limit.
     pub(crate) fn at_limit(self, pool: PoolId) -> BTreeMap<String, u64> {
         let mut sums = [NodeRefusal::Limit, NodeRefusal::Rate].map(|by| (by.name().to_owned(), 0));
@@ -168,8 +184,8 @@ impl<'a> AllShards<'a> {
     }
 
     /// How the home domain does, if there is one.
-    pub(crate) fn home(self) -> Option<HomeReport> {
-        sum(self.0.iter().filter_map(|counts| counts.home.clone()), HomeReport::merge)
+    pub(crate) fn home(self) -> Option<RegistrarReport> {
+        sum(self.0.iter().filter_map(|counts| counts.home.clone()), RegistrarReport::merge)
     }
 }
 

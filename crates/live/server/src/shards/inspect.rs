@@ -15,6 +15,7 @@ impl Worker {
         let neighbours = self.shard.neighbour_reports(now);
         let (balancer, proxy) = (self.shard.balancer(), self.shard.proxy_report());
         let slots = (0..).map(Slot).zip(balancer.nodes());
+        let counters = self.shard.counters();
         ShardCounts {
             table: balancer.counts(),
             transactions: self.shard.open_transactions(),
@@ -24,14 +25,16 @@ impl Worker {
                 .map(|(slot, _)| balancer.stats(slot))
                 .map(|stats| stats.assigned - stats.moved)
                 .collect(),
-            without_takers: self.shard.counters().without_takers,
-            at_limit: self.shard.counters().at_limit,
+            without_takers: counters.without_takers,
+            at_limit: counters.at_limit,
+            replies: counters.replies,
             proxy,
-            home: self.shard.home_report(),
+            home: self.shard.registrar_report(),
             overload,
             neighbours,
             unread: self.queue.len(),
             relayed: self.streams.as_ref().map_or(0, |streams| streams.unanswered()),
+            has_dialogs: self.streams.as_ref().is_some_and(|streams| streams.has_dialogs(now)),
             queues: self.shard.queue_reports(),
         }
     }

@@ -4,7 +4,7 @@ use super::counts::Traffic;
 use super::handover::Handed;
 use crate::takeover::owned::{Fate, OtherProcess};
 use base::{Instant, Outbox};
-use node::{Shard, ShardEvent, ShardInput};
+use node::{Outcome, Shard, ShardEvent, ShardInput};
 use std::sync::Arc;
 
 /// Takes what belongs to this shard, unless it is about a call of another process.
@@ -15,17 +15,23 @@ pub(super) fn take(
     now: Instant,
     handed: &Handed<'_>,
     out: &mut Outbox<ShardEvent>,
-) {
+) -> Outcome {
     match elsewhere(shard, processes, handed) {
         Fate::Ours => {}
-        Fate::HandedOver => return traffic.handed_over += 1,
-        Fate::Lost => return traffic.handover_lost += 1,
+        Fate::HandedOver => {
+            traffic.handed_over += 1;
+            return Outcome::Handled;
+        }
+        Fate::Lost => {
+            traffic.handover_lost += 1;
+            return Outcome::Handled;
+        }
     }
     match *handed {
         Handed::Message { flow, bytes } => shard.handle(now, ShardInput::Message { flow, bytes }, out),
         Handed::Unreachable { to, quoted } => shard.handle(now, ShardInput::Unreachable { to, quoted }, out),
         // For the thread's connections, not for its shard.
-        Handed::Send { .. } => {}
+        Handed::Send { .. } => Outcome::Handled,
     }
 }
 

@@ -28,7 +28,7 @@ mod triage;
 pub(crate) mod wake;
 mod worker;
 
-pub(crate) use command::{Command, Explained, Left, Report, WorkerHandle};
+pub(crate) use command::{Command, Explained, Report, TakenSockets, WorkerHandle};
 pub(crate) use counts::{AllShards, ShardCounts, ShardSnapshot, Traffic};
 pub(crate) use late::LateHandovers;
 pub(crate) use send::tells_failures;

@@ -1,6 +1,6 @@
 //! What a thread does when the control task tells it something.
 
-use super::command::{Command, Explained, Left};
+use super::command::{Command, Explained, TakenSockets};
 use super::intake::owner;
 use super::worker::Worker;
 use node::ShardInput;
@@ -30,7 +30,7 @@ impl Worker {
                 self.flush();
             }
             Command::Learned(pool, node, capacity) => self.tell(ShardInput::Learned { pool, node, capacity }),
-            Command::Judged(judgement) => self.tell(ShardInput::Judged(&judgement)),
+            Command::Judgement(judgement) => self.tell(ShardInput::Judgement(&judgement)),
             Command::Stores(stores) => self.stores = stores,
             Command::Records(records) => self.records = records,
             Command::Gone(process) => {
@@ -131,7 +131,7 @@ impl Worker {
     }
 
     /// Another process reads these sockets from now on.
-    pub(super) fn leave(&mut self, Left { datagrams, streams: leaves }: Left) {
+    pub(super) fn leave(&mut self, TakenSockets { datagrams, streams: leaves }: TakenSockets) {
         if let Some(streams) = &mut self.streams {
             streams.leave(self.clock.now(), leaves);
             self.awaits_inlet = leaves;

@@ -7,7 +7,7 @@ use super::worker::Worker;
 use crate::socket::{BATCH, ReceiveBatch, read_errors};
 use arrayvec::ArrayVec;
 use base::{Flow, Instant};
-use node::ShardInput;
+use node::{Outcome, ShardInput};
 use overload::MessageClass;
 use rustix::event::PollFlags;
 use std::time::Duration;
@@ -85,22 +85,21 @@ impl Worker {
     pub(super) fn serve_queue(&mut self) {
         let Some(rules) = self.shard.triage().filter(|_| self.queue.len() > 0) else { return };
         let (begun, late) = (self.clock.now(), self.shard.late());
-        let (mut now, mut refusing, refused_before) =
-            (begun, Duration::ZERO, self.shard.refused_by_overload());
+        let (mut now, mut refusing, mut refused) = (begun, Duration::ZERO, 0_u32);
         for _ in 0..BATCH {
             let waiting = self.queue.len();
             let Self { shard, out, traffic, processes, queue, clock, .. } = self;
             let Some(turn) = queue.pop(now, &rules, late) else { break };
-            let refused = shard.refused_by_overload();
             let Turn { waited, class, .. } = turn;
             if class.is_new() {
                 shard.handle(now, ShardInput::Waited { waited, queue: waiting, class }, out);
             }
             let handed = Handed::Message { flow: turn.flow, bytes: turn.bytes };
-            take(shard, processes, traffic, now, &handed, out);
+            let outcome = take(shard, processes, traffic, now, &handed, out);
             let after = clock.now();
-            if shard.refused_by_overload() > refused {
+            if outcome == Outcome::Overloaded {
                 refusing += after.saturating_since(now);
+                refused += 1;
             }
             now = after;
             self.flush_if_much();
@@ -109,9 +108,9 @@ impl Worker {
         let (sent, to_send) = (self.traffic.sent, self.clock.now());
         self.flush();
         now = self.clock.now();
-        let (sent, refused) = (self.traffic.sent - sent, self.shard.refused_by_overload() - refused_before);
+        let sent = self.traffic.sent - sent;
         if refused > 0 {
-            let part = (refused as f64 / sent.max(1) as f64).min(1.0);
+            let part = (f64::from(refused) / sent.max(1) as f64).min(1.0);
             refusing += now.saturating_since(to_send).mul_f64(part);
             self.queue.on_refused(now, refusing);
         }
@@ -158,7 +157,9 @@ impl Worker {
                         let bytes = Box::<[u8]>::from(bytes);
                         self.send_by_stream(flow, &bytes);
                     }
-                    _ => take(shard, processes, traffic, now, &handed, out),
+                    _ => {
+                        take(shard, processes, traffic, now, &handed, out);
+                    }
                 }
                 self.flush_if_much();
             }
@@ -181,7 +182,9 @@ impl Worker {
                     let bytes = Box::from(bytes);
                     self.send_for_successor(now, flow, &bytes);
                 }
-                Ok(Some(handed)) => take(shard, processes, traffic, now, &handed, out),
+                Ok(Some(handed)) => {
+                    take(shard, processes, traffic, now, &handed, out);
+                }
                 Ok(None) => return,
                 // The other process has ended; the control task hears of it, too.
                 Err(_) => self.inlet = None,

@@ -43,7 +43,7 @@ impl Worker {
                 }
                 ShardEvent::Sign(sign) => Report::Sign(sign),
                 ShardEvent::LookUp(name) => Report::LookUp(name),
-                ShardEvent::NoServer(refused) => Report::NoServer(refused),
+                ShardEvent::NoServer { pool, refused } => Report::NoServer(pool, refused),
                 ShardEvent::AtLimit { pool, by, refused } => Report::AtLimit(pool, by, refused),
                 ShardEvent::NoRoom(refused) => Report::NoRoom(refused),
                 ShardEvent::Failed(failure) => {
@@ -63,8 +63,8 @@ impl Worker {
                     tracing::warn!(from = %wrong.from, user = &*wrong.user, "wrong password, or no such user");
                     continue;
                 }
-                ShardEvent::Judged(judgement) => {
-                    self.others.iter().for_each(|other| other.send(Command::Judged(*judgement)));
+                ShardEvent::Judgement(judgement) => {
+                    self.others.iter().for_each(|other| other.send(Command::Judgement(*judgement)));
                     continue;
                 }
             });

@@ -55,8 +55,7 @@ impl Worker {
         let Some(streams) = &mut self.streams else { return };
         let access = setup.settings.routes.access.clone();
         let topology = &setup.topology;
-        let nodes = topology.nodes().iter().filter(|node| topology.slot_at(node.remote()).is_some());
-        let nodes = nodes.map(|node| node.peer.ip().to_canonical()).collect();
+        let nodes = topology.hosts().collect();
         let admission = Admission { access, nodes };
         if *streams.settings.admission != admission {
             streams.settings.admission = Arc::new(admission);

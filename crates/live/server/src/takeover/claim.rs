@@ -56,6 +56,7 @@ pub(crate) fn claim(path: &Path, ports: &Ports) -> io::Result<Option<Claim>> {
     let found = socket_paths(path).into_iter().find_map(|path| Some((connect(&path).ok()?, path)));
     let Some((mut stream, path)) = found else { return Ok(None) };
     match exchange(&mut stream) {
+        Ok((offer, _)) if offer.is_of_other_network() => Err(of_other_network(&path)),
         Ok((offer, descriptors)) => Ok(Some(Claim::new((stream, path), &offer, descriptors, ports))),
         Err(error) => refused(&path, &error).map(|()| None),
     }
@@ -72,6 +73,14 @@ fn refused(path: &Path, error: &io::Error) -> io::Result<()> {
         path.display()
     );
     Err(io::Error::new(error.kind(), text))
+}
+
+fn of_other_network(path: &Path) -> io::Error {
+    io::Error::other(format!(
+        "a process in another network namespace, such as another container, has this configuration and listens on {}: its \
+         sockets do not serve this network. Give each process a folder of its own, or stop that one before",
+        path.display()
+    ))
 }
 
 /// What the process at the other end offers.
@@ -136,14 +145,14 @@ impl Claim {
         mut self,
         clock: Clock,
         asks: mpsc::UnboundedSender<Ask>,
-    ) -> io::Result<Option<(Bond, Arc<OtherProcess>)>> {
+    ) -> io::Result<Option<(PredecessorLink, Arc<OtherProcess>)>> {
         let predecessor = match self.take(clock) {
             Ok(predecessor) => Arc::new(predecessor),
             Err(error) => return refused(&self.path, &error).map(|()| None),
         };
         let (pid, sessions) = (self.pid, predecessor.sessions());
         tracing::info!(pid, sessions, "taken over from the process before: its sessions stay there");
-        let bond = Bond { stream: self.stream.try_clone()? };
+        let bond = PredecessorLink { stream: self.stream.try_clone()? };
         let (stream, watched) = (self.stream, Arc::clone(&predecessor));
         std::thread::Builder::new()
             .name("predecessor".to_owned())
@@ -193,11 +202,11 @@ pub(crate) fn bring_back(process: &Arc<OtherProcess>, workers: Vec<WorkerHandle>
 }
 
 /// What ties this process to its predecessor.
-pub(crate) struct Bond {
+pub(crate) struct PredecessorLink {
     stream: UnixStream,
 }
 
-impl Bond {
+impl PredecessorLink {
     /// When this process ends, it is not for the predecessor to go on.
     pub(crate) fn release(&mut self) {
         // One that has ended needs no word.
@@ -234,6 +243,7 @@ fn watch(mut stream: UnixStream, predecessor: &OtherProcess, asks: &mpsc::Unboun
 
 #[cfg(test)]
 mod tests {
+    use super::super::exchange::network_namespace;
     use super::*;
     use std::os::unix::net::UnixListener;
 
@@ -258,13 +268,17 @@ mod tests {
 
     /// Hands sockets over, of which there are none here, and reads which are taken.
     fn offer(stream: &mut UnixStream) {
+        offer_from(network_namespace(), stream);
+        let _: Taken = receive(stream).unwrap();
+    }
+
+    fn offer_from(network: Option<u64>, stream: &mut UnixStream) {
         let mut greeting = [0; GREETING.len()];
         stream.read_exact(&mut greeting).unwrap();
         assert_eq!(greeting, *GREETING);
-        let nothing =
-            Offer { pid: 1, listeners: Vec::new(), sets: 0, admin: false, streams: Vec::new(), relays: true };
+        let (listeners, streams) = (Vec::new(), Vec::new());
+        let nothing = Offer { pid: 1, network, listeners, sets: 0, admin: false, streams, relays: true };
         send(stream, &nothing).unwrap();
-        let _: Taken = receive(stream).unwrap();
     }
 
     fn confirm(claim: Claim) -> io::Result<bool> {
@@ -289,6 +303,20 @@ mod tests {
             drop(stream);
         };
         assert!(!meet("later", later, |claim| confirm(claim.unwrap().unwrap())).unwrap());
+    }
+
+    /// Containers may share a folder and no network.
+    #[test]
+    fn one_of_another_network_is_no_predecessor() {
+        let claim_from = |name: &str, network: Option<u64>| {
+            let elsewhere = move |_: UnixListener, mut stream: UnixStream| offer_from(network, &mut stream);
+            meet(name, elsewhere, |claim| claim.map(|claim| claim.is_some()))
+        };
+        let other = network_namespace().map(|own| own + 1);
+        let error = claim_from("elsewhere", other).unwrap_err().to_string();
+        assert!(error.contains("another network namespace") && error.contains(".sock"), "{error}");
+        // An earlier version does not say where it is.
+        assert!(claim_from("unknown", None).unwrap());
     }
 
     #[test]

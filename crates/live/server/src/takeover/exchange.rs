@@ -5,10 +5,11 @@ use balance::{Load, NodeId};
 use base::{Peer, Transport};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -36,6 +37,9 @@ pub(crate) fn socket_paths(path: &Path) -> Vec<PathBuf> {
 pub(super) struct Offer {
     /// Its process.
     pub(super) pid: u32,
+    /// Its network namespace; `None`: it does not know.
+    #[serde(default)]
+    pub(super) network: Option<u64>,
     /// The addresses of the sockets of a set.
     pub(super) listeners: Vec<SocketAddr>,
     /// How many sets there are: each has a socket for each address, in that order.
@@ -50,7 +54,17 @@ pub(super) struct Offer {
     pub(super) relays: bool,
 }
 
+/// The network namespace of this process, by its inode (namespaces(7)); `None` where `/proc` is not mounted.
+pub(super) fn network_namespace() -> Option<u64> {
+    fs::metadata("/proc/self/ns/net").ok().map(|namespace| namespace.ino())
+}
+
 impl Offer {
+    /// Whether its sockets are of another network: an address of theirs is not the same one here.
+    pub(super) fn is_of_other_network(&self) -> bool {
+        self.network.zip(network_namespace()).is_some_and(|(theirs, ours)| theirs != ours)
+    }
+
     /// The number of its port that is at the address of this one. Those of datagrams come first.
     pub(super) fn number_of(&self, at: Peer) -> Option<usize> {
         if at.transport == Transport::Udp {

@@ -3,13 +3,13 @@
 
 use super::exchange::{
     Estimates, Findings, GREETING, Kept, Near, Offer, PATIENCE, RELEASE, Remainder, Succession, Taken,
-    receive, send, socket_paths,
+    network_namespace, receive, send, socket_paths,
 };
 use super::owned::{Inlet, KeptCalls, OtherProcess};
 use super::passing;
 use crate::ask::Ask;
 use crate::figures::{PoolName, estimated_weights};
-use crate::shards::{AllShards, Command, Left, WorkerHandle};
+use crate::shards::{AllShards, Command, TakenSockets, WorkerHandle};
 use base::Peer;
 use control::ListedMember;
 use node::{CallHash, QueueMember};
@@ -174,6 +174,7 @@ impl Holdings {
         }
         let offer = Offer {
             pid: std::process::id(),
+            network: network_namespace(),
             listeners: self.listeners.clone(),
             sets: self.sets.len(),
             admin: self.admin.is_some(),
@@ -204,7 +205,7 @@ impl Holdings {
         let ended = || io::Error::other("a thread has ended");
         // What the successor does not serve is read here as long as there are calls.
         taken.listeners.resize(self.listeners.len(), false);
-        let left = Left { datagrams: taken.listeners.clone(), streams: true };
+        let left = TakenSockets { datagrams: taken.listeners.clone(), streams: true };
         ask_each(&self.workers, |_, reply| Command::Quiet(left.clone(), reply)).ok_or_else(ended)?;
         // Nobody accepts at a listener that the successor does not have: clients are refused, and do not wait.
         for (_, (_, socket)) in (0..).zip(&self.streams).filter(|(index, _)| !taken.serves(*index)) {
@@ -303,7 +304,7 @@ impl Holdings {
                 tracing::error!(%error, address = %at.address, "this address is not served any more: restart");
             }
         }
-        let none = Left { datagrams: vec![false; self.listeners.len()], streams: false };
+        let none = TakenSockets { datagrams: vec![false; self.listeners.len()], streams: false };
         // A thread that has ended is told of elsewhere.
         let _ = ask_each(&self.workers, |_, reply| Command::Quiet(none.clone(), reply));
     }

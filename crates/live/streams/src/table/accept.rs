@@ -75,9 +75,16 @@ impl Streams {
         socket: TcpStream,
         is_proxied: bool,
     ) -> Result<(), CloseReason> {
-        let mut place = self.limits.place()?;
+        let mut place = self.limits.place();
         if !is_proxied {
             admit(&self.settings, now, flow, &mut place)?;
+        }
+        // Connections that have sent nothing make room, but only for one that is admitted: refused clients close no others.
+        // One more may have to go: another thread may take the place, and connections to members have theirs beyond the
+        // bound.
+        while let Err(reached) = place.open() {
+            let Some(&(_, oldest)) = self.silent.first() else { return Err(reached.into()) };
+            self.close(now, oldest, CloseReason::Most);
         }
         let prepared = socket.set_nonblocking(true).and_then(|()| socket.set_nodelay(true));
         prepared.map_err(|_| CloseReason::Error)?;

@@ -69,10 +69,9 @@ impl Streams {
         let place = if is_known {
             self.limits.own_place()
         } else {
-            let place = self.limits.place();
+            let mut place = self.limits.place();
+            place.count(flow.peer.ip()).and_then(|()| place.open()).map_err(|_| NotOpened::Here)?;
             place
-                .and_then(|mut place| place.count(flow.peer.ip()).map(|()| place))
-                .map_err(|_| NotOpened::Here)?
         };
         let local = self.locals.get(usize::from(flow.listener)).ok_or(NotOpened::Here)?;
         let socket = match crate::listener::connect(local.ip(), flow.peer) {

@@ -73,6 +73,48 @@ fn a_source_begins_so_many_a_second() {
     assert_eq!(bed.closed(CloseReason::NewPerSecond), 1);
 }
 
+/// Whoever connects and says nothing makes room for others; whoever has sent a message stays.
+#[test]
+fn where_there_are_enough_the_oldest_silent_one_makes_room() {
+    let mut bed = Bed::limited("127.0.0.1:0", &[Transport::Tcp], (3, 100, &[]));
+    let mut held = Vec::new();
+    for _ in 0..2 {
+        held.push(bed.connect(0));
+        // Line ends are no message.
+        held.last_mut().unwrap().write_all(b"\r\n\r\n").unwrap();
+        bed.turn();
+    }
+    let mut heard = bed.connect(0);
+    heard.write_all(BYE).unwrap();
+    bed.message();
+    for most in 1..=2 {
+        held.push(bed.connect(0));
+        held.last_mut().unwrap().write_all(BYE).unwrap();
+        let (flow, _) = bed.message();
+        assert_eq!(flow.peer, held.last().unwrap().local_addr().unwrap());
+        assert_eq!((bed.closed(CloseReason::Most), bed.streams.list().len()), (most, 3));
+    }
+    // All have sent something.
+    let _refused = bed.connect(0);
+    bed.turn();
+    assert_eq!((bed.closed(CloseReason::Most), bed.streams.list().len()), (3, 3));
+}
+
+#[test]
+fn a_client_that_is_refused_closes_no_other_connection() {
+    let mut bed = Bed::limited("127.0.0.1:0", &[Transport::Tcp], (2, 2, &[]));
+    let _silent = [bed.connect(0), bed.connect(0)];
+    while bed.streams.list().len() < 2 {
+        bed.turn();
+    }
+    let _beyond_the_bound = bed.connect(0);
+    bed.until_closed(CloseReason::MostPerAddress);
+    deny(&mut bed, "127.0.0.0/8", &[]);
+    let _denied = bed.connect(0);
+    bed.until_closed(CloseReason::Denied);
+    assert_eq!((bed.closed(CloseReason::Most), bed.streams.list().len()), (0, 2));
+}
+
 /// Whoever fills the memory loses his connections, and those who hold little keep theirs.
 #[test]
 fn at_the_bound_those_go_that_hold_the_most() {

@@ -1,6 +1,6 @@
 //! Connections of a process that another one has taken over from.
 
-use super::{BYE, Bed, OK, read};
+use super::{BYE, Bed, OK, dialogs, read};
 use crate::counts::CloseReason;
 use crate::listener::{close_listener, listen_again};
 use base::{Instant, Transport};
@@ -52,6 +52,29 @@ fn a_connection_with_a_call_that_rings_is_not_left() {
     bed.send(flow, &answer("200 OK", INVITE));
     bed.pass(Duration::ZERO);
     assert_eq!((bed.closed(CloseReason::Stop), bed.streams.unanswered()), (1, 0));
+}
+
+/// Requests of the callee go by it alone, also by way of the process that has taken over.
+#[test]
+fn a_connection_with_a_call_stays_until_the_last_moment() {
+    for hangs_up in [true, false] {
+        let mut bed = Bed::new(&[Transport::Tcp]);
+        let _client = bed.connect(0);
+        let flow = dialogs::flow(&mut bed);
+        bed.send(flow, &dialogs::answered());
+        bed.streams.leave(bed.now, true);
+        bed.streams.move_at(bed.now, bed.now + Duration::from_secs(54));
+        bed.pass(Duration::from_secs(53));
+        bed.turn_briefly();
+        assert_eq!((bed.closed(CloseReason::Stop), bed.streams.has_dialogs(bed.now)), (0, true));
+        if hangs_up {
+            bed.send(flow, &dialogs::hung_up());
+            assert!(!bed.streams.has_dialogs(bed.now));
+        }
+        bed.pass(Duration::from_secs(1));
+        // Nobody has answered the BYE.
+        assert_eq!(bed.closed(CloseReason::Stop), u64::from(!hangs_up));
+    }
 }
 
 /// One that always has something to say goes at a moment when nobody waits for an answer.

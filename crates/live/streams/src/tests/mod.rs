@@ -1,6 +1,7 @@
 //! Connections of a thread with sockets on loopback; time is told, not waited for.
 
 mod bounds;
+mod dialogs;
 mod leaving;
 mod names;
 
@@ -66,6 +67,14 @@ impl Bed {
     }
 
     fn at(address: &str, transports: &[Transport], (most_per_source, proxies): (usize, &[&str])) -> Self {
+        Self::limited(address, transports, (1_000, most_per_source, proxies))
+    }
+
+    fn limited(
+        address: &str,
+        transports: &[Transport],
+        (most, most_per_source, proxies): (usize, usize, &[&str]),
+    ) -> Self {
         let setup = TlsSetup::read(&tls(), None).expect("certificates for tests");
         let (mut locals, mut listeners) = (Vec::new(), Vec::new());
         for (index, transport) in (0..).zip(transports) {
@@ -81,10 +90,11 @@ impl Bed {
             send_buffer: 64 << 10,
             opens_websocket: false,
             memory: 1 << 30,
+            origins: Arc::default(),
             admission: Arc::default(),
             tls: Some(Arc::new(setup)),
         };
-        let limits = ConnectionLimits::new(1_000, most_per_source, NEW_PER_SECOND);
+        let limits = ConnectionLimits::new(most, most_per_source, NEW_PER_SECOND);
         let setup = StreamSetup { index: 0, threads: 1, locals: locals.clone(), listeners, limits, settings };
         let streams = Streams::new(setup).unwrap();
         Self { streams, locals, batch: StreamBatch::default(), now: Instant::from_millis(1) }
@@ -193,6 +203,19 @@ fn messages_come_whole_and_answers_go_back_by_their_connection() {
     drop(client);
     bed.until_closed(CloseReason::Peer);
     assert_eq!(bed.streams.counts.open, [0; 5]);
+}
+
+/// A response that comes after a crash finds no connection of the next process, though its client be behind the same NAT.
+#[test]
+fn numbers_of_connections_begin_elsewhere_in_each_process() {
+    let first = || {
+        let mut bed = Bed::new(&[Transport::Tcp]);
+        let _client = bed.connect(0);
+        dialogs::flow(&mut bed).connection.map(|number| number.0.get()).unwrap()
+    };
+    let mut numbers = [first(), first(), first()];
+    numbers.sort_unstable();
+    assert!(numbers.windows(2).all(|two| two[1] - two[0] > 1_000), "{numbers:?}");
 }
 
 #[test]
@@ -569,6 +592,41 @@ fn who_asks_for_something_else_over_websocket_is_told() {
         answer.starts_with("HTTP/1.1 400") && answer.contains("expected `Sec-WebSocket-Protocol: sip`"),
         "{answer}"
     );
+}
+
+/// RFC 6455 §10.2: a page that somebody visits does not speak for its visitor.
+#[test]
+fn a_browser_connects_from_pages_of_the_same_host_or_of_the_list() {
+    let status = |origins: &[&str], fields: &str| {
+        let mut bed = Bed::new(&[Transport::Ws]);
+        bed.streams.settings.origins = origins.iter().map(|origin| (*origin).to_owned()).collect();
+        let mut socket = bed.connect(0);
+        let request = format!(
+            "GET / HTTP/1.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Protocol: sip\r\n\
+             Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n{fields}\r\n"
+        );
+        socket.write_all(request.as_bytes()).unwrap();
+        bed.turn();
+        bed.turn_briefly();
+        String::from_utf8(read(&mut socket, 12)).unwrap().split_off(9)
+    };
+    let own = "Host: sip.example:8080\r\n";
+    for (list, fields, expected) in [
+        (&[][..], own.to_owned(), "101"),
+        (&[], format!("{own}Origin: https://SIP.example\r\n"), "101"),
+        (&[], format!("{own}Origin: https://sip.example.evil\r\n"), "403"),
+        (&[], format!("{own}Origin: sip.example\r\n"), "403"),
+        (&[], format!("{own}Origin: null\r\n"), "403"),
+        (&[], "Origin: https://sip.example\r\n".to_owned(), "403"),
+        (&[], format!("{own}Origin: https://sip.example\r\nOrigin: https://evil.example\r\n"), "403"),
+        (&["https://phone.example"], own.to_owned(), "101"),
+        (&["https://phone.example"], format!("{own}Origin: https://phone.example\r\n"), "101"),
+        (&["https://phone.example"], format!("{own}Origin: http://phone.example\r\n"), "403"),
+        (&["https://phone.example"], format!("{own}Origin: https://sip.example:8080\r\n"), "403"),
+        (&["*"], format!("{own}Origin: https://evil.example\r\n"), "101"),
+    ] {
+        assert_eq!(status(list, &fields), expected, "{list:?} {fields}");
+    }
 }
 
 #[test]

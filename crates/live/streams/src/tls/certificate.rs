@@ -13,6 +13,9 @@ use x509_cert::der::Decode;
 use x509_cert::ext::pkix::SubjectAltName;
 use x509_cert::ext::pkix::name::GeneralName;
 
+/// A certificate that expires within this number of days is a problem: two weeks to renew it in.
+const DAYS_LEFT: u64 = 14;
+
 /// Of one of our certificates.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CertificateFacts {
@@ -33,6 +36,8 @@ pub struct CertificateFacts {
 pub enum CertificateProblem {
     /// Its time is over.
     Expired,
+    /// Its time is over in less than this number of days.
+    Expires(u64),
     /// Its time has not come.
     NotYetValid,
     /// It names no host.
@@ -45,6 +50,7 @@ impl fmt::Display for CertificateProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Expired => f.write_str("it has expired: clients will refuse it; renew it"),
+            Self::Expires(days) => write!(f, "it expires in less than {days} days; renew it"),
             Self::NotYetValid => f.write_str("it is not valid yet: set the clock, or wait"),
             Self::NoName => f.write_str(
                 "it names no host (subjectAltName): clients will refuse it; have it made for the names that they use",
@@ -115,10 +121,17 @@ impl CertificateFacts {
         })
     }
 
-    /// What is wrong with it at this time.
+    /// What is wrong with it at this time, or will be soon.
     pub fn problems(&self, now: SystemTime) -> Vec<CertificateProblem> {
+        let end = match self.not_after.duration_since(now) {
+            Ok(left) => {
+                let days = left.as_secs() / (24 * 60 * 60) + 1;
+                (days <= DAYS_LEFT).then_some(CertificateProblem::Expires(days))
+            }
+            Err(_) => Some(CertificateProblem::Expired),
+        };
         let checks = [
-            (now > self.not_after).then_some(CertificateProblem::Expired),
+            end,
             (now < self.not_before).then_some(CertificateProblem::NotYetValid),
             self.names.is_empty().then_some(CertificateProblem::NoName),
             self.gap.clone().map(CertificateProblem::BrokenChain),
@@ -126,12 +139,10 @@ impl CertificateFacts {
         checks.into_iter().flatten().collect()
     }
 
-    /// In how many seconds it expires; negative: it has.
-    pub fn seconds_left(&self, now: SystemTime) -> i64 {
-        match self.not_after.duration_since(now) {
-            Ok(left) => left.as_secs() as i64,
-            Err(over) => -(over.duration().as_secs() as i64),
-        }
+    /// The same, each as a sentence that names the file.
+    pub fn warnings(&self, now: SystemTime) -> impl Iterator<Item = String> {
+        let file = self.file.display();
+        self.problems(now).into_iter().map(move |problem| format!("certificate {file}: {problem}"))
     }
 }
 
@@ -160,10 +171,10 @@ mod tests {
         let facts = &setup.certificates[0];
         assert_eq!(facts.names, ["first.example", "127.0.0.1"]);
         let day = Duration::from_hours(24);
-        assert_eq!(facts.problems(facts.not_after - day), []);
+        assert_eq!(facts.problems(facts.not_after - 14 * day), []);
+        assert_eq!(facts.problems(facts.not_after - day * 13 / 2), [CertificateProblem::Expires(7)]);
         assert_eq!(facts.problems(facts.not_after + day), [CertificateProblem::Expired]);
         assert_eq!(facts.problems(facts.not_before - day), [CertificateProblem::NotYetValid]);
-        assert_eq!(facts.seconds_left(facts.not_after - day), 86_400);
     }
 
     #[test]

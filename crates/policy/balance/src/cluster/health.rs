@@ -44,6 +44,7 @@ impl Cluster {
             Sign::Pause { slot, until, asked } => self.pause(now, slot, until, asked),
             Sign::Unreachable { slot, until } => {
                 self.pause(now, slot, until, false);
+                self.watches[slot.index()].unreachable_until = self.nodes[slot.index()].paused_until;
                 self.suspect(now, slot);
             }
             Sign::Recovered { slot } => self.end_pause(slot),
@@ -175,6 +176,12 @@ impl Cluster {
     fn probe_answered(&mut self, now: Instant, slot: Slot) {
         self.learn_probing(slot, true);
         self.set_doubted(slot, false);
+        // One message may make it close a connection, and an ICMP error is easily forged: it is there all the same.
+        let (node, until) = (&self.nodes[slot.index()], self.watches[slot.index()].unreachable_until);
+        if now < until && node.paused_until == until && now >= node.asked_until {
+            self.end_pause(slot);
+            self.effects.push(HealthEffect::Note(HealthNews::Recovered { slot }));
+        }
         let settings = self.settings(slot);
         let needed = if settings.regular { settings.rise } else { 1 };
         let watch = &mut self.watches[slot.index()];

@@ -78,7 +78,7 @@ impl Default for HealthSettings {
 
 /// What is known of a pool as a whole.
 #[derive(Debug)]
-struct Whole {
+struct PoolHealth {
     settings: HealthSettings,
     /// Whether no member is alive.
     none_alive: bool,
@@ -88,7 +88,7 @@ struct Whole {
     followed: Instant,
 }
 
-impl Whole {
+impl PoolHealth {
     fn new(settings: HealthSettings) -> Self {
         Self { settings, none_alive: false, interval_since: Instant::ZERO, followed: Instant::ZERO }
     }
@@ -99,7 +99,7 @@ impl Whole {
 #[derive(Debug)]
 pub struct Cluster {
     /// At least one.
-    pools: Vec<Whole>,
+    pools: Vec<PoolHealth>,
     nodes: Vec<Node>,
     /// By slot.
     watches: Vec<Watch>,
@@ -114,7 +114,7 @@ impl Cluster {
     /// One empty pool.
     pub fn new(settings: HealthSettings) -> Self {
         Self {
-            pools: vec![Whole::new(settings)],
+            pools: vec![PoolHealth::new(settings)],
             nodes: Vec::new(),
             watches: Vec::new(),
             vacant: BTreeSet::new(),
@@ -163,7 +163,7 @@ impl Cluster {
         for (pool, settings) in self.pools.iter_mut().zip(settings) {
             pool.settings = *settings;
         }
-        let more = settings.iter().skip(self.pools.len()).map(|settings| Whole::new(*settings));
+        let more = settings.iter().skip(self.pools.len()).map(|settings| PoolHealth::new(*settings));
         self.pools.extend(more.collect::<Vec<_>>());
     }
 

@@ -121,7 +121,7 @@ pub enum Outlier {
 impl fmt::Display for Outlier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::InARow => "server failures in a row, while others answer",
+            Self::InARow => "server failures or silence in a row, while others answer",
             Self::ByShare => "far more failures than the others",
         })
     }

@@ -2,6 +2,7 @@
 
 use crate::OutcomeTally;
 use crate::service_times::ServiceTimes;
+use base::Instant;
 
 /// What the cluster remembers of a node beside what the shards need.
 #[derive(Clone, Copy, Debug, Default)]
@@ -19,6 +20,8 @@ pub(super) struct Watch {
     pub(super) ignored: u32,
     /// Requests in a row that it left unanswered, and everything else meanwhile.
     pub(super) unanswered: u32,
+    /// Until when it pauses as the network called it unreachable.
+    pub(super) unreachable_until: Instant,
     /// Outcomes of new requests in this interval.
     pub(super) tally: OutcomeTally,
     /// Those of the interval before.

@@ -22,12 +22,12 @@ impl SessionStore {
         let open = &mut self.transactions[key];
         let slot = open.lease.slot();
         let is_first = !core::mem::replace(&mut open.answered, true);
-        if is_first
-            && open.fresh
-            && open.id.method == Method::Invite
-            && let Some(answers) = &mut self.first_answers
-        {
-            answers.push(FirstAnswer { slot, sent: open.started, took: now.saturating_since(open.started) });
+        if is_first && open.fresh && open.id.method == Method::Invite {
+            self.evidence[slot.index()].serves(now);
+            if let Some(answers) = &mut self.first_answers {
+                let took = now.saturating_since(open.started);
+                answers.push(FirstAnswer { slot, sent: open.started, took });
+            }
         }
         let is_served = response.status > 100 && core::mem::take(&mut open.alone);
         let guarded = (open.id.method, open.started);
@@ -103,6 +103,10 @@ impl SessionStore {
         if !open.fresh || again {
             return;
         }
+        self.count_outcome(now, slot, outcome, progressed);
+    }
+
+    pub(super) fn count_outcome(&mut self, now: Instant, slot: Slot, outcome: Outcome, progressed: bool) {
         if let Some(tally) = self.evidence[slot.index()].ends(now, outcome, progressed) {
             self.signs.push(Sign::Tally { slot, tally });
         }
@@ -175,6 +179,8 @@ impl SessionStore {
                 self.table.get_mut(at).proven = true;
                 self.set_state(now, at, SessionState::Confirmed);
             }
+            // It had ended, as far as was known here, and goes on.
+            (Method::Invite, SessionState::Plain) if success => self.answer(now, at, dialog),
             (_, SessionState::Plain) => {
                 // Only a token told of the call that it ends. There was one, so nothing that comes of it late is a
                 // new one.

@@ -64,11 +64,20 @@ impl SessionStore {
             self.no_answer(slot, started);
         }
         if failed {
+            // Nobody knows whether another node would have answered it.
             self.tally(now, key, Outcome::Failure);
         }
         self.leave_unanswered(now, key, true);
         self.close(key, EndReason::TimedOut);
         self.advance(now, at, of, 408);
+    }
+
+    /// A node has left an INVITE without a response since then that another one has answered. That is a failure of the
+    /// server unless it has answered other INVITEs meanwhile: then it may be that of the caller.
+    pub(crate) fn is_passed_by(&mut self, now: Instant, slot: Slot, since: Instant) {
+        if self.evidence[slot.index()].serves_nobody_since(since) {
+            self.count_outcome(now, slot, Outcome::ServerFailure, false);
+        }
     }
 
     /// A node has answered nothing to a request that was sent to it then.

@@ -213,12 +213,13 @@ impl<K: Ord + Clone, T, M: Ord + Copy> FrontQueue<K, T, M> {
         self.members.has(member)
     }
 
-    /// Who may get a call that this member has left unanswered for as long as [`Moves::after`](super::Moves::after)
-    /// says: another one that has room at this moment, if nobody waits who was first.
-    pub fn other(&mut self, now: Instant, member: M) -> Option<M> {
+    /// Who may get a call that these members have left unanswered, each for as long as
+    /// [`Moves::after`](super::Moves::after) says: another one that has room at this moment, if nobody waits who was
+    /// first.
+    pub fn other(&mut self, now: Instant, silent: &[M]) -> Option<M> {
         self.settings.moves.filter(|_| self.waiting.len() == 0)?;
         self.members.accrue(now, &self.settings);
-        self.members.choose(now, Some(member), &self.settings)
+        self.members.choose(now, silent, &self.settings)
     }
 
     /// A call that the first member got at `sent` has moved on to the [other](Self::other) member. The first member
@@ -227,9 +228,14 @@ impl<K: Ord + Clone, T, M: Ord + Copy> FrontQueue<K, T, M> {
     /// moves as well. If it has answered calls meanwhile that came later, it does not stand still: this call was
     /// lost, or the member never answers it. Returns whether the member may stand still.
     pub fn moved(&mut self, now: Instant, (first, sent): (M, Instant), other: M) -> bool {
+        self.members.charge(now, other, &self.settings);
+        self.moved_away(now, (first, sent))
+    }
+
+    /// The same of a call that has moved on to a member of another pool.
+    pub fn moved_away(&mut self, now: Instant, (first, sent): (M, Instant)) -> bool {
         let Some(moves) = self.settings.moves else { return false };
         let has_stalled = !self.members.has_passed(first, sent, &self.settings);
-        self.members.charge(now, other, &self.settings);
         self.members.moves(first, sent);
         if has_stalled {
             self.members.stall(first, now + moves.hold, &self.settings);
@@ -340,7 +346,7 @@ impl<K: Ord + Clone, T, M: Ord + Copy> FrontQueue<K, T, M> {
     /// The member that gets a call now.
     fn take(&mut self, now: Instant) -> Option<M> {
         self.members.accrue(now, &self.settings);
-        let member = self.members.choose(now, None, &self.settings)?;
+        let member = self.members.choose(now, &[], &self.settings)?;
         self.members.charge(now, member, &self.settings);
         Some(member)
     }

@@ -155,9 +155,9 @@ impl<M: Ord + Copy> Members<M> {
         self.all.values_mut().for_each(|member| member.accrue(now, settings));
     }
 
-    /// The member that gets a call, if any but `except` has room. Credit must be up to date.
-    pub(super) fn choose(&self, now: Instant, except: Option<M>, settings: &QueueSettings) -> Option<M> {
-        let may_have = |name: M, member: &Member| Some(name) != except && member.has_room(now, settings);
+    /// The member that gets a call, if any has room and is none of `except`. Credit must be up to date.
+    pub(super) fn choose(&self, now: Instant, except: &[M], settings: &QueueSettings) -> Option<M> {
+        let may_have = |name: M, member: &Member| !except.contains(&name) && member.has_room(now, settings);
         let candidates = self.all.iter().filter(|(name, member)| may_have(**name, member));
         // The least value gets it; the first in order of several, which is what index packing wants.
         let value = |member: &Member| match settings.choice {

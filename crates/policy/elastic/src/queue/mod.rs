@@ -14,7 +14,7 @@
 //! A member has no more calls unanswered than its capacity times the threshold ([`QueueSettings::threshold`]): what
 //! comes beyond that waits here, where another member may pull it.
 //!
-//! Late binding goes on after the delivery: a member that leaves a call quite unanswered was not ready for it, and
+//! Late binding goes on after the delivery: a member that leaves a call without a response was not ready for it, and
 //! with [`Moves`] another one that has room gets the call. Whose it is in the end, and that it moves once, is the
 //! caller's affair.
 

@@ -309,7 +309,7 @@ impl Checker {
         let mut out = Vec::new();
         self.queue.tick(self.now, &mut out);
         self.read(out);
-        let Some(other) = self.queue.other(self.now, member) else { return };
+        let Some(other) = self.queue.other(self.now, &[member]) else { return };
         let moves = self.settings.moves.expect("nothing moves where it may not");
         assert!(self.waiting.is_empty(), "others wait who were first");
         assert_ne!(other, member, "to another one");

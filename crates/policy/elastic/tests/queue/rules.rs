@@ -214,7 +214,7 @@ fn with_moves() -> Queue {
 
 /// A call leaves this member, if another one has room.
 fn move_from(queue: &mut Queue, now: Instant, member: u32) -> Option<u32> {
-    let other = queue.other(now, member)?;
+    let other = queue.other(now, &[member])?;
     assert!(queue.moved(now, (member, now), other), "nothing that came later was answered");
     Some(other)
 }

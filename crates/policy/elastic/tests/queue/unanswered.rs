@@ -205,7 +205,7 @@ fn a_member_that_swallows_a_call_does_not_stand_still() {
             assert_eq!(offer(&mut queue, at(1_050), 1..2), [0]);
             queue.answered(at(1_051), 0, at(1_050));
         }
-        assert_eq!(queue.other(at(1_100), 0), Some(1));
+        assert_eq!(queue.other(at(1_100), &[0]), Some(1));
         assert_eq!(queue.moved(at(1_100), (0, at(1_000)), 1), !answers_later);
         queue.answered(at(1_100), 1, at(1_100));
         queue.set_load(at(1_100), 0, 0.0, &mut Vec::new());
@@ -214,7 +214,7 @@ fn a_member_that_swallows_a_call_does_not_stand_still() {
         queue.set_load(at(1_102), 0, 0.0, &mut Vec::new());
         assert_eq!(offer(&mut queue, at(1_102), 3..4), [u32::from(!answers_later)]);
         if !answers_later {
-            assert_eq!(queue.other(at(1_201), 0), Some(1));
+            assert_eq!(queue.other(at(1_201), &[0]), Some(1));
             assert!(queue.moved(at(1_201), (0, at(1_101)), 1));
             queue.answered(at(1_201), 1, at(1_201));
             for (millis, given) in [(1_210, 1), (2_200, 1), (2_201, 0)] {

@@ -18,7 +18,7 @@ struct Group {
     targets: u8,
     /// Max-Breadth that nobody has, at least one for each target.
     breadth: u8,
-    /// Whether the next group, or a second next hop, may begin while this one holds what it got.
+    /// Whether the next group, or another next hop, may begin while this one holds what it got.
     is_followed: bool,
 }
 
@@ -129,7 +129,7 @@ impl<F: Form> Proxy<F> {
         true
     }
 
-    /// Sets the time of the group that has just begun, if another one is to follow, or a second next hop to get the
+    /// Sets the time of the group that has just begun, if another one is to follow, or another next hop to get the
     /// request.
     fn watch_group(&mut self, at: u32, step: &mut ProxyStep<'_, F>) {
         let entry = &mut self.table[at];

@@ -6,7 +6,7 @@ use crate::branch::{BranchAction, ProxyEvent};
 use crate::collect::Collect;
 use crate::context::{ContextAction, ContextEvent};
 use crate::medium::{Form, Medium, ProxyStep, Router};
-use crate::table::{Leg, Place};
+use crate::table::{Leg, Place, Race};
 use base::{Instant, Operation};
 use transaction::server::invite::ServerInviteState;
 use transaction::{KeptMessage, Machine, New, Sending, StatusClass, TransactionKind, TransportKind};
@@ -88,7 +88,10 @@ impl<F: Form> Proxy<F> {
                 ContextAction::CancelRest => self.cancel_but(at, None, step),
                 ContextAction::NextGroup => self.next_group(at, step),
                 ContextAction::Answer(status) => self.answer_best(at, status, step),
-                ContextAction::GiveUp => {}
+                ContextAction::GiveUp => {
+                    let server = self.table[at].server;
+                    self.layer.abandon(step.now, server, &mut Collect::new(step.sink));
+                }
             }
         }
         let has_ended = matches!(event, ContextEvent::Failure(_) | ContextEvent::Silence);
@@ -202,6 +205,7 @@ impl<F: Form> Proxy<F> {
         let entry = &mut self.table[place.at];
         let request = entry.request.as_mut().expect("it is kept until it is answered");
         let branch = entry.branches.get_mut(place.branch).expect("it has just been fed");
+        step.router.failed(request, branch.attempt, failure);
         branch.attempt.alternate += 1;
         branch.settled = false;
         // Nobody is chosen for what is not sent.
@@ -211,7 +215,12 @@ impl<F: Form> Proxy<F> {
         match hop {
             Some(hop) => {
                 self.counters.retried += 1;
+                if entry.race == Race::Won(place.branch) {
+                    // The alternate may be silent as well.
+                    entry.race = Race::Open;
+                }
                 self.send_on(place, hop, step);
+                self.watch_silence(place.at, step);
             }
             // No alternate after all: what happened stands.
             None => self.give(place, failure, None, step),

@@ -1,14 +1,15 @@
-//! A second next hop for an INVITE that the first one leaves quite unanswered ([`Router::patience`]): whoever answers
+//! Another next hop for an INVITE that those before leave without a response ([`Router::patience`]): whoever answers
 //! first has it.
 //!
-//! What is known as a hedged request. The first one may have lost it, stand still, or be about to answer: nobody can
-//! tell, and it cannot be cancelled, since a CANCEL has to wait for a provisional response (RFC 3261 §9.1). So both
-//! have it until one of them answers anything but 503. From then on the other is cancelled as the rest of a fork is:
-//! at once or with its first provisional response. What it says of failures goes nowhere, and nobody waits for it. A
-//! 2xx of it that crosses the CANCEL goes back as every 2xx does (§16.7 step 5): if it is the first one, the request
-//! is its own after all, and if not the caller hangs up one of the two dialogs (§13.2.2.4).
+//! This is a hedged request. A silent next hop may have lost the INVITE, hang, or be about to answer. Its branch cannot
+//! be cancelled, since a CANCEL has to wait for a provisional response (RFC 3261 §9.1). So all next hops keep the
+//! INVITE until one of them answers anything but 503. Then the other branches are cancelled as in a fork: at once, or
+//! after their first provisional response. Their failures are dropped, and the response context does not wait for
+//! them. A 2xx that crosses the CANCEL goes back as every 2xx does (§16.7 step 5). If it is the first 2xx, its next hop
+//! has the request after all; otherwise the caller ends all dialogs but one (§13.2.2.4).
 
 use super::Proxy;
+use crate::branches::BranchEntry;
 use crate::context::ContextEvent;
 use crate::medium::{Form, ProxyStep, Router};
 use crate::table::{Place, Race};
@@ -17,8 +18,8 @@ use transaction::TransactionKey;
 /// The only answer that decides nothing: it speaks of the next hop and not of the call (RFC 3261 §21.5.4).
 const UNAVAILABLE: u16 = 503;
 
-/// How many copies of the request a silent one still gets that has lost: its first response may be what the network
-/// has lost, and without another one it could not be cancelled.
+/// Copies of the request that a silent next hop still gets after another one has answered. Its provisional response may
+/// have been lost, and without one it cannot be cancelled.
 const LOSERS_COPIES: u8 = 2;
 
 impl<F: Form> Proxy<F> {
@@ -26,33 +27,49 @@ impl<F: Form> Proxy<F> {
     pub(super) fn time_over(&mut self, at: u32, step: &mut ProxyStep<'_, F>) {
         let request = self.table[at].request.as_ref();
         if request.is_some_and(|request| step.router.patience(request).is_some()) {
-            self.second_hop(at, step);
+            self.next_beside(at, step);
         } else {
             self.ring_time_over(at, step);
         }
     }
 
-    /// The first next hop has been silent for as long as it may.
-    fn second_hop(&mut self, at: u32, step: &mut ProxyStep<'_, F>) {
+    /// The last next hop that got an INVITE has been silent for as long as it may, and so are those before.
+    fn next_beside(&mut self, at: u32, step: &mut ProxyStep<'_, F>) {
         let entry = &self.table[at];
-        let first = Place { at, branch: 0 };
-        // RFC 5393 §5.3.3: the second needs a part of Max-Breadth, too.
-        let breadth = entry.breadth - entry.branches.breadth();
-        let is_alone = entry.branches.len() == 1 && self.most_branches > 1;
-        if is_alone && entry.context.is_open() && self.table[first].state.is_silent() && breadth > 0 {
-            // Only one of the two goes on to alternates, or more than two would have it.
-            self.table[first].state.set_alternate(false);
+        // A branch that has lost the request is cancelled.
+        let has_it = |place: &Place| !self.table[*place].state.is_cancelled();
+        let places = (0..entry.branches.len()).map(|branch| Place { at, branch });
+        let Some(last) = places.rev().find(has_it) else { return };
+        // RFC 5393 §5.3.3: the next one needs a part of Max-Breadth, too, and so do those after it.
+        let breadth = (entry.breadth - entry.branches.breadth()).div_ceil(2);
+        let is_heard = |BranchEntry { state, .. }: &BranchEntry| {
+            !state.is_finished() && !state.is_silent() && !state.is_cancelled()
+        };
+        let are_silent = !matches!(entry.race, Race::Won(_)) && !entry.branches.iter().any(is_heard);
+        let may_begin = entry.branches.len() < self.most_branches && entry.context.is_open() && breadth > 0;
+        if are_silent && may_begin {
+            // Only the last one goes on to alternates, or one failure would have two follow.
+            self.table[last].state.set_alternate(false);
             if self.add_branch(at, breadth, step) {
-                self.table[at].race = Race::Open;
+                (self.table[at].race, self.table[at].looks) = (Race::Open, 0);
+                self.watch_silence(at, step);
             } else {
-                self.restore_alternates(first, step);
+                self.restore_alternates(last, step);
                 self.look_again(at, step);
             }
         }
     }
 
-    /// There is no second next hop now; there may be one later. The longer the first one is silent, the less often it
-    /// is looked for: every other time after twice as long.
+    /// A next hop has just got an INVITE: it has its time for the first answer.
+    pub(super) fn watch_silence(&mut self, at: u32, step: &mut ProxyStep<'_, F>) {
+        let request = self.table[at].request.as_ref();
+        if let Some(patience) = request.and_then(|request| step.router.patience(request)) {
+            self.table.set_ring(at, step.now + patience);
+        }
+    }
+
+    /// There is no other next hop now; there may be one later. The longer all are silent, the less often one is looked
+    /// for: every other time after twice as long.
     fn look_again(&mut self, at: u32, step: &mut ProxyStep<'_, F>) {
         let entry = &mut self.table[at];
         let times = 1_u32 << (entry.looks / 2).min(20);
@@ -79,7 +96,10 @@ impl<F: Form> Proxy<F> {
         let is_success = (200..300).contains(&status);
         let decides = match entry.race {
             Race::None => false,
-            Race::Open => is_success || status != UNAVAILABLE && !self.table[place].state.is_finished(),
+            Race::Open => {
+                let may_win = !self.table[place].state.is_finished() && !self.has_lost(place);
+                is_success || status != UNAVAILABLE && may_win
+            }
             Race::Won(branch) => is_success && branch != place.branch,
         };
         if !decides || entry.context.is_finished() {
@@ -101,12 +121,19 @@ impl<F: Form> Proxy<F> {
         }
     }
 
+    /// Whether another branch has had the request before it went on to the alternate of that: this one is cancelled, and
+    /// not by the caller.
+    fn has_lost(&self, place: Place) -> bool {
+        self.table[place].state.is_cancelled() && self.table[place.at].context.is_open()
+    }
+
     /// What the end of a branch with this failure means for the request.
     pub(super) fn failure_of(&self, place: Place, status: u16) -> ContextEvent {
         match self.table[place.at].race {
             Race::Won(branch) if branch == place.branch => ContextEvent::Decided(status),
             // RFC 3261 §16.7 step 5: a 6xx speaks of the call, whoever says it.
             Race::Won(_) if status < 600 => ContextEvent::Silence,
+            Race::Open if status < 600 && self.has_lost(place) => ContextEvent::Silence,
             Race::Won(_) | Race::None | Race::Open => ContextEvent::Failure(status),
         }
     }

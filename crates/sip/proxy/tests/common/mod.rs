@@ -92,10 +92,11 @@ pub(crate) struct Script {
     /// How many targets each group has.
     pub(crate) groups: Vec<u8>,
     pub(crate) ring_time: Option<Duration>,
-    /// After which a second next hop gets an INVITE as well, if there is one.
+    /// After which another next hop gets an INVITE as well, if there is one.
     pub(crate) patience: Option<Duration>,
-    pub(crate) has_second: bool,
-    /// The branches that were the first of two to answer.
+    /// How many others there are.
+    pub(crate) others: u8,
+    /// The branches that were the first to answer.
     pub(crate) won: Vec<u8>,
 }
 
@@ -137,7 +138,7 @@ impl Router<Scripted> for Script {
 
     fn next_hop(&mut self, _: &mut Request, attempt: Attempt) -> Result<u8, ProxyRefusal> {
         let Attempt { branch, alternate } = attempt;
-        let is_there = branch == 0 || self.patience.is_none() || self.has_second;
+        let is_there = self.patience.is_none() || branch <= self.others;
         if alternate < self.hops && is_there { Ok(branch + alternate) } else { Err(ProxyRefusal(404)) }
     }
 
@@ -239,7 +240,7 @@ impl Bed {
                 groups: groups.to_vec(),
                 ring_time,
                 patience: None,
-                has_second: true,
+                others: 1,
                 won: Vec::new(),
             },
             now: Instant::from_millis(1_000),

@@ -4,13 +4,14 @@ use std::fmt::Write as _;
 
 const HEAD: &str = "# What holds of the papers
 
-<!-- Made by `UPDATE_EVIDENCE=1 cargo test -p papers --test documents`, from docs/figures.md and \
-crates/study/papers/tests/documents/live.txt; do not edit. -->
+<!-- Made by `UPDATE_EVIDENCE=1 cargo test -p papers --test documents`, from docs/figures.md, the pages \
+which its links lead to and crates/study/papers/tests/documents/live.txt; do not edit. -->
 
 Every statement of the five papers that the figures put to the test, and a few of our own (their source says so): what the
 simulator says of it, and what running programs say. The numbers of the simulator are in [figures.md](figures.md), under
-the name of the figure; *out of reach* is what the model cannot show, and why. A live verdict is that of the measurement
-which its link leads to. Where nothing stands under *live*, nothing was measured on running programs.
+the name of the figure; *out of reach* is what the model cannot show, and why. Under *live* stand the figures of the tables
+which the link leads to, with least and most or an interval of 95 % where there are several rounds; a verdict is *open* where
+that contains the bound, and says so where there was one run. Where nothing stands, nothing was measured on running programs.
 
 - `sarabande sim figure NAME` runs a figure again, `sarabande sim figures` all of them.
 - [`bench/cluster`](cluster/measured.md) measures the balancing papers' clusters, [`bench/overload`](overload/measured.md)
@@ -38,11 +39,112 @@ fn line(text: &str) -> Live<'_> {
     Live { figure, begins, found }
 }
 
+/// A figure of a table: as it stands there, and its least, middle and most.
+struct Value {
+    text: String,
+    range: [f64; 3],
+}
+
+/// The page with this name: `overload` is docs/overload/measured.md.
+type Pages<'a> = &'a dyn Fn(&str) -> String;
+
+/// Puts into a text what measured pages say:
+///
+/// - `{page/mark: cell | cell > column}`: from the first row of the tables behind the mark `<!-- mark -->`, or the heading,
+///   in which these cells follow one another;
+/// - `{page/mark: cell / cell > column}`: the figure of one row by that of another;
+/// - `{>= bound: page/mark: cells; page/mark: cells}`: whether each of these is surely so large, or one surely is not;
+/// - `{page "words"}`: the words, which the page has to have.
+///
+/// # Panics
+/// The page does not say so.
+fn filled(text: &str, pages: Pages<'_>) -> String {
+    let mut parts = text.split(['{', '}']);
+    let mut filled = parts.next().unwrap_or_default().to_owned();
+    while let (Some(of), Some(rest)) = (parts.next(), parts.next()) {
+        let said = match (of.strip_prefix(">= "), of.split_once(" \"")) {
+            (Some(of), _) => {
+                let (bound, values) = of.split_once(": ").expect("a bound before what it is of");
+                let values: Vec<_> = values.split("; ").map(|of| value(of, pages)).collect();
+                verdict(bound.parse().expect("a number"), &values).to_owned()
+            }
+            (None, Some((page, words))) => {
+                let (words, text) = (words.trim_end_matches('"'), pages(page));
+                let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+                assert!(text.contains(words), "{page} does not say \"{words}\"");
+                words.to_owned()
+            }
+            (None, None) => value(of, pages).text,
+        };
+        filled += &(said + rest);
+    }
+    filled
+}
+
+fn verdict(bound: f64, values: &[Value]) -> &'static str {
+    match values {
+        _ if values.iter().any(|value| value.range[2] < bound) => "fails",
+        _ if values.iter().all(|value| value.range[0] >= bound) => "holds",
+        _ => "open",
+    }
+}
+
+fn value(of: &str, pages: Pages<'_>) -> Value {
+    let (place, row) = of.split_once(": ").unwrap_or_else(|| panic!("a table and a row: {of}"));
+    let (row, column) = row.rsplit_once(" > ").unwrap_or_else(|| panic!("a row and a column: {of}"));
+    let cell = |row| read(&cell(place, row, column, pages));
+    let Some((one, other)) = row.split_once(" / ") else { return cell(row) };
+    let ([low, middle, high], [below, by, above]) = (cell(one).range, cell(other).range);
+    let range = [low / above, middle / by, high / below];
+    let interval = format!(" ({:.2} - {:.2})", range[0], range[2]);
+    let text = format!("{:.2}{}", range[1], if low < high { &interval } else { "" });
+    Value { text, range }
+}
+
+/// The cell of a row of the tables at a place, `page/mark`: see [`filled`].
+pub(crate) fn cell(place: &str, row: &str, column: &str, pages: Pages<'_>) -> String {
+    let (page, mark) = place.split_once('/').expect("a page and a mark");
+    let text = pages(page);
+    let begin = [format!("<!-- {mark} -->\n"), format!("# {mark}\n")];
+    let section = begin.iter().find_map(|begin| Some(text.split_once(begin.as_str())?.1));
+    let section = section.unwrap_or_else(|| panic!("{page} has no {mark}"));
+    let section =
+        section.split("<!-- end -->").next().unwrap_or_default().split("\n#").next().unwrap_or_default();
+    let (wanted, mut header): (Vec<_>, Vec<&str>) = (row.split(" | ").collect(), Vec::new());
+    for line in section.lines() {
+        let cells: Vec<_> = line.trim().trim_matches('|').split('|').map(str::trim).collect();
+        if !line.trim().starts_with('|') {
+            header.clear();
+        } else if header.is_empty() {
+            header = cells;
+        } else if cells.windows(wanted.len()).any(|cells| cells == wanted)
+            && let Some(at) = header.iter().position(|name| *name == column)
+        {
+            return cells[at].to_owned();
+        }
+    }
+    panic!("{place} has no row {row} with {column}")
+}
+
+/// `90 %`, `1.7 ± 0.4`, or middle, least and most, `82 (68 - 95)`.
+fn read(text: &str) -> Value {
+    let numbers =
+        text.split(|c: char| !(c.is_ascii_digit() || c == '.')).filter_map(|part| part.parse().ok());
+    let range = match numbers.collect::<Vec<f64>>()[..] {
+        [middle, low, high, ..] if text.contains('(') => [low, middle, high],
+        [middle, by] if text.contains('±') => [middle - by, middle, middle + by],
+        // One round decides nothing.
+        [one, ..] => [f64::NAN, one, f64::NAN],
+        [] => [f64::NAN; 3],
+    };
+    Value { text: text.to_owned(), range }
+}
+
 /// The page, from that of figures and what was measured live.
 ///
 /// # Panics
-/// A measurement is of a statement that there is not.
-pub(crate) fn page(figures: &str, measured: &str) -> String {
+/// A measurement is of a statement that there is not, or says what no page does.
+pub(crate) fn page(figures: &str, measured: &str, pages: Pages<'_>) -> String {
     let (mut page, live) = (HEAD.to_owned(), live(measured));
     let mut used = vec![false; live.len()];
     for section in figures.split("\n## ").skip(1) {
@@ -56,9 +158,10 @@ pub(crate) fn page(figures: &str, measured: &str) -> String {
             let (Some(verdict), Some(statement)) = (cells.next(), cells.next()) else { break };
             let of =
                 |(_, live): &(usize, &Live<'_>)| live.figure == name && statement.starts_with(live.begins);
-            let found = live.iter().enumerate().find(of).map_or("", |(index, live)| {
+            let found = live.iter().enumerate().find(of).map_or_else(String::new, |(index, live)| {
                 used[index] = true;
-                live.found
+                assert!(live.found.contains('{'), "no figure of a page: {}", live.found);
+                filled(live.found, pages)
             });
             let _ = writeln!(page, "| {statement} | {verdict} | {found} |");
         }
@@ -79,7 +182,9 @@ mod tests {
 
     #[test]
     fn what_was_measured_stands_beside_its_statement() {
-        let page = page(FIGURES, "# head\n\na-1 | One | holds: [here](x.md)\n");
+        let page = page(FIGURES, "# head\n\na-1 | One | {x \"holds\"}: [here](x.md)\n", &|_| {
+            "It\nholds.".to_owned()
+        });
         assert!(page.contains("\n## a-1\n\nTitle. Source: paper.\n\n"));
         assert!(
             page.ends_with(
@@ -92,6 +197,28 @@ mod tests {
     #[test]
     #[should_panic(expected = "a-1 states nothing that begins with \"Three\"")]
     fn a_measurement_of_nothing_is_found_out() {
-        page(FIGURES, "a-1 | Three | holds\n");
+        page(FIGURES, "a-1 | Three | holds\n", &|_| String::new());
+    }
+
+    #[test]
+    fn figures_are_those_of_the_tables() {
+        const PAGE: &str = "# A\n\n| x | n |\n|---|---|\n| b | 9 |\n\n<!-- t -->\n| way | load | n |\n|-----|---|---|\n\
+            | a | 1 | 82 (68 - 95) |\n| a | 2 | 1.5 ± 0.5 |\n| b | 2 | 4 |\n\n| way | m |\n|-|-|\n| a | 7 % |\n<!-- end -->\n";
+        let of = |text| filled(text, &|_| PAGE.to_owned());
+        assert_eq!(of("x {p/t: a | 1 > n}, {p/A: b > n} y {p/t: a > m}"), "x 82 (68 - 95), 9 y 7 %");
+        assert_eq!(of("{p/t: a | 1 / a | 2 > n}, {p/t: b | 2 / a | 2 > n}"), "54.67 (34.00 - 95.00), 2.67");
+        let verdicts =
+            "{>= 68: p/t: a | 1 > n} {>= 69: p/t: a | 1 > n} {>= 96: p/t: a | 1 > n} {>= 1: p/t: b | 2 > n}";
+        assert_eq!(of(verdicts), "holds open fails open");
+        assert_eq!(
+            of("{>= 2: p/t: a | 1 > n; p/t: a | 2 > n} {>= 2.1: p/t: a | 1 > n; p/t: a | 2 > n}"),
+            "open fails"
+        );
+    }
+
+    #[test]
+    #[should_panic(expected = "x does not say \"fails\"")]
+    fn words_that_a_page_does_not_have_are_found_out() {
+        filled("{x \"fails\"}", &|_| "It holds.".to_owned());
     }
 }

@@ -85,12 +85,28 @@ fn the_page_of_figures_is_up_to_date() {
     );
 }
 
+/// docs/NAME.md where the name ends so, else docs/NAME/measured.md.
+fn measured(name: &str) -> String {
+    let path = here("../../../docs").join(name);
+    let path = if path.extension().is_some() { path } else { path.join("measured.md") };
+    fs::read_to_string(path).unwrap_or_default()
+}
+
+/// What estimated weights are compared with is what the same page has measured.
+#[test]
+fn weights_are_compared_with_the_prices_of_the_page() {
+    let cell = |place, row, column| evidence::cell(place, row, column, &measured);
+    let compared = cell("cluster/weights", "java", "INVITE by BYE, measured");
+    assert_eq!(compared, cell("cluster/costs", "java | whole", "INVITE by BYE"));
+}
+
 /// Every statement of the page of figures is on that of evidence, with the same verdict.
 #[test]
 fn the_page_of_evidence_is_up_to_date() {
     let read = |path: &str| fs::read_to_string(here(path)).unwrap_or_default();
     let path = "../../../docs/evidence.md";
-    let page = evidence::page(&read("../../../docs/figures.md"), &read("tests/documents/live.txt"));
+    let figures = read("../../../docs/figures.md");
+    let page = evidence::page(&figures, &read("tests/documents/live.txt"), &measured);
     if std::env::var("UPDATE_EVIDENCE").is_ok() {
         fs::write(here(path), &page).expect("docs/ can be written");
     }

@@ -304,7 +304,7 @@ impl<'p> World<'p> {
         if self.budget.may_retry(now) {
             self.ask(now, |queue, effects| {
                 queue.tick(now, effects);
-                other = queue.other(now, member);
+                other = queue.other(now, &[member]);
                 if let Some(other) = other {
                     queue.moved(now, (member, sent), other);
                 }

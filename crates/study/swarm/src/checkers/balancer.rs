@@ -65,8 +65,8 @@ impl BalancerChecker {
     ) -> Self {
         Self {
             watch: BalancerWatch::new(&[address], &[]),
-            // A call of a queue may move to a second member, which is a fork.
-            hop: Hop::new(&[address], wait.is_some()),
+            // A call that a member leaves unanswered goes to another one as well, which is a fork.
+            hop: Hop::new(&[address], has_transactions),
             has_transactions,
             wait,
             names_connections,

@@ -1,7 +1,7 @@
 //! What goes wrong, and when.
 
 use super::{AWAY_MS, Drawer, GENTLE_GAP_MS, Kind, at};
-use crate::{Care, FilePlan, Plan, PlannedAction, SiteRole, StoreState};
+use crate::{FilePlan, Plan, PlannedAction, Severity, SiteRole, StoreState};
 use base::Instant;
 use rand::Rng as _;
 use rand::seq::IndexedRandom;
@@ -70,7 +70,7 @@ impl Drawer {
         let soon = at(start + self.rng.random_range(0..longest.clamp(1, AWAY_MS)));
         let start = at(start);
         // Sites of several pools are gentle where nothing is lost with anybody: then nothing may be left of any call.
-        let is_quiet = plan.care == Care::Gentle && self.kind == Kind::Mixed;
+        let is_quiet = plan.care == Severity::Gentle && self.kind == Kind::Mixed;
         let done = match self.rng.random_range(0..7) {
             0..=3 if is_quiet => false,
             0 | 1 => self.away(plan, start, soon),
@@ -79,7 +79,7 @@ impl Drawer {
             4 | 5 => self.reload(plan, start, over) || self.store_fault(plan, start, over),
             // A second change while requests are repeated that went out before the first one would be a slip of the
             // operator's: only the last key before the present one is kept for them.
-            6 if plan.care == Care::Gentle
+            6 if plan.care == Severity::Gentle
                 || plan.actions.iter().all(|(_, action)| *action != PlannedAction::Rekey) =>
             {
                 plan.actions.push((start, PlannedAction::Rekey));

@@ -2,7 +2,7 @@
 
 use super::hosts::{Entry, LIMITS, entries};
 use super::{Drawer, at};
-use crate::{Care, Destination, FilePlan, Plan, Refuses, SitePlan};
+use crate::{Destination, FilePlan, Plan, Refuses, Severity, SitePlan};
 use rand::Rng as _;
 use route::{Dialogs, Fork, Forward, Service};
 
@@ -14,7 +14,7 @@ impl Drawer {
         let mut targets: Vec<_> = (0..answerers).map(Destination::Answerer).collect();
         if self.chance(0.4) {
             for target in &mut targets {
-                *target = self.layer(&mut sites, &[*target], 1, Care::Harsh)[0];
+                *target = self.layer(&mut sites, &[*target], 1, Severity::Harsh)[0];
             }
         }
         let mut layer = Vec::new();
@@ -22,7 +22,7 @@ impl Drawer {
             let fork = if self.chance(0.6) { Fork::Parallel } else { Fork::Sequential };
             // Some ring for as long.
             let ring_time = self.millis(2_000..8_000);
-            let timers = self.proxy_timers(Care::Harsh);
+            let timers = self.proxy_timers(Severity::Harsh);
             let number = sites.len() as u16;
             let mut file = FilePlan::hops(&targets, timers, LIMITS);
             let forward = if self.keeps_calls(number) { Forward::Dialog } else { Forward::Transaction };

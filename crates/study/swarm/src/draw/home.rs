@@ -3,7 +3,7 @@
 use super::hosts::Entry;
 use super::{Drawer, at};
 use crate::{
-    Callee, Care, HomePlan, PhonePlan, PhoneStep, Plan, PlannedAction, SitePlan, SiteRole, StorePlan,
+    Callee, HomePlan, PhonePlan, PhoneStep, Plan, PlannedAction, Severity, SitePlan, SiteRole, StorePlan,
     StoreState,
 };
 use base::Instant;
@@ -25,7 +25,7 @@ impl Drawer {
                 answers_within: if self.chance(0.3) { None } else { Some(self.millis(1..2_000)) },
                 late_until: at(calm),
             },
-            timers: self.proxy_timers(Care::Harsh),
+            timers: self.proxy_timers(Severity::Harsh),
         };
         let role = SiteRole::Home(plan);
         let sites = vec![SitePlan { name: "registrar".to_owned(), role, processes: 1 }];
@@ -76,7 +76,7 @@ impl Drawer {
     pub(super) fn store_fault(&mut self, plan: &mut Plan, start: Instant, over: Instant) -> bool {
         let with_store = (0..).zip(&plan.sites).filter(|(_, site)| site.role.store().is_some());
         let with_store: Vec<u16> = with_store.map(|(number, _)| number).collect();
-        let number = with_store.choose(&mut self.rng).filter(|_| plan.care != Care::Gentle);
+        let number = with_store.choose(&mut self.rng).filter(|_| plan.care != Severity::Gentle);
         let Some(&site) = number else { return false };
         let state = if self.chance(0.5) { StoreState::Failing } else { StoreState::Silent };
         plan.actions.push((start, PlannedAction::SetStore(site, state)));

@@ -2,7 +2,7 @@
 
 use super::{Drawer, LIVENESS};
 use crate::{
-    AnswererPlan, Callee, CallerPlan, Care, Destination, FilePlan, PlannedMember, PoolPlan, RoutePlan,
+    AnswererPlan, Callee, CallerPlan, Destination, FilePlan, PlannedMember, PoolPlan, RoutePlan, Severity,
     SitePlan, SiteRole,
 };
 use balance::{HealthSettings, PolicyKind};
@@ -49,7 +49,11 @@ pub(super) fn entries(targets: &[Destination]) -> Vec<Entry> {
 
 impl Drawer {
     /// The sites, and those that callers know.
-    pub(super) fn sites(&mut self, answerers: u16, (care, calm): (Care, u64)) -> (Vec<SitePlan>, Vec<Entry>) {
+    pub(super) fn sites(
+        &mut self,
+        answerers: u16,
+        (care, calm): (Severity, u64),
+    ) -> (Vec<SitePlan>, Vec<Entry>) {
         let shape = match self.rng.random_range(0..20) {
             0..8 => Shape::Balancer,
             8..14 => Shape::Proxies,
@@ -63,7 +67,7 @@ impl Drawer {
         }
         if shape != Shape::Balancer {
             // A pool of one has nobody left while that one is drained or dead: no gentle plan.
-            let least = if care == Care::Gentle && shape == Shape::BalancerFirst { 2 } else { 1 };
+            let least = if care == Severity::Gentle && shape == Shape::BalancerFirst { 2 } else { 1 };
             for _ in 0..self.rng.random_range(1..4) {
                 let count = self.rng.random_range(least..4);
                 targets = self.layer(&mut sites, &targets, count, care);
@@ -80,7 +84,7 @@ impl Drawer {
         &mut self,
         sites: &mut Vec<SitePlan>,
         targets: &[Destination],
-        (care, calm): (Care, u64),
+        (care, calm): (Severity, u64),
     ) -> Destination {
         let number = sites.len() as u16;
         // Of a fork: so the rest of a plan does not depend on it.
@@ -92,7 +96,8 @@ impl Drawer {
         let queue = (has_transactions && scale.is_none()).then(|| self.queue(number)).flatten();
         // Two scalers of the same servers would each stop what the other one has started.
         let (pools, processes_max) = if scale.is_some() { (1, 1) } else { (self.pools, 2) };
-        let like = PoolPlan { queue, ..self.members_pool("", targets) };
+        let invite_timeout = self.invite_timeout(number, has_transactions, queue.as_deref());
+        let like = PoolPlan { queue, invite_timeout, ..self.members_pool("", targets) };
         let name = |pool: u16| format!("pool-{pool}");
         let mut file = FilePlan {
             shards,
@@ -115,6 +120,22 @@ impl Drawer {
         let processes = self.rng.random_range(1..3).min(processes_max);
         sites.push(SitePlan { name: format!("balancer {number}"), role, processes });
         Destination::Site(number)
+    }
+
+    /// How long a member of the balancer of this number may leave an INVITE unanswered; a queue has to know. Of a fork:
+    /// so the rest of a plan does not depend on it.
+    pub(super) fn invite_timeout(
+        &self,
+        number: u16,
+        has_transactions: bool,
+        queue: Option<&QueueSetup>,
+    ) -> Duration {
+        let of_queue = queue.map(|queue| queue.settings.moves.map_or(Duration::ZERO, |moves| moves.after));
+        let mut rng = self.rng.fork(&format!("invite timeout {number}"));
+        let is_timed = has_transactions && rng.random_bool(0.5);
+        let drawn =
+            if is_timed { Duration::from_millis(rng.random_range(20..8_000)) } else { Duration::ZERO };
+        of_queue.unwrap_or(drawn)
     }
 
     /// A queue for the balancer of this number, or none. It lets calls wait for as long as any caller has patience,
@@ -147,7 +168,7 @@ impl Drawer {
         sites: &mut Vec<SitePlan>,
         targets: &[Destination],
         count: u16,
-        care: Care,
+        care: Severity,
     ) -> Vec<Destination> {
         let mut layer = Vec::new();
         let timers = self.proxy_timers(care);
@@ -170,16 +191,16 @@ impl Drawer {
     }
 
     /// RFC 3261 has Timer C above three minutes; a short one is seen at work.
-    pub(super) fn proxy_timers(&mut self, care: Care) -> ProxyTimers {
-        let timer_c = if care == Care::Harsh && self.chance(0.3) { 40 } else { 181 };
+    pub(super) fn proxy_timers(&mut self, care: Severity) -> ProxyTimers {
+        let timer_c = if care == Severity::Harsh && self.chance(0.3) { 40 } else { 181 };
         ProxyTimers { c: Duration::from_secs(timer_c), ..ProxyTimers::default() }
     }
 
     /// In some order: the one after a failed hop is the next in line. Gentle plans need a second one.
-    pub(super) fn hops(&mut self, targets: &[Destination], care: Care) -> Vec<Destination> {
+    pub(super) fn hops(&mut self, targets: &[Destination], care: Severity) -> Vec<Destination> {
         let mut hops = targets.to_vec();
         hops.shuffle(&mut self.rng);
-        if care == Care::Harsh && self.chance(0.3) && !targets.is_empty() {
+        if care == Severity::Harsh && self.chance(0.3) && !targets.is_empty() {
             hops.truncate(self.rng.random_range(1..=targets.len()));
         }
         hops
@@ -277,6 +298,7 @@ impl Drawer {
                 t1: Duration::from_millis(500),
             },
             queue: None,
+            invite_timeout: Duration::ZERO,
             max_rate: 0,
             law: None,
         }

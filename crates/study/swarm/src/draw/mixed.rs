@@ -3,7 +3,7 @@
 use super::hosts::{Entry, LIMITS};
 use super::{Drawer, at};
 use crate::{
-    Callee, Care, Destination, FilePlan, PlannedAction, PlannedMember, PoolPlan, RoutePlan, SitePlan,
+    Callee, Destination, FilePlan, PlannedAction, PlannedMember, PoolPlan, RoutePlan, Severity, SitePlan,
     SiteRole, When,
 };
 use balance::PolicyKind;
@@ -35,7 +35,7 @@ impl Drawer {
     pub(super) fn mixed_sites(
         &mut self,
         answerers: u16,
-        (care, calm): (Care, u64),
+        (care, calm): (Severity, u64),
     ) -> (Vec<SitePlan>, Vec<Entry>) {
         let mut sites = Vec::new();
         let mut targets: Vec<_> = (0..answerers).map(Destination::Answerer).collect();
@@ -48,7 +48,7 @@ impl Drawer {
         let number = sites.len() as u16;
         let mut draft = self.draft(targets, care);
         let role = SiteRole::Mixed(Box::new(draft.plan.clone()));
-        let processes = if care == Care::Gentle { 1 } else { self.rng.random_range(1..3) };
+        let processes = if care == Severity::Gentle { 1 } else { self.rng.random_range(1..3) };
         sites.push(SitePlan { name: format!("site {number}"), role, processes });
         self.later = self.changes(number, &mut draft, (care, calm));
         let mut fronts = vec![Destination::Site(number)];
@@ -62,8 +62,8 @@ impl Drawer {
         (sites, fronts.into_iter().flat_map(users).collect())
     }
 
-    fn draft(&mut self, mut spare: Vec<Destination>, care: Care) -> Draft {
-        let is_lasting = care == Care::Gentle;
+    fn draft(&mut self, mut spare: Vec<Destination>, care: Severity) -> Draft {
+        let is_lasting = care == Severity::Gentle;
         let lifetime = if is_lasting { NEVER } else { Duration::from_mins(5) };
         let longest = self.chance(0.3).then(|| self.millis(15_000..30_000));
         let usual = CallSettings::default();
@@ -106,7 +106,7 @@ impl Drawer {
     }
 
     /// A pool of these, with another name than those before.
-    fn pool(&mut self, draft: &mut Draft, members: &[Destination], care: Care) -> PoolPlan {
+    fn pool(&mut self, draft: &mut Draft, members: &[Destination], care: Severity) -> PoolPlan {
         let number = draft.named;
         draft.named += 1;
         let mut pool = self.members_pool(&format!("pool-{number}"), members);
@@ -120,7 +120,7 @@ impl Drawer {
     }
 
     /// Any mode that a configuration may have, with what depends on it.
-    fn change_mode(&mut self, pool: &mut PoolPlan, care: Care) {
+    fn change_mode(&mut self, pool: &mut PoolPlan, care: Severity) {
         let ways = [Forward::Stateless, Forward::Transaction, Forward::Dialog, Forward::Distributed];
         let forward = *ways.choose(&mut self.rng).expect("there are ways");
         let is_kept = forward.has_transactions();
@@ -140,7 +140,7 @@ impl Drawer {
     }
 
     /// By what calls are counted, as far as the mode lets it be another.
-    fn change_counting(&mut self, pool: &mut PoolPlan, care: Care) {
+    fn change_counting(&mut self, pool: &mut PoolPlan, care: Severity) {
         let (is_kept, record_route) = (pool.service.has_transactions(), pool.service.records_route());
         let may_count = is_kept || !pool.service.has_hops();
         let (fork, _) = pool.service.fork();
@@ -153,10 +153,12 @@ impl Drawer {
         let policies: Vec<_> = PolicyKind::ALL.into_iter().filter(may_be).collect();
         pool.policy = *policies.choose(&mut self.rng).expect("there are policies");
         let has_limit = may_count && record_route && fork == Fork::None && self.chance(0.3);
-        let most = if care == Care::Harsh { [PLENTY, 5][self.rng.random_range(0..2)] } else { PLENTY };
+        let most = if care == Severity::Harsh { [PLENTY, 5][self.rng.random_range(0..2)] } else { PLENTY };
         pool.max_calls = if has_limit { most } else { 0 };
         let number = self.rng.random_range(0..1_000);
-        pool.queue = if is_kept && fork == Fork::None { self.queue(number) } else { None };
+        let has_one = is_kept && fork == Fork::None;
+        pool.queue = if has_one { self.queue(number) } else { None };
+        pool.invite_timeout = self.invite_timeout(number, has_one, pool.queue.as_deref());
     }
 
     /// A pool, and as often as not others that are forwarded to in the same way: a route has no others.
@@ -175,7 +177,7 @@ impl Drawer {
         &mut self,
         site: u16,
         draft: &mut Draft,
-        (care, calm): (Care, u64),
+        (care, calm): (Severity, u64),
     ) -> Vec<(base::Instant, PlannedAction)> {
         let mut times: Vec<_> =
             (0..self.rng.random_range(1..8)).map(|_| self.rng.random_range(5_000..calm)).collect();
@@ -198,7 +200,7 @@ impl Drawer {
         later
     }
 
-    fn change(&mut self, draft: &mut Draft, care: Care) {
+    fn change(&mut self, draft: &mut Draft, care: Severity) {
         let which = self.rng.random_range(0..draft.plan.pools.len());
         match self.rng.random_range(0..8) {
             0 => draft.plan.pools.shuffle(&mut self.rng),
@@ -222,7 +224,7 @@ impl Drawer {
     }
 
     /// Anywhere among the others.
-    fn add_pool(&mut self, draft: &mut Draft, care: Care) {
+    fn add_pool(&mut self, draft: &mut Draft, care: Severity) {
         let members = core::mem::take(&mut draft.spare);
         let pool = self.pool(draft, &members, care);
         let place = self.rng.random_range(0..=draft.plan.pools.len());

@@ -11,7 +11,7 @@ mod sharing;
 mod streams;
 
 use crate::plan::DATAGRAMS_MAX;
-use crate::{Care, Plan, PlannedAction};
+use crate::{Plan, PlannedAction, Severity};
 use base::{Instant, Rng, Transport};
 use core::ops::Range;
 use core::time::Duration;
@@ -92,10 +92,10 @@ impl Drawer {
         // Who is called that has not registered is not reached, and answerers of forks refuse: no such plan is
         // gentle.
         let may_fail = matches!(self.kind, Kind::Home | Kind::Forks);
-        let care = if self.chance(0.5) && !may_fail { Care::Gentle } else { Care::Harsh };
+        let care = if self.chance(0.5) && !may_fail { Severity::Gentle } else { Severity::Harsh };
         let gentle_faults = self.rng.random_range(1..4_u64);
         let calm = match care {
-            Care::Gentle => 10_000 + gentle_faults * GENTLE_GAP_MS,
+            Severity::Gentle => 10_000 + gentle_faults * GENTLE_GAP_MS,
             _ => self.rng.random_range(30_000..90_000),
         };
         let answerers = if self.kind == Kind::Mixed { 6..10 } else { 2..6 };
@@ -132,12 +132,12 @@ impl Drawer {
             Kind::Sharing => self.strangers(&mut plan),
             Kind::Plain => {}
         }
-        if self.kind == Kind::Plain && care == Care::Harsh && !is_scaled {
+        if self.kind == Kind::Plain && care == Severity::Harsh && !is_scaled {
             self.overload(&mut plan, calm);
         }
         self.noise(&mut plan, calm);
         match care {
-            Care::Gentle => self.gentle(&mut plan, gentle_faults),
+            Severity::Gentle => self.gentle(&mut plan, gentle_faults),
             _ => self.harsh(&mut plan, calm),
         }
         self.heal(&mut plan, calm);

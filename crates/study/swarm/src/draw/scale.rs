@@ -1,7 +1,7 @@
 //! Balancers whose members are started and stopped, and the drivers that do it.
 
 use super::{Drawer, at};
-use crate::{Care, Destination, DriverPlan, Plan, ScalePlan};
+use crate::{Destination, DriverPlan, Plan, ScalePlan, Severity};
 use core::time::Duration;
 use elastic::scale::{ScaleSettings, StartSettings};
 use load::{RandomTime, RateStep};
@@ -17,13 +17,13 @@ impl Drawer {
         &self,
         number: u16,
         members: &[Destination],
-        care: Care,
+        care: Severity,
         calm: u64,
     ) -> Option<Box<ScalePlan>> {
         let mut rng = self.rng.fork(&format!("scale {number}"));
         // One of these may be drained or dead, and the other one takes the calls then: no call of a gentle plan may
         // fail.
-        let least = if care == Care::Gentle { 2 } else { 1 };
+        let least = if care == Severity::Gentle { 2 } else { 1 };
         let is_started = |member: &Destination| matches!(member, Destination::Answerer(_));
         if !rng.random_bool(SCALED) || members.len() <= least || !members.iter().all(is_started) {
             return None;

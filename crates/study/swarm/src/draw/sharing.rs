@@ -2,7 +2,7 @@
 
 use super::hosts::{Entry, LIMITS, entries};
 use super::{Drawer, at};
-use crate::{Callee, Care, Destination, FilePlan, Plan, PoolPlan, RoutePlan, SitePlan, StorePlan, When};
+use crate::{Callee, Destination, FilePlan, Plan, PoolPlan, RoutePlan, Severity, SitePlan, StorePlan, When};
 use base::{Instant, Rng};
 use core::time::Duration;
 use distribute::Law;
@@ -15,7 +15,7 @@ impl Drawer {
     pub(super) fn sharing_sites(
         &mut self,
         answerers: u16,
-        (care, calm): (Care, u64),
+        (care, calm): (Severity, u64),
     ) -> (Vec<SitePlan>, Vec<Entry>) {
         let law = if self.chance(0.7) { Law::Level } else { Law::Paper };
         let answerers: Vec<_> = (0..answerers).map(Destination::Answerer).collect();
@@ -40,11 +40,11 @@ impl Drawer {
         sites: &mut Vec<SitePlan>,
         targets: &[Destination],
         law: Law,
-        (care, calm): (Care, u64),
+        (care, calm): (Severity, u64),
     ) -> Destination {
         let timers = self.proxy_timers(care);
         // Enough for the calls of the phase without faults, and not always for those before.
-        let is_small = care == Care::Harsh && self.chance(0.3);
+        let is_small = care == Severity::Harsh && self.chance(0.3);
         let transactions = if is_small { self.rng.random_range(1_400..2_400) } else { LIMITS.transactions };
         let limits = ProxyLimits { transactions, ..LIMITS };
         let mut file = FilePlan {
@@ -67,11 +67,11 @@ impl Drawer {
     }
 
     /// The store of users of the proxy of this number, if authentication is shared out. Of a fork as well.
-    fn users(&self, number: usize, (care, calm): (Care, u64)) -> Option<StorePlan> {
+    fn users(&self, number: usize, (care, calm): (Severity, u64)) -> Option<StorePlan> {
         let mut rng = Rng::from_seed(self.seed).fork(&format!("users {number}"));
         let within = Duration::from_millis(rng.random_range(1..500));
         let answers_within = rng.random_bool(0.5).then_some(within);
-        let late_until = if care == Care::Gentle { Instant::ZERO } else { at(calm) };
+        let late_until = if care == Severity::Gentle { Instant::ZERO } else { at(calm) };
         self.plan_shares("shares authentication").then_some(StorePlan { answers_within, late_until })
     }
 
@@ -79,7 +79,7 @@ impl Drawer {
     pub(super) fn strangers(&self, plan: &mut Plan) {
         let mut rng = Rng::from_seed(self.seed).fork("strangers");
         let callers = plan.callers.iter_mut().filter(|caller| !caller.must_succeed);
-        for caller in callers.filter(|_| plan.care == Care::Harsh) {
+        for caller in callers.filter(|_| plan.care == Severity::Harsh) {
             caller.knows_password = rng.random_bool(0.8);
         }
     }
@@ -89,7 +89,7 @@ impl Drawer {
         &mut self,
         answerers: &[Destination],
         law: Law,
-        (care, calm): (Care, u64),
+        (care, calm): (Severity, u64),
     ) -> (Vec<SitePlan>, Vec<Entry>) {
         let edges = self.rng.random_range(2..4_u16);
         let core = [Destination::Site(edges)];

@@ -1,7 +1,7 @@
 //! Plans in which all messages go over TCP.
 
 use super::at;
-use crate::{Care, Plan, PlannedAction, SitePlan, SiteRole};
+use crate::{Plan, PlannedAction, Severity, SitePlan, SiteRole};
 use base::{Rng, Transport};
 use rand::Rng as _;
 
@@ -14,7 +14,7 @@ pub(super) fn draw(plan: &mut Plan, calm: u64) {
     let mut rng = Rng::from_seed(plan.seed).fork("streams");
     let is_balancer =
         |site: &SitePlan| matches!(site.role, SiteRole::Balancer(_)) && site.role.scale().is_none();
-    let can_be = plan.care == Care::Harsh && plan.sites.iter().all(is_balancer);
+    let can_be = plan.care == Severity::Harsh && plan.sites.iter().all(is_balancer);
     if !can_be || !rng.random_bool(SHARE) {
         return;
     }

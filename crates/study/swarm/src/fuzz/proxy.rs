@@ -226,8 +226,8 @@ impl<'a, T: FnMut(&mut Vec<Sent>)> World<'a, T> {
             | ShardEvent::Record(_)
             | ShardEvent::Failed(_)
             | ShardEvent::WrongPassword(_)
-            | ShardEvent::Judged(_)
-            | ShardEvent::NoServer(_)
+            | ShardEvent::Judgement(_)
+            | ShardEvent::NoServer { .. }
             | ShardEvent::AtLimit { .. }
             | ShardEvent::NoRecordRoute(_)
             | ShardEvent::NoPath(_)

@@ -95,6 +95,8 @@ pub struct PoolPlan {
     pub probes: ProbeSettings,
     /// The queue in front of it, if new calls wait for room there.
     pub queue: Option<Arc<QueueSetup>>,
+    /// How long a member may leave an INVITE without a response before another one gets it; zero: for any time.
+    pub invite_timeout: Duration,
     /// Most new calls a second of each member; 0: as many as come.
     pub max_rate: u32,
     /// The law of the limit that is found for each member, if one is.
@@ -218,6 +220,7 @@ impl PoolPlan {
             health: HealthSettings::default(),
             probes: ProbeSettings::default(),
             queue: None,
+            invite_timeout: Duration::ZERO,
             max_rate: 0,
             law: None,
         }

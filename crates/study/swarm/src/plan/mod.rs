@@ -26,7 +26,7 @@ pub(crate) const DATAGRAMS_MAX: u64 = 100_000_000;
 
 /// What is asked of the calls of a run, beyond that no rule of safety is broken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Care {
+pub enum Severity {
     /// Messages are lost or anything may be dead: only the callers that start after the faults must succeed.
     Harsh,
     /// Nothing is lost for long, and never two hosts are dead at a time: no call may fail but those that a dead
@@ -123,7 +123,7 @@ pub struct Plan {
     /// Decides what is not in the plan: arrivals, holding times, what the network does.
     pub seed: u64,
     /// What is asked of its calls.
-    pub care: Care,
+    pub care: Severity,
     /// The callers.
     pub callers: Vec<CallerPlan>,
     /// The balancers and proxies, with the configuration to begin with. All share their keys.

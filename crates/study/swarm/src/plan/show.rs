@@ -126,6 +126,9 @@ impl Plan {
             if let Some(law) = law {
                 write!(f, ", limits by {law}")?;
             }
+            if !pool.invite_timeout.is_zero() {
+                write!(f, ", {:?} to the first answer", pool.invite_timeout)?;
+            }
             let probed = if health.regular { "" } else { ", not probed" };
             write!(f, "{probed}, members {}", self.pool(members))?;
             match queue {

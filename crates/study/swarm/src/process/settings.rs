@@ -6,8 +6,8 @@ use crate::plan::{
     user_behind,
 };
 use ::node::{
-    AuthenticationSettings, DialogSettings, Distribution, HomeSettings, Orphans, OverloadControl, Routes,
-    ShardSettings,
+    AuthenticationSettings, DialogSettings, Distribution, Orphans, OverloadControl, RegistrarSettings,
+    Routes, ShardSettings,
 };
 use ::overload::hop::{Law, rate::RateLawSettings};
 use ::overload::local::occupancy::OccupancySettings;
@@ -60,13 +60,13 @@ fn of_home(plan: &HomePlan, key: u8) -> ControlSettings {
     let trusted = Box::default();
     common(ShardSettings {
         routes: Arc::new(Routes { table: Table::new(vec![rule], &[]), access: Vec::new() }),
-        home: Some(home(plan.authenticates, Forward::Transaction, trusted)),
+        registrar: Some(home(plan.authenticates, Forward::Transaction, trusted)),
         ..shards(key, 0)
     })
 }
 
 /// `[registrar]`.
-fn home(authenticates: bool, forward: Forward, trusted: Box<[Network]>) -> Arc<HomeSettings> {
+fn home(authenticates: bool, forward: Forward, trusted: Box<[Network]>) -> Arc<RegistrarSettings> {
     let registrar = location::Settings {
         domains: vec![DOMAIN.as_bytes().into()],
         // Plans last for minutes.
@@ -78,7 +78,7 @@ fn home(authenticates: bool, forward: Forward, trusted: Box<[Network]>) -> Arc<H
         nonces: NonceSettings { lifetime: NONCE_LIFETIME, scope: NonceScope::Source },
         bans: BanSettings { pair: GUESSES, source: GUESSES, network: GUESSES, user: GUESSES, known: GUESSES },
     });
-    Arc::new(HomeSettings { registrar, authentication, forward, trusted })
+    Arc::new(RegistrarSettings { registrar, authentication, forward, trusted })
 }
 
 /// `[pool.<name>]`s and next hops as pools, and `[[route]]`s.
@@ -108,6 +108,7 @@ fn of_file(
         queue: pool.queue.clone(),
         protection: balance::Protection { law: pool.law, ..balance::Protection::default() },
         retry_after: Duration::from_secs(3),
+        invite_timeout: pool.invite_timeout,
     };
     // Each shard keeps as many sessions as the plan says.
     let max_sessions = file.sessions.max_sessions.saturating_mul(file.shards.into());
@@ -129,7 +130,7 @@ fn of_file(
         limits: file.limits,
         dialogs: file.keeps_dialogs().then(dialogs),
         distribution: file.forwards(Forward::Distributed).then(distribution),
-        home: file.users.map(|_| home(true, Forward::Distributed, [sites()].into())),
+        registrar: file.users.map(|_| home(true, Forward::Distributed, [sites()].into())),
         overload: overload(&file.overload),
         ..shards(key, group)
     };

@@ -5,7 +5,7 @@
 mod faults;
 mod sites;
 
-use super::plan::{AnswererPlan, Callee, CallerPlan, Care, DATAGRAMS_MAX, Plan};
+use super::plan::{AnswererPlan, Callee, CallerPlan, DATAGRAMS_MAX, Plan, Severity};
 use base::{Instant, Transport};
 use config::scenario::{Costs, Group, HostRole, Overload, Scenario, Service, Stream, Ties};
 use core::time::Duration;
@@ -36,7 +36,7 @@ pub fn plan(scenario: &Scenario) -> Result<Plan, String> {
     });
     let mut plan = Plan {
         seed: scenario.run.seed,
-        care: Care::Measured,
+        care: Severity::Measured,
         callers: callers(scenario, &sites),
         answerers: answerers.collect(),
         sites: sites.plans(),

@@ -503,12 +503,11 @@ impl ProxyWatch {
                         wire::scan(&server.request)
                             .is_ok_and(|request| begins(&request) && call_of(&request) == call)
                     };
-                    let others = || self.servers.values().filter(is_its);
-                    calls.failed(
-                        response,
-                        others().map(|other| other.cancelled).max().unwrap_or(Cancelled::No),
-                        others().any(Server::waits),
-                    );
+                    let all = || self.servers.values().filter(is_its);
+                    // The call of one that came by two ways, or again with credentials, ends with the last of them.
+                    let others = all().map(|other| other.cancelled.min(Cancelled::Perhaps)).max();
+                    let cancelled = server.cancelled.max(others.unwrap_or(Cancelled::No));
+                    calls.failed(response, cancelled, all().any(Server::waits));
                 }
             }
             _ => {}

@@ -3,7 +3,7 @@
 use super::host::Role;
 use super::{PlannedAction, World, Wrapper};
 use crate::RunRule;
-use crate::plan::{Care, FilePlan, HomePlan, SiteRole};
+use crate::plan::{FilePlan, HomePlan, Severity, SiteRole};
 use core::time::Duration;
 use load::{AnswererResults, CallResults};
 use proxy::ProxyTimers;
@@ -65,7 +65,7 @@ impl<W: Wrapper> World<W> {
             }
             SiteRole::Mixed(file) => {
                 // No call of a gentle plan is lost, so none has to be forgotten for its silence.
-                let is_lasting = self.plan.care == Care::Gentle;
+                let is_lasting = self.plan.care == Severity::Gentle;
                 let lost = file.calls.silence.max(file.sessions.call_lifetime);
                 let lost = if is_lasting { Duration::ZERO } else { lost };
                 lost + of_table(file) + of_transactions(&file.timers)
@@ -94,7 +94,7 @@ impl<W: Wrapper> World<W> {
             let left = answerers.calls_in_progress;
             return Err(RunRule::AnswerersLeft.broken(format_args!("{left}, {}", outcomes(callers))));
         }
-        if self.plan.care != Care::Gentle {
+        if self.plan.care != Severity::Gentle {
             return Ok(());
         }
         // A restart in the middle of a transaction, of a call that is older than the key: the BYE comes under another

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use swarm::{
-    Care, Destination, FilePlan, Plan, PlannedAction, ProcessId, Shown, SiteRole, Wrapper, site_address,
+    Destination, FilePlan, Plan, PlannedAction, ProcessId, Severity, Shown, SiteRole, Wrapper, site_address,
 };
 use swarm::{ProcessInput, Sent};
 use swarm::{draw, run_with};
@@ -399,7 +399,7 @@ pub(crate) fn balancer_first(plan: &Plan) -> bool {
 
 /// Of which no call may fail.
 pub(crate) fn gentle(plan: &Plan) -> bool {
-    balancer(plan) && plan.care == Care::Gentle
+    balancer(plan) && plan.care == Severity::Gentle
 }
 
 /// Nothing goes wrong by itself.

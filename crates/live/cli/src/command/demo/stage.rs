@@ -1,6 +1,6 @@
 //! The stage of all demos: the server in its roles, callers and answerers beside it, and how a demo is shown.
 
-use crate::picture::{self, Key};
+use crate::picture;
 use anyhow::{Context, Result, anyhow};
 use base::{Rng, Transport};
 use config::Config;
@@ -104,12 +104,7 @@ impl<T: Default> Screen<T> {
             () = asked => true,
         };
         let Some(terminal) = self.terminal.as_mut().filter(|_| !is_asked) else { return Ok(is_asked) };
-        while let Some(key) = terminal.key(Duration::ZERO)? {
-            if key == Key::Quit {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+        terminal.has_quit()
     }
 }
 

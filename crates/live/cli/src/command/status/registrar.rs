@@ -50,20 +50,6 @@ fn store(StoreView { name, kind, up, reason, since_seconds, .. }: &StoreView) ->
     format!("store of {name}: {kind}, {}{since}{reason}", if *up { "up" } else { "down" })
 }
 
-/// What is counted since the start of the server.
-pub(super) fn counts(registrar: &RegistrarView) -> BTreeMap<String, u64> {
-    let RegistrarView { registrations, log_ins, look_ups, .. } = registrar;
-    let registered = registrations.granted_total + registrations.removed_total + registrations.fetched_total;
-    [
-        ("registrations", registered + sum(&registrations.refused_total)),
-        ("log-ins", log_ins.accepted_total),
-        ("wrong", log_ins.refused_total + log_ins.banned_total),
-        ("look-ups", look_ups.found_total + look_ups.not_found_total + look_ups.failed_total),
-    ]
-    .map(|(name, count)| (name.to_owned(), count))
-    .into()
-}
-
 fn sum(counts: &BTreeMap<String, u64>) -> u64 {
     counts.values().sum()
 }

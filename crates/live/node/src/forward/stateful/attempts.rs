@@ -1,225 +1,290 @@
-//! Which member of a pool a request goes to, and which one next when that has failed.
+//! Says where each attempt of a request goes, and hears what becomes of it.
+//!
+//! A call that its member has left unanswered for `invite_timeout` goes to another one as well. In a pool with a queue
+//! it is a member that has room in the queue, or else one of the next pool, otherwise the next member, as after a
+//! timeout. The proxy's core decides between the members ([`Router::patience`]). The balancer counts the call with the
+//! last member until another one is the first to answer, and in the end with the member that has sent the first 2xx.
 
-use super::assigned::{Assigned, SECOND};
 use super::form::{Assigner, UNHEARD_REPEATS, Wire};
-use super::received::{Received, TargetSet};
+use super::received::Received;
+use super::targets::{Candidate, Fate, Reason, Source, Targets, UriTarget};
 use ::proxy::{Attempt, ProxyEvent, ProxyRefusal, Router};
-use balance::{Decision, PoolId, Request, Slot};
+use balance::{Decision, PoolId, Request};
 use base::Flow;
 use core::time::Duration;
-use route::{Fork, Outcome};
+use route::{Fork, Outcome, RING_TIME};
 use wire::Method;
 
 /// How long a member that the network calls unreachable is the last to be asked.
 const PAUSE: Duration = Duration::from_secs(32);
 
-/// Most members that a request is sent to one after the other because they fail: nobody waits for more.
-const MOST: usize = 8;
-
 impl Assigner<'_> {
-    /// The next one that a request is tried with, at this attempt, after the one before has failed.
-    fn next(
-        &mut self,
-        assigned: &mut Assigned,
-        attempt: Attempt,
-        is_noted: bool,
-        call_id: &[u8],
-    ) -> Option<Slot> {
-        // Whoever has answered anything else first has the request.
-        let before = Attempt { alternate: attempt.alternate - 1, ..attempt };
-        let (_, outcome) = assigned.failed.take().filter(|(failed, _)| *failed == before)?;
-        let may_have_others = !assigned.is_fixed && assigned.tried.len() < MOST;
-        let is_of_budget = outcome.was_sent();
-        if !may_have_others || (is_of_budget && !self.budgets.of(assigned.rule.as_ref()).may_retry(self.now))
-        {
+    /// Chooses another member for a request. Returns its index among the candidates. A retry is taken from the budget, so
+    /// that retries never multiply load.
+    fn choose(&mut self, request: &mut Received, reason: Reason) -> Option<usize> {
+        let message = wire::scan(&request.bytes).expect("it was read when it came in");
+        let tried = request.targets.slots();
+        let Targets { candidates, source: Source::Pool(pool) } = &mut request.targets else {
+            return None;
+        };
+        let (rule, present) = (request.rule.as_ref(), pool.request.pool);
+        let is_silent = reason == Reason::Silent;
+        let is_retry = reason.failure().is_some_and(Outcome::was_sent);
+        if tried.len() >= pool.most() || is_retry && !self.budgets.of(rule).may_retry(self.now) {
             return None;
         }
-        let pools = assigned.pools_left(outcome);
-        // Those whose members are known to live come first; else one may be alive though nobody knows.
-        let (tried, method) = (&assigned.tried, assigned.request.method);
-        let (live, doubtful): (Vec<_>, Vec<_>) =
-            pools.into_iter().partition(|pool| self.balancer.takes(self.now, *pool, method, tried, false));
-        let mut pools = live.into_iter().chain(doubtful);
-        let chosen =
-            pools.find_map(|pool| self.another(assigned, pool, is_noted, call_id).map(|slot| (pool, slot)));
-        let (pool, slot) = chosen?;
-        if is_of_budget {
-            self.budgets.of(assigned.rule.as_ref()).retry(self.now);
-        }
-        assigned.pools += u8::from(pool != assigned.request.pool);
-        assigned.request.pool = pool;
-        assigned.patience = None;
-        assigned.give(self.now, attempt, slot);
-        Some(slot)
-    }
-
-    /// Chooses the members of the next group of a request that forks; those of the first group come after the one
-    /// that is chosen already. Returns how many there are, at most `most`. Only such members as are known to live.
-    fn group(&mut self, assigned: &mut Assigned, is_first: bool, most: u8, call_id: &[u8]) -> u8 {
-        let (before, method) = (assigned.tried.len() - usize::from(is_first), assigned.request.method);
-        if !is_first {
-            let takes = |pool: &PoolId| self.balancer.takes(self.now, *pool, method, &assigned.tried, false);
-            let Some(pool) = assigned.pools_ahead().find(takes) else { return 0 };
-            assigned.pools += u8::from(pool != assigned.request.pool);
-            assigned.request.pool = pool;
-        }
-        let pool = assigned.request.pool;
-        let most = if assigned.fork == Fork::Parallel { usize::from(most) } else { 1 };
-        while assigned.tried.len() - before < most
-            && !assigned.tried.is_full()
-            && self.balancer.takes(self.now, pool, method, &assigned.tried, false)
-            && let Some(slot) = self.another(assigned, pool, false, call_id)
-        {
-            assigned.tried.push(slot);
-        }
-        (assigned.tried.len() - before) as u8
-    }
-
-    fn another(&mut self, assigned: &Assigned, pool: PoolId, is_noted: bool, call_id: &[u8]) -> Option<Slot> {
-        let request = Request { pool, call_id, ..assigned.request };
-        let decision = if is_noted {
-            self.balancer.again(self.now, &request, &assigned.tried)
-        } else {
-            self.balancer.pick(self.now, &request, &assigned.tried)
+        let last = candidates.last_mut()?;
+        // The pool may have lost the silent one, or be gone, since a reload.
+        let is_of_pool = is_silent && self.balancer.nodes_of(present).any(|slot| slot == last.slot());
+        let queue = self.queues.as_deref().filter(|queues| is_silent && queues.has(present)).map(|_| present);
+        let takes = |id: PoolId| match queue {
+            Some(queue) if id == queue => is_of_pool,
+            _ => self.balancer.takes(self.now, id, pool.request.method, &tried, false),
         };
-        if let Decision::Forward { slot, .. } = decision { Some(slot) } else { None }
+        let mut pools = pool.pools(rule, reason);
+        if let Reason::Failed(_) = reason {
+            // Those whose members are known to live come first; else one may be alive though nobody knows.
+            pools.sort_by_key(|id| !takes(*id));
+        } else {
+            pools.retain(|id| takes(*id));
+        }
+        let chosen = pools.into_iter().find_map(|id| {
+            let request = Request { pool: id, call_id: message.call_id(), ..pool.request };
+            let decision = match reason {
+                _ if queue == Some(id) => {
+                    let other = self.queues.as_deref_mut()?.other(self.now, id, &tried, self.balancer)?;
+                    // Another shard may have taken its last place.
+                    self.balancer.move_to(self.now, &request, other)
+                }
+                Reason::Silent if pool.is_noted() => self.balancer.move_on(self.now, &request, &tried),
+                Reason::Failed(_) if pool.is_noted() => self.balancer.again(self.now, &request, &tried),
+                _ => self.balancer.pick(self.now, &request, &tried),
+            };
+            if let Decision::Forward { slot, .. } = decision { Some((id, slot)) } else { None }
+        });
+        let (id, slot) = chosen?;
+        if is_silent {
+            last.fate = Fate::Silent;
+            if !pool.is_noted() {
+                self.balancer.watch(last.slot(), last.since);
+            }
+            if let Some(queues) = self.queues.as_deref_mut().filter(|_| is_of_pool) {
+                let of_queue = (queue == Some(id)).then_some(slot);
+                queues.moved(self.now, present, pool.request.key, last.slot(), last.since, of_queue);
+            }
+        }
+        if is_retry {
+            self.budgets.of(rule).retry(self.now);
+        }
+        pool.pools += u8::from(id != present);
+        pool.request.pool = id;
+        candidates.push(Candidate::new(slot.0));
+        Some(candidates.len() - 1)
+    }
+
+    /// Whether there are members that a request may go on to when one fails or is silent.
+    fn has_others(&self, request: &Received) -> bool {
+        let Targets { candidates, source: Source::Pool(pool) } = &request.targets else { return false };
+        let is_new = |slot| candidates.iter().all(|candidate| candidate.slot() != slot);
+        pool.fork() == Fork::None
+            && candidates.len() < pool.most()
+            && (self.balancer.members(pool.request.pool).any(is_new)
+                || !pool.others(request.rule.as_ref()).is_empty())
+    }
+
+    /// The next candidate in the branch of an attempt, after the one before has failed.
+    fn alternate(&mut self, request: &mut Received, attempt: Attempt) -> Option<usize> {
+        let before = request.targets.find(Attempt { alternate: attempt.alternate - 1, ..attempt })?;
+        let candidate = request.targets.candidates[before];
+        if let Source::Contacts(contacts) = &mut request.targets.source {
+            contacts[usize::from(candidate.target)].go_by_spare()?;
+            let at = request.targets.planned().next().unwrap_or(request.targets.candidates.len());
+            request.targets.candidates.insert(at, Candidate::new(candidate.target));
+            return Some(at);
+        }
+        let Fate::Settled(event) = candidate.fate else { return None };
+        let outcome = match event {
+            // RFC 3263 §4.3: a 503 is a failure of the next hop, whatever came before it (RFC 3261 §21.5.4).
+            ProxyEvent::Response(503) => Outcome::Unavailable,
+            ProxyEvent::Timeout => Outcome::Timeout,
+            // Whom nothing has reached has no work with it: going on is no retry.
+            ProxyEvent::Unreachable | ProxyEvent::FlowFailed => Outcome::NoneAlive,
+            ProxyEvent::Response(_) | ProxyEvent::TimerC | ProxyEvent::Cancelled => return None,
+        };
+        self.choose(request, Reason::Failed(outcome))
     }
 }
 
 impl Router<Wire> for Assigner<'_> {
     fn next_group(&mut self, request: &mut Received, group: u8, most: u8) -> u8 {
-        let is_first = group == 0;
-        match &mut request.way {
-            TargetSet::Pool(assigned) if assigned.fork != Fork::None => {
-                let message = wire::scan(&request.bytes).expect("it was read when it came in");
-                self.group(assigned, is_first, most, message.call_id())
-            }
-            TargetSet::Contacts(located) => located.next_group(most),
-            TargetSet::Pool(_) | TargetSet::Uri(..) => u8::from(is_first),
+        let (is_first, targets) = (group == 0, &mut request.targets);
+        // Those of the group before that no branch was begun for are left out.
+        for at in targets.planned().skip_while(|_| is_first).collect::<Vec<_>>() {
+            targets.candidates[at].fate = Fate::Settled(ProxyEvent::Cancelled);
         }
+        match &targets.source {
+            Source::Uri(_) => return u8::from(is_first),
+            Source::Contacts(contacts) => {
+                let begun = targets.begun();
+                let left = &contacts[begun..];
+                let alike =
+                    left.iter().take_while(|contact| contact.q == left[0].q).take(most.into()).count();
+                let group = begun..begun + alike;
+                targets.candidates.extend(group.map(|target| Candidate::new(target as u16)));
+            }
+            Source::Pool(pool) => {
+                let most = match pool.fork() {
+                    Fork::None => 0,
+                    Fork::Sequential => 1,
+                    Fork::Parallel => most.into(),
+                };
+                let mut reason = if is_first { Reason::Group } else { Reason::NextGroup };
+                while request.targets.planned().count() < most && self.choose(request, reason).is_some() {
+                    reason = Reason::Group;
+                }
+            }
+        }
+        request.targets.planned().count() as u8
     }
 
     fn has_group(&self, request: &Received, _: u8) -> bool {
-        let assigned = match &request.way {
-            TargetSet::Uri(..) => return false,
-            TargetSet::Contacts(located) => return located.has_group(),
-            TargetSet::Pool(assigned) => assigned,
-        };
-        let method = assigned.request.method;
-        let takes = |pool| self.balancer.takes(self.now, pool, method, &assigned.tried, false);
-        assigned.fork != Fork::None && !assigned.tried.is_full() && assigned.pools_ahead().any(takes)
+        match &request.targets.source {
+            Source::Uri(_) => false,
+            Source::Contacts(contacts) => request.targets.begun() < contacts.len(),
+            Source::Pool(pool) => {
+                let tried = request.targets.slots();
+                let takes = |id| self.balancer.takes(self.now, id, pool.request.method, &tried, false);
+                pool.fork() != Fork::None
+                    && tried.len() < pool.most()
+                    && pool.pools(request.rule.as_ref(), Reason::NextGroup).into_iter().any(takes)
+            }
+        }
     }
 
     fn ring_time(&self, request: &Received) -> Option<Duration> {
-        let assigned = match &request.way {
-            TargetSet::Uri(..) => return None,
-            TargetSet::Contacts(located) => return Some(located.ring_time),
-            TargetSet::Pool(assigned) => assigned,
-        };
-        (assigned.fork != Fork::None).then_some(assigned.ring_time)
+        match &request.targets.source {
+            Source::Uri(_) => None,
+            Source::Contacts(_) => Some(RING_TIME),
+            Source::Pool(pool) => (pool.fork() != Fork::None).then_some(pool.service.fork().1),
+        }
     }
 
     fn next_hop(&mut self, request: &mut Received, attempt: Attempt) -> Result<Flow, ProxyRefusal> {
-        let is_first = attempt == Attempt::default();
-        let assigned = match &mut request.way {
-            TargetSet::Uri(target) if is_first => return Ok(target.hop),
-            TargetSet::Uri(target) => return target.anew.take().ok_or(ProxyRefusal(500)),
-            TargetSet::Contacts(located) => return located.hop(attempt).ok_or(ProxyRefusal(500)),
-            TargetSet::Pool(assigned) => assigned,
+        let (is_first, none) = (attempt == Attempt::default(), ProxyRefusal(500));
+        if let Source::Uri(target) = &mut request.targets.source {
+            return if is_first { Ok(target.hop) } else { target.anew.take().map(|hop| *hop).ok_or(none) };
+        }
+        let chosen = if attempt.alternate > 0 {
+            self.alternate(request, attempt)
+        } else {
+            let planned = request.targets.planned().next();
+            planned.or_else(|| self.choose(request, Reason::Silent))
         };
-        if attempt == SECOND && assigned.fork == Fork::None {
-            let message = wire::scan(&request.bytes).expect("it was read when it came in");
-            let slot = self.second(assigned, message.call_id()).ok_or(ProxyRefusal(500))?;
-            self.balancer.count_request(self.now, slot, &assigned.request);
-            return Ok(self.members[slot.index()]);
+        let (at, targets) = (chosen.ok_or(none)?, &mut request.targets);
+        let candidate = &mut targets.candidates[at];
+        (candidate.attempt, candidate.since, candidate.fate) = (attempt, self.now, Fate::Sent);
+        let slot = candidate.slot();
+        let Source::Pool(pool) = &targets.source else {
+            return targets.contact().map(|contact| contact.hop).ok_or(none);
+        };
+        if is_first && !matches!(pool.request.method, Method::Ack | Method::Cancel) {
+            self.budgets.of(request.rule.as_ref()).first(self.now);
         }
-        if attempt.alternate == 0 {
-            if is_first && !matches!(assigned.request.method, Method::Ack | Method::Cancel) {
-                self.budgets.of(assigned.rule.as_ref()).first(self.now);
-            }
-            let slot = assigned.slot_of(attempt).ok_or(ProxyRefusal(500))?;
-            self.balancer.count_request(self.now, slot, &assigned.request);
-            return Ok(self.members[slot.index()]);
-        }
-        let message = wire::scan(&request.bytes).expect("it was read when it came in");
-        let is_noted = request.noted.is_some();
-        let slot = self.next(assigned, attempt, is_noted, message.call_id()).ok_or(ProxyRefusal(500))?;
-        self.balancer.count_request(self.now, slot, &assigned.request);
+        self.balancer.count_request(self.now, slot, &pool.request);
         Ok(self.members[slot.index()])
     }
 
     fn has_alternate(&self, request: &Received, attempt: Attempt) -> bool {
-        let assigned = match &request.way {
-            TargetSet::Uri(target) => return target.anew.is_some(),
-            TargetSet::Contacts(located) => return located.has_spare(attempt),
-            TargetSet::Pool(assigned) => assigned,
-        };
-        let mut others =
-            self.balancer.members(assigned.request.pool).filter(|slot| !assigned.tried.contains(slot));
-        !assigned.is_fixed
-            && assigned.fork == Fork::None
-            && assigned.tried.len() < MOST
-            && (others.next().is_some() || !assigned.others().is_empty())
-    }
-
-    fn patience(&self, request: &Received) -> Option<Duration> {
-        match &request.way {
-            TargetSet::Pool(assigned) => assigned.patience,
-            TargetSet::Uri(..) | TargetSet::Contacts(_) => None,
+        let targets = &request.targets;
+        match &targets.source {
+            Source::Uri(target) => target.anew.is_some(),
+            Source::Contacts(contacts) => targets.find(attempt).is_some_and(|at| {
+                let target = usize::from(targets.candidates[at].target);
+                !contacts[target].spare.is_empty()
+            }),
+            Source::Pool(_) => self.has_others(request),
         }
     }
 
+    fn failed(&mut self, Received { targets, .. }: &mut Received, attempt: Attempt, event: ProxyEvent) {
+        if let Some(at) = targets.find(attempt) {
+            targets.candidates[at].fate = Fate::Settled(event);
+        }
+    }
+
+    fn patience(&self, request: &Received) -> Option<Duration> {
+        // Where there is nobody else it makes no difference.
+        request.targets.pool().and_then(|pool| pool.patience).filter(|_| self.has_others(request))
+    }
+
+    /// It counts there from now on.
     fn won(&mut self, request: &mut Received, attempt: Attempt, is_cancelled: bool) {
-        if let TargetSet::Pool(assigned) = &mut request.way {
-            let message = wire::scan(&request.bytes).expect("it was read when it came in");
-            self.answers_first(assigned, attempt, is_cancelled, message.call_id());
+        let message = wire::scan(&request.bytes).expect("it was read when it came in");
+        let Some(place) = request.targets.find(attempt) else { return };
+        let Targets { candidates, source: Source::Pool(pool) } = &mut request.targets else { return };
+        let (before, first) = (candidates[candidates.len() - 1], candidates[place]);
+        candidates[place..].rotate_left(1);
+        for silent in candidates.iter_mut().filter(|candidate| candidate.fate == Fate::Silent) {
+            silent.fate = Fate::Sent;
+            // If all leave it unanswered, that may be the caller's fault.
+            if pool.is_noted() && silent.attempt != attempt {
+                self.balancer.is_passed_by(self.now, silent.slot(), silent.since);
+            }
+        }
+        if before.attempt == attempt {
+            return;
+        }
+        if !pool.is_noted() {
+            return self.balancer.watch(before.slot(), before.since);
+        }
+        let request = Request { call_id: message.call_id(), ..pool.request };
+        let first = (first.slot(), first.since);
+        let was_silent = self.balancer.move_back(self.now, &request, first, is_cancelled);
+        if let Some(queues) = self.queues.as_deref_mut().filter(|_| was_silent) {
+            queues.taken_back(self.now, pool.request.pool, before.slot(), before.since);
         }
     }
 
     fn most_repeats(&self, request: &Received) -> Option<u8> {
-        let is_unheard = matches!(request.way, TargetSet::Uri(target) if !target.is_wanted);
+        let is_unheard = matches!(request.targets.source, Source::Uri(UriTarget { is_wanted: false, .. }));
         is_unheard.then_some(UNHEARD_REPEATS)
     }
 
     fn settled(&mut self, request: &mut Received, attempt: Attempt, event: ProxyEvent, _: bool) {
-        let assigned = match &mut request.way {
-            TargetSet::Pool(assigned) => assigned,
-            // A client that has got the request is not asked again.
-            TargetSet::Uri(target) if event != ProxyEvent::FlowFailed => {
-                target.anew = None;
-                return;
-            }
-            // RFC 5626 §7: nor is one that an edge proxy has a flow of.
-            TargetSet::Contacts(located)
-                if !matches!(event, ProxyEvent::FlowFailed | ProxyEvent::Response(430)) =>
-            {
-                return located.reached(attempt);
-            }
-            TargetSet::Uri(_) | TargetSet::Contacts(_) => return,
-        };
+        let targets = &mut request.targets;
+        // A client that has got the request is not asked again.
+        if let Source::Uri(UriTarget { anew, .. }) = &mut targets.source {
+            anew.take_if(|_| event != ProxyEvent::FlowFailed);
+        }
         // Where there was no other one to be tried, it has been told.
-        let Some(slot) = assigned.slot_of(attempt) else { return };
-        match event {
-            ProxyEvent::Response(503) => assigned.failed = Some((attempt, Outcome::Unavailable)),
-            ProxyEvent::Timeout | ProxyEvent::Unreachable | ProxyEvent::FlowFailed => {
-                // Whom nothing has reached has no work with it: going on is no retry.
-                let is_silent = event == ProxyEvent::Timeout;
-                if is_silent {
-                    self.silent.push(self.members[slot.index()]);
-                }
-                let outcome = if is_silent { Outcome::Timeout } else { Outcome::NoneAlive };
-                assigned.failed = Some((attempt, outcome));
-                // What a request has moved away from is watched by the balancer.
-                if assigned.counts_with(slot) {
-                    let since = assigned.since;
-                    self.balancer.unanswered(self.now, slot, since, request.noted.as_deref());
-                }
-                if !is_silent {
-                    self.not_sent(assigned, attempt);
-                    self.balancer.unreachable(self.now, slot, self.now + PAUSE);
-                }
+        let Some(at) = targets.find(attempt) else { return };
+        let candidate = targets.candidates[at];
+        if candidate.fate == Fate::Sent {
+            targets.candidates[at].fate = Fate::Settled(event);
+        }
+        let is_lost = matches!(event, ProxyEvent::Timeout | ProxyEvent::Unreachable | ProxyEvent::FlowFailed);
+        let may_have_it = !matches!(event, ProxyEvent::FlowFailed | ProxyEvent::Response(430));
+        let counts = targets.counts_with(Some(candidate.slot()));
+        let pool = match &mut targets.source {
+            Source::Pool(pool) if is_lost => pool,
+            // RFC 5626 §7: nor is a user agent that an edge proxy has a flow of.
+            Source::Contacts(contacts) if may_have_it => {
+                return contacts[usize::from(candidate.target)].spare.clear();
             }
-            ProxyEvent::Response(_) | ProxyEvent::TimerC | ProxyEvent::Cancelled => {}
+            Source::Uri(_) | Source::Pool(_) | Source::Contacts(_) => return,
+        };
+        let (slot, since) = (candidate.slot(), candidate.since);
+        // What a request has moved away from is watched by the balancer.
+        if counts {
+            let noted = Some(&pool.request).filter(|_| pool.is_noted());
+            self.balancer.unanswered(self.now, slot, since, noted);
+        }
+        if event != ProxyEvent::Timeout {
+            // A call that the member had from the queue is not with it.
+            if let Some(queues) = self.queues.as_deref_mut().filter(|_| !pool.is_fixed) {
+                queues.taken_back(self.now, pool.request.pool, slot, since);
+            }
+            self.balancer.unreachable(self.now, slot, self.now + PAUSE);
         }
     }
 }

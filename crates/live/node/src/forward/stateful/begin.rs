@@ -1,25 +1,21 @@
-//! Requests to a pool that keeps transactions, and that no dialog has led there (RFC 3261 §16.5).
+//! Requests that no dialog leads and that go on with a transaction: to a pool, a user or a client (RFC 3261 §16.5).
 
-use super::assigned::Assigned;
-use super::dialogs::Tracked;
-use super::located::Located;
-use super::received::{Received, TargetSet, UriTarget, way_back};
+use super::received::Received;
+use super::targets::{RequestRule, Source, Targets, UriTarget};
 use super::transactions::Stateful;
-use crate::allowance::Sender;
-use crate::arrival::Arrival;
-use crate::counters::Drop;
-use crate::destination::Destination;
-use crate::edge::Edge;
-use crate::forward::onward::{RecordRoute, Refresh};
-use crate::progress::Progress;
-use crate::rejection::Rejection;
-use crate::reply;
-use crate::route_header::max_breadth;
+use crate::decide::client_flow::FlowHop;
+use crate::decide::destination::Destination;
+use crate::outcome::counters::Drop;
+use crate::outcome::rejection::Rejection;
+use crate::read::arrival::Arrival;
+use crate::read::progress::Progress;
+use crate::site::Site;
+use crate::site::allowance::Sender;
+use crate::site::reply;
 use crate::step::Step;
 use balance::Request;
-use base::Flow;
 use route::Forward;
-use std::cell::Cell;
+use std::sync::Arc;
 use wire::Method;
 
 impl Stateful {
@@ -35,49 +31,43 @@ impl Stateful {
         if arrival.message.bytes().len() < reply::ANSWERED_MIN && arrival.method != Method::Ack {
             return Err(Rejection::Dropped(Drop::Unanswerable));
         }
-        self.check_limit(step.edge, arrival.message, false)?;
+        self.check_limit(step.site, arrival.message, false)?;
         match &self.dialogs {
             Some(dialogs) if forward == Forward::Dialog && begins_call(&destination.request) => {
-                dialogs.check(step.edge, arrival.message)
+                dialogs.check(step.site, arrival.message)
             }
             _ => Ok(()),
         }
     }
 
-    /// Sends a request on to the member that it is assigned to; `is_noted`: the balancer has taken note of it.
+    /// Sends a request on to the first of its targets. If dialogs are kept, its call is the one that the request begins, or
+    /// one that is known here.
     pub(crate) fn begin(
         &mut self,
         step: &mut Step<'_>,
         arrival: &Arrival<'_>,
         destination: &Destination<'_>,
-        assigned: Assigned,
-        is_noted: bool,
+        forward: Forward,
+        targets: Targets,
         progress: &mut Progress,
     ) -> Result<(), Rejection> {
-        let keeps_dialogs = assigned.record_route == RecordRoute::WithDialogs;
-        let pool = Some(assigned.request.pool.0);
-        let tracked = self.track(step.edge, arrival, destination, pool, keeps_dialogs)?;
-        let noted = is_noted.then(|| Box::new(assigned.request));
-        let way = TargetSet::Pool(Box::new(assigned));
-        let received = received(step.edge, arrival, destination.routing, way, progress);
-        self.begin_by(step, arrival, Received { noted, tracked, ..received });
-        Ok(())
-    }
-
-    /// Sends a request for a user on to the user's contacts.
-    pub(crate) fn begin_located(
-        &mut self,
-        step: &mut Step<'_>,
-        arrival: &Arrival<'_>,
-        destination: &Destination<'_>,
-        located: Located,
-        keeps_dialogs: bool,
-        progress: &mut Progress,
-    ) -> Result<(), Rejection> {
-        let tracked = self.track(step.edge, arrival, destination, None, keeps_dialogs)?;
-        let way = TargetSet::Contacts(Box::new(located));
-        let received = received(step.edge, arrival, destination.routing, way, progress);
-        self.begin_by(step, arrival, Received { tracked, ..received });
+        let (site, message, mut tracked) = (&*step.site, arrival.message, None);
+        if let Some(dialogs) = &mut self.dialogs {
+            tracked = message.to_tag().and_then(|_| dialogs.untold(site, message));
+            if tracked.is_none() && forward == Forward::Dialog && begins_call(&destination.request) {
+                let pool = targets.pool().map(|pool| pool.request.pool.0);
+                let call = dialogs.begin(site, message, arrival.flow.peer, destination.rule, pool)?;
+                tracked = Some(Box::new(call));
+            }
+        }
+        let received = Received {
+            rule: destination.rule.map(|index| RequestRule { routes: Arc::clone(&site.routes), index }),
+            routing: destination.routing,
+            tracked,
+            is_registered: destination.is_registered,
+            ..admitted(site, arrival, targets, progress)
+        };
+        self.forward(step, message, arrival.key, received, progress.hand_over());
         Ok(())
     }
 
@@ -86,63 +76,22 @@ impl Stateful {
         &mut self,
         step: &mut Step<'_>,
         arrival: &Arrival<'_>,
-        hop: Flow,
-        routing: u32,
+        to: &FlowHop,
         progress: &mut Progress,
     ) {
-        let way = TargetSet::Uri(UriTarget { hop, is_wanted: true, anew: None });
-        let received = received(step.edge, arrival, routing, way, progress);
-        self.begin_by(step, arrival, received);
-    }
-
-    /// The call of a request, if its dialogs are kept: the one that the request begins, or one that is known here.
-    fn track(
-        &mut self,
-        edge: &Edge,
-        arrival: &Arrival<'_>,
-        destination: &Destination<'_>,
-        pool: Option<u16>,
-        keeps_dialogs: bool,
-    ) -> Result<Option<Box<Tracked>>, Rejection> {
-        let (Some(dialogs), message) = (&mut self.dialogs, arrival.message) else { return Ok(None) };
-        let known = message.to_tag().and_then(|_| dialogs.untold(edge, message));
-        if known.is_none() && keeps_dialogs && begins_call(&destination.request) {
-            let tracked = dialogs.begin(edge, message, arrival.flow.peer, destination.rule, pool)?;
-            return Ok(Some(Box::new(tracked)));
-        }
-        Ok(known)
-    }
-
-    fn begin_by(&mut self, step: &mut Step<'_>, arrival: &Arrival<'_>, received: Received) {
-        self.notes.source = arrival.flow;
-        self.forward(step, arrival.message, received);
+        let FlowHop { hop, routing } = *to;
+        let targets = Targets::new(Source::Uri(UriTarget { hop, is_wanted: true, anew: None }));
+        let received = Received { routing, ..admitted(step.site, arrival, targets, progress) };
+        self.forward(step, arrival.message, arrival.key, received, progress.hand_over());
     }
 }
 
-/// A request as it is kept, with the ticket that it has.
-fn received(
-    edge: &Edge,
-    arrival: &Arrival<'_>,
-    routing: u32,
-    way: TargetSet,
-    progress: &mut Progress,
-) -> Received {
-    let Arrival { flow, message, .. } = *arrival;
+/// A request as it is kept.
+fn admitted(site: &Site, arrival: &Arrival<'_>, targets: Targets, progress: &Progress) -> Received {
     Received {
-        bytes: message.bytes().into(),
-        call: arrival.call,
-        flow,
-        back: way_back(edge, message, flow),
-        routing,
-        breadth: max_breadth(message),
-        refresh: Refresh::of(true),
-        noted: None,
-        tracked: None,
         is_genuine: progress.sender() == Sender::Genuine,
-        proof: progress.proof.told(),
-        ticket: Cell::new(progress.ticket.take()),
-        told: Cell::default(),
-        way,
+        proof: progress.proof.mark(),
+        ..Received::new(site, arrival.call, arrival.flow, arrival.message, targets)
     }
 }
 

@@ -1,7 +1,8 @@
 //! How many requests may be tried again.
 
-use crate::routes::Routes;
-use route::{Budget, BudgetSettings, Failover, Rule, Target};
+use super::targets::RequestRule;
+use crate::site::routes::Routes;
+use route::{Budget, BudgetSettings};
 use std::sync::Arc;
 
 /// The retry budgets of the rules.
@@ -15,7 +16,7 @@ pub(crate) struct Budgets {
 
 impl Default for Budgets {
     fn default() -> Self {
-        let rest = Budget::new(Failover::default().budget);
+        let rest = Budget::new(BudgetSettings::default());
         Self { routes: Arc::default(), rules: Vec::new(), rest }
     }
 }
@@ -23,31 +24,27 @@ impl Default for Budgets {
 impl Budgets {
     /// Takes over the rules; `shards` share their budgets. A rule that was there before keeps what it has counted.
     pub(crate) fn configure(&mut self, routes: &Arc<Routes>, shards: usize) {
-        let new = |rule: &Rule| match &rule.target {
-            Target::Pools(pools) => Budget::new(pools.failover.budget.share(shards)),
-            Target::RequestUri | Target::Location | Target::Answer(_) | Target::Silence => {
-                Budget::new(BudgetSettings::default().share(shards))
-            }
+        let settings = |index| match routes.pools(index) {
+            Some(pools) => pools.failover.budget.share(shards),
+            None => BudgetSettings::default().share(shards),
         };
-        let mut rules: Vec<_> = routes.table.rules().iter().map(new).collect();
+        let rules = 0..routes.table.rules().len();
+        let mut rules: Vec<_> = rules.map(|index| Budget::new(settings(index))).collect();
         for (index, mut budget) in core::mem::take(&mut self.rules).into_iter().enumerate() {
             if let Some(index) = routes.successor(&self.routes, index) {
                 budget.configure(rules[index].settings());
                 rules[index] = budget;
             }
         }
-        self.rest.configure(Failover::default().budget.share(shards));
+        self.rest.configure(BudgetSettings::default().share(shards));
         (self.routes, self.rules) = (Arc::clone(routes), rules);
     }
 
     /// The budget of a request that goes by this rule of the table that was in force when it came.
-    pub(crate) fn of(&mut self, rule: Option<&(Arc<Routes>, usize)>) -> &mut Budget {
-        let index = rule.and_then(|(routes, index)| {
-            if Arc::ptr_eq(routes, &self.routes) {
-                Some(*index)
-            } else {
-                self.routes.successor(routes, *index)
-            }
+    pub(super) fn of(&mut self, rule: Option<&RequestRule>) -> &mut Budget {
+        let index = rule.and_then(|RequestRule { routes, index }| {
+            let is_present = Arc::ptr_eq(routes, &self.routes);
+            if is_present { Some(*index) } else { self.routes.successor(routes, *index) }
         });
         index.and_then(|index| self.rules.get_mut(index)).unwrap_or(&mut self.rest)
     }

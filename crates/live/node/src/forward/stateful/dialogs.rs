@@ -1,13 +1,12 @@
 //! What keeping the state of dialogs adds to a transaction for each request: calls are known from their INVITE to the
 //! answer to their BYE, their session timers are watched (RFC 4028 §8), and what becomes of each is told once.
 
-use crate::client_flow::ClientFlow;
-use crate::edge::Edge;
-use crate::rejection::{OwnResponse, Refused, Rejection, refused};
-use crate::target::Target;
+use crate::address::target::Target;
+use crate::message::validate::{LARGEST, check_room};
+use crate::outcome::rejection::{OwnResponse, Refused, Rejection, refused};
+use crate::site::Site;
 use crate::token::Tokens;
 use crate::token::dialog::VerifiedToken;
-use crate::validate::{LARGEST, check_room};
 use ::dialog::session_timer::{Asked, Forwarded, SessionTimer, TooSmall};
 use ::dialog::{
     About, CallCounts, CallEvent, CallSettings, Calls, DialogKey, DialogPath, Ends, ForwardedBye, HangUp,
@@ -59,13 +58,25 @@ pub(crate) struct Tracked {
     refused_by: Option<(SocketAddr, Box<[u8]>)>,
 }
 
-/// An INVITE that begins a call, itself with what it came by, and what was noted of it, and the way to the caller.
-type Begun<'a> = ((&'a [u8], Flow), &'a Invited, Option<DialogPath>);
+/// A request as it came, and the flows of caller and callee where these are clients.
+#[derive(Clone, Copy)]
+pub(crate) struct KeptRequest<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) clients: [Option<Flow>; 2],
+}
+
+/// The INVITE of a call, what was noted of it, and the way to the caller.
+#[derive(Clone, Copy)]
+struct NewCall<'a> {
+    request: KeptRequest<'a>,
+    invited: &'a Invited,
+    to_caller: Option<DialogPath>,
+}
 
 /// What a request is to its call.
 enum Role {
     /// The INVITE that begins it, and the way to the caller.
-    Begins(Box<Invited>, Option<DialogPath>),
+    Invites(Box<Invited>, Option<DialogPath>),
     /// An INVITE or UPDATE within its dialog, and whether that goes to the dialog's target.
     Refreshes(Proof),
     /// A BYE.
@@ -124,8 +135,8 @@ impl Dialogs {
     }
 
     /// Whether a request may begin a call: there is room for it, and it does not ask for too short a session.
-    pub(crate) fn check(&self, edge: &Edge, message: &Message<'_>) -> Result<(), Rejection> {
-        let call = call_hash(&edge.tokens, message.call_id(), message.from_tag());
+    pub(crate) fn check(&self, site: &Site, message: &Message<'_>) -> Result<(), Rejection> {
+        let call = call_hash(&site.tokens, message.call_id(), message.from_tag());
         if message.call_id().len() + message.from_tag().map_or(0, <[u8]>::len) > LONGEST_NAME {
             return Err(refused(400, "Call-ID Too Long").into());
         }
@@ -134,35 +145,35 @@ impl Dialogs {
     }
 
     /// Whether there is room for the call of this INVITE.
-    pub(super) fn has_room(&self, edge: &Edge, message: &Message<'_>) -> bool {
-        self.calls.has_room(call_hash(&edge.tokens, message.call_id(), message.from_tag()))
+    pub(super) fn has_room(&self, site: &Site, message: &Message<'_>) -> bool {
+        self.calls.has_room(call_hash(&site.tokens, message.call_id(), message.from_tag()))
     }
 
     /// The INVITE of a call goes on, to a pool unless it goes to a user, by the rule of that name.
     pub(crate) fn begin(
         &mut self,
-        edge: &Edge,
+        site: &Site,
         message: &Message<'_>,
         from: SocketAddr,
         rule: Option<usize>,
         pool: Option<u16>,
     ) -> Result<Tracked, Rejection> {
         let session = self.session_of(message)?;
-        let call = call_hash(&edge.tokens, message.call_id(), message.from_tag());
-        let rule = rule.map_or("", |rule| &edge.routes.rule(rule).name);
+        let call = call_hash(&site.tokens, message.call_id(), message.from_tag());
+        let rule = rule.map_or("", |rule| &site.routes.rule(rule).name);
         let pool = pool.and_then(|pool| self.pools.get(usize::from(pool))).map_or("", |name| name);
         let invited = Invited {
-            about: about(message, true, from, rule, pool),
-            unix: edge.unix(),
+            about: about(message, Side::Caller, from, rule, pool),
+            unix: site.unix(),
             cseq: message.cseq().number,
             is_spiral: message
                 .vias()
                 .flatten()
-                .any(|via| edge.tokens.has_made(via.branch.unwrap_or_default())),
+                .any(|via| site.tokens.has_made(via.branch.unwrap_or_default())),
         };
-        self.calls.invited(edge.now, call, &invited).map_err(|_| TOO_MANY_CALLS)?;
+        self.calls.invited(site.now, call, &invited).map_err(|_| TOO_MANY_CALLS)?;
         let (key, role) =
-            (DialogKey { call, tag: 0 }, Role::Begins(Box::new(invited), way_to_caller(edge, message)));
+            (DialogKey { call, tag: 0 }, Role::Invites(Box::new(invited), way_to_caller(site, message)));
         Ok(Tracked { key, by: Side::Caller, role, session, refused_by: None })
     }
 
@@ -170,7 +181,7 @@ impl Dialogs {
     /// dialog's target.
     pub(crate) fn within(
         &mut self,
-        edge: &Edge,
+        site: &Site,
         message: &Message<'_>,
         from: SocketAddr,
         held: &VerifiedToken,
@@ -180,24 +191,24 @@ impl Dialogs {
         let refreshes = matches!(method, Method::Invite | Method::Update);
         let session = if refreshes { self.session_of(message)? } else { Forwarded::default() };
         let by = Side::of(held.by_initiator);
-        let (key, callee) = dialog_key(&edge.tokens, message, held.by_initiator);
-        let heard = self.calls.heard(edge.now, key, by, message.cseq().number);
+        let (key, callee) = dialog_key(&site.tokens, message, by);
+        let heard = self.calls.heard(site.now, key, by, message.cseq().number);
         if !refreshes && method != Method::Bye {
             let is_asked = heard == Some(Heard::Watched) && method != Method::Ack;
             let tracked = Tracked { key, by, role: Role::GoesOn, session, refused_by: None };
             return Ok(is_asked.then(|| Box::new(tracked)));
         }
         if heard.is_none() {
-            let about = about(message, held.by_initiator, from, "", "");
-            self.calls.found(edge.now, key, about, callee.unwrap_or_default(), held.made);
+            let about = about(message, by, from, "", "");
+            self.calls.found(site.now, key, about, callee.unwrap_or_default(), held.made);
         }
-        Ok(Some(Box::new(self.follow(edge, message, key, by, proof, session))))
+        Ok(Some(Box::new(self.follow(site, message, key, by, proof, session))))
     }
 
     /// A request that refreshes a dialog or ends it goes on.
     fn follow(
         &mut self,
-        edge: &Edge,
+        site: &Site,
         message: &Message<'_>,
         key: DialogKey,
         by: Side,
@@ -205,7 +216,7 @@ impl Dialogs {
         session: Forwarded,
     ) -> Tracked {
         let role = if message.method() == Some(Method::Bye) {
-            Role::Ends(self.calls.bye(edge.now, key, by, reason(message), proof))
+            Role::Ends(self.calls.bye(site.now, key, by, reason(message), proof))
         } else {
             Role::Refreshes(proof)
         };
@@ -216,58 +227,57 @@ impl Dialogs {
     /// for over (RFC 3261 §15.1.1).
     pub(crate) fn refused_bye(
         &mut self,
-        edge: &Edge,
+        site: &Site,
         bye: &Message<'_>,
         from: SocketAddr,
         held: &VerifiedToken,
         status: u16,
     ) {
-        if let Ok(Some(tracked)) = self.within(edge, bye, from, held, Proof::Tags) {
-            self.concluded(edge.now, &tracked, status, true);
+        if let Ok(Some(tracked)) = self.within(site, bye, from, held, Proof::Tags) {
+            self.concluded(site.now, &tracked, status, true);
         }
     }
 
     /// A request goes on that has a To tag and no token of ours, as of a client that knows no Record-Route: it
     /// belongs to a dialog that is known here, or to none. Its tags prove nothing, since anybody may answer it.
-    pub(crate) fn untold(&mut self, edge: &Edge, message: &Message<'_>) -> Option<Box<Tracked>> {
+    pub(crate) fn untold(&mut self, site: &Site, message: &Message<'_>) -> Option<Box<Tracked>> {
         message.method().filter(|method| matches!(method, Method::Invite | Method::Update | Method::Bye))?;
-        let mut heard = |by_initiator| {
-            let (key, _) = dialog_key(&edge.tokens, message, by_initiator);
-            let by = Side::of(by_initiator);
-            self.calls.heard(edge.now, key, by, message.cseq().number).map(|_| (key, by))
+        let mut heard = |by| {
+            let (key, _) = dialog_key(&site.tokens, message, by);
+            self.calls.heard(site.now, key, by, message.cseq().number).map(|_| (key, by))
         };
-        let (key, by) = heard(true).or_else(|| heard(false))?;
-        Some(Box::new(self.follow(edge, message, key, by, Proof::Tags, Forwarded::default())))
+        let (key, by) = heard(Side::Caller).or_else(|| heard(Side::Callee))?;
+        Some(Box::new(self.follow(site, message, key, by, Proof::Tags, Forwarded::default())))
     }
 
     /// A response goes back to the request that is `tracked`, from `source`; it has been edited so far as it goes
     /// back whether or not dialogs are kept.
     pub(crate) fn relayed(
         &mut self,
-        edge: &mut Edge,
+        site: &mut Site,
         tracked: &mut Tracked,
-        (request, flow): (&[u8], Flow),
+        request: KeptRequest<'_>,
         response: &Message<'_>,
         source: Flow,
     ) {
-        let now = edge.now;
+        let now = site.now;
         match response.status().unwrap_or_default() {
-            status @ 101..200 if matches!(tracked.role, Role::Begins(..)) => {
-                let key = DialogKey { tag: edge.tokens.tag_hash(response.to_tag()), ..tracked.key };
+            status @ 101..200 if matches!(tracked.role, Role::Invites(..)) => {
+                let key = DialogKey { tag: site.tokens.tag_hash(response.to_tag()), ..tracked.key };
                 self.calls.provisional(now, key, matches!(status, 180 | 182 | 183));
             }
             100..200 => {}
             status @ 200..300 => {
-                let session = tracked.session_of(response, edge);
+                let session = tracked.session_of(response, site);
                 match &tracked.role {
-                    Role::Begins(invited, to_caller) => {
-                        let begun = Some(((request, flow), &**invited, *to_caller));
-                        self.accept(edge, tracked.key.call, response, source, session, begun);
+                    Role::Invites(invited, to_caller) => {
+                        let new = NewCall { request, invited, to_caller: *to_caller };
+                        self.accept(site, tracked.key.call, response, source, session, Some(new));
                     }
                     Role::Ends(bye) => self.calls.bye_answered(now, tracked.key, status, *bye),
                     Role::Refreshes(proof) => {
-                        let request = wire::scan(request).expect("it was read when it came in");
-                        let hashed = |uri| (uri, contact_hash(&edge.tokens, uri));
+                        let request = wire::scan(request.bytes).expect("it was read when it came in");
+                        let hashed = |uri| (uri, contact_hash(&site.tokens, uri));
                         let [asked, told] = [&request, response].map(|message| message.contact().map(hashed));
                         let contacts = if tracked.by == Side::Caller { [asked, told] } else { [told, asked] };
                         self.calls.refreshed(now, tracked.key, session, (tracked.by, *proof), contacts);
@@ -281,39 +291,39 @@ impl Dialogs {
 
     /// A response goes back whose request has had its final response: one more 2xx to an INVITE, or the repetition of
     /// one.
-    pub(crate) fn relayed_late(&mut self, edge: &Edge, response: &Message<'_>, source: Flow) {
+    pub(crate) fn relayed_late(&mut self, site: &Site, response: &Message<'_>, source: Flow) {
         let is_accepted = response.status().is_some_and(|status| (200..300).contains(&status));
         if is_accepted && response.cseq().method == Method::Invite && !self.calls.is_empty() {
-            let call = call_hash(&edge.tokens, response.call_id(), response.from_tag());
+            let call = call_hash(&site.tokens, response.call_id(), response.from_tag());
             let session = response.session_expires().map(|(seconds, _)| Duration::from_secs(seconds.into()));
-            self.accept(edge, call, response, source, session, None);
+            self.accept(site, call, response, source, session, None);
         }
     }
 
     fn accept(
         &mut self,
-        edge: &Edge,
+        site: &Site,
         call: u64,
         response: &Message<'_>,
         source: Flow,
         session: Option<Duration>,
-        begun: Option<Begun<'_>>,
+        new: Option<NewCall<'_>>,
     ) {
-        let key = DialogKey { call, tag: edge.tokens.tag_hash(response.to_tag()) };
+        let key = DialogKey { call, tag: site.tokens.tag_hash(response.to_tag()) };
         let tag = response.to_tag().unwrap_or_default();
-        let ways = [begun.and_then(|(.., to_caller)| to_caller), way_to_callee(edge, response)];
+        let ways = [new.and_then(|new| new.to_caller), way_to_callee(site, response)];
         let ends = || {
-            let ((request, flow), ..) = begun?;
-            ends(edge, (&wire::scan(request).ok()?, flow), (response, source))
+            let KeptRequest { bytes, clients } = new?.request;
+            ends(site, &wire::scan(bytes).ok()?, response, clients)
         };
-        let invited = begun.map(|(_, invited, _)| invited);
-        self.calls.accepted(edge.now, key, (tag, source.peer, ways), invited, session, ends);
+        let invited = new.map(|new| new.invited);
+        self.calls.accepted(site.now, key, (tag, source.peer, ways), invited, session, ends);
     }
 
     /// The request that is `tracked` has its final response, a failure; of ours, or of a next hop.
     pub(crate) fn concluded(&mut self, now: Instant, tracked: &Tracked, status: u16, is_own: bool) {
         match &tracked.role {
-            Role::Begins(invited, _) => {
+            Role::Invites(invited, _) => {
                 let by = tracked.refused_by.as_ref().filter(|_| !is_own);
                 let reason = by.map_or(&[][..], |(_, reason)| reason);
                 let by = (by.map(|(source, _)| *source), reason);
@@ -325,9 +335,9 @@ impl Dialogs {
     }
 
     /// A 2xx to a BYE of ours has come: whoever sent it still had the call.
-    pub(crate) fn took_our_bye(&mut self, edge: &Edge, response: &Message<'_>) {
-        for (as_caller, side) in [(true, Side::Callee), (false, Side::Caller)] {
-            self.calls.took_our_bye(dialog_key(&edge.tokens, response, as_caller).0, side);
+    pub(crate) fn took_our_bye(&mut self, site: &Site, response: &Message<'_>) {
+        for (of, by) in [(Side::Caller, Side::Callee), (Side::Callee, Side::Caller)] {
+            self.calls.took_our_bye(dialog_key(&site.tokens, response, of).0, by);
         }
     }
 
@@ -375,8 +385,8 @@ impl Dialogs {
 
 impl Tracked {
     /// RFC 4028 §8.2: how long the session lasts, and what the 2xx gets where nobody behind us knows timers.
-    fn session_of(&self, response: &Message<'_>, edge: &mut Edge) -> Option<Duration> {
-        if !matches!(self.role, Role::Begins(..) | Role::Refreshes(_)) {
+    fn session_of(&self, response: &Message<'_>, site: &mut Site) -> Option<Duration> {
+        if !matches!(self.role, Role::Invites(..) | Role::Refreshes(_)) {
             return None;
         }
         let has_room = response.bytes().len() + SESSION_MAX <= LARGEST;
@@ -385,9 +395,9 @@ impl Tracked {
         let is_unread = response.header("Session-Expires").is_some();
         if let Some(seconds) = answered.insert.filter(|_| has_room && !is_unread) {
             let value = format!("{seconds};refresher=uac");
-            edge.edits.add_header(response, "Session-Expires", value.as_bytes());
+            site.edits.add_header(response, "Session-Expires", value.as_bytes());
             if !response.option_tags("Require").any(|tag| tag.eq_ignore_ascii_case(b"timer")) {
-                edge.edits.add_header(response, "Require", b"timer");
+                site.edits.add_header(response, "Require", b"timer");
             }
         }
         answered.interval.map(|seconds| Duration::from_secs(seconds.into()))
@@ -395,18 +405,14 @@ impl Tracked {
 }
 
 /// The tags of caller and callee.
-fn tags<'a>(message: &Message<'a>, by_initiator: bool) -> (Option<&'a [u8]>, Option<&'a [u8]>) {
+fn tags<'a>(message: &Message<'a>, by: Side) -> (Option<&'a [u8]>, Option<&'a [u8]>) {
     let (from, to) = (message.from_tag(), message.to_tag());
-    if by_initiator { (from, to) } else { (to, from) }
+    if by == Side::Caller { (from, to) } else { (to, from) }
 }
 
 /// What a dialog is known by, and the callee's tag.
-fn dialog_key<'a>(
-    tokens: &Tokens,
-    message: &Message<'a>,
-    by_initiator: bool,
-) -> (DialogKey, Option<&'a [u8]>) {
-    let (caller, callee) = tags(message, by_initiator);
+fn dialog_key<'a>(tokens: &Tokens, message: &Message<'a>, by: Side) -> (DialogKey, Option<&'a [u8]>) {
+    let (caller, callee) = tags(message, by);
     let call = call_hash(tokens, message.call_id(), caller);
     (DialogKey { call, tag: tokens.tag_hash(callee) }, callee)
 }
@@ -420,31 +426,31 @@ fn call_hash(tokens: &Tokens, call_id: &[u8], caller: Option<&[u8]>) -> u64 {
     hasher.finish()
 }
 
-fn about(message: &Message<'_>, by_initiator: bool, from: SocketAddr, rule: &str, pool: &str) -> About {
+fn about(message: &Message<'_>, by: Side, from: SocketAddr, rule: &str, pool: &str) -> About {
     let uri = |value| NameAddr::parse(value).map_or(&[][..], |address| address.uri);
     let (mut caller, mut callee) = (uri(message.from()), uri(message.to()));
-    if !by_initiator {
+    if by == Side::Callee {
         core::mem::swap(&mut caller, &mut callee);
     }
-    let (tag, _) = tags(message, by_initiator);
+    let (tag, _) = tags(message, by);
     // Of a request within a dialog it is a Contact.
     let asked = if message.to_tag().is_none() { message.uri().unwrap_or_default() } else { &[] };
     let texts =
         [message.call_id(), tag.unwrap_or_default(), caller, callee, asked, rule.as_bytes(), pool.as_bytes()];
-    About::new(texts, by_initiator.then_some(from))
+    About::new(texts, (by == Side::Caller).then_some(from))
 }
 
 /// The way to the caller, as the INVITE tells it: by what stands in its Record-Route before us, to its Contact.
-fn way_to_caller(edge: &Edge, invite: &Message<'_>) -> Option<DialogPath> {
-    Some(way(&edge.tokens, invite.record_routes().map(|value| value.uri), invite.contact()?))
+fn way_to_caller(site: &Site, invite: &Message<'_>) -> Option<DialogPath> {
+    Some(way(&site.tokens, invite.record_routes().map(|value| value.uri), invite.contact()?))
 }
 
 /// The way to the callee, as the 2xx tells it: by what stands in Record-Route beyond us, to its Contact.
-fn way_to_callee(edge: &Edge, response: &Message<'_>) -> Option<DialogPath> {
-    let is_ours = |uri: &[u8]| wire::SipUri::parse(uri).is_ok_and(|uri| edge.topology.is_ours(&uri));
+fn way_to_callee(site: &Site, response: &Message<'_>) -> Option<DialogPath> {
+    let is_ours = |uri: &[u8]| wire::SipUri::parse(uri).is_ok_and(|uri| site.topology.is_ours(&uri));
     let beyond = response.record_routes().map(|value| value.uri).take_while(|uri| !is_ours(uri));
     let beyond: Vec<_> = beyond.collect();
-    Some(way(&edge.tokens, beyond.into_iter().rev(), response.contact()?))
+    Some(way(&site.tokens, beyond.into_iter().rev(), response.contact()?))
 }
 
 /// The way of a request by these Route values behind ours to this Contact.
@@ -480,20 +486,19 @@ fn reason<'a>(message: &Message<'a>) -> &'a [u8] {
 /// How the two sides are reached beyond us: [12.1.1-1] the caller by what stands below our Record-Route in its order,
 /// [12.1.2-1] the callee by what stands above it in reverse. `None` where they take too much room to be kept.
 fn ends(
-    edge: &Edge,
-    (request, from): (&Message<'_>, Flow),
-    (response, source): (&Message<'_>, Flow),
+    site: &Site,
+    request: &Message<'_>,
+    response: &Message<'_>,
+    [caller, callee]: [Option<Flow>; 2],
 ) -> Option<Ends> {
     let joined = |values: Vec<&[u8]>| values.join(&b", "[..]).into_boxed_slice();
     let to_caller: Vec<_> = request.record_routes().map(|value| value.value.of(request.bytes())).collect();
-    let is_ours = |uri: &[u8]| wire::SipUri::parse(uri).is_ok_and(|uri| edge.topology.is_ours(&uri));
+    let is_ours = |uri: &[u8]| wire::SipUri::parse(uri).is_ok_and(|uri| site.topology.is_ours(&uri));
     let above = response.record_routes().take_while(|value| !is_ours(value.uri));
     let mut to_callee: Vec<_> = above.map(|value| value.value.of(response.bytes())).collect();
     to_callee.reverse();
     let contact = |message: &Message<'_>| message.contact().unwrap_or_default().into();
-    let is_client = |flow: &Flow| ClientFlow::of(*flow, &edge.topology).is_some();
-    let flows = [(from, to_caller.is_empty()), (source, to_callee.is_empty())]
-        .map(|(flow, is_direct)| Some(flow).filter(|flow| is_direct && is_client(flow)));
+    let flows = [caller.filter(|_| to_caller.is_empty()), callee.filter(|_| to_callee.is_empty())];
     let ends = Ends {
         flows,
         from_and_to: [response.from().into(), response.to().into()],

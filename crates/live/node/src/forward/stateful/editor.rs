@@ -1,22 +1,27 @@
 //! Messages as bytes: how the proxy's core reads, makes and edits them.
 
-use super::assigned::Assigned;
-use super::dialogs::bye;
+use super::dialogs::{KeptRequest, bye};
 use super::form::{Editor, Wire};
-use super::received::{Received, TargetSet};
-use crate::client_flow::ClientFlow;
-use crate::counters::Drop;
-use crate::failure::{Failure, FailureCause};
-use crate::forward::onward::{Onward, Refresh};
-use crate::names::hop_name;
-use crate::ports::Ingress;
-use crate::record::hand_over;
-use crate::remote_targets::{Side, TargetRefresh, refreshes_target};
-use crate::reply::{self, own_tag};
-use crate::target::Target;
-use crate::token::branch::{HopBranch, Transaction, peek_ingress};
+use super::received::Received;
+use super::targets::Source;
+use crate::address::client_flow::ClientFlow;
+use crate::address::ports::Ingress;
+use crate::address::target::Target;
+use crate::forward::onward::{Onward, Refresh, ViaBranch};
+use crate::message::route_header::RouteHeader;
+use crate::message::validate::LARGEST;
+use crate::outcome::counters::Drop;
+use crate::outcome::failure::{Failure, FailureCause};
+use crate::site::allowance::allowance;
+use crate::site::edit::drop_identity;
+use crate::site::marks::{tell_notice, tries_at_once};
+use crate::site::names::hop_name;
+use crate::site::record::hand_over;
+use crate::site::remote_targets::{Side, TargetRefresh, refreshes_target};
+use crate::site::reply::{self, own_tag};
+use crate::token::KeyIndex;
+use crate::token::branch::{BranchKind, peek_ingress};
 use crate::token::owner::TokenOwner;
-use crate::validate::LARGEST;
 use ::dialog::{HangUp, Side as Party};
 use ::proxy::{Answered, Medium, NewBranch};
 use balance::{CallKey, Request};
@@ -31,20 +36,21 @@ impl Editor<'_> {
         let accepted = response.status().is_some_and(|status| (200..300).contains(&status));
         if let Some(target) = led {
             // The token leads there. A caller keeps the route set of any of the responses.
-            let before = refresh.receiver.replace(self.edge.tokens.target_hash(&target, false));
-            refresh.has_varied |= before.is_some() && before != refresh.receiver;
+            let tokens = &self.site.tokens;
+            let before = refresh.receiver.replace(tokens.target_hash(&target, KeyIndex::CURRENT));
+            refresh.has_varied |= before.is_some_and(|before| !tokens.is_target(&target, before));
             if accepted && refresh.has_varied {
-                self.moved(response, true, &target);
+                self.moved(response, Side::Initiator, &target);
             }
         } else if accepted && refreshes_target(response.cseq().method) {
             if let Some(sender) = refresh.sender {
-                self.edge.targets.note(sender);
+                self.site.targets.note(sender);
             }
             if let (Some(before), Some(uri)) = (refresh.receiver, response.contact()) {
                 let target = Target::of(uri);
-                if refresh.has_varied || before != self.edge.tokens.target_hash(&target, false) {
+                if refresh.has_varied || !self.site.tokens.is_target(&target, before) {
                     self.look_up_later(&target);
-                    self.moved(response, refresh.by_initiator, &target);
+                    self.moved(response, Side::of(refresh.by_initiator), &target);
                 }
             }
         }
@@ -57,13 +63,12 @@ impl Editor<'_> {
         }
     }
 
-    /// The sender of this response is reached elsewhere than before. `by_initiator`: the initiator of the dialog sent
-    /// the request.
-    fn moved(&mut self, response: &Message<'_>, by_initiator: bool, target: &Target<'_>) {
-        let (source, side) = (self.notes.source, Side::of(!by_initiator));
-        let flow = ClientFlow::of(source, &self.edge.topology);
-        let refreshed = TargetRefresh::new(&self.edge.tokens, response, side, by_initiator, target);
-        self.edge.targets.note(refreshed.seen(target.is_at(source.peer), flow));
+    /// The sender of this response is reached elsewhere than before; `by` sent the request.
+    fn moved(&mut self, response: &Message<'_>, by: Side, target: &Target<'_>) {
+        let source = self.notes.source;
+        let flow = ClientFlow::seen(source, &self.site.topology);
+        let refreshed = TargetRefresh::new(&self.site.tokens, response, by.other(), by, target);
+        self.site.targets.note(refreshed.seen(target.is_at(source.peer), flow));
     }
 }
 
@@ -76,9 +81,9 @@ impl Editor<'_> {
         hop: Flow,
         serial: u64,
     ) -> (Packet, TransactionKey) {
-        let mut via = self.edge.topology.ports[hop.listener].via.clone().into_bytes();
+        let mut via = self.site.topology.ports[hop.listener].via.clone().into_bytes();
         let start = via.len();
-        self.edge.tokens.write_proxy_branch(Ingress::by(hop), 0, serial, &mut via);
+        self.site.tokens.write_proxy_branch(Ingress::by(hop), 0, serial, &mut via);
         let key = self.keys.client(&via[start..], Method::Bye, b"");
         let mut bytes = Vec::with_capacity(512);
         bye(hang_up, to, &via, &mut bytes);
@@ -96,7 +101,7 @@ impl<'a> Editor<'a> {
     fn longest(&self, request: &Received, status: u16) -> usize {
         let length = request.bytes.len();
         let usual = reply::longest(length);
-        let allowance = || self.edge.allowance(request.flow, request.back, request.is_genuine, length);
+        let allowance = || allowance(self.site, request.flow, request.back, request.is_genuine, length);
         if status == 100 { allowance().most_of_trying(usual) } else { usual }
     }
 }
@@ -124,41 +129,39 @@ impl Medium<Wire> for Editor<'_> {
             read = request.message();
             &read
         };
-        let (rule, contact) = match &request.way {
-            TargetSet::Uri(..) => (None, None),
-            TargetSet::Pool(assigned) => (assigned.rule.as_ref(), None),
-            TargetSet::Contacts(located) => (located.rule.as_ref(), Some(located.contact())),
+        let (from, element) = (request.flow, request.element());
+        let via_branch = if let Some(branch) = branch {
+            ViaBranch::Transaction(branch.serial)
+        } else {
+            let kind = BranchKind::Hop { target: 0, by_initiator: request.refresh.by_initiator };
+            let back = request_source_target(message.top_via(), from.peer).unwrap_or(from.peer);
+            ViaBranch::Stateless { kind, back }
         };
         let onward = Onward {
-            from: request.flow,
+            from,
             hop,
-            element: request.element(),
-            rule: rule.map(|(routes, rule)| routes.rule(*rule)),
+            route: &RouteHeader::new(&self.site.topology, message, element),
+            element,
+            rule: request.rule.as_ref().map(|rule| rule.routes.rule(rule.index)),
             record_route: request.stay(),
-            contact,
+            contact: request.targets.contact(),
             breadth: branch.map(|branch| branch.breadth),
             keeps: request.begins().then_some(true),
+            is_search: false,
             proof: request.proof,
+            is_registered: request.is_registered,
+            routing: request.routing,
+            branch: via_branch,
+            key: KeyIndex::CURRENT,
         };
-        let (routing, asked) = (request.routing, Ingress::by(request.flow));
-        let (receiver, by_initiator) = (0, request.refresh.by_initiator);
-        let (way, branch_at) = self.edge.edit_onward(message, &onward, |tokens, via| {
-            if let Some(branch) = branch {
-                tokens.write_proxy_branch(asked, routing, branch.serial, via);
-            } else {
-                let from = onward.from.peer;
-                let target = request_source_target(message.top_via(), from).unwrap_or(from);
-                let of = Transaction::new(message, message.top_via(), target);
-                let branch = HopBranch { asked, routing, receiver, by_initiator };
-                tokens.write_hop_branch(branch, &of, via);
+        let (way, branch_at) = onward.edit(self.site, message, |edits| {
+            if let Some(tracked) = &request.tracked {
+                tracked.edit_request(message, edits);
             }
         });
-        if let Some(tracked) = &request.tracked {
-            tracked.edit_request(message, &mut self.edge.edits);
-        }
         let name = message.cseq().method_name.of(message.bytes());
-        let key = self.keys.client(&self.edge.scratch[branch_at], message.cseq().method, name);
-        let bytes = Bytes::Edited(Arc::clone(&request.bytes), self.edge.edits.patch(message));
+        let key = self.keys.client(&self.site.scratch[branch_at], message.cseq().method, name);
+        let bytes = Bytes::Edited(Arc::clone(&request.bytes), self.site.edits.patch(message));
         (Packet::new(bytes, way), key)
     }
 
@@ -173,11 +176,11 @@ impl Medium<Wire> for Editor<'_> {
             }
             Answered::Final(back) => (None, back),
         };
-        self.edge.edits.clear();
-        self.edge.edits.pop_via(response);
-        self.edge.drop_identity(response, self.notes.source);
-        self.edge.tell_notice(response, flow.peer);
-        let led = hand_over(self.edge, response, self.notes.source, TokenOwner::Proxy);
+        self.site.edits.clear();
+        self.site.edits.pop_via(response);
+        drop_identity(self.site, response, self.notes.source);
+        tell_notice(self.site, response, flow.peer);
+        let led = hand_over(self.site, response, self.notes.source, TokenOwner::Proxy);
         if let Some(target) = &led {
             self.look_up_later(target);
         }
@@ -185,23 +188,25 @@ impl Medium<Wire> for Editor<'_> {
         let mut asked = None;
         match (request, dialogs) {
             (Some(request), dialogs) => {
+                let clients = request.clients(self.site, source);
                 if let (Some(tracked), Some(dialogs)) = (&mut request.tracked, dialogs) {
-                    dialogs.relayed(self.edge, tracked, (&request.bytes, request.flow), response, source);
+                    let asked = KeptRequest { bytes: &request.bytes, clients };
+                    dialogs.relayed(self.site, tracked, asked, response, source);
                 }
                 self.refresh(&mut request.refresh, response, led);
                 asked = Some(&*request);
             }
-            (None, Some(dialogs)) => dialogs.relayed_late(self.edge, response, source),
+            (None, Some(dialogs)) => dialogs.relayed_late(self.site, response, source),
             (None, None) => {}
         }
         let mut bytes = Vec::with_capacity(response.bytes().len());
-        self.edge.edits.render(response, &mut bytes);
-        self.edge.gate.overload.tell(&mut bytes, 0, flow);
+        self.site.edits.render(response, &mut bytes);
+        self.site.admission.overload.tell(&mut bytes, 0, flow);
         let status = response.status().unwrap_or_default();
         if let Some(request) = asked.filter(|_| (200..300).contains(&status)) {
             request.end(false);
         }
-        let repeats = asked.map_or(UNLIMITED_REPEATS, |of| of.tell(self.edge, flow, status, bytes.len()));
+        let repeats = asked.map_or(UNLIMITED_REPEATS, |of| of.tell(self.site, flow, status, bytes.len()));
         Some(Packet { repeats, ..Packet::new(bytes, flow) })
     }
 
@@ -214,26 +219,28 @@ impl Medium<Wire> for Editor<'_> {
     fn add_challenges(&mut self, best: &mut Packet, response: &Message<'_>) {
         let whole = best.bytes.whole();
         let message = wire::scan(&whole).expect("it was made here");
-        self.edge.edits.clear();
+        self.site.edits.clear();
         for name in ["WWW-Authenticate", "Proxy-Authenticate"] {
             for challenge in response.headers(name) {
-                self.edge.edits.add_header(&message, name, challenge);
+                self.site.edits.add_header(&message, name, challenge);
             }
         }
         let mut bytes = Vec::with_capacity(whole.len() + 512);
-        self.edge.edits.render(&message, &mut bytes);
+        self.site.edits.render(&message, &mut bytes);
         if bytes.len() <= LARGEST {
             let repeats = match best.repeats {
                 UNLIMITED_REPEATS => UNLIMITED_REPEATS,
-                // No more bytes than they were.
-                repeats => ((usize::from(repeats) + 1) * whole.len() / bytes.len()).saturating_sub(1) as u8,
+                // No more bytes than they were, but for one repetition.
+                repeats => {
+                    ((usize::from(repeats) + 1) * whole.len() / bytes.len()).saturating_sub(1).max(1) as u8
+                }
             };
             *best = Packet { repeats, ..Packet::new(bytes, best.flow) };
         }
     }
 
     fn tries_at_once(&self, request: &Received) -> bool {
-        self.edge.tries_at_once(request.flow.peer)
+        tries_at_once(self.site, request.flow.peer)
     }
 
     fn respond(&mut self, request: &Received, status: u16) -> Option<Packet> {
@@ -244,45 +251,44 @@ impl Medium<Wire> for Editor<'_> {
             read = request.message();
             &read
         };
-        // RFC 5626 §11.5: no endpoint is to see that a flow has failed. Whoever names a client as his target is told.
-        let is_users = matches!(request.way, TargetSet::Contacts(_));
-        let status = if status == 430 && is_users { 480 } else { status };
-        let tag = own_tag(self.edge, message);
+        // RFC 5626 §11.5: no endpoint is to see that a flow has failed. Whoever names a client as his target is told. A
+        // user who cannot be reached is not there now (§21.4.18), and nothing is wrong with this proxy (500).
+        let status = match (&request.targets.source, status) {
+            (Source::Contacts(_), 430) => 480,
+            (Source::Contacts(_), 500) if request.targets.is_away() => 480,
+            _ => status,
+        };
+        let tag = own_tag(self.site, message);
         let mut bytes = Vec::with_capacity(request.bytes.len());
         wire::write_response(message, request.flow.peer, status, reason(status), &tag, &[], &mut bytes);
         if bytes.len() > self.longest(request, status) {
             if status >= 200 {
-                self.edge.counters.dropped(Drop::TooLong);
+                self.site.counters.dropped(Drop::TooLong);
             }
             return None;
         }
-        self.edge.gate.overload.tell(&mut bytes, 0, request.back);
+        self.site.admission.overload.tell(&mut bytes, 0, request.back);
         if status >= 200 {
-            self.edge.counters.replied(status, reason(status));
+            self.site.counters.replied(status, reason(status));
         }
-        if status >= 300 && self.edge.settings.tell_failures {
+        if status >= 300 && self.site.settings.tell_failures {
             let cause = FailureCause::Refused { status, reason: reason(status) };
             self.notes.failures.push(Failure::new(Some(message), request.flow.peer, cause));
         }
-        let repeats = request.tell(self.edge, request.back, status, bytes.len());
+        let repeats = request.tell(self.site, request.back, status, bytes.len());
         Some(Packet { repeats, ..Packet::new(bytes, request.back) })
     }
 
     fn memory(&self, request: &Received) -> usize {
-        let assigned = match &request.way {
-            TargetSet::Uri(..) => 0,
-            TargetSet::Pool(_) => size_of::<Assigned>(),
-            TargetSet::Contacts(located) => located.memory(),
-        };
-        let noted = request.noted.as_ref().map_or(0, |_| size_of::<Request<'_>>());
+        let within = request.within.as_ref().map_or(0, |_| size_of::<Request<'_>>());
         let tracked = request.tracked.as_ref().map_or(0, |tracked| tracked.memory());
-        request.bytes.len() + assigned + noted + tracked
+        request.bytes.len() + request.targets.memory() + within + tracked
     }
 
     fn concluded(&mut self, request: &Received, status: u16, is_own: bool) {
         request.end(is_own);
         if let (Some(tracked), Some(dialogs)) = (&request.tracked, self.dialogs.as_deref_mut()) {
-            dialogs.concluded(self.edge.now, tracked, status, is_own);
+            dialogs.concluded(self.site.now, tracked, status, is_own);
         }
     }
 

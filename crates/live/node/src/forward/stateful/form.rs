@@ -3,15 +3,14 @@
 use super::budgets::Budgets;
 use super::dialogs::Dialogs;
 use super::received::Received;
-use crate::edge::Edge;
-use crate::failure::Failure;
-use crate::hop_name::HopName;
+use crate::address::hop_name::HopName;
+use crate::message::validate::LARGEST;
+use crate::outcome::failure::Failure;
 use crate::queue::Queues;
-use crate::validate::LARGEST;
+use crate::site::Site;
 use ::proxy::{Form, Sink};
 use balance::{Balancer, CallKey};
-use base::{Flow, Instant, Outbox, Transport};
-use std::net::SocketAddr;
+use base::{Flow, Instant, Outbox};
 use transaction::{Keys, Packet, Sending};
 use wire::Message;
 
@@ -36,13 +35,11 @@ pub(crate) struct Assigner<'a> {
     /// The ways to the members, by slot.
     pub(crate) members: &'a [Flow],
     pub(crate) budgets: &'a mut Budgets,
-    /// Those that have left a request without any answer.
-    pub(crate) silent: &'a mut Vec<Flow>,
 }
 
-/// Edits messages with what the shard knows at its edge.
+/// Edits messages with what the shard knows.
 pub(crate) struct Editor<'a> {
-    pub(crate) edge: &'a mut Edge,
+    pub(crate) site: &'a mut Site,
     pub(crate) keys: &'a Keys,
     pub(crate) notes: &'a mut Notes,
     pub(crate) dialogs: Option<&'a mut Dialogs>,
@@ -62,9 +59,7 @@ pub(crate) struct Notes {
 
 impl Default for Notes {
     fn default() -> Self {
-        let peer = SocketAddr::from(([0; 4], 0));
-        let source = Flow { transport: Transport::Udp, listener: 0, peer, connection: None };
-        Self { source, look_up: None, failures: Vec::new() }
+        Self { source: Flow::udp(0, ([0; 4], 0).into()), look_up: None, failures: Vec::new() }
     }
 }
 

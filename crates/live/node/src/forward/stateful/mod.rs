@@ -3,30 +3,27 @@
 //!
 //! - `transactions.rs`: what comes to them and from them; `begin.rs` and `within.rs` begin one, for a request to a pool or user, or
 //!   within a dialog; `room.rs` says whether there is room,
-//! - `received.rs`, `assigned.rs`, `located.rs`: what is kept of a request, and who gets it,
-//! - `form.rs` with `editor.rs`, `attempts.rs` and `moves.rs`: how the proxy's core reads, makes and sends messages,
+//! - `received.rs`, `targets.rs`: what is kept of a request, and who gets it,
+//! - `form.rs` with `editor.rs` and `attempts.rs`: how the proxy's core reads, makes and sends messages,
 //! - `dialogs.rs`: the calls whose dialogs are kept.
 
-mod assigned;
 mod attempts;
 mod begin;
 mod budgets;
 mod dialogs;
 mod editor;
-mod first_copies;
 mod form;
 mod limits;
-mod located;
-mod moves;
 mod received;
 mod report;
 mod room;
+mod targets;
 mod transactions;
 mod within;
 
-pub(crate) use assigned::Assigned;
 pub use dialogs::DialogSettings;
 pub use limits::{ProxyLimits, ProxySettings};
-pub(crate) use located::Located;
 pub use report::ProxyReport;
+pub(crate) use targets::{PoolTargets, Source, Targets};
 pub(crate) use transactions::Stateful;
+pub(crate) use within::DialogHop;

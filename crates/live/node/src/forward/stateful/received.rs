@@ -1,16 +1,17 @@
 //! A request that came in, as it is kept until it is answered.
 
-use super::assigned::Assigned;
 use super::dialogs::Tracked;
-use super::located::Located;
+use super::targets::{RequestRule, Source, Targets};
+use crate::address::client_flow::ClientFlow;
 use crate::admission::Ticket;
-use crate::edge::Edge;
 use crate::forward::onward::{RecordRoute, Refresh};
-use crate::progress::ToldProof;
-use crate::route_header::max_breadth;
+use crate::message::route_header::max_breadth;
+use crate::read::progress::AuthenticationMark;
+use crate::site::Site;
+use crate::site::allowance::allowance;
 use crate::token::owner::TokenOwner;
 use ::proxy::KeptRequest;
-use balance::{CallKey, Request, Slot};
+use balance::{CallKey, Request};
 use base::Flow;
 use route::Dialogs;
 use std::cell::Cell;
@@ -27,23 +28,27 @@ pub(crate) struct Received {
     pub(crate) flow: Flow,
     /// The way of its responses (§18.2.2).
     pub(crate) back: Flow,
-    pub(crate) way: TargetSet,
+    pub(crate) targets: Targets,
+    /// The rule that leads to its targets.
+    pub(crate) rule: Option<RequestRule>,
     /// Hash of the routing decision, for our Via (RFC 5393 §4.2).
     pub(crate) routing: u32,
     /// Its Max-Breadth (RFC 5393 §5.3.2), kept since each request needs it.
     pub(crate) breadth: u8,
     /// The remote targets that its response may change.
     pub(crate) refresh: Refresh,
-    /// The request as the balancer has noted it, without the Call-ID, which is in the message.
-    pub(crate) noted: Option<Box<Request<'static>>>,
+    /// The request within a dialog as the balancer has noted it, without the Call-ID, which is in the message.
+    pub(crate) within: Option<Box<Request<'static>>>,
     /// Its call, where the state of dialogs is kept.
     pub(crate) tracked: Option<Box<Tracked>>,
     /// Whether its sender is authenticated.
     pub(crate) is_genuine: bool,
+    /// Whether its sender has registered from where it came, over UDP.
+    pub(crate) is_registered: bool,
     /// What a neighbour is told of its sender.
-    pub(crate) proof: ToldProof,
-    /// The ticket of the gate; ends with the final response.
-    pub(crate) ticket: Cell<Option<Ticket>>,
+    pub(crate) proof: AuthenticationMark,
+    /// The ticket of the gate, from when it is forwarded; ends with the final response.
+    pub(super) ticket: Cell<Option<Ticket>>,
     /// Bytes of provisional responses that went back for it.
     pub(crate) told: Cell<u32>,
 }
@@ -56,63 +61,68 @@ impl KeptRequest for Received {
     }
 }
 
-/// The targets of a request.
-pub(crate) enum TargetSet {
-    /// The target of its Route or Request-URI.
-    Uri(UriTarget),
-    /// A member of a pool.
-    Pool(Box<Assigned>),
-    /// The contacts of a user.
-    Contacts(Box<Located>),
-}
-
-/// The target that a Route or Request-URI names.
-#[derive(Clone, Copy)]
-pub(crate) struct UriTarget {
-    pub(crate) hop: Flow,
-    /// Whether its address is verified.
-    pub(crate) is_wanted: bool,
-    /// Where `hop` is the connection of a client: the way by a new one, if that is gone.
-    pub(crate) anew: Option<Flow>,
-}
-
-/// The way of the responses to a request (§18.2.2). If no listener can reach the address in its Via, it is the
-/// source.
-pub(super) fn way_back(edge: &Edge, message: &Message<'_>, flow: Flow) -> Flow {
-    edge.topology.ports.way_back(message.top_via(), flow).unwrap_or(flow)
-}
-
 impl Received {
-    /// Whose token its Record-Route has: where the requests of a dialog go to the member that it began with, a pool's.
-    pub(super) fn element(&self) -> TokenOwner {
-        match &self.way {
-            TargetSet::Pool(assigned) if assigned.dialogs == Dialogs::Member => TokenOwner::Pool,
-            TargetSet::Pool(_) | TargetSet::Uri(..) | TargetSet::Contacts(_) => TokenOwner::Proxy,
+    /// A request of which nothing is known but the message.
+    pub(super) fn new(
+        site: &Site,
+        call: CallKey,
+        flow: Flow,
+        message: &Message<'_>,
+        targets: Targets,
+    ) -> Self {
+        Self {
+            bytes: message.bytes().into(),
+            call,
+            flow,
+            // If no listener can reach the address in its Via, it is the source.
+            back: site.topology.ports.way_back(message.top_via(), flow).unwrap_or(flow),
+            targets,
+            rule: None,
+            routing: 0,
+            breadth: max_breadth(message),
+            refresh: Refresh::of(true),
+            within: None,
+            tracked: None,
+            is_genuine: false,
+            is_registered: false,
+            proof: AuthenticationMark::Nothing,
+            ticket: Cell::default(),
+            told: Cell::default(),
         }
     }
 
-    /// Whether it begins something, of which one proxy of a chain keeps the transaction.
+    /// The request as the balancer has noted it, if it has.
+    pub(super) fn noted(&self) -> Option<&Request<'static>> {
+        let of_pool = self.targets.pool().filter(|pool| pool.is_noted());
+        self.within.as_deref().or(of_pool.map(|pool| &pool.request))
+    }
+
+    /// Whose token its Record-Route has: where the requests of a dialog go to the member that it began with, a pool's.
+    pub(super) fn element(&self) -> TokenOwner {
+        let is_pools = self.targets.pool().is_some_and(|pool| pool.service.dialogs() == Dialogs::Member);
+        if is_pools { TokenOwner::Pool } else { TokenOwner::Proxy }
+    }
+
+    /// Whether it begins something, of which one proxy of a chain keeps the transaction. Whoever is behind us keeps no
+    /// state of a call to a user: this one does.
     pub(super) fn begins(&self) -> bool {
-        match &self.way {
-            TargetSet::Pool(assigned) => !matches!(assigned.request.method, Method::Ack | Method::Cancel),
-            // Whoever is behind us keeps no state of a call to a user: this one does.
-            TargetSet::Uri(..) | TargetSet::Contacts(_) => false,
-        }
+        let method = self.targets.pool().map(|pool| pool.request.method);
+        method.is_some_and(|method| !matches!(method, Method::Ack | Method::Cancel))
     }
 
     /// Whether we stay on the way of the dialog that it begins.
     pub(super) fn stay(&self) -> RecordRoute {
-        match &self.way {
-            TargetSet::Pool(assigned) => assigned.record_route,
-            TargetSet::Uri(..) | TargetSet::Contacts(_) if self.tracked.is_some() => RecordRoute::WithDialogs,
-            TargetSet::Uri(..) | TargetSet::Contacts(_) => RecordRoute::WithTransactions,
+        match self.targets.pool() {
+            Some(pool) => pool.record_route,
+            None if self.tracked.is_some() => RecordRoute::WithDialogs,
+            None => RecordRoute::WithTransactions,
         }
     }
 
     /// Whether its ticket has not ended.
     pub(super) fn holds_ticket(&self) -> bool {
         let ticket = self.ticket.take();
-        let is_there = ticket.is_some();
+        let is_there = ticket.as_ref().is_some_and(Ticket::is_counted);
         self.ticket.set(ticket);
         is_there
     }
@@ -127,7 +137,7 @@ impl Received {
     }
 
     /// Takes note of a response that goes back to `to`; returns how often timers may repeat it.
-    pub(super) fn tell(&self, edge: &Edge, to: Flow, status: u16, length: usize) -> u8 {
+    pub(super) fn tell(&self, site: &Site, to: Flow, status: u16, length: usize) -> u8 {
         let told = self.told.get();
         if status < 200 {
             self.told.set(told.saturating_add(length as u32));
@@ -136,58 +146,28 @@ impl Received {
             // No timer repeats it.
             return UNLIMITED_REPEATS;
         }
-        edge.allowance(self.flow, to, self.is_genuine, self.bytes.len()).repeats(told as usize, length)
+        allowance(site, self.flow, to, self.is_genuine, self.bytes.len()).repeats(told as usize, length)
+    }
+
+    /// The flows of its sender and of who has answered by `source`, where these are clients that are reached by them.
+    pub(super) fn clients(&self, site: &Site, source: Flow) -> [Option<Flow>; 2] {
+        let of = |flow, is_registered| ClientFlow::of(flow, &site.topology, is_registered).map(|_| flow);
+        let contacts =
+            if let Source::Contacts(contacts) = &self.targets.source { &contacts[..] } else { &[] };
+        let answers_registered =
+            contacts.iter().any(|contact| contact.is_registered && contact.hop.meets(source));
+        [of(self.flow, self.is_registered), of(source, answers_registered)]
     }
 
     /// The message again.
     pub(super) fn message(&self) -> Message<'_> {
         wire::scan(&self.bytes).expect("it was read when it came in")
     }
-}
 
-impl Received {
-    /// Whether what follows in the dialog that it begins does not come by here.
-    pub(super) fn is_left(&self) -> bool {
-        matches!(&self.way, TargetSet::Pool(assigned) if assigned.record_route == RecordRoute::No)
-    }
-
-    /// Whether what this member says of it is the balancer's affair.
-    pub(super) fn counts_with(&self, slot: Option<Slot>) -> bool {
-        match (&self.way, slot) {
-            (TargetSet::Pool(assigned), Some(slot)) => assigned.counts_with(slot),
-            _ => true,
-        }
-    }
-}
-
-impl Received {
     /// Whether it begins a dialog with a member of a pool, with our Record-Route in it.
     pub(super) fn begins_recorded(&self) -> bool {
-        match &self.way {
-            TargetSet::Pool(assigned) => {
-                assigned.record_route != RecordRoute::No && !assigned.request.in_dialog
-            }
-            TargetSet::Uri(..) | TargetSet::Contacts(_) => false,
-        }
-    }
-
-    /// A CANCEL of a transaction that is there goes nowhere: another one is made of what that has sent.
-    pub(super) fn cancel(edge: &Edge, flow: Flow, message: &Message<'_>) -> Self {
-        Self {
-            bytes: message.bytes().into(),
-            call: edge.tokens.call_key(message.call_id()),
-            flow,
-            back: way_back(edge, message, flow),
-            way: TargetSet::Uri(UriTarget { hop: flow, is_wanted: false, anew: None }),
-            routing: 0,
-            breadth: max_breadth(message),
-            refresh: Refresh::of(true),
-            noted: None,
-            tracked: None,
-            is_genuine: false,
-            proof: ToldProof::Nothing,
-            ticket: Cell::default(),
-            told: Cell::default(),
-        }
+        self.targets
+            .pool()
+            .is_some_and(|pool| !pool.request.in_dialog && pool.record_route != RecordRoute::No)
     }
 }

@@ -1,7 +1,7 @@
 //! A report of the transactions of a shard.
 
 use super::limits::ProxyLimits;
-use crate::sharing::SharingReport;
+use crate::site::sharing::SharingReport;
 use ::dialog::CallCounts;
 
 /// Transactions and counts of a shard of the proxy.

@@ -2,8 +2,8 @@
 
 use super::limits::{LONGEST_PART, with_reserve};
 use super::transactions::Stateful;
-use crate::edge::Edge;
-use crate::rejection::{Refused, refused};
+use crate::outcome::rejection::{Refused, refused};
+use crate::site::Site;
 use base::Instant;
 use core::time::Duration;
 use wire::{Message, Method};
@@ -30,7 +30,7 @@ impl Stateful {
     /// that calls can end.
     pub(crate) fn check_limit(
         &mut self,
-        edge: &Edge,
+        site: &Site,
         message: &Message<'_>,
         within: bool,
     ) -> Result<(), Refused> {
@@ -43,7 +43,7 @@ impl Stateful {
             return Ok(());
         }
         match self.longest(within) {
-            longest if length <= longest && self.takes_of_reserve(edge, message.call_id()) => Ok(()),
+            longest if length <= longest && self.takes_of_reserve(site, message.call_id()) => Ok(()),
             longest if longest >= USUAL_LENGTH && length > longest => Err(TOO_LONG),
             _ => Err(FULL),
         }
@@ -55,9 +55,9 @@ impl Stateful {
     }
 
     /// Whether there is room for the dialogs of the call that a request may begin.
-    pub(crate) fn has_room_for_call(&self, edge: &Edge, message: &Message<'_>) -> bool {
+    pub(crate) fn has_room_for_call(&self, site: &Site, message: &Message<'_>) -> bool {
         let dialogs = self.dialogs.as_ref().filter(|_| message.method() == Some(Method::Invite));
-        dialogs.is_none_or(|dialogs| dialogs.has_room(edge, message))
+        dialogs.is_none_or(|dialogs| dialogs.has_room(site, message))
     }
 
     /// How long a request may be that there is room for.
@@ -70,8 +70,8 @@ impl Stateful {
     }
 
     /// Whether this call may begin one more request out of the reserve.
-    fn takes_of_reserve(&mut self, edge: &Edge, call_id: &[u8]) -> bool {
-        let (call, now) = (edge.tokens.call_key(call_id), edge.now);
+    fn takes_of_reserve(&mut self, site: &Site, call_id: &[u8]) -> bool {
+        let (call, now) = (site.tokens.call_key(call_id), site.now);
         let is_young = |&&(since, _): &&(Instant, u8)| now.saturating_since(since) < RESERVED_FOR;
         let (since, begun) = self.reserved.get(&call).filter(is_young).copied().unwrap_or((now, 0));
         self.reserved.insert(call, (since, begun.saturating_add(1)));

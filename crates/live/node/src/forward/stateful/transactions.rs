@@ -3,29 +3,34 @@
 use super::budgets::Budgets;
 use super::dialogs::{DialogSettings, Dialogs};
 use super::editor::quoted_key;
-use super::first_copies::FirstCopies;
 use super::form::{Assigner, Editor, Notes, Out, UNHEARD_REPEATS, Wire};
 use super::limits::{ProxyLimits, ProxySettings, RESERVED_CALLS, with_reserve};
 use super::received::Received;
 use super::report::ProxyReport;
-use crate::counters::Drop;
-use crate::edge::Edge;
-use crate::event::ShardEvent;
-use crate::pause::Pause;
-use crate::record::is_unrecorded;
-use crate::rejection::OwnResponse;
-use crate::reply::longest;
-use crate::routes::Routes;
+use super::targets::{Source, Targets, UriTarget};
+use crate::address::target::Target;
+use crate::admission::Ticket;
+use crate::forward::onward::RecordRoute;
+use crate::message::validate::check_form;
+use crate::outcome::counters::Drop;
+use crate::outcome::event::ShardEvent;
+use crate::outcome::pause::Pause;
+use crate::outcome::rejection::{OwnResponse, Rejection};
+use crate::site::Site;
+use crate::site::allowance::allowance;
+use crate::site::leave::over_udp;
+use crate::site::marks::{hear_load, hear_notice};
+use crate::site::record::is_unrecorded;
+use crate::site::reply::{longest, note_response, reject};
+use crate::site::routes::Routes;
 use crate::step::Step;
-use crate::target::Target;
 use crate::token::branch::peek_ingress;
-use crate::validate::check_form;
 use ::dialog::{CallEvent, CallRecord, Cause, Ends, HangUp, Side};
 use ::proxy::{Arrived, Proxy, ProxyEvent, ProxyStep};
-use balance::{CallKey, Members, Response, Tags};
+use balance::{CallKey, Members, Response, Slot, Tags};
 use base::{Flow, Instant, Ledger, Outbox, Recent};
 use std::sync::Arc;
-use transaction::{Keys, Packet, TransactionKey};
+use transaction::{Keys, Packet, ServerKey, TransactionKey};
 use wire::{Message, Method};
 
 /// Forwards with a transaction for each request (RFC 3261 §16) to members of pools.
@@ -40,14 +45,10 @@ pub(crate) struct Stateful {
     /// The next hops that requests within dialogs may name.
     pub(super) hops: Members,
     budgets: Budgets,
-    /// Members that have left a request of this step without any answer.
-    silent: Vec<Flow>,
     pub(super) notes: Notes,
     pub(super) limits: ProxyLimits,
     /// How many requests calls have begun out of the reserve, and since when.
     pub(super) reserved: Recent<CallKey, (Instant, u8)>,
-    /// Requests of dialogs that went on without a transaction lately: when the first copy of each did.
-    pub(super) first_copies: FirstCopies,
     /// Whether there may be dialogs: a pool keeps transactions or has next hops, or did so before, or there is a
     /// registrar.
     has_pool: bool,
@@ -58,21 +59,19 @@ pub(crate) struct Stateful {
 }
 
 impl Stateful {
-    /// Without members. `secret` and `serial` are random, of this process and shard alone.
-    pub(crate) fn new(settings: ProxySettings, secret: [u8; 16], serial: u64) -> Self {
+    /// Without members. `keys` and `serial` are random, of this process and shard alone.
+    pub(crate) fn new(settings: ProxySettings, keys: Keys, serial: u64) -> Self {
         let mut proxy = Proxy::new(settings.timers, serial);
         proxy.limit_branches(settings.limits.branches);
         Self {
             proxy,
-            keys: Keys::new(secret),
+            keys,
             members: Vec::new(),
             hops: Members::All,
             budgets: Budgets::default(),
-            silent: Vec::new(),
             notes: Notes::default(),
             limits: settings.limits,
             reserved: Recent::new(RESERVED_CALLS),
-            first_copies: FirstCopies::default(),
             has_pool: false,
             counted: Members::of([]),
             dialogs: None,
@@ -88,7 +87,7 @@ impl Stateful {
     pub(crate) fn expire(&mut self, step: &mut Step<'_>) {
         self.drive(step, Proxy::expire);
         if let Some(dialogs) = &mut self.dialogs {
-            dialogs.expire(step.edge.now);
+            dialogs.expire(step.site.now);
             self.tell_calls(step);
         }
     }
@@ -111,19 +110,15 @@ impl Stateful {
     /// Lets the proxy's core do something about the request in hand.
     fn drive_with<T>(
         &mut self,
-        Step { edge, balancer, queues, out, .. }: &mut Step<'_>,
+        Step { site, balancer, queues, out, .. }: &mut Step<'_>,
         in_hand: Option<&Message<'_>>,
         act: impl FnOnce(&mut Proxy<Wire>, &mut ProxyStep<'_, Wire>) -> T,
     ) -> T {
-        let Self { proxy, keys, members, budgets, silent, notes, dialogs, .. } = self;
-        let now = edge.now;
-        let medium = Editor { edge, keys, notes, dialogs: dialogs.as_deref_mut(), in_hand };
-        let router = Assigner { now, balancer, queues: queues.as_deref_mut(), members, budgets, silent };
-        let done = act(proxy, &mut ProxyStep { now, medium, router, sink: &mut Out(out) });
-        for member in self.silent.drain(..) {
-            edge.gate.overload.silent(now, member);
-        }
-        done
+        let Self { proxy, keys, members, budgets, notes, dialogs, .. } = self;
+        let now = site.now;
+        let medium = Editor { site, keys, notes, dialogs: dialogs.as_deref_mut(), in_hand };
+        let router = Assigner { now, balancer, queues: queues.as_deref_mut(), members, budgets };
+        act(proxy, &mut ProxyStep { now, medium, router, sink: &mut Out(out) })
     }
 
     /// Reports the failed requests of a step.
@@ -154,13 +149,13 @@ impl Stateful {
 
     /// Sends a side of a dialog our BYE, where requests of the dialog would go. Where that is not known, it goes nowhere.
     fn hang_up(&mut self, step: &mut Step<'_>, hang_up: &HangUp, to: Side) {
-        let (edge, of) = (&mut *step.edge, Ends::index(to));
+        let (site, of) = (&mut *step.site, Ends::index(to));
         let route = wire::NameAddr::parse(&hang_up.ends.routes[of]).map(|route| route.uri);
         let uri = route.unwrap_or(&hang_up.ends.contacts[of]);
-        let call = edge.tokens.call_key(&hang_up.call_id);
+        let call = site.tokens.call_key(&hang_up.call_id);
         let hop = match hang_up.ends.flows[of] {
             Some(flow) => Ok(flow),
-            None => edge.names.next_hop(edge.now, Target::of(uri), call, &edge.topology, 0, step.out),
+            None => site.names.next_hop(site.now, Target::of(uri), call, &site.topology, 0, step.out),
         };
         let Ok(hop) = hop else { return };
         self.drive(step, |proxy, step| {
@@ -190,14 +185,14 @@ impl Stateful {
     /// A connection is lost that requests took for their length: they go over UDP instead (RFC 3261 §18.1.1). `key` as
     /// [`quoted_key`] has it; `None`: all that have no answer. How many have gone.
     pub(crate) fn send_over_udp(&mut self, step: &mut Step<'_>, lost: Flow, quoted: &[u8]) -> bool {
-        let Step { edge, out, .. } = step;
+        let Step { site, out, .. } = step;
         let Some(key) = quoted_key(&self.keys, quoted) else { return false };
-        let now = edge.now;
+        let now = site.now;
         let otherwise = |packet: &Packet| {
             if !packet.flow.meets(lost) {
                 return None;
             }
-            let (bytes, way) = edge.over_udp(packet.flow, &packet.bytes.whole())?;
+            let (bytes, way) = over_udp(site, packet.flow, &packet.bytes.whole())?;
             Some((Packet::new(bytes, way), way.transport.into()))
         };
         self.proxy.send_otherwise(now, key, otherwise, &mut Out(out))
@@ -217,21 +212,26 @@ impl Stateful {
     }
 
     /// The calls of the transactions, some more than once.
-    pub(crate) fn calls(&self, edge: &Edge) -> impl Iterator<Item = CallKey> {
+    pub(crate) fn calls(&self, site: &Site) -> impl Iterator<Item = CallKey> {
         let mut text = Vec::new();
         let answered = self.proxy.messages().filter_map(move |packet| {
             text.clear();
             packet.bytes.write(&mut text);
-            wire::peek_call_id(&text).map(|call_id| edge.tokens.call_key(call_id))
+            wire::peek_call_id(&text).map(|call_id| site.tokens.call_key(call_id))
         });
         let kept = self.dialogs.iter().flat_map(|dialogs| dialogs.call_ids());
-        let kept = kept.map(|call_id| edge.tokens.call_key(call_id));
+        let kept = kept.map(|call_id| site.tokens.call_key(call_id));
         self.proxy.calls().chain(answered).chain(kept)
     }
 
     /// Takes over the ways to the members of all pools, by slot.
     pub(crate) fn set_members(&mut self, members: &[Flow]) {
         self.members = members.to_vec();
+    }
+
+    /// The way to a member.
+    pub(crate) fn member(&self, slot: Slot) -> Option<Flow> {
+        self.members.get(slot.index()).copied()
     }
 
     /// Takes over how pools are forwarded to; `has_pool`: one of them with transactions, or to next hops. Requests within dialogs
@@ -241,8 +241,8 @@ impl Stateful {
         (self.hops, self.counted) = (hops, counted);
     }
 
-    /// Requests for users of the home domain are forwarded in this way, from now on if not before.
-    pub(crate) fn serve_home(&mut self, is_there: bool) {
+    /// Requests for users of the registrar are forwarded with transactions, from now on if not before.
+    pub(crate) fn serve_users(&mut self, is_there: bool) {
         self.has_pool |= is_there;
     }
 
@@ -279,7 +279,13 @@ impl Stateful {
 
     /// Takes a message that belongs to its transactions: a response to one of its requests, a repetition, the ACK to a failure,
     /// a CANCEL of what it has. Of a branch, only those who got it know it. Returns whether it was one.
-    pub(crate) fn takes(&mut self, step: &mut Step<'_>, flow: Flow, message: &Message<'_>) -> bool {
+    pub(crate) fn takes(
+        &mut self,
+        step: &mut Step<'_>,
+        flow: Flow,
+        message: &Message<'_>,
+        key: Option<ServerKey>,
+    ) -> bool {
         if let Some(status) = message.status() {
             let key = self.keys.response(message).filter(|&key| self.proxy.expects(key));
             if let Some(key) = key {
@@ -288,8 +294,8 @@ impl Stateful {
             }
             return key.is_some();
         }
-        let key = self.keys.request(message);
-        if message.fault().is_none() && self.proxy.absorb(step.edge.now, &key, &mut Out(step.out)) {
+        let key = key.unwrap_or_else(|| self.keys.request(message));
+        if message.fault().is_none() && self.proxy.absorb(step.site.now, &key, &mut Out(step.out)) {
             return true;
         }
         if message.method() != Some(Method::Cancel) {
@@ -301,26 +307,51 @@ impl Stateful {
         }
         // What is refused cancels nothing.
         if let Err(refused) = check_form(message) {
-            step.reject(flow, message, refused.into());
+            step.reject(flow, message, None, refused.into());
             return true;
         }
         let noted = self.proxy.received(&cancelled);
-        if let Some(noted) = noted.and_then(|request| request.noted.as_deref()) {
-            step.balancer.cancelled(step.edge.now, noted);
+        if let Some(noted) = noted.and_then(Received::noted) {
+            step.balancer.cancelled(step.site.now, noted);
         }
         let tracked = noted.and_then(|request| request.tracked.as_ref());
         if let (Some(tracked), Some(dialogs)) = (tracked, &mut self.dialogs) {
             dialogs.cancelled(tracked.call(), message);
         }
-        self.forward(step, message, Received::cancel(step.edge, flow, message));
+        // It goes nowhere and has no ticket: another one is made of what the transaction has sent.
+        let target = UriTarget { hop: flow, is_wanted: false, anew: None };
+        let call = step.site.tokens.call_key(message.call_id());
+        let received = Received::new(step.site, call, flow, message, Targets::new(Source::Uri(target)));
+        self.receive(step, message, Some(key), received);
         true
     }
 
     /// A request that belongs to no transaction goes on, with one of its own.
-    pub(super) fn forward(&mut self, step: &mut Step<'_>, message: &Message<'_>, received: Received) {
+    pub(super) fn forward(
+        &mut self,
+        step: &mut Step<'_>,
+        message: &Message<'_>,
+        key: Option<ServerKey>,
+        received: Received,
+        ticket: Ticket,
+    ) {
+        received.ticket.set(Some(ticket));
+        self.receive(step, message, key, received);
+    }
+
+    /// Lets the proxy's core take a request.
+    fn receive(
+        &mut self,
+        step: &mut Step<'_>,
+        message: &Message<'_>,
+        key: Option<ServerKey>,
+        received: Received,
+    ) {
+        self.notes.source = received.flow;
         let method = message.method().unwrap_or(Method::Other);
         let cancels = (method == Method::Cancel).then(|| self.keys.cancelled(message));
-        let (key, transport) = (self.keys.request(message), received.flow.transport.into());
+        let key = key.unwrap_or_else(|| self.keys.request(message));
+        let transport = received.flow.transport.into();
         let arrived = Arrived { method, key, cancels, transport };
         self.drive_with(step, Some(message), |proxy, step| proxy.take(&arrived, received, step));
     }
@@ -331,17 +362,17 @@ impl Stateful {
         step: &mut Step<'_>,
         flow: Flow,
         message: &Message<'_>,
-        own: OwnResponse<'_>,
+        own: OwnResponse<'static>,
     ) {
-        let mut answer = Outbox::default();
-        step.edge.answer(flow, message, own, &mut answer);
+        let mut answered = Outbox::default();
+        reject(step.site, flow, message, None, Rejection::Answered(own), &mut answered);
         let method = message.method().unwrap_or(Method::Other);
         let (key, transport) = (self.keys.request(message), flow.transport.into());
         let arrived = Arrived { method, key, cancels: None, transport };
-        for transmit in answer.transmits() {
-            let bytes = answer.message(transmit);
+        for transmit in answered.transmits() {
+            let bytes = answered.message(transmit);
             let length = message.bytes().len();
-            let allowance = step.edge.allowance(flow, transmit.flow, false, length);
+            let allowance = allowance(step.site, flow, transmit.flow, false, length);
             // The most that the 100 may have had.
             let told = allowance.most_of_trying(longest(length));
             let repeats = allowance.repeats(told, bytes.len());
@@ -375,61 +406,61 @@ impl Stateful {
 
     /// RFC 3261 §16.7. What has another sent-by than ours in its topmost Via is dropped (§18.1.2).
     fn response(&mut self, step: &mut Step<'_>, key: TransactionKey, status: u16, message: &Message<'_>) {
-        if !step.edge.topology.ports.wrote(message.top_via()) {
-            return step.edge.discard(Drop::ForeignResponse);
+        if !step.site.topology.ports.wrote(message.top_via()) {
+            return step.site.discard(Drop::ForeignResponse);
         }
         if (200..300).contains(&status)
             && message.cseq().method == Method::Bye
             && let Some(dialogs) = &mut self.dialogs
             && matches!(self.proxy.sent(key), Some((_, None)))
         {
-            dialogs.took_our_bye(step.edge, message);
+            dialogs.took_our_bye(step.site, message);
         }
         self.drive(step, |proxy, step| proxy.decide(key, status, step));
         self.note(step, key, status, message);
-        step.edge.hear_notice(message, self.notes.source.peer);
-        step.edge.hear_load(message, self.notes.source, step.out);
+        hear_notice(step.site, message, self.notes.source.peer);
+        hear_load(step.site, message, self.notes.source, step.out);
         self.drive(step, |proxy, step| proxy.response(key, status, message, step));
-        step.edge.note_response(message);
+        note_response(step.site, message);
         if let Some(name) = self.notes.look_up.take() {
-            step.edge.names.prepare(step.edge.now, name.named(), step.out);
+            step.site.names.prepare(step.site.now, name.named(), step.out);
         }
     }
 
     /// Tells the balancer of a response, before another member may be tried.
     fn note(
         &self,
-        Step { edge, balancer, queues, out, .. }: &mut Step<'_>,
+        Step { site, balancer, queues, out, .. }: &mut Step<'_>,
         key: TransactionKey,
         status: u16,
         message: &Message<'_>,
     ) {
         let Some((sent, request)) = self.proxy.sent(key) else { return };
-        let slot = edge.topology.slot_toward(sent.flow.remote());
+        let slot = site.topology.slot_toward(sent.flow.remote());
         if let Some(slot) = slot {
             if let Some(queues) = queues {
                 // The call is another member's, or over.
-                let is_others = request.is_none_or(|request| !request.counts_with(Some(slot)));
+                let is_others = request.is_none_or(|request| !request.targets.counts_with(Some(slot)));
                 let is_late = is_others && message.cseq().method == Method::Invite;
-                queues.answers(edge.now, slot, is_late.then(|| edge.tokens.call_key(message.call_id())));
+                queues.answers(site.now, slot, is_late.then(|| site.tokens.call_key(message.call_id())));
             }
-            balancer.answered(edge.now, slot);
+            balancer.answered(site.now, slot);
             balancer.count_response(slot, status);
             // Whoever is behind the hop has seen the branch, too, and speaks for himself alone.
             let is_its_own = self.notes.source.remote() == sent.flow.remote();
             if let Some(rest) = Pause::asked_by(message).filter(|_| is_its_own) {
-                balancer.pause(edge.now, slot, edge.now + rest.length, rest.asked);
+                balancer.pause(site.now, slot, site.now + rest.length, rest.asked);
             }
         }
-        if !edge.is_unrecorded_told
+        if !site.is_unrecorded_told
             && is_unrecorded(message)
             && request.is_some_and(Received::begins_recorded)
         {
-            edge.is_unrecorded_told = true;
+            site.is_unrecorded_told = true;
             out.event(ShardEvent::NoRecordRoute(sent.flow.peer));
         }
-        let request = request.filter(|request| request.counts_with(slot));
-        if let Some(noted) = request.and_then(|request| request.noted.as_deref()) {
+        let request = request.filter(|request| request.targets.counts_with(slot));
+        if let Some(noted) = request.and_then(Received::noted) {
             let response = Response {
                 key: noted.key,
                 method: noted.method,
@@ -437,12 +468,13 @@ impl Stateful {
                 status,
                 direction: noted.direction,
                 branch: noted.branch,
-                tags: edge.tokens.tags(message),
+                tags: site.tokens.tags(message),
             };
-            balancer.response(edge.now, &response);
+            balancer.response(site.now, &response);
             let is_call = noted.method == Method::Invite && (200..300).contains(&status);
-            if is_call && request.is_some_and(Received::is_left) {
-                balancer.end_dialog(edge.now, noted.key, response.tags);
+            // Further requests of the dialog do not come by here.
+            if is_call && request.is_some_and(|request| request.stay() == RecordRoute::No) {
+                balancer.end_dialog(site.now, noted.key, response.tags);
             }
         }
     }
@@ -455,7 +487,7 @@ fn tell_load(step: &mut Step<'_>, record: &CallRecord) {
     if cause == Cause::Bye && (200..300).contains(&record.bye_status) || step.balancer.is_idle() {
         return;
     }
-    let (about, tokens, now) = (&record.about, &step.edge.tokens, step.edge.now);
+    let (about, tokens, now) = (&record.about, &step.site.tokens, step.site.now);
     let hash = |tag: &[u8]| tokens.tag_hash(Some(tag).filter(|tag| !tag.is_empty()));
     let tags = Tags { from: hash(about.tag()), to: hash(&accepted.tag) };
     let call = tokens.call_key(about.call_id());

@@ -2,133 +2,222 @@
 
 use super::memory::Stateless;
 use super::searches::Search;
-use crate::counters::Drop;
-use crate::edge::Edge;
-use crate::event::ShardEvent;
-use crate::pause::Pause;
-use crate::record::{hand_over, is_unrecorded};
+use crate::address::client_flow::ClientFlow;
+use crate::address::target::Target;
+use crate::outcome::counters::Drop;
+use crate::outcome::event::ShardEvent;
+use crate::outcome::pause::Pause;
+use crate::site::Site;
+use crate::site::edit::drop_identity;
+use crate::site::marks::{hear_load, hear_notice, tell_notice};
+use crate::site::record::{hand_over, is_unrecorded};
+use crate::site::remote_targets::{Side, TargetRefresh, refreshes_target};
+use crate::site::reply::note_response;
 use crate::step::Step;
-use crate::target::Target;
-use crate::token::branch::{BranchToken, SEARCHED, Transaction};
+use crate::token::branch::{Branch, BranchKind, SEARCHED, Transaction, is_hop_branch};
 use crate::token::owner::TokenOwner;
-use balance::{Direction, Response, SessionState};
+use balance::{Direction, NodeId, Response, SessionState, Slot};
 use base::{Flow, Operation};
 use std::net::SocketAddr;
-use wire::{Message, Method, Via, response_target};
+use wire::{Message, Method, response_target};
 
-impl Stateless {
-    /// A response comes back from a member, or goes to one.
-    pub(crate) fn response(&mut self, step: &mut Step<'_>, flow: Flow, message: &Message<'_>) {
-        let (token, branch, way) = match self.way_back(step, message) {
-            Ok(found) => found,
-            Err(drop) => return step.edge.discard(drop),
-        };
-        look_for_record(step, flow.peer, message, token);
-        self.note(step, message, token, branch);
-        step.edge.hear_load(message, flow, step.out);
-        step.edge.note_response(message);
-        let Some(way) = way else { return step.edge.discard(Drop::NoTarget) };
-        step.edge.edits.clear();
-        step.edge.edits.pop_via(message);
-        if token.direction == Direction::FromPool {
-            step.edge.drop_identity(message, flow);
-            lead_initiator(step, flow, message);
+/// The way back of a response to a request that went on without a transaction.
+pub(super) struct WayBack<'a> {
+    /// The content of our branch.
+    pub(super) branch: Branch,
+    /// The transaction of the request.
+    transaction: Transaction<'a>,
+    /// The flow that the response leaves by. `None`: no port of ours leads there.
+    pub(super) way: Option<Flow>,
+}
+
+impl<'a> WayBack<'a> {
+    /// Verifies that our Via is on top, with a branch that fits, and finds the way by the Via below (§18.1.2, §18.2.2). The
+    /// branch of a pool stands in for the check of the sent-by, and also holds for the Via of another balancer of the site.
+    pub(super) fn find(site: &mut Site, message: &Message<'a>) -> Result<Self, Drop> {
+        let Site { tokens, topology, ledger, .. } = site;
+        let own = message.top_via();
+        let branch = own.branch.ok_or(Drop::ForeignResponse)?;
+        // Nobody answers an ACK (§17.1.1.3).
+        if is_hop_branch(branch) && (!topology.ports.wrote(own) || message.cseq().method == Method::Ack) {
+            return Err(Drop::ForeignResponse);
         }
-        step.edge.send_edited(message, way, step.out);
-        step.edge.counters.responses_forwarded += 1;
+        let via = message.second_via().ok_or(Drop::NoWayBack)?;
+        let to = response_target(&via).ok_or(Drop::NoTarget)?;
+        ledger.charge(Operation::VerifyToken);
+        let transaction = Transaction::new(message, &via, to);
+        let branch = Branch::read(tokens, branch, &transaction).ok_or(Drop::ForeignResponse)?;
+        let way = topology.ports.way_back_by(branch.ingress, &via, to);
+        Ok(Self { branch, transaction, way })
     }
 
-    /// Verifies our Via, and finds the mark of the client's branch and the way back.
-    fn way_back(
+    /// The response in the balancer's terms.
+    pub(super) fn response(&self, site: &Site, message: &Message<'_>, direction: Direction) -> Response {
+        let (tokens, cseq) = (&site.tokens, message.cseq());
+        Response {
+            key: tokens.call_key(message.call_id()),
+            method: cseq.method,
+            cseq: cseq.number,
+            status: message.status().unwrap_or_default(),
+            direction,
+            branch: tokens.mark(&self.transaction, direction, self.branch.routing),
+            tags: tokens.tags(message),
+        }
+    }
+}
+
+impl Stateless {
+    /// A response to a request without a transaction.
+    pub(crate) fn response(&mut self, step: &mut Step<'_>, flow: Flow, message: &Message<'_>) {
+        let sent = WayBack::find(step.site, message).and_then(|back| match back.branch.kind {
+            BranchKind::Pool { node, direction } => {
+                self.response_of_pool(step, flow, message, &back, node, direction)
+            }
+            BranchKind::Hop { target, by_initiator } => {
+                let way = back.way.ok_or(Drop::NoTarget)?;
+                response_of_hop(step, flow, message, way, target, by_initiator);
+                Ok(())
+            }
+        });
+        if let Err(drop) = sent {
+            step.site.discard(drop);
+        }
+    }
+
+    /// A response comes back from a member, or goes to one.
+    fn response_of_pool(
         &mut self,
         step: &mut Step<'_>,
+        flow: Flow,
         message: &Message<'_>,
-    ) -> Result<(BranchToken, u32, Option<Flow>), Drop> {
-        let (token, transaction, via, to) = read(step, message)?;
-        let Edge { tokens, topology, now, .. } = &mut *step.edge;
-        if token.direction == Direction::ToPool
-            && let Some(slot) = topology.slot(token.node)
-        {
+        back: &WayBack<'_>,
+        node: NodeId,
+        direction: Direction,
+    ) -> Result<(), Drop> {
+        let site = &mut *step.site;
+        let to_pool = direction == Direction::ToPool;
+        let slot = if to_pool { site.topology.slot(node) } else { None };
+        if let Some(slot) = slot {
             // A sign of life, also where nobody is to hear of it.
-            step.balancer.answered(*now, slot);
+            step.balancer.answered(site.now, slot);
             step.balancer.count_response(slot, message.status().unwrap_or_default());
         }
-        let mark = tokens.mark(&transaction, token.direction, token.routing);
-        if message.cseq().method == Method::Cancel && was_searched(message) {
-            let call = tokens.call_key(message.call_id());
-            self.searched(message, token, Search { call, cseq: message.cseq().number, branch: mark })?;
+        let response = back.response(site, message, direction);
+        if response.method == Method::Cancel && was_searched(message) {
+            self.searched(&response, node)?;
         }
-        let way = topology.ports.way_back_by(token.asked, &via, to);
-        Ok((token, mark, way))
+        look_for_record(step, flow.peer, message, &response);
+        self.note(step, node, &response);
+        if let Some(slot) = slot {
+            pause(step, message, slot);
+        }
+        hear_load(step.site, message, flow, step.out);
+        note_response(step.site, message);
+        let way = back.way.ok_or(Drop::NoTarget)?;
+        step.site.edits.clear();
+        step.site.edits.pop_via(message);
+        if !to_pool {
+            drop_identity(step.site, message, flow);
+            lead_initiator(step, flow, message);
+        }
+        step.site.send_edited(message, way, step.out);
+        step.site.counters.responses_forwarded += 1;
+        Ok(())
     }
 
     /// Every node was asked; those that do not know the INVITE say so (481). Nobody needs to hear that before the last one.
-    fn searched(&mut self, message: &Message<'_>, token: BranchToken, search: Search) -> Result<(), Drop> {
-        match message.status() {
-            Some(300..) if !self.searches.missed(search, token.node) => return Err(Drop::SearchMiss),
-            Some(200..300) => self.searches.found(search),
+    fn searched(&mut self, response: &Response, node: NodeId) -> Result<(), Drop> {
+        let search = Search { call: response.key, cseq: response.cseq, branch: response.branch };
+        match response.status {
+            300.. if !self.searches.missed(search, node) => return Err(Drop::SearchMiss),
+            200..300 => self.searches.found(search),
             _ => {}
         }
         Ok(())
     }
 
     /// Tells the balancer: this is what moves its counters.
-    pub(super) fn note(
-        &mut self,
-        step: &mut Step<'_>,
-        message: &Message<'_>,
-        token: BranchToken,
-        branch: u32,
-    ) {
-        let (Some(status), cseq) = (message.status(), message.cseq()) else { return };
-        let Edge { tokens, ledger, now, topology, .. } = &mut *step.edge;
-        ledger.charge(Operation::Lookup);
-        let response = Response {
-            key: tokens.call_key(message.call_id()),
-            method: cseq.method,
-            cseq: cseq.number,
-            status,
-            direction: token.direction,
-            branch,
-            tags: tokens.tags(message),
-        };
-        step.balancer.response(*now, &response);
-        if let Some(rest) = Pause::asked_by(message)
-            && token.direction == Direction::ToPool
-            && let Some(slot) = topology.slot(token.node)
-        {
-            step.balancer.pause(*now, slot, *now + rest.length, rest.asked);
-        }
-        self.unacknowledged.note(step, token.node, &response);
+    pub(super) fn note(&mut self, step: &mut Step<'_>, node: NodeId, response: &Response) {
+        step.site.ledger.charge(Operation::Lookup);
+        step.balancer.response(step.site.now, response);
+        self.unacknowledged.note(step, node, response);
     }
 }
 
-/// Verifies that our Via is on top, with a token that fits; with the Via of the client, and the address in that. The token
-/// stands in for RFC 3261 §18.1.2's check of the sent-by, and also holds for the Via of another balancer of the site.
-pub(super) fn read<'a>(
+/// The node gets no new calls for as long as it asks for.
+fn pause(step: &mut Step<'_>, response: &Message<'_>, slot: Slot) {
+    if let Some(rest) = Pause::asked_by(response) {
+        let now = step.site.now;
+        step.balancer.pause(now, slot, now + rest.length, rest.asked);
+    }
+}
+
+/// A response to a request that went to a next hop, or to the `target` of a dialog (§16.7 steps 3, 8 and 9).
+fn response_of_hop(
     step: &mut Step<'_>,
-    message: &Message<'a>,
-) -> Result<(BranchToken, Transaction<'a>, Via<'a>, SocketAddr), Drop> {
-    let branch = message.top_via().branch.ok_or(Drop::ForeignResponse)?;
-    let via = message.second_via().ok_or(Drop::NoWayBack)?;
-    let to = response_target(&via).ok_or(Drop::NoTarget)?;
-    let Edge { tokens, ledger, .. } = &mut *step.edge;
-    ledger.charge(Operation::VerifyToken);
-    let transaction = Transaction::new(message, &via, to);
-    let token = tokens.read_branch(branch, &transaction).ok_or(Drop::ForeignResponse)?;
-    Ok((token, transaction, via, to))
+    flow: Flow,
+    message: &Message<'_>,
+    way: Flow,
+    target: u32,
+    by_initiator: bool,
+) {
+    let site = &mut *step.site;
+    hear_notice(site, message, flow.peer);
+    hear_load(site, message, flow, step.out);
+    if let Some(slot) = site.topology.slot_of(flow) {
+        step.balancer.answered(site.now, slot);
+        step.balancer.count_response(slot, message.status().unwrap_or_default());
+        pause(step, message, slot);
+    }
+    let site = &mut *step.site;
+    note_response(site, message);
+    site.edits.clear();
+    site.edits.pop_via(message);
+    drop_identity(site, message, flow);
+    tell_notice(site, message, way.peer);
+    let led = hand_over(site, message, flow, TokenOwner::Proxy);
+    if let Some(Target::Name(name)) =
+        led.or(receiver_moved(site, flow, message, target, Side::of(by_initiator)))
+    {
+        // The ACK to this response goes there, and does not come again.
+        site.names.prepare(site.now, name, step.out);
+    }
+    site.send_edited(message, way, step.out);
+    site.relayed.responses += 1;
+}
+
+/// Takes note of where the receiver of a request within a dialog is reached from now on, if that is elsewhere than `before`
+/// (§12.2.1.2). `by` sent the request.
+fn receiver_moved<'a>(
+    site: &mut Site,
+    source: Flow,
+    response: &Message<'a>,
+    before: u32,
+    by: Side,
+) -> Option<Target<'a>> {
+    let accepted = response.status().is_some_and(|status| (200..300).contains(&status));
+    if before == 0 || !accepted || !refreshes_target(response.cseq().method) {
+        return None;
+    }
+    let target = response.contact().map(Target::of)?;
+    if site.tokens.is_target(&target, before) {
+        return None;
+    }
+    let (heard, flow) = (target.is_at(source.peer), ClientFlow::seen(source, &site.topology));
+    let refreshed = TargetRefresh::new(&site.tokens, response, by.other(), by, &target);
+    site.targets.note(refreshed.seen(heard, flow));
+    Some(target)
 }
 
 /// Tells once that a node begins dialogs without our Record-Route.
-fn look_for_record(step: &mut Step<'_>, source: SocketAddr, message: &Message<'_>, token: BranchToken) {
-    if step.edge.is_unrecorded_told || token.direction != Direction::ToPool || !is_unrecorded(message) {
+fn look_for_record(step: &mut Step<'_>, source: SocketAddr, message: &Message<'_>, response: &Response) {
+    if step.site.is_unrecorded_told || response.direction != Direction::ToPool || !is_unrecorded(message) {
         return;
     }
-    let tokens = &step.edge.tokens;
-    let begun = tokens.call_key(message.call_id()).begun_by(tokens.tags(message).from);
+    let begun = response.key.begun_by(response.tags.from);
     // An INVITE within a dialog has none to be copied.
     if step.balancer.session(begun).is_some_and(|session| session.state == SessionState::Invited) {
-        step.edge.is_unrecorded_told = true;
+        step.site.is_unrecorded_told = true;
         step.out.event(ShardEvent::NoRecordRoute(source));
     }
 }
@@ -136,9 +225,9 @@ fn look_for_record(step: &mut Step<'_>, source: SocketAddr, message: &Message<'_
 /// The node that began a dialog gets the token which leads to the other side: it will need that when it is no member any
 /// more. The name of the other side is asked for, since an ACK does not come again.
 fn lead_initiator(step: &mut Step<'_>, source: Flow, message: &Message<'_>) {
-    let edge = &mut *step.edge;
-    if let Some(Target::Name(name)) = hand_over(edge, message, source, TokenOwner::Pool) {
-        edge.names.prepare(edge.now, name, step.out);
+    let site = &mut *step.site;
+    if let Some(Target::Name(name)) = hand_over(site, message, source, TokenOwner::Pool) {
+        site.names.prepare(site.now, name, step.out);
     }
 }
 

@@ -3,6 +3,8 @@
 use super::cluster::{DISTURBED, name};
 use super::scene::Outcome;
 use crate::command::load::table::{self, milliseconds};
+use load::CallResults;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// What the phases have shown.
@@ -32,6 +34,9 @@ pub(super) fn text(outcome: &Outcome) -> String {
         usage.fixed(),
     )
     .expect("a String takes any text");
+    if calls.calls_failed() > 0 {
+        write!(text, "\nlost: {}", causes(calls)).expect("a String takes any text");
+    }
     if calls.calls_in_progress > 0 {
         write!(text, "\n{} calls had not ended when it was over", calls.calls_in_progress)
             .expect("a String takes any text");
@@ -40,6 +45,19 @@ pub(super) fn text(outcome: &Outcome) -> String {
         write!(text, "\n\n{quit}").expect("a String takes any text");
     }
     text
+}
+
+/// Why calls were lost.
+fn causes(calls: &CallResults) -> String {
+    let refused = |method, by: &BTreeMap<u16, u64>| {
+        let each = by.iter().map(move |(status, count)| format!("{count} by {status} to {method}"));
+        each.collect::<Vec<_>>()
+    };
+    let silence = [("INVITE", calls.invite_timeouts), ("BYE", calls.bye_timeouts)];
+    let silence = silence.into_iter().filter(|(_, count)| *count > 0);
+    let silence = silence.map(|(method, count)| format!("{count} without an answer to {method}"));
+    let refused = [refused("INVITE", &calls.calls_refused), refused("BYE", &calls.bye_refused)].concat();
+    refused.into_iter().chain(silence).collect::<Vec<_>>().join(", ")
 }
 
 fn phases(outcome: &Outcome) -> String {
@@ -60,4 +78,20 @@ fn phases(outcome: &Outcome) -> String {
         ]);
     }
     table.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lost_calls_have_a_cause() {
+        let calls = CallResults {
+            calls_refused: [(503, 70)].into(),
+            invite_timeouts: 8,
+            bye_refused: [(481, 1)].into(),
+            ..CallResults::default()
+        };
+        assert_eq!(causes(&calls), "70 by 503 to INVITE, 1 by 481 to BYE, 8 without an answer to INVITE");
+    }
 }

@@ -79,7 +79,7 @@ pub(super) async fn play(
 /// What is shown of the servers, which are in the order of the cast.
 fn lines(members: &[MemberView], pasts: Vec<Past>) -> Vec<Line> {
     let line = |((part, member), past): ((&Part, &MemberView), Past)| {
-        Line::new(part.name.to_owned(), 1.0 / part.slowdown, member.state.clone(), member, past)
+        Line::new(part.name.to_owned(), 1.0 / part.slowdown, member, past)
     };
     CAST.iter().zip(members).zip(pasts).map(line).collect()
 }

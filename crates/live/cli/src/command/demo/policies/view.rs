@@ -4,7 +4,7 @@ use super::cast::rate;
 use super::scene::{Outcome, Plot, Scene, calls_broken, calls_lost};
 use crate::command::demo::view::{alarm, count, draw_head, draw_news, draw_text, times};
 use crate::command::load::table::milliseconds;
-use crate::picture::{Columns, DIM, Top, area, draw_keys, draw_members};
+use crate::picture::{DIM, area, draw_keys, draw_members};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Stylize as _};
@@ -13,14 +13,6 @@ use ratatui::text::{Line as Text, Span};
 /// Most rows of the lowest part, frame included.
 const BELOW_MAX: u16 = 8;
 
-const SERVERS: Columns = Columns {
-    title: "servers, as the balancer sees them",
-    name: "server",
-    number: Some("speed"),
-    // As much as 0.2 s of a fast server.
-    top: Top::Fixed(100.0),
-};
-
 pub(super) fn draw(frame: &mut Frame<'_>, scene: &Scene<'_>) {
     let area = area(frame);
     let fixed = [4, scene.lines.len() as u16 + 3, 5, 1];
@@ -28,7 +20,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, scene: &Scene<'_>) {
     let rows = Constraint::from_lengths([fixed[0], fixed[1], fixed[2], below, fixed[3]]);
     let [head, servers, callers, below, foot] = Layout::vertical(rows).areas(area);
     draw_head(frame, head, now(scene), (scene.seconds, scene.act.seconds));
-    draw_members(frame, servers, &SERVERS, &scene.lines);
+    draw_members(frame, servers, &scene.lines);
     draw_callers(frame, callers, scene);
     match scene.act.plot {
         Plot::Compare => draw_outcomes(frame, below, scene),
@@ -58,11 +50,11 @@ fn draw_callers(frame: &mut Frame<'_>, area: Rect, scene: &Scene<'_>) {
         count(&results.calls_in_progress, " in progress  "),
         count(&results.retransmissions_sent, " repeated  "),
         alarm(calls_lost(results), " lost  "),
-        alarm(results.wrong_server, " at wrong server"),
+        alarm(results.wrong_server, " misrouted"),
     ];
     let broken = calls_broken(results);
     if broken > 0 {
-        counts.push(count(&format!("  {broken}"), " died in crash"));
+        counts.push(count(&format!("  {broken}"), " died"));
     }
     let text = vec![
         Text::from(counts.concat()),
@@ -98,4 +90,34 @@ fn bar(policy: &str, micros: u64, longest: u64, width: u16, color: Color) -> Tex
         Span::from("█".repeat(cells)).fg(color),
         Span::from(format!(" {} ms", milliseconds(micros))).bold(),
     ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::scene::Act;
+    use super::*;
+    use crate::command::demo::view::{assert_shown, rows};
+    use load::CallResults;
+
+    #[test]
+    fn a_crash_is_shown_within_80_columns() {
+        let act = Act { plot: Plot::Crash, policy: "round-robin".to_owned(), load: 0.5, seconds: 14.0 };
+        let results = CallResults {
+            calls_started: 12_345,
+            calls_in_progress: 1_234,
+            retransmissions_sent: 1_234,
+            bye_timeouts: 123,
+            ..CallResults::default()
+        };
+        let scene = Scene {
+            number: "6/6",
+            act: &act,
+            seconds: 7.0,
+            lines: Vec::new(),
+            results,
+            news: &[],
+            outcomes: &[],
+        };
+        assert_shown(&rows(|frame| draw(frame, &scene)), &["12345 calls  1234 in progress", " died "]);
+    }
 }

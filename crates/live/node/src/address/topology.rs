@@ -1,0 +1,184 @@
+//! Which addresses are ours, and where the nodes are.
+
+use crate::address::ports::Ports;
+use balance::{NodeId, Slot};
+use base::{Flow, Peer, Transport};
+use core::hash::Hasher;
+use siphasher::sip::SipHasher13;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use wire::{Host, SipUri};
+
+/// Identity of the node that is this peer: the same in every process that talks to it.
+pub fn node_id(peer: Peer) -> NodeId {
+    let mut hasher = SipHasher13::new();
+    hasher.write(peer.address.to_string().as_bytes());
+    if peer.transport != Transport::Udp {
+        hasher.write(peer.transport.name().as_bytes());
+    }
+    NodeId(hasher.finish() as u32)
+}
+
+/// The addresses of a process: its own, and its nodes' by slot.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Topology {
+    /// Our ports.
+    pub ports: Ports,
+    /// Host names (in lower case) that mean us, with a port or for any port.
+    pub names: Vec<(String, Option<u16>)>,
+    /// How each is reached.
+    nodes: Vec<Flow>,
+    by_peer: BTreeMap<Peer, Slot>,
+    by_id: BTreeMap<NodeId, Slot>,
+}
+
+impl Topology {
+    /// Ports and names, no node yet.
+    pub fn new(ports: Ports, names: Vec<(String, Option<u16>)>) -> Self {
+        Self { ports, names, ..Self::default() }
+    }
+
+    /// Adds the node of the next slot.
+    pub fn push_node(&mut self, node: Flow) {
+        self.nodes.push(node);
+        self.find_again(Slot(self.nodes.len() as u16 - 1));
+    }
+
+    /// No token and no source address leads to this slot any more. Sessions that are there stay.
+    pub fn forget(&mut self, slot: Slot) {
+        self.by_peer.retain(|_, at| *at != slot);
+        self.by_id.retain(|_, at| *at != slot);
+    }
+
+    /// Tokens and its source address lead to this slot.
+    pub fn find_again(&mut self, slot: Slot) {
+        let peer = self.nodes[slot.index()].remote();
+        self.by_peer.insert(peer, slot);
+        self.by_id.insert(node_id(peer), slot);
+    }
+
+    /// The way to a node.
+    pub fn node(&self, slot: Slot) -> Flow {
+        self.nodes[slot.index()]
+    }
+
+    /// All nodes by slot, those that are no longer members included.
+    pub fn nodes(&self) -> &[Flow] {
+        &self.nodes
+    }
+
+    /// The hosts of nodes that are members or next hops.
+    pub fn hosts(&self) -> impl Iterator<Item = IpAddr> + '_ {
+        self.by_peer.keys().map(|peer| peer.address.ip().to_canonical())
+    }
+
+    /// The node that a token names.
+    pub(crate) fn slot(&self, id: NodeId) -> Option<Slot> {
+        self.by_id.get(&id).copied()
+    }
+
+    /// The node that is this peer.
+    pub fn slot_at(&self, peer: Peer) -> Option<Slot> {
+        self.by_peer.get(&peer).copied()
+    }
+
+    /// The node that what is sent to this peer goes to: long requests to one that is reached over UDP go by TCP (RFC 3261
+    /// §18.1.1).
+    pub(crate) fn slot_toward(&self, peer: Peer) -> Option<Slot> {
+        let known = self.slot_at(peer);
+        if known.is_some() || peer.transport != Transport::Tcp {
+            return known;
+        }
+        self.slot_at(Peer::new(Transport::Udp, peer.address))
+    }
+
+    /// The flow of the node that this leads to, if it leads to one otherwise than usual.
+    pub(crate) fn known_as(&self, flow: Flow) -> Flow {
+        if flow.transport != Transport::Tcp {
+            return flow;
+        }
+        self.slot_toward(flow.remote()).map_or(flow, |slot| self.node(slot))
+    }
+
+    /// The node that sent what came by this flow. One that has opened the connection itself has any port there: it is known
+    /// by its address, if no other node has that and the transport.
+    pub fn slot_of(&self, flow: Flow) -> Option<Slot> {
+        let at = flow.remote();
+        let known = self.slot_toward(at);
+        if known.is_some() || flow.connection.is_none() {
+            return known;
+        }
+        let with_port = |port| Peer::new(at.transport, SocketAddr::new(at.address.ip(), port));
+        let mut there = self.by_peer.range(with_port(0)..=with_port(u16::MAX));
+        let (_, only) = there.next()?;
+        there.next().is_none().then_some(*only)
+    }
+
+    /// Whether a Request-URI or Route URI means this balancer (RFC 3261 §16.4).
+    pub(crate) fn is_ours(&self, uri: &SipUri<'_>) -> bool {
+        match uri.host {
+            Host::Name(name) => self.is_our_name(name, self.ports.port_of(uri)),
+            Host::V4(_) | Host::V6(_) => self.ports.named(uri).is_some(),
+        }
+    }
+
+    /// Whether a host name with this port means this balancer.
+    pub(crate) fn is_our_name(&self, name: &[u8], port: u16) -> bool {
+        let name = name.strip_suffix(b".").unwrap_or(name);
+        self.names.iter().any(|(ours, for_port)| {
+            name.eq_ignore_ascii_case(ours.as_bytes()) && for_port.is_none_or(|ours| ours == port)
+        })
+    }
+
+    /// Whether a host means this balancer, whatever the port.
+    pub(crate) fn is_our_host(&self, host: Host<'_>) -> bool {
+        match host {
+            Host::Name(name) => self.names.iter().any(|(ours, _)| name.eq_ignore_ascii_case(ours.as_bytes())),
+            Host::V4(_) | Host::V6(_) => self.ports.has_host(host),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::Connection;
+    use core::num::NonZeroU32;
+
+    fn way(transport: Transport, address: &str) -> Flow {
+        Flow { transport, listener: 0, peer: address.parse().unwrap(), connection: None }
+    }
+
+    #[test]
+    fn two_transports_at_one_address_are_two_nodes() {
+        let mut topology = Topology::default();
+        let (udp, tcp) = (way(Transport::Udp, "192.0.2.1:5060"), way(Transport::Tcp, "192.0.2.1:5060"));
+        topology.push_node(udp);
+        topology.push_node(tcp);
+        assert_eq!([udp, tcp].map(|node| topology.slot_at(node.remote())), [Some(Slot(0)), Some(Slot(1))]);
+        assert_ne!(node_id(udp.remote()), node_id(tcp.remote()));
+        topology.forget(Slot(0));
+        assert_eq!([udp, tcp].map(|node| topology.slot_of(node)), [None, Some(Slot(1))]);
+    }
+
+    #[test]
+    fn a_node_that_opened_its_connection_is_known_by_its_address() {
+        let mut topology = Topology::default();
+        let nodes = [
+            way(Transport::Tcp, "192.0.2.1:5060"),
+            way(Transport::Tcp, "192.0.2.2:5060"),
+            way(Transport::Tcp, "192.0.2.2:5080"),
+        ];
+        for node in nodes {
+            topology.push_node(node);
+        }
+        let connection = NonZeroU32::new(1).map(Connection);
+        let from =
+            |transport, address, connection| topology.slot_of(Flow { connection, ..way(transport, address) });
+        assert_eq!(from(Transport::Tcp, "192.0.2.1:40001", connection), Some(Slot(0)));
+        assert_eq!(from(Transport::Tcp, "192.0.2.2:5080", connection), Some(Slot(2)), "a connection of ours");
+        assert_eq!(from(Transport::Tcp, "192.0.2.2:40001", connection), None, "either may have opened it");
+        assert_eq!(from(Transport::Tls, "192.0.2.1:40001", connection), None);
+        assert_eq!(from(Transport::Udp, "192.0.2.1:40001", None), None);
+    }
+}

@@ -1,0 +1,165 @@
+//! The gate admits a request or refuses it, once. It asks, cheapest first, whether the process is stopping, whether the source is
+//! within its rate, and whether overload control accepts the request. An admitted request has a [`Ticket`], keeps it through all
+//! waits, and cannot be forwarded without.
+//!
+//! Access lists and the check of the form come before it. Refused elsewhere is what a rule refuses (`destination.rs`), what a next
+//! hop has no room for (`limited.rs`), what there is no room for here (`begin.rs`), and who is not authenticated (`serve.rs`).
+
+use crate::admission::{Novelty, Ticket, class_of};
+use crate::decide::destination::rule_of;
+use crate::outcome::rejection::{Rejection, refuse, refused_until};
+use crate::read::arrival::Arrival;
+use crate::read::progress::Progress;
+use crate::seen::Hop;
+use crate::site::marks::origin;
+use crate::step::Step;
+use balance::Request;
+use base::Flow;
+use overload::Origin;
+use route::Exceeded;
+use wire::Method;
+
+/// Asks about a request, unless it has its ticket.
+pub(crate) fn admit(
+    step: &mut Step<'_>,
+    arrival: &Arrival<'_>,
+    request: &Request<'_>,
+    progress: &mut Progress,
+) -> Result<(), Rejection> {
+    if progress.ticket.is_none() {
+        progress.ticket = Some(ask(step, arrival, request)?);
+    }
+    Ok(())
+}
+
+/// Asks about a request that is new by its form before its route is looked up, so that a refusal costs least. Requests of members,
+/// which may be no caller's, and OPTIONS, which this process may answer itself under any load, are asked about later.
+pub(crate) fn admit_early(
+    step: &mut Step<'_>,
+    arrival: &Arrival<'_>,
+    request: &Request<'_>,
+    goes_by_rule: bool,
+    progress: &mut Progress,
+) -> Result<(), Rejection> {
+    let is_new_by_form = arrival.message.to_tag().is_none()
+        && arrival.begins_transaction()
+        && arrival.method != Method::Options
+        && arrival.member.is_none();
+    if !is_new_by_form {
+        return Ok(());
+    }
+    let Err(refused) = admit(step, arrival, request, progress) else { return Ok(()) };
+    // Where a rule drops without an answer, overload control must not answer.
+    if goes_by_rule
+        && step.site.routes.table.may_be_silent()
+        && let Err(by_rule @ Rejection::By(refuser)) = rule_of(step, arrival)
+        && step.site.routes.answer(refuser).is_err()
+    {
+        return Err(by_rule);
+    }
+    Err(refused)
+}
+
+/// Whether a request follows its first copy, or its INVITE, to where that went without a transaction.
+fn follows(step: &Step<'_>, arrival: &Arrival<'_>) -> bool {
+    arrival.hop().is_some_and(|hop| !matches!(hop, Hop::Member(_)) || hop.member(step.balancer).is_some())
+}
+
+fn ask(step: &mut Step<'_>, arrival: &Arrival<'_>, request: &Request<'_>) -> Result<Ticket, Rejection> {
+    // A copy, ACK or CANCEL of what was forwarded without a transaction is never refused for the load.
+    let follows = follows(step, arrival);
+    // A BYE is never refused: it ends a call.
+    if !follows && let Some(end) = step.stops(request) {
+        return Err(refused_until(end, step.site.now).into());
+    }
+    let novelty = step.novelty(arrival, request);
+    let (now, source) = (step.site.now, arrival.flow.peer.ip());
+    step.site.admission.charge(now, source, novelty)?;
+    if !follows && matches!(novelty, Novelty::New | Novelty::CopyOfDropped) {
+        ask_overload(step, arrival, request)?;
+    }
+    let site = &mut *step.site;
+    Ok(site.admission.give_ticket(&site.tokens, arrival.message, request, novelty))
+}
+
+/// Asks overload control, and where state is shared out the entry, about a request that may begin something.
+fn ask_overload(step: &mut Step<'_>, arrival: &Arrival<'_>, request: &Request<'_>) -> Result<(), Rejection> {
+    let (now, flow) = (step.site.now, arrival.flow);
+    let origin = origin(step.site, flow.peer, arrival.method);
+    let is_let_in = !matches!(origin, Origin::Client(share) if share < 1.0);
+    let takes_all = is_let_in && step.site.admission.overload.takes_all(now);
+    // Only where there is something to refuse need it be looked up whether the request is known.
+    if !takes_all && !step.is_new(request) {
+        return Ok(());
+    }
+    let class = class_of(arrival.method, request.has_priority);
+    step.site.admission.overload.admit(now, flow, arrival.message, class, origin).map_err(|refusal| {
+        // What can be shared out: a REGISTER is served here, and OPTIONS are let in by all.
+        let counts = refusal.is_by_law && !matches!(arrival.method, Method::Register | Method::Options);
+        if let Some(sharing) = step.site.sharing.as_mut().filter(|_| counts) {
+            sharing.refused(flow.peer);
+        }
+        refusal.rejection
+    })
+}
+
+/// How [`ask`] would refuse a request now, in the order in which it asks. Changes nothing.
+pub(crate) fn explain(step: &Step<'_>, arrival: &Arrival<'_>, request: &Request<'_>) -> Result<(), String> {
+    let (novelty, follows) = (step.novelty(arrival, request), follows(step, arrival));
+    if !follows && step.stops(request).is_some() {
+        return Err("refused: 503 Service Unavailable: stopping, no new calls are taken".to_owned());
+    }
+    if novelty == Novelty::New {
+        check_rate(step, arrival.flow)?;
+    }
+    if !follows && matches!(novelty, Novelty::New | Novelty::CopyOfDropped) {
+        check_entry(step, arrival)?;
+        check_overload(step)?;
+    }
+    Ok(())
+}
+
+/// Whether all that its source begins is taken now, where state is shared out.
+fn check_entry(step: &Step<'_>, arrival: &Arrival<'_>) -> Result<(), String> {
+    match origin(step.site, arrival.flow.peer, arrival.method) {
+        Origin::Client(share) if share < 1.0 && !step.site.admission.overload.is_off() => Err(format!(
+            "refused: 503 Overloaded, as {:.0} % of new requests from outside [distribution] now: no proxy behind \
+             has room",
+            (1.0 - share) * 100.0
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Whether overload control takes all new requests now.
+fn check_overload(step: &Step<'_>) -> Result<(), String> {
+    let (now, overload) = (step.site.now, &step.site.admission.overload);
+    if overload.takes_all(now) {
+        return Ok(());
+    }
+    let (law, acceptance, wait) = overload.standing(now);
+    Err(format!(
+        "refused: 503 Overloaded, as {:.0} % of new requests now: law `{law}` of [overload]: messages wait {} ms",
+        (1.0 - acceptance) * 100.0,
+        wait.as_millis()
+    ))
+}
+
+/// Whether its source may begin something more now.
+fn check_rate(step: &Step<'_>, flow: Flow) -> Result<(), String> {
+    let exceeded = step.site.admission.exceeded(step.site.now, flow.peer.ip());
+    let Some((exceeded, refusal)) = exceeded else { return Ok(()) };
+    let ip = flow.peer.ip();
+    let by = match exceeded {
+        Exceeded::Address => {
+            format!("`per_address` of [access.rate]: {ip} has begun all that it may for now")
+        }
+        Exceeded::Network => {
+            format!("`per_network` of [access.rate]: the network of {ip} has begun all that it may for now")
+        }
+    };
+    Err(match refuse(refusal) {
+        Rejection::Answered(own) => format!("refused: {} {}: {by}", own.status(), own.label()),
+        _ => format!("dropped without an answer: {by}"),
+    })
+}

@@ -1,0 +1,206 @@
+//! The header field Route (not the rules, which are in `routes.rs`): what of it is ours (RFC 3261 §16.4), and what
+//! becomes of it (§16.6 step 6).
+
+use crate::address::target::Target;
+use crate::address::topology::Topology;
+use crate::token::owner::TokenOwner;
+use std::net::SocketAddr;
+use wire::{Edits, Message, SipUri};
+
+/// RFC 3261 §16.6 step 3.
+const MAX_FORWARDS: u32 = 70;
+
+/// RFC 5393 §5.3.3: what is added where it is missing, and the most that is passed on.
+const MAX_BREADTH: u8 = 60;
+
+/// A Route or Record-Route value of ours.
+pub(crate) struct OwnRoute<'a> {
+    pub(crate) token: Option<&'a [u8]>,
+    /// The listener that it names.
+    listener: Option<u16>,
+}
+
+impl<'a> OwnRoute<'a> {
+    /// By its address; of a pool also that of another balancer of the site, by the parameter with the token.
+    pub(crate) fn of(topology: &Topology, uri: &'a [u8], element: TokenOwner) -> Option<Self> {
+        let uri = SipUri::parse(uri).ok()?;
+        Self::with_token(topology, &uri, element, token_of(&uri, element))
+    }
+
+    fn with_token(
+        topology: &Topology,
+        uri: &SipUri<'a>,
+        element: TokenOwner,
+        token: Option<&'a [u8]>,
+    ) -> Option<Self> {
+        let listener = topology.ports.named(uri);
+        let is_of_another = element == TokenOwner::Pool && token.is_some();
+        (listener.is_some() || is_of_another || topology.is_ours(uri)).then_some(Self { token, listener })
+    }
+}
+
+/// The token that a URI has for an element.
+fn token_of<'a>(uri: &SipUri<'a>, element: TokenOwner) -> Option<&'a [u8]> {
+    uri.param(element.param()).flatten()
+}
+
+/// The token that a URI has, for this element if one is given, and whose it is: a pool's unless only a proxy's is there.
+fn any_token_of<'a>(uri: &SipUri<'a>, element: Option<TokenOwner>) -> (TokenOwner, Option<&'a [u8]>) {
+    let first = element.unwrap_or(TokenOwner::Pool);
+    let token = token_of(uri, first);
+    let proxys = || token_of(uri, TokenOwner::Proxy).filter(|_| element.is_none());
+    match token {
+        None => proxys().map_or((first, None), |token| (TokenOwner::Proxy, Some(token))),
+        Some(_) => (first, token),
+    }
+}
+
+/// What the Route header and the Request-URI say about where a request goes (RFC 3261 §16.4).
+#[derive(Clone, Copy)]
+pub(crate) struct RouteHeader<'a> {
+    /// How many Route values on top are ours.
+    ours: usize,
+    /// The next one, which is not.
+    pub(crate) next: Option<&'a [u8]>,
+    /// A strict router put our URI into the Request-URI; this last Route value belongs there.
+    pub(crate) last: Option<&'a [u8]>,
+    /// The token in the first URI of ours that has one.
+    pub(crate) token: Option<&'a [u8]>,
+    /// The element whose token it is.
+    pub(crate) owner: TokenOwner,
+    /// What names a client's connection in the first URI of ours that does (RFC 5626 §5.3): we put it into a Path.
+    pub(crate) flow: Option<&'a [u8]>,
+    /// The listener that the last Route value of ours names: the one that the far side knows (RFC 5658 §4).
+    pub(crate) far_side: Option<u16>,
+}
+
+impl<'a> RouteHeader<'a> {
+    /// §16.4: which Route values are ours, and what the next one is. Where there are tokens of both kinds, the first one
+    /// counts.
+    pub(crate) fn read(topology: &Topology, message: &Message<'a>) -> Self {
+        Self::scan(topology, message, None)
+    }
+
+    /// As [`read`](Self::read), as this element sees it: tokens of others say nothing.
+    pub(crate) fn new(topology: &Topology, message: &Message<'a>, element: TokenOwner) -> Self {
+        Self::scan(topology, message, Some(element))
+    }
+
+    fn scan(topology: &Topology, message: &Message<'a>, element: Option<TokenOwner>) -> Self {
+        let uri = message.uri().unwrap_or_default();
+        let owner = element.unwrap_or(TokenOwner::Pool);
+        let mut info =
+            Self { ours: 0, next: None, last: None, token: None, owner, flow: None, far_side: None };
+        let mut left = usize::MAX;
+        // A strict router replaced the Request-URI by what we put into Record-Route, and put that last. That one has
+        // parameters, and most others have none.
+        if message.has_routes()
+            && uri.contains(&b';')
+            && let Ok(parsed) = SipUri::parse(uri)
+            && let (owner, Some(token)) = any_token_of(&parsed, element)
+            && topology.is_ours(&parsed)
+        {
+            (info.token, info.owner) = (Some(token), owner);
+            info.last = message.routes().last().map(|value| value.uri);
+            left = message.routes().count() - 1;
+        }
+        for value in message.routes().take(left) {
+            let parsed = SipUri::parse(value.uri).ok();
+            let own = parsed.and_then(|uri| {
+                let known = element.or(info.token.map(|_| info.owner));
+                let (owner, token) = any_token_of(&uri, known);
+                info.owner = owner;
+                OwnRoute::with_token(topology, &uri, owner, token)
+            });
+            let Some(own) = own else {
+                info.next = Some(value.uri);
+                break;
+            };
+            info.token = info.token.or(own.token);
+            if let Some(uri) = parsed.filter(|uri| uri.user.is_some()) {
+                info.flow = info.flow.or(uri.user.filter(|_| uri.param("ob").is_some()));
+            }
+            info.far_side = own.listener;
+            info.ours += 1;
+        }
+        info
+    }
+
+    /// Whether a proxy reads the header like this: the tokens of a pool say nothing to it.
+    pub(crate) fn is_proxys(&self) -> bool {
+        self.token.is_none() || self.owner == TokenOwner::Proxy
+    }
+
+    /// The Request-URI, wherever it stands.
+    pub(crate) fn uri(&self, message: &Message<'a>) -> &'a [u8] {
+        self.last.or(message.uri()).unwrap_or_default()
+    }
+
+    /// Where the request goes by itself: to the next Route value, else the Request-URI (§16.6 step 7).
+    pub(crate) fn target(&self, message: &Message<'a>) -> Target<'a> {
+        Target::of(self.next.or(self.last).or(message.uri()).unwrap_or_default())
+    }
+
+    /// The Route values that are not ours, from [`next`](Self::next) on.
+    pub(crate) fn behind(&self, message: &Message<'a>) -> impl Iterator<Item = &'a [u8]> {
+        message.routes().skip(self.ours).map(|value| value.uri)
+    }
+
+    /// Whether nothing is left but a Request-URI that means us.
+    pub(crate) fn leads_to_us(&self, topology: &Topology, message: &Message<'a>) -> bool {
+        let uri = self.last.or(message.uri()).and_then(|uri| SipUri::parse(uri).ok());
+        self.next.is_none() && uri.is_some_and(|uri| uri.param("maddr").is_none() && topology.is_ours(&uri))
+    }
+
+    /// §16.4 and §16.6 step 6: our own Route values go; a strict router before or behind us is served. The
+    /// Request-URI becomes `rewritten`, if there is that.
+    pub(crate) fn edit(
+        &self,
+        message: &Message<'_>,
+        rewritten: Option<&[u8]>,
+        edits: &mut Edits,
+        scratch: &mut Vec<u8>,
+    ) {
+        if self.ours > 0 {
+            edits.pop_route(message, self.ours);
+        }
+        let uri = match self.last {
+            Some(last) => {
+                edits.set_uri(message, rewritten.unwrap_or(last));
+                edits.pop_last_route(message);
+                last
+            }
+            None => rewritten.or(message.uri()).unwrap_or_default(),
+        };
+        let strict = |next: &[u8]| SipUri::parse(next).is_ok_and(|next| next.param("lr").is_none());
+        if let Some(next) = self.next.filter(|next| self.last.is_none() && strict(next)) {
+            scratch.clear();
+            scratch.push(b'<');
+            scratch.extend_from_slice(uri);
+            scratch.push(b'>');
+            edits.append_route(message, scratch);
+            edits.set_uri(message, next);
+            edits.pop_route(message, 1);
+        } else if let (Some(uri), None) = (rewritten, self.last) {
+            edits.set_uri(message, uri);
+        }
+    }
+}
+
+/// Notes the source in the topmost Via (§18.2.1) and counts the hop (§16.6 step 3): an absent Max-Forwards counts as
+/// 70 and is added. RFC 5393 §5.3.3: Max-Breadth is added likewise, and lowered where it is too large. `breadth` is
+/// what this branch has of it: where there is one branch at a time, [`max_breadth`], all of it.
+pub(crate) fn edit_hop(message: &Message<'_>, from: SocketAddr, breadth: u8, edits: &mut Edits) {
+    edits.mark_received(message, from);
+    let hops = message.max_forwards().map_or(MAX_FORWARDS, |(hops, _)| hops - 1);
+    edits.set_max_forwards(message, hops);
+    if message.max_breadth().is_none_or(|(branches, _)| branches != breadth.into()) {
+        edits.set_max_breadth(message, breadth.into());
+    }
+}
+
+/// The Max-Breadth of a request (RFC 5393 §5.3.3).
+pub(crate) fn max_breadth(message: &Message<'_>) -> u8 {
+    let breadth = message.max_breadth().and_then(|(branches, _)| u8::try_from(branches).ok());
+    breadth.filter(|&branches| branches <= MAX_BREADTH).unwrap_or(MAX_BREADTH)
+}

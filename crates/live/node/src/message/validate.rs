@@ -1,0 +1,116 @@
+//! Is a request valid (RFC 3261 §16.3)? The same for every way of forwarding.
+
+use crate::address::ports::Ports;
+use crate::address::topology::Topology;
+use crate::message::route_header::RouteHeader;
+use crate::outcome::rejection::{Refused, refused};
+use crate::token::KeyIndex;
+use crate::token::Tokens;
+use crate::token::branch::{self, Routing};
+use base::Transport;
+use wire::{Message, Method, Via, scheme_of};
+
+/// URI schemes that whoever is behind us may understand (RFC 3261 §16.3 step 2): the request goes there whatever the URI
+/// says.
+const SCHEMES: [&[u8]; 4] = [b"sip", b"sips", b"tel", b"urn"];
+
+/// The longest payload of a UDP datagram over IPv4, in bytes: 65,535 less the headers of IP and UDP. It is the limit for
+/// IPv6 too, since whoever takes a request over the one may forward it over the other.
+pub(crate) const LARGEST: usize = Transport::Udp.longest();
+
+/// The most bytes that a request gains on its way through: a Via and two Record-Routes with IPv6 addresses, transports
+/// and tokens that name connections are 470, a mark for the next proxy 16, `received`, `rport`, Max-Forwards and Max-Breadth 92, the brackets around a Request-URI
+/// that becomes a Route a dozen. What a response gains is less than the Via that it loses.
+pub(crate) const ADDED: usize = 640;
+
+/// Whether there is room for what forwarding adds, and so many bytes beside (§21.5.14).
+pub(crate) fn check_room(message: &Message<'_>, beside: usize) -> Result<(), Refused> {
+    let fits = message.bytes().len() + beside <= LARGEST - ADDED;
+    if fits { Ok(()) } else { Err(refused(513, "Message Too Large")) }
+}
+
+/// Steps 1 to 3: syntax, scheme, Max-Forwards; and RFC 5393 §5.3.3: Max-Breadth, of which each branch needs one. And that
+/// there is room for what forwarding adds (§21.5.14): a datagram that cannot be sent would be waited for in vain.
+pub(crate) fn check_form(message: &Message<'_>) -> Result<(), Refused> {
+    if let Some(fault) = message.fault() {
+        return Err(refused(fault.status, fault.reason));
+    }
+    check_room(message, 0)?;
+    // Step 2.
+    let known = |scheme: &[u8]| SCHEMES.iter().any(|known| scheme.eq_ignore_ascii_case(known));
+    if !scheme_of(message.uri().unwrap_or_default()).is_some_and(known) {
+        return Err(refused(416, "Unsupported URI Scheme"));
+    }
+    // Step 3.
+    if message.max_forwards().is_some_and(|(hops, _)| hops == 0) {
+        return Err(refused(483, "Too Many Hops"));
+    }
+    // RFC 5393 §5.4.1: it means nothing in a CANCEL.
+    if message.max_breadth().is_some_and(|(branches, _)| branches == 0)
+        && message.method() != Some(Method::Cancel)
+    {
+        return Err(refused(440, "Max-Breadth Exceeded"));
+    }
+    Ok(())
+}
+
+/// What a SIPS request gets whose next hop is not reached over TLS (RFC 5630 §5.3).
+pub(crate) const SIPS_NOT_ALLOWED: Refused = refused(480, "SIPS Not Allowed");
+
+/// Whether the scheme of a URI is SIPS.
+pub(crate) fn is_sips(uri: &[u8]) -> bool {
+    uri.split_at_checked(5).is_some_and(|(scheme, _)| scheme.eq_ignore_ascii_case(b"sips:"))
+}
+
+/// Whether a request has to go on over TLS: its Request-URI or its next Route value asks for that (RFC 3261 §16.6
+/// step 6, §26.2.2).
+pub(crate) fn asks_for_tls(message: &Message<'_>, route: &RouteHeader<'_>) -> bool {
+    route.next.is_some_and(is_sips) || route.last.or(message.uri()).is_some_and(is_sips)
+}
+
+/// RFC 3261 §26.2.2: what asks for SIPS comes over TLS, and goes on over TLS. Also what comes from a member.
+pub(crate) fn check_secure(
+    message: &Message<'_>,
+    route: &RouteHeader<'_>,
+    ports: &Ports,
+    from: Transport,
+) -> Result<(), Refused> {
+    if route.last.or(message.uri()).is_some_and(is_sips) && !from.is_secure() {
+        return Err(refused(416, "SIPS Needs TLS"));
+    }
+    if route.next.is_some_and(is_sips) && !ports.has(Transport::Tls) {
+        return Err(refused(502, "Next Hop Needs TLS"));
+    }
+    Ok(())
+}
+
+/// Step 4 as RFC 5393 §4.2 has it: a Via of ours with the same routing decision below means that the request has come
+/// back. Returns the decision's hash, for our own Via.
+pub(crate) fn check_loop(
+    topology: &Topology,
+    tokens: &Tokens,
+    message: &Message<'_>,
+    routing: &Routing<'_>,
+    key: KeyIndex,
+) -> Result<u32, Refused> {
+    // Another element of the same site in front of us makes the same hash: the sent-by tells its Via from ours.
+    let looped = |via: &Via<'_>| {
+        let seen = via.branch.and_then(branch::peek_routing);
+        seen.is_some_and(|seen| topology.ports.wrote(via) && tokens.is_routing(routing, seen))
+    };
+    let lower = || message.has_lower_vias() && message.vias().skip(1).flatten().any(|via| looped(&via));
+    if looped(message.top_via()) || lower() {
+        return Err(refused(482, "Loop Detected"));
+    }
+    Ok(tokens.routing(routing, key))
+}
+
+/// Step 5. An extension that we do not know must not be passed by a proxy that was asked for it.
+pub(crate) fn check_extensions(message: &Message<'_>) -> Result<(), Refused> {
+    if message.proxy_require().next().is_some()
+        && !matches!(message.method(), Some(Method::Ack | Method::Cancel))
+    {
+        return Err(refused(420, "Bad Extension"));
+    }
+    Ok(())
+}

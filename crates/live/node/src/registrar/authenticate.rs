@@ -1,0 +1,212 @@
+//! Authentication of requests (RFC 3261 §22): challenges and the check of credentials.
+
+use super::place::client;
+use super::services::{Registrar, keep_answer};
+use super::waiting::Pending;
+use crate::decide::destination::Destination;
+use crate::decide::member::verifier;
+use crate::outcome::event::{ShardEvent, WrongPassword};
+use crate::outcome::question::StoreQuery;
+use crate::outcome::rejection::{OwnResponse, Refused, Rejection, refused};
+use crate::read::arrival::{Arrival, Inbound};
+use crate::read::progress::{Progress, Proof, Stage, User};
+use crate::site::Site;
+use crate::site::marks::{CredentialsFor, leaves_credentials, shares_state};
+use crate::step::Step;
+use digest_auth::{Claim, Examined, Refusal, Request, Role, Secret, Verdict};
+use location::{Answer, Aor};
+use wire::{Host, Message, NameAddr};
+
+impl Registrar {
+    /// Challenges a REGISTER, or asks a store about its credentials. It goes on where users need not authenticate.
+    pub(crate) fn authenticate(
+        &mut self,
+        step: &mut Step<'_>,
+        arrival: &Arrival<'_>,
+        progress: &mut Progress,
+    ) -> Result<Stage, Rejection> {
+        let examined = self.examine(step.site, arrival, Role::Registrar);
+        self.act(step, arrival, Role::Registrar, examined, progress)
+    }
+
+    /// The same for a caller, unless that is known to be somebody's work: of a proxy before, or of one behind, where
+    /// authentication is shared out.
+    pub(crate) fn authenticate_caller(
+        &mut self,
+        step: &mut Step<'_>,
+        arrival: &Arrival<'_>,
+        destination: &Destination<'_>,
+        progress: &mut Progress,
+    ) -> Result<Stage, Rejection> {
+        let Arrival { flow, message, .. } = *arrival;
+        if matches!(progress.proof, Proof::Here(_) | Proof::Behind) {
+            return Ok(Stage::GoesOn);
+        }
+        let to = verifier(step, arrival, destination);
+        // Whoever shares out nothing has users of its own, whom a neighbour does not know.
+        if matches!(progress.proof, Proof::Before)
+            && leaves_credentials(step.site, message, flow.peer, to, CredentialsFor::NobodyAnyMore)
+        {
+            return Ok(Stage::GoesOn);
+        }
+        if let Some(user) = self.verified.user(step.site, arrival) {
+            progress.proof = Proof::Here(user);
+            return Ok(Stage::GoesOn);
+        }
+        let examined = self.examine(step.site, arrival, Role::Proxy);
+        let whose = match &examined {
+            Examined::Exempt => return Ok(Stage::GoesOn),
+            Examined::Claim(_) => CredentialsFor::Us,
+            Examined::OfAnother => CredentialsFor::Another,
+            Examined::Refused(Refusal::Challenge { .. }) => CredentialsFor::Anybody,
+            Examined::Refused(_) | Examined::Limited(..) => {
+                return self.act(step, arrival, Role::Proxy, examined, progress);
+            }
+        };
+        if leaves_credentials(step.site, message, flow.peer, to, whose) {
+            progress.proof = Proof::Behind;
+            return Ok(Stage::GoesOn);
+        }
+        self.act(step, arrival, Role::Proxy, examined, progress)
+    }
+
+    /// Looks at the credentials of a request. Where nobody has to authenticate, none are asked for.
+    fn examine(&mut self, site: &Site, arrival: &Arrival<'_>, role: Role) -> Examined {
+        let Arrival { flow, message, .. } = *arrival;
+        let (_, place) = client(flow, message, &self.trusted);
+        let Some(authenticator) = &mut self.authenticator else { return Examined::Exempt };
+        let method = message.cseq().method_name.of(message.bytes());
+        let request = Request { method, uri: arrival.route.uri(message), place };
+        authenticator.examine(site.now, site.date(), request, message.headers(role.credentials_header()))
+    }
+
+    /// Does what there is to do about the credentials of a request.
+    fn act(
+        &mut self,
+        step: &mut Step<'_>,
+        arrival: &Arrival<'_>,
+        role: Role,
+        examined: Examined,
+        progress: &mut Progress,
+    ) -> Result<Stage, Rejection> {
+        let stale = match examined {
+            Examined::Exempt => return Ok(Stage::GoesOn),
+            Examined::Claim(claim) => {
+                let needs = claim.needs();
+                let (name, realm) = (needs.user.into(), needs.realm.into());
+                let asked = StoreQuery::User { name, realm, algorithm: needs.algorithm };
+                self.ask(step, arrival.inbound(), asked, Pending::User(claim, role), progress)?;
+                return Ok(Stage::Done);
+            }
+            Examined::Limited(refusal, user) => {
+                let message = arrival.message;
+                let party = if role == Role::Registrar { message.to() } else { message.from() };
+                return self.ask_for_home(step, arrival, refusal, user, party, progress);
+            }
+            Examined::Refused(Refusal::Challenge { stale }) => stale,
+            Examined::OfAnother => true,
+            Examined::Refused(refusal) => return Err(super::services::limited(refusal).into()),
+        };
+        self.counters.log_ins.stale += u64::from(stale);
+        self.counters.log_ins.challenged += u64::from(!stale);
+        self.challenge(step, arrival.inbound(), role, stale);
+        progress.refuse();
+        Ok(Stage::Done)
+    }
+
+    /// [22.1-1] 401 of a registrar, 407 of a proxy. Where all challenges together are too long for a stranger, the last
+    /// goes alone, which every client knows.
+    fn challenge(
+        &mut self,
+        step: &mut Step<'_>,
+        Inbound { flow, message }: Inbound<'_>,
+        role: Role,
+        stale: bool,
+    ) {
+        let (_, place) = client(flow, message, &self.trusted);
+        let Some(authenticator) = &mut self.authenticator else { return };
+        let values = authenticator.challenges(step.site.date(), place.address, stale);
+        let headers = values.into_iter().map(|value| (role.challenge_header(), value)).collect();
+        let reason = match role {
+            Role::Registrar => "Unauthorized",
+            Role::Proxy => "Proxy Authentication Required",
+        };
+        let answer = Answer { status: role.status(), reason, headers };
+        step.answer(flow, message, OwnResponse::Challenge(&answer));
+    }
+
+    /// A user's secret is known, or that there is no such user.
+    pub(super) fn settle(
+        &mut self,
+        step: &mut Step<'_>,
+        inbound: Inbound<'_>,
+        claim: &Claim,
+        role: Role,
+        secret: Option<&Secret>,
+        progress: &mut Progress,
+    ) -> Stage {
+        let Inbound { flow, message } = inbound;
+        let (from, _) = client(flow, message, &self.trusted);
+        // A reload has ended authentication meanwhile: the request is taken up as it would be now.
+        let Some(authenticator) = &mut self.authenticator else { return Stage::GoesOn };
+        let verdict = authenticator.settle(step.site.date(), claim, secret);
+        if let Some(judgement) = authenticator.take_judgement() {
+            step.out.event(ShardEvent::Judgement(Box::new(judgement)));
+        }
+        let stale = match verdict {
+            Verdict::Genuine { user, realm } => {
+                self.counters.log_ins.accepted += 1;
+                let user = User { name: user, realm };
+                if shares_state(step.site) {
+                    self.verified.note(step.site, inbound, &user);
+                }
+                progress.proof = Proof::Here(user);
+                return Stage::GoesOn;
+            }
+            Verdict::Replayed => true,
+            Verdict::Wrong | Verdict::Unusable => false,
+        };
+        if stale {
+            self.counters.log_ins.stale += 1;
+        } else {
+            self.counters.log_ins.refused += 1;
+            let wrong = WrongPassword::new(claim.needs().user, from);
+            step.out.event(ShardEvent::WrongPassword(Box::new(wrong)));
+        }
+        // A repetition of these credentials is no other guess.
+        let sent = step.out.transmits().len();
+        self.challenge(step, inbound, role, stale);
+        progress.refuse();
+        keep_answer(step, flow.peer, message, sent);
+        Stage::Done
+    }
+
+    /// A caller whose From names a user of ours has to be that user: callees trust From.
+    pub(crate) fn check_from(
+        &self,
+        site: &Site,
+        message: &Message<'_>,
+        progress: &Progress,
+    ) -> Result<(), Refused> {
+        let Some(user) = progress.user() else { return Ok(()) };
+        let settings = self.decisions.settings();
+        let from = NameAddr::parse(message.from()).and_then(|from| Aor::of(from.uri));
+        // Whoever is called does not look at the port; and an address or name of ours is as good as a domain.
+        let is_own = |host: &[u8]| Host::parse(host).is_some_and(|host| site.topology.is_our_host(host));
+        let is_domain = |host: &[u8]| {
+            settings.domains.iter().any(|domain| bare(domain) == bare(host)) || is_own(bare(host))
+        };
+        let ours = from.filter(|from| is_domain(from.host()));
+        let is_right =
+            ours.is_none_or(|from| user.authorization().covers(&from, settings.shared_realm.as_deref()));
+        if is_right { Ok(()) } else { Err(refused(403, "From Of Another User")) }
+    }
+}
+
+/// A host without its port.
+fn bare(host: &[u8]) -> &[u8] {
+    match host.iter().rposition(|&byte| byte == b':') {
+        Some(colon) if !host.ends_with(b"]") => &host[..colon],
+        _ => host,
+    }
+}

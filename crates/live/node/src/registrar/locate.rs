@@ -1,0 +1,73 @@
+//! Requests for users of the registrar: their contacts are looked up first (RFC 3261 §16.5).
+
+use super::services::Registrar;
+use super::waiting::Pending;
+use crate::address::hop_name::HopName;
+use crate::address::target::Target;
+use crate::outcome::question::StoreQuery;
+use crate::outcome::rejection::Rejection;
+use crate::read::arrival::Arrival;
+use crate::read::progress::{Progress, Stage};
+use crate::site::Site;
+use crate::site::edit::is_trusted;
+use crate::site::record::wants_record_route;
+use crate::step::Step;
+use base::Transport;
+use location::{Aor, Ask};
+use wire::NameAddr;
+
+impl Registrar {
+    /// Asks the store for the bindings of the address-of-record that a request is for.
+    pub(crate) fn look_up(
+        &mut self,
+        step: &mut Step<'_>,
+        arrival: &Arrival<'_>,
+        aor: Aor,
+        progress: &mut Progress,
+    ) -> Result<(), Rejection> {
+        let about = StoreQuery::Location(Ask::Read(aor));
+        self.ask(step, arrival.inbound(), about, Pending::Location, progress)
+    }
+
+    /// Has a request wait for the address of its contact's host name, which has been asked for.
+    pub(crate) fn wait_for_name(
+        &mut self,
+        step: &Step<'_>,
+        arrival: &Arrival<'_>,
+        name: HopName,
+        progress: &mut Progress,
+    ) -> Result<(), Rejection> {
+        progress.resolved.push(name.clone());
+        self.wait(step, arrival.inbound(), Pending::Name(name), progress)?;
+        Ok(())
+    }
+
+    /// The address-of-record of a caller that may be behind a NAT: it begins a dialog over UDP, directly and with another
+    /// Contact than its source. `None`: its Contact is to be believed, or its connection is known.
+    pub(crate) fn caller(&self, site: &Site, arrival: &Arrival<'_>) -> Option<Aor> {
+        let Arrival { flow, message, .. } = *arrival;
+        let is_direct =
+            flow.transport == Transport::Udp && !message.has_lower_vias() && !is_trusted(site, flow);
+        let is_asked = self.reaches_sources() && is_direct && wants_record_route(message);
+        let contact = message.contact().filter(|_| is_asked)?;
+        let is_elsewhere = Target::of(contact) != Target::Address(flow.remote());
+        let from = NameAddr::parse(message.from()).filter(|_| is_elsewhere)?;
+        Aor::of(from.uri).filter(|_| self.decisions.serves(from.uri))
+    }
+
+    /// Asks the store whether a caller has registered from where it calls from. Where nothing can be asked, it goes on.
+    pub(crate) fn look_up_caller(
+        &mut self,
+        step: &mut Step<'_>,
+        arrival: &Arrival<'_>,
+        aor: Aor,
+        progress: &mut Progress,
+    ) -> Stage {
+        let about = StoreQuery::Location(Ask::Read(aor));
+        if self.ask(step, arrival.inbound(), about, Pending::Caller, progress).is_ok() {
+            return Stage::Done;
+        }
+        progress.is_registered = Some(false);
+        Stage::GoesOn
+    }
+}

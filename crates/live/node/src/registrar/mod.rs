@@ -1,0 +1,20 @@
+//! The registrar (RFC 3261 §10.3), the location of its users (§16.5), and their authentication (§22).
+//!
+//! Nothing here blocks. A request that needs an answer from a store is kept, its [`Question`](crate::Question) leaves as an event, and
+//! the request is read and decided again with what the answer says ([`Progress`](crate::read::progress::Progress)).
+
+mod authenticate;
+mod locate;
+mod place;
+mod register;
+mod report;
+mod resume;
+pub(crate) mod serve;
+mod services;
+mod verified;
+mod waiting;
+
+pub use report::{LogIns, LookUps, RegistrarCounters, RegistrarReport};
+pub use services::{AuthenticationSettings, RegistrarSettings};
+pub(crate) use services::{Registrar, RegistrarSecrets, STORE_SILENT, keep_answer};
+pub(crate) use waiting::{PendingRequest, WaitEnd};

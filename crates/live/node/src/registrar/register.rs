@@ -1,0 +1,108 @@
+//! A REGISTER, from one answer of the store to the next (RFC 3261 §10.3).
+
+use super::services::{Registrar, keep_answer};
+use super::waiting::Pending;
+use crate::address::target::Target;
+use crate::outcome::event::ShardEvent;
+use crate::outcome::question::StoreQuery;
+use crate::outcome::rejection::{OwnResponse, Rejection};
+use crate::read::arrival::{Arrival, Inbound};
+use crate::read::progress::{Progress, User};
+use crate::step::Step;
+use base::UnixTime;
+use location::{Answer, Authorization, Purpose, Reach, Register, Registration, Reply, Source, Step as Next};
+use std::net::SocketAddr;
+use wire::Message;
+
+impl Registrar {
+    /// Takes a REGISTER whose sender is known, if that is asked for.
+    pub(crate) fn register(
+        &mut self,
+        step: &mut Step<'_>,
+        arrival: &Arrival<'_>,
+        progress: &mut Progress,
+    ) -> Result<(), Rejection> {
+        let Arrival { flow, message, .. } = *arrival;
+        let authorization = progress.user().map_or(Authorization::Open, User::authorization);
+        let local = step.site.topology.ports.get(flow.listener);
+        let source = local.map(|local| Source::of(flow, local.advertised));
+        match Register::read(message, source, authorization) {
+            Ok(register) => {
+                let (registration, next) = Registration::begin(register);
+                self.go_on(step, arrival.inbound(), Box::new(registration), next, progress)
+            }
+            Err(answer) => {
+                self.answer_register(step, arrival.inbound(), &answer, None, progress);
+                Ok(())
+            }
+        }
+    }
+
+    /// The store has answered.
+    pub(super) fn go_on_registering(
+        &mut self,
+        step: &mut Step<'_>,
+        inbound: Inbound<'_>,
+        mut registration: Box<Registration>,
+        reply: Reply,
+        date: UnixTime,
+        progress: &mut Progress,
+    ) -> Result<(), Rejection> {
+        let next = registration.reply(date, &self.decisions, reply);
+        self.go_on(step, inbound, registration, next, progress)
+    }
+
+    fn go_on(
+        &mut self,
+        step: &mut Step<'_>,
+        inbound: Inbound<'_>,
+        registration: Box<Registration>,
+        next: Next,
+        progress: &mut Progress,
+    ) -> Result<(), Rejection> {
+        match next {
+            Next::Ask(ask) => {
+                let (about, pending) = (StoreQuery::Location(ask), Pending::Register(registration));
+                self.ask(step, inbound, about, pending, progress)
+            }
+            Next::Done(answer) => {
+                let purpose = Some(registration.purpose());
+                self.answer_register(step, inbound, &answer, purpose, progress);
+                Ok(())
+            }
+        }
+    }
+
+    /// Answers, and keeps the answer: the request cannot be taken a second time.
+    fn answer_register(
+        &mut self,
+        step: &mut Step<'_>,
+        Inbound { flow, message }: Inbound<'_>,
+        answer: &Answer,
+        purpose: Option<Purpose>,
+        progress: &mut Progress,
+    ) {
+        self.counters.registered(purpose, answer.status);
+        if answer.status == 200 && self.decisions.settings().reach == Reach::Source {
+            look_for_path(step, flow.peer, message);
+        }
+        let sent = step.out.transmits().len();
+        step.answer(flow, message, OwnResponse::OfRegistrar(answer, progress.user().is_some()));
+        progress.settle();
+        keep_answer(step, flow.peer, message, sent);
+    }
+}
+
+/// Tells once that a REGISTER came through a proxy that calls go back to, as the address that it came from, though the contact
+/// is elsewhere and no Path says that the proxy knows the way on (RFC 3327 §5.1).
+fn look_for_path(step: &mut Step<'_>, peer: SocketAddr, message: &Message<'_>) {
+    if step.site.is_pathless_told || !message.has_lower_vias() {
+        return;
+    }
+    let is_elsewhere =
+        |uri: &[u8]| matches!(Target::of(uri), Target::Address(at) if at.address.ip() != peer.ip());
+    if message.header("Path").is_none() && message.contact().is_some_and(is_elsewhere) {
+        step.site.is_pathless_told = true;
+        step.out.event(ShardEvent::NoPath(peer));
+    }
+}

@@ -1,0 +1,108 @@
+//! Answers of our own that copies of a request get again (RFC 3261 §17.2.2): of requests that must be processed only once, a
+//! REGISTER for its CSeq and credentials for their nonce count.
+
+use base::{Flow, Instant};
+use core::time::Duration;
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{IpAddr, SocketAddr};
+use transaction::TransactionKey;
+
+/// For how long a client sends a request again (64*T1, RFC 3261 §17.1.1.2).
+pub(crate) const COPIES_LAST: Duration = Duration::from_secs(32);
+
+/// Most bytes of answers of a shard. Beyond it the oldest go, and a repetition of theirs is taken for a new request.
+const BYTES_MAX: usize = 16 << 20;
+
+/// Memory of an answer beside its bytes.
+const ENTRY: usize = 160;
+
+/// What a retransmission has in common with its request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct RequestPrint {
+    key: TransactionKey,
+    /// Of the message, in bytes.
+    length: usize,
+    source: IpAddr,
+}
+
+impl RequestPrint {
+    pub(crate) fn new(key: TransactionKey, length: usize, source: SocketAddr) -> Self {
+        Self { key, length, source: source.ip().to_canonical() }
+    }
+}
+
+struct Kept {
+    of: RequestPrint,
+    flow: Flow,
+    answer: Box<[u8]>,
+}
+
+/// The answers of the last half minute.
+#[derive(Default)]
+pub(crate) struct Answers {
+    kept: BTreeMap<TransactionKey, Kept>,
+    /// In the order in which they were given.
+    given: VecDeque<(Instant, TransactionKey)>,
+    bytes: usize,
+}
+
+impl Answers {
+    /// Keeps the answer to a request.
+    pub(crate) fn keep(&mut self, now: Instant, of: RequestPrint, flow: Flow, answer: &[u8]) {
+        self.bytes += answer.len() + ENTRY;
+        if let Some(old) = self.kept.insert(of.key, Kept { of, flow, answer: answer.into() }) {
+            self.bytes -= old.answer.len() + ENTRY;
+        } else {
+            self.given.push_back((now, of.key));
+        }
+        while self.bytes > BYTES_MAX && self.forget() {}
+    }
+
+    /// The kept answer to a request of this key. None for a request of another length or from another address, which
+    /// is no retransmission: it must not have a long answer sent to an authenticated user.
+    pub(crate) fn get(&mut self, now: Instant, of: RequestPrint) -> Option<(Flow, Option<&[u8]>)> {
+        while self.given.front().is_some_and(|&(given, _)| now.saturating_since(given) >= COPIES_LAST) {
+            self.forget();
+        }
+        let kept = self.kept.get(&of.key)?;
+        Some((kept.flow, (kept.of == of).then_some(&*kept.answer)))
+    }
+
+    /// Forgets the oldest; false if there is none.
+    fn forget(&mut self) -> bool {
+        let Some((_, key)) = self.given.pop_front() else { return false };
+        if let Some(kept) = self.kept.remove(&key) {
+            self.bytes -= kept.answer.len() + ENTRY;
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_kept_for_their_time_and_within_bounds() {
+        let from = "127.0.0.1:5060".parse().expect("an address");
+        let flow = Flow::udp(0, from);
+        let of = |key, length, source| RequestPrint::new(TransactionKey(key), length, source);
+        let (mut repeats, answer) = (Answers::default(), vec![0; 1 << 20]);
+        let at = |second: u64| Instant::from_millis(second * 1_000);
+        for number in 0..20 {
+            repeats.keep(at(number), of(number.into(), 9, from), flow, &answer);
+        }
+        assert!(repeats.bytes <= BYTES_MAX);
+        assert!(repeats.get(at(20), of(0, 9, from)).is_none(), "no room");
+        assert!(repeats.get(at(20), of(19, 9, from)).is_some());
+        assert!(repeats.get(at(51), of(19, 9, from)).is_none(), "too old");
+        assert_eq!((repeats.bytes, repeats.given.len(), repeats.kept.len()), (0, 0, 0));
+        repeats.keep(at(60), of(1, 7, from), flow, b"one");
+        repeats.keep(at(61), of(1, 9, from), flow, b"three");
+        assert_eq!(repeats.get(at(62), of(1, 9, from)), Some((flow, Some(&b"three"[..]))));
+        assert_eq!(repeats.get(at(62), of(1, 8, from)), Some((flow, None)), "another one");
+        let other = "127.0.0.2:5060".parse().expect("an address");
+        assert_eq!(repeats.get(at(62), of(1, 9, other)), Some((flow, None)), "from elsewhere");
+        assert_eq!((repeats.given.len(), repeats.bytes), (1, 5 + ENTRY));
+    }
+}

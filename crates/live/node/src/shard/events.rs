@@ -1,0 +1,178 @@
+//! Input of a shard other than messages: timers, lost connections, answers of stores and of the DNS, room at members.
+//!
+//! A request that has waited is read and decided again, with its [`Progress`](crate::read::progress::Progress).
+
+use crate::address::hop_name::HopName;
+use crate::outcome::event::ShardEvent;
+use crate::outcome::question::StoreAnswer;
+use crate::queue::Served;
+use crate::read::arrival::Inbound;
+use crate::read::progress::{Stage, Waited, Waiter};
+use crate::registrar::{PendingRequest, WaitEnd, keep_answer};
+use crate::shard::pipeline::Pipeline;
+use crate::site::leave::{has_left_by_udp, over_udp};
+use crate::token::branch::peek_ingress;
+use balance::{PoolId, Sign};
+use base::{Flow, Operation, Transport};
+use wire::{Message, Method};
+
+/// Time has passed.
+pub(crate) fn expire(pipeline: &mut Pipeline<'_>) {
+    // Transactions first: what they find unanswered they can try elsewhere.
+    if let Some(stateful) = pipeline.stateful.as_deref_mut() {
+        stateful.expire(&mut pipeline.step);
+    }
+    expire_waiting(pipeline);
+    for _ in 0..pipeline.step.balancer.expire(pipeline.step.site.now) {
+        pipeline.step.site.ledger.charge(Operation::Expire);
+    }
+}
+
+/// ICMP says that a datagram to this address, which began with `quoted`, did not arrive (RFC 3261 §16.9), or a
+/// connection is gone.
+pub(crate) fn unreachable(pipeline: &mut Pipeline<'_>, to: Flow, quoted: &[u8]) {
+    if let Some(queues) = pipeline.step.queues.as_deref_mut() {
+        queues.gone(pipeline.step.site, to, quoted);
+    }
+    if to.transport == Transport::Tcp && sends_over_udp(pipeline, to, quoted) {
+        return;
+    }
+    if let Some(stateful) = pipeline.stateful.as_deref_mut() {
+        stateful.unreachable(&mut pipeline.step, to, quoted);
+    }
+    if to.transport.is_reliable() {
+        pipeline.stateless.failed(&mut pipeline.step, to, quoted);
+    }
+}
+
+/// RFC 3261 §18.1.1: what was to leave by a connection for its length, which nobody took, goes over UDP instead. Returns whether nothing
+/// more has to be reported. What a connection had taken before it broke fails as over any other.
+fn sends_over_udp(pipeline: &mut Pipeline<'_>, lost: Flow, quoted: &[u8]) -> bool {
+    let step = &mut pipeline.step;
+    if quoted.is_empty() {
+        return false;
+    }
+    if pipeline.stateful.as_deref_mut().is_some_and(|stateful| stateful.send_over_udp(step, lost, quoted)) {
+        return true;
+    }
+    // Its transaction has ended meanwhile, unless it is an ACK, which has none.
+    let has_ended = |message: &Message<'_>| {
+        let is_proxys = message.top_via().branch.and_then(peek_ingress).is_some();
+        is_proxys && message.method() != Some(Method::Ack)
+    };
+    if wire::scan(quoted).is_ok_and(|message| has_ended(&message)) {
+        return false;
+    }
+    let Some((bytes, way)) = over_udp(step.site, lost, quoted) else {
+        return has_left_by_udp(step.site, lost, quoted);
+    };
+    step.out.send(way, |buffer| buffer.extend_from_slice(&bytes));
+    true
+}
+
+/// Ends a step: queued calls go to members that have room, and the events of the step are reported.
+pub(crate) fn conclude(pipeline: &mut Pipeline<'_>) {
+    serve_queues(pipeline);
+    for sign in pipeline.step.balancer.drain_signs() {
+        if let Sign::NoAnswer { slot, silent: true } = sign
+            && let Some(member) = pipeline.stateful.as_deref().and_then(|stateful| stateful.member(slot))
+        {
+            pipeline.step.site.admission.overload.silent(pipeline.step.site.now, member);
+        }
+        pipeline.step.out.event(ShardEvent::Sign(sign));
+    }
+    if let Some(stateful) = pipeline.stateful.as_deref_mut() {
+        stateful.tell(pipeline.step.out);
+        stateful.tell_calls(&mut pipeline.step);
+    }
+}
+
+/// Gives members what they have room for, and gives up what has waited too long.
+pub(crate) fn serve_queues(pipeline: &mut Pipeline<'_>) {
+    let step = &mut pipeline.step;
+    let Some(queues) = step.queues.as_deref_mut() else { return };
+    let Served { due, released } = queues.serve(step.site.now, step.balancer);
+    for (pool, waited, waiter) in due {
+        if let (Waited::Pulled(member), Some(queues)) = (waited, pipeline.step.queues.as_deref_mut()) {
+            queues.gives(pool, member);
+        }
+        take_up(pipeline, waiter, Some((pool, waited)));
+        // It may have been refused before anybody asked for a member.
+        if let Some(queues) = pipeline.step.queues.as_deref_mut() {
+            queues.settle(pipeline.step.site.now, |_| false);
+        }
+    }
+    for waiter in released {
+        take_up(pipeline, waiter, None);
+    }
+}
+
+/// Takes up again a call that has waited in a queue. `waited` says how the wait ended, `None`: its queue is gone.
+fn take_up(pipeline: &mut Pipeline<'_>, waiter: Waiter, waited: Option<(PoolId, Waited)>) {
+    let Waiter { flow, bytes, mut progress } = waiter;
+    progress.waited = waited;
+    let is_told = progress.is_told;
+    let Ok(message) = wire::scan(&bytes) else { return };
+    match pipeline.take(flow, &message, progress) {
+        Ok(()) => pipeline.step.site.tell(flow, Some(&message), pipeline.step.out),
+        Err(rejection) => pipeline.refuse_waiter(flow, &bytes, is_told, rejection),
+    }
+}
+
+/// A store has answered the question with this number.
+pub(crate) fn answered(pipeline: &mut Pipeline<'_>, number: u64, answer: StoreAnswer) {
+    let now = pipeline.step.site.now;
+    if let Some(request) =
+        pipeline.registrar.as_deref_mut().and_then(|registrar| registrar.take(now, Some(number)))
+    {
+        resume(pipeline, request, WaitEnd::Answered(answer));
+    }
+}
+
+/// The DNS has answered: what waits for the address of this name is taken up again.
+pub(crate) fn resolved(pipeline: &mut Pipeline<'_>, name: &HopName) {
+    let now = pipeline.step.site.now;
+    let numbers =
+        pipeline.registrar.as_deref().map(|registrar| registrar.waiting().of_name(name)).unwrap_or_default();
+    for number in numbers {
+        if let Some(request) =
+            pipeline.registrar.as_deref_mut().and_then(|registrar| registrar.take(now, Some(number)))
+        {
+            resume(pipeline, request, WaitEnd::Resolved);
+        }
+    }
+}
+
+/// Gives up what has waited too long for a store.
+pub(crate) fn expire_waiting(pipeline: &mut Pipeline<'_>) {
+    let now = pipeline.step.site.now;
+    while let Some(request) =
+        pipeline.registrar.as_deref_mut().and_then(|registrar| registrar.take(now, None))
+    {
+        resume(pipeline, request, WaitEnd::Expired);
+    }
+}
+
+/// A request waits no more: it has its answer, or none.
+fn resume(pipeline: &mut Pipeline<'_>, request: PendingRequest, end: WaitEnd) {
+    let PendingRequest { waiter, pending, is_cancelled, .. } = request;
+    let Waiter { flow, bytes, mut progress } = waiter;
+    let message = wire::scan(&bytes).expect("it was read when it came in");
+    let sent = pipeline.step.out.transmits().len();
+    let Some(registrar) = pipeline.registrar.as_deref_mut() else { return };
+    let inbound = Inbound { flow, message: &message };
+    let stage = registrar.resume(&mut pipeline.step, inbound, pending, is_cancelled, end, &mut progress);
+    let taken = match stage {
+        Ok(Stage::GoesOn) => pipeline.take(flow, &message, progress),
+        Ok(Stage::Done) => Ok(()),
+        Err(rejection) => {
+            progress.refuse();
+            Err(rejection)
+        }
+    };
+    if let Err(rejection) = taken {
+        pipeline.step.reject(flow, &message, None, rejection);
+        keep_answer(&mut pipeline.step, flow.peer, &message, sent);
+    }
+    pipeline.step.site.tell(flow, Some(&message), pipeline.step.out);
+}

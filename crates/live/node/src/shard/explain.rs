@@ -1,0 +1,392 @@
+//! Where a request would go, worked out without sending it.
+
+use crate::admission::{NeighbourReport, Novelty};
+use crate::decide::destination::{Destination, To};
+use crate::decide::member::{
+    choose, first_pool, goes_on_as, named_member, passed_over, takes_turn, without_search,
+};
+use crate::forward::contacts::sought;
+use crate::gate;
+use crate::outcome::counters::Drop;
+use crate::outcome::rejection::{OwnResponse, Refuser, Rejection};
+use crate::queue::QueueTurn;
+use crate::read::arrival::Arrival;
+use crate::shard::pipeline::Pipeline;
+use crate::shard::plan::{Plan, plan};
+use crate::site::edit::rewrite;
+use crate::site::reply::is_about_us;
+use crate::site::settings::Orphans;
+use balance::{CandidateVerdict, Decision, NodeId, PoolId, Request, Slot, Why};
+use base::Flow;
+use location::Aor;
+use route::{Access, Outcome, Step as Change};
+use wire::{Message, Via};
+
+/// Where a given request would go, and why.
+#[derive(Clone, Debug)]
+pub struct Explanation {
+    /// What would be decided.
+    pub decision: Decision,
+    /// What happens to [`Decision::Orphan`].
+    pub orphans: Orphans,
+    /// The node that a verified token in the request names.
+    pub token: Option<NodeId>,
+    /// Whether its call is in the session table.
+    pub known: bool,
+    /// The route that it goes by.
+    pub route: Option<RouteTaken>,
+    /// The user to whose contacts it goes; the decision then says nothing.
+    pub located: Option<Aor>,
+    /// The way of a request that no pool gets: where its Route or Request-URI leads, or the other party of its dialog has
+    /// named; the decision is then who sends it, or says nothing.
+    pub outside: Option<Flow>,
+    /// Pools of its rule that were asked before, and took nothing.
+    pub passed_over: Vec<PassedOver>,
+    /// The pool that was asked last.
+    pub pool: PoolId,
+    /// Its policy.
+    pub policy: &'static str,
+    /// Of a new call to a pool with a queue: what that would do with it.
+    pub queue: Option<QueueTurn>,
+    /// Every member of the pool with its load, and why it would take no new call.
+    pub verdicts: Vec<CandidateVerdict>,
+    /// Of the servers that it may go to those that have asked for less (RFC 7339), or answer nothing.
+    pub limited: Vec<NeighbourReport>,
+}
+
+/// The route of a request.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RouteTaken {
+    /// Its index.
+    pub index: usize,
+    /// Its name.
+    pub name: String,
+    /// What it does to the request first, with what that changes.
+    pub steps: Vec<Change>,
+    /// The Request-URI that comes of it, where that is another one.
+    pub uri: Option<String>,
+}
+
+/// A pool that takes nothing, so that the request goes on to the next one of its rule.
+#[derive(Clone, Debug)]
+pub struct PassedOver {
+    /// Its number.
+    pub pool: PoolId,
+    /// As what the request goes on.
+    pub outcome: Outcome,
+    /// Every member of the pool, and why it takes no new call.
+    pub verdicts: Vec<CandidateVerdict>,
+}
+
+/// What the balancer would decide about a request.
+struct Choice {
+    /// The pool that is asked last.
+    pool: PoolId,
+    decision: Decision,
+    /// Every member of that pool.
+    verdicts: Vec<CandidateVerdict>,
+    /// The pools before it.
+    passed_over: Vec<PassedOver>,
+    /// What the queue of that pool would do.
+    queue: Option<QueueTurn>,
+}
+
+/// What would happen to this request if it came by this flow now.
+pub(crate) fn explain(pipeline: &mut Pipeline<'_>, flow: Flow, bytes: &[u8]) -> Result<Explanation, String> {
+    let message = wire::scan(bytes).map_err(|discard| format!("dropped: {}", discard.reason()))?;
+    if message.status().is_some() {
+        return Err("this is a response; responses follow their Via".to_owned());
+    }
+    let before = (pipeline.step.site.ledger, pipeline.step.site.counters.tokens_refused);
+    let decided = decide(pipeline, flow, &message);
+    (pipeline.step.site.ledger, pipeline.step.site.counters.tokens_refused) = before;
+    let (arrival, plan) = decided.map_err(|rejection| {
+        rejected(pipeline, rejection, flow)
+            + come_back(pipeline, &message, matches!(rejection, Rejection::By(Refuser::NoRule)))
+    })?;
+    match plan {
+        Plan::Dialog(hop) => Ok(explain_within(pipeline, &arrival, hop.to.hop)),
+        Plan::Flow(hop) => Ok(explain_within(pipeline, &arrival, hop.hop)),
+        Plan::To(destination) => explain_to(pipeline, &arrival, &destination),
+    }
+}
+
+/// A request within a dialog goes where the other party has named.
+fn explain_within(pipeline: &Pipeline<'_>, arrival: &Arrival<'_>, hop: Flow) -> Explanation {
+    let (site, balancer) = (&*pipeline.step.site, &*pipeline.step.balancer);
+    let request = arrival.request(site);
+    let member = site.topology.slot_at(hop.remote());
+    let decision = member.map_or(Decision::Orphan, |slot| Decision::Forward { slot, why: Why::Token });
+    Explanation {
+        decision,
+        orphans: site.settings.orphans,
+        token: None,
+        known: balancer.session_of(&request).is_some(),
+        route: None,
+        located: None,
+        outside: member.is_none().then_some(hop),
+        passed_over: Vec::new(),
+        pool: request.pool,
+        policy: balancer.policy_name(request.pool),
+        queue: None,
+        verdicts: Vec::new(),
+        limited: Vec::new(),
+    }
+}
+
+/// A request that no token of a proxy leads.
+fn explain_to(
+    pipeline: &Pipeline<'_>,
+    arrival: &Arrival<'_>,
+    destination: &Destination<'_>,
+) -> Result<Explanation, String> {
+    let (request, flow) = (&destination.request, arrival.flow);
+    let led =
+        led_of(pipeline, arrival, destination).map_err(|rejection| rejected(pipeline, rejection, flow))?;
+    let novelty = pipeline.step.novelty(arrival, request);
+    gate::explain(&pipeline.step, arrival, request)?;
+    if matches!(destination.to, To::Registrar) {
+        return Err("answered here: it is a REGISTER for the registrar".to_owned());
+    }
+    let located = located_of(pipeline, arrival, destination)?;
+    let Choice { pool, decision, verdicts, passed_over, queue } = match led {
+        Some((slot, why)) => led_to(pipeline, request, slot, why),
+        None => choice_of(pipeline, arrival, destination, novelty),
+    };
+    let limited = limited_of(pipeline, destination, decision, &verdicts);
+    let balancer = &*pipeline.step.balancer;
+    Ok(Explanation {
+        decision,
+        orphans: pipeline.step.site.settings.orphans,
+        token: arrival.held().map(|held| held.token.node),
+        known: balancer.session_of(request).is_some(),
+        route: destination.rule.map(|index| route_taken(pipeline, index, arrival)),
+        located,
+        outside: destination.to.outside(),
+        passed_over,
+        pool,
+        policy: balancer.policy_name(pool),
+        queue,
+        verdicts,
+        limited,
+    })
+}
+
+/// The next hop that a request goes to whatever the policy says: its Route names it (`Token`), or the first copy
+/// of the request went there (`Session`).
+fn led_of(
+    pipeline: &Pipeline<'_>,
+    arrival: &Arrival<'_>,
+    destination: &Destination<'_>,
+) -> Result<Option<(Slot, Why)>, Rejection> {
+    let (step, pool) = (&pipeline.step, destination.request.pool);
+    let service = step.pools.service(pool);
+    match destination.to {
+        To::Followed(slot) => return Ok(Some((slot, Why::Session))),
+        To::Onward => {}
+        To::Registrar | To::Contacts | To::Address(_) | To::Member | To::Outside(_) | To::Orphan => {
+            return Ok(None);
+        }
+    }
+    if service.has_hops() {
+        let has_members = step.balancer.members(pool).next().is_some();
+        if has_members && is_about_us(step.site, arrival.message) {
+            return Err(Rejection::Answered(OwnResponse::Capabilities));
+        }
+        if let Some(slot) = named_member(step, arrival, destination)? {
+            return Ok(Some((slot, Why::Token)));
+        }
+    }
+    Ok(arrival.hop().and_then(|hop| hop.member(step.balancer)).map(|slot| (slot, Why::Session)))
+}
+
+fn led_to(pipeline: &Pipeline<'_>, request: &Request<'_>, slot: Slot, why: Why) -> Choice {
+    let (_, verdicts) = pipeline.step.balancer.explain(pipeline.step.site.now, request);
+    let decision = Decision::Forward { slot, why };
+    Choice { pool: request.pool, decision, verdicts, passed_over: Vec::new(), queue: None }
+}
+
+/// Of the servers that a request may go to those that have asked for less.
+fn limited_of(
+    pipeline: &Pipeline<'_>,
+    destination: &Destination<'_>,
+    decision: Decision,
+    verdicts: &[CandidateVerdict],
+) -> Vec<NeighbourReport> {
+    let site = &*pipeline.step.site;
+    let mut reports = site.admission.overload.neighbours(site.now);
+    let chosen = match decision {
+        Decision::Forward { slot, .. } => Some(slot),
+        _ => None,
+    };
+    let slots = verdicts.iter().map(|verdict| verdict.candidate.slot).chain(chosen);
+    let hops: Vec<_> = slots.map(|slot| site.topology.node(slot)).chain(destination.to.outside()).collect();
+    reports.retain(|report| {
+        (report.limit.is_some() || report.is_silent) && hops.iter().any(|hop| hop.peer == report.address)
+    });
+    reports
+}
+
+/// What the balancer and the queues would decide, pool after pool.
+fn choice_of(
+    pipeline: &Pipeline<'_>,
+    arrival: &Arrival<'_>,
+    destination: &Destination<'_>,
+    novelty: Novelty,
+) -> Choice {
+    let (now, balancer, routes) =
+        (pipeline.step.site.now, &*pipeline.step.balancer, &pipeline.step.site.routes);
+    let request = &destination.request;
+    let (mut verdicts, mut passed, mut queue) = (Vec::new(), Vec::new(), None);
+    if matches!(destination.to, To::Orphan | To::Contacts | To::Address(_)) {
+        let decision = Decision::Orphan;
+        return Choice { pool: request.pool, decision, verdicts, passed_over: passed, queue };
+    }
+    let first = first_pool(routes, destination, balancer, now);
+    for pool in passed_over(routes, destination, first) {
+        let asked = Request { pool, ..*request };
+        let (_, verdicts) = balancer.explain(now, &asked);
+        let is_full = balancer.is_full(now, &asked);
+        let outcome = if is_full { Outcome::Full } else { Outcome::NoneAlive };
+        passed.push(PassedOver { pool, outcome, verdicts });
+    }
+    let site = &*pipeline.step.site;
+    let key = site.seen.key(&site.tokens, arrival.message, arrival.key, arrival.flow.peer);
+    let length = arrival.message.bytes().len();
+    let queues = pipeline.step.queues.as_deref().filter(|_| takes_turn(balancer, request, novelty));
+    let (decision, pool) = choose(routes, destination, first, |request| {
+        let decision;
+        (decision, verdicts) = balancer.explain(now, request);
+        let asked = queues.filter(|_| balancer.has_takers(now, request.pool));
+        queue = asked.and_then(|queues| queues.turn(now, request.pool, key, length, balancer));
+        let outcome = match queue {
+            Some(QueueTurn::Full) => Some(Outcome::Full),
+            Some(QueueTurn::Member(_) | QueueTurn::Waits) => None,
+            None => goes_on_as(decision, balancer.is_full(now, request)),
+        };
+        let over = |outcome| PassedOver { pool: request.pool, outcome, verdicts: verdicts.clone() };
+        passed.extend(outcome.map(over));
+        (decision, outcome)
+    });
+    // The last one is told of by the decision.
+    passed.retain(|over| over.pool != pool);
+    let decision = without_search(decision, arrival);
+    Choice { pool, decision, verdicts, passed_over: passed, queue }
+}
+
+/// How the request goes on, if it goes anywhere.
+fn decide<'m>(
+    pipeline: &mut Pipeline<'_>,
+    flow: Flow,
+    message: &'m Message<'m>,
+) -> Result<(Arrival<'m>, Plan<'m>), Rejection> {
+    let arrival = Arrival::read(pipeline.step.site, pipeline.step.pools, flow, message, None);
+    arrival.lets_in(&pipeline.step.site.routes.access)?;
+    arrival.check(&pipeline.step.site.topology.ports)?;
+    let Pipeline { step, stateless, stateful, registrar } = pipeline;
+    let plan = plan(step, &arrival, stateless, stateful.as_deref(), registrar.as_deref(), |_, _, _| Ok(()))?;
+    if let Plan::To(destination) = &plan
+        && let To::Outside(Err(rejection)) = destination.to
+    {
+        return Err(rejection);
+    }
+    Ok((arrival, plan))
+}
+
+/// How a request is refused or dropped, and by which list, entry or rule.
+fn rejected(pipeline: &Pipeline<'_>, rejection: Rejection, flow: Flow) -> String {
+    match rejection {
+        Rejection::Answered(OwnResponse::Capabilities) => {
+            "answered here: it is an OPTIONS about this proxy".to_owned()
+        }
+        Rejection::Answered(own) => format!("refused: {} {}", own.status(), own.label()),
+        Rejection::Overloaded(refused) => format!("refused: {} {}", refused.status, refused.reason),
+        Rejection::By(refuser @ Refuser::Answer(index)) => {
+            let name = &pipeline.step.site.routes.rule(index).name;
+            match pipeline.step.site.routes.answer(refuser) {
+                Ok(own) => format!("refused by the route {name}: {} {}", own.status(), own.reason()),
+                Err(_) => format!("refused by the route {name}"),
+            }
+        }
+        Rejection::By(refuser) => {
+            let by = refused_by(pipeline, refuser, flow);
+            match pipeline.step.site.routes.answer(refuser) {
+                Ok(own) => format!("refused: {} {}: {by}", own.status(), own.label()),
+                Err(_) => format!("dropped without an answer: {by}"),
+            }
+        }
+        Rejection::Dropped(Drop::Silenced) => "dropped without an answer".to_owned(),
+        Rejection::Dropped(Drop::Unresolved) => {
+            "dropped: the next hop is a host name that is being looked up; ask again".to_owned()
+        }
+        Rejection::Dropped(drop) => format!("dropped: {}", drop.reason()),
+    }
+}
+
+/// What to do about a call that was sent to where its user has registered from, and that has come back without a route.
+fn come_back(pipeline: &Pipeline<'_>, message: &Message<'_>, has_no_route: bool) -> &'static str {
+    let by_source = pipeline.registrar.as_ref().is_some_and(|registrar| registrar.reaches_sources());
+    let is_ours = |via: &Via<'_>| pipeline.step.site.topology.ports.wrote(via);
+    if !(has_no_route && by_source && message.vias().skip(1).flatten().any(|via| is_ours(&via))) {
+        return "";
+    }
+    "; it went out from here before: if to the proxy that its user has registered through, that has to add a Path, or be passed by \
+     with [registrar] reach = \"contact\""
+}
+
+fn refused_by(pipeline: &Pipeline<'_>, refuser: Refuser, flow: Flow) -> String {
+    let routes = &pipeline.step.site.routes;
+    let name = |index| &routes.rule(index).name;
+    // Whoever is refused is in a network that is kept out, or in none where some are let in.
+    let entry = |access: &Access| match access.entry(flow.peer.ip()) {
+        Some(network) => format!("{} is in {network} of `deny`", flow.peer.ip()),
+        None => format!("{} is in no network of `allow`", flow.peer.ip()),
+    };
+    match refuser {
+        Refuser::Listener(index) => {
+            let entry = routes.access.get(usize::from(index)).map(entry).unwrap_or_default();
+            format!("{entry} for the listener {}", pipeline.step.site.topology.ports[index].sent_by)
+        }
+        Refuser::Rule(index) => {
+            format!("{} of the route {}", entry(&routes.rule(index).access), name(index))
+        }
+        Refuser::Relay(index) => {
+            let is_closed = routes.rule(index).conditions.hosts.is_empty();
+            let why = if is_closed {
+                "which is for members of pools only"
+            } else {
+                "and this one leads to no address of others in its `host_network`"
+            };
+            format!("the route {} sends requests where their Request-URI leads, {why}", name(index))
+        }
+        Refuser::Answer(index) | Refuser::Silence(index) => {
+            format!("the route {} has it so", name(index))
+        }
+        Refuser::NoRule => "no [[route]] is for it".to_owned(),
+    }
+}
+
+/// The user to whose contacts a request goes, where its rule sends it there.
+fn located_of(
+    pipeline: &Pipeline<'_>,
+    arrival: &Arrival<'_>,
+    destination: &Destination<'_>,
+) -> Result<Option<Aor>, String> {
+    if !matches!(destination.to, To::Contacts) {
+        return Ok(None);
+    }
+    let aor = sought(pipeline.step.site, destination.rule, arrival);
+    aor.map(Some).map_err(|refused| format!("refused: {} {}", refused.status, refused.reason))
+}
+
+fn route_taken(pipeline: &Pipeline<'_>, index: usize, arrival: &Arrival<'_>) -> RouteTaken {
+    let (site, message, listener) = (&*pipeline.step.site, arrival.message, arrival.flow.listener);
+    let (rule, uri) = (site.routes.rule(index), arrival.route.uri(message));
+    let rewritten = rewrite(site, rule, uri, listener);
+    RouteTaken {
+        index,
+        name: rule.name.clone(),
+        steps: rule.actions.steps(message, uri, &site.topology.ports[listener].sent_by),
+        uri: rewritten.map(|uri| String::from_utf8_lossy(&uri).into_owned()),
+    }
+}

@@ -1,0 +1,167 @@
+//! A shard begins and handles what it is told.
+
+use super::state::{Shard, ShardIdentity};
+use crate::forward::stateful::{ProxySettings, Stateful};
+use crate::forward::stateless::Stateless;
+use crate::outcome::Outcome;
+use crate::outcome::event::ShardEvent;
+use crate::shard::events::{answered, conclude, expire, resolved, serve_queues, unreachable};
+use crate::shard::explain::{Explanation, explain};
+use crate::shard::input::ShardInput;
+use crate::shard::pipeline::Pipeline;
+use crate::shard::setup::Setup;
+use crate::site::Site;
+use crate::site::pools::Pools;
+use crate::step::Step;
+use crate::token::{TokenKey, derive};
+use balance::{Balancer, PolicyKind, Slot};
+use base::{Flow, Instant, Outbox};
+use std::sync::Arc;
+use transaction::Keys;
+
+impl Shard {
+    /// A shard that has received nothing yet.
+    pub fn new(identity: ShardIdentity, setup: &Arc<Setup>) -> Self {
+        let ShardIdentity { shard, shards, secret, serial, timers, epoch, call_limits, sent_calls } =
+            identity;
+        let settings = &setup.settings;
+        let mut balancer =
+            Balancer::new(settings.sessions.clone().share(shards), PolicyKind::RoundRobin.make(0));
+        balancer.set_peers(shards as u32 - 1);
+        balancer.set_epoch(epoch);
+        if let Some(call_limits) = call_limits {
+            balancer.set_call_limits(call_limits);
+        }
+        if let Some(sent_calls) = sent_calls {
+            balancer.set_sent_calls(sent_calls);
+        }
+        let proxy = ProxySettings { timers, limits: settings.limits.share(shards) };
+        let [one, other] = derive(TokenKey(secret), b"registrar").map(u64::to_le_bytes);
+        let registrar_secret = core::array::from_fn(|at| if at < 8 { one[at] } else { other[at - 8] });
+        let (tokens, keys) = (settings.tokens.as_ref().clone(), Keys::new(secret));
+        let mut new = Self {
+            site: Site::new(Arc::clone(&setup.topology), tokens, setup.pipeline(), keys.clone()),
+            balancer,
+            stateless: Stateless::default(),
+            pools: Pools::default(),
+            setup: Arc::clone(setup),
+            stateful: Box::new(Stateful::new(proxy, keys, serial)),
+            registrar: None,
+            registrar_secret,
+            queues: None,
+            salt: serial,
+            place: (shard, shards),
+        };
+        new.take_over(None, setup);
+        new
+    }
+
+    /// One bounded step; all its effects are in `out` when it returns.
+    pub fn handle(&mut self, now: Instant, input: ShardInput<'_>, out: &mut Outbox<ShardEvent>) -> Outcome {
+        let mut outcome = Outcome::Handled;
+        self.site.now = now;
+        match input {
+            ShardInput::Waited { waited, queue, class } => {
+                self.site.admission.overload.waited(now, waited, queue, class);
+                return outcome;
+            }
+            ShardInput::Busy(busy) => {
+                self.site.admission.overload.busy(now, busy);
+                return outcome;
+            }
+            _ => {}
+        }
+        self.stateful.limit_memory();
+        // Whatever comes next: copies of what waits are to find it where it is then.
+        if self.queues.as_ref().is_some_and(|queues| queues.is_stale()) {
+            serve_queues(&mut self.pipeline(out));
+        }
+        match input {
+            ShardInput::Message { flow, bytes } => outcome = self.pipeline(out).message(flow, bytes),
+            ShardInput::Timer => expire(&mut self.pipeline(out)),
+            ShardInput::Unreachable { to, quoted } => unreachable(&mut self.pipeline(out), to, quoted),
+            ShardInput::Answer { number, answer } => answered(&mut self.pipeline(out), number, *answer),
+            ShardInput::Name { name, answer } => {
+                self.site.names.learn(now, name, answer);
+                resolved(&mut self.pipeline(out), name);
+            }
+            ShardInput::Period { length, utilisation } => {
+                if let Some(sharing) = &mut self.site.sharing {
+                    sharing.period(now, length, utilisation);
+                }
+            }
+            ShardInput::Capacity { slot, capacity } => {
+                if let (Some(queues), Some(node)) =
+                    (&mut self.queues, self.balancer.nodes().get(slot.index()))
+                {
+                    queues.announce(now, slot, node.id, capacity);
+                }
+            }
+            ShardInput::Learned { pool, node, capacity } => {
+                if let Some(queues) = &mut self.queues {
+                    queues.learn(now, pool, node, capacity);
+                }
+            }
+            ShardInput::Judgement(judgement) => {
+                if let Some(registrar) = &mut self.registrar {
+                    registrar.hear(*judgement);
+                }
+            }
+            ShardInput::OtherLoads(loads) => {
+                for (slot, &load) in (0..).map(Slot).zip(loads) {
+                    self.balancer.set_others(slot, load);
+                }
+            }
+            ShardInput::SetUp(setup) => self.set_up(setup),
+            ShardInput::Waited { .. } | ShardInput::Busy(_) => {}
+        }
+        conclude(&mut self.pipeline(out));
+        outcome
+    }
+
+    /// A step of this shard.
+    fn pipeline<'a>(&'a mut self, out: &'a mut Outbox<ShardEvent>) -> Pipeline<'a> {
+        let Self { site, balancer, stateless, pools, stateful, registrar, queues, .. } = self;
+        Pipeline {
+            step: Step { site, balancer, pools, queues: queues.as_deref_mut(), out },
+            stateless,
+            stateful: Some(&mut **stateful).filter(|stateful| stateful.is_in_use()),
+            registrar: registrar.as_deref_mut(),
+        }
+    }
+
+    /// The way that this request would take if it came by this flow now. Changes nothing. A host name that the
+    /// request goes to may be looked up.
+    ///
+    /// # Errors
+    /// The text says how the request would be refused or answered here, or why the bytes are no request.
+    pub fn explain(
+        &mut self,
+        now: Instant,
+        flow: Flow,
+        bytes: &[u8],
+        out: &mut Outbox<ShardEvent>,
+    ) -> Result<Explanation, String> {
+        self.site.now = now;
+        explain(&mut self.pipeline(out), flow, bytes)
+    }
+
+    /// Whether this response or ICMP error is about a transaction of a proxy, and not about one of this shard.
+    pub fn is_stray(&self, bytes: &[u8]) -> bool {
+        self.stateful.is_stray(bytes)
+    }
+
+    /// When [`ShardInput::Busy`] is due, if overload control asks for that.
+    pub fn busy_deadline(&self) -> Option<Instant> {
+        self.site.admission.overload.deadline()
+    }
+
+    /// When [`ShardInput::Timer`] is due.
+    pub fn deadline(&self) -> Option<Instant> {
+        let stateful = self.stateful.deadline();
+        let registrar = self.registrar.as_ref().and_then(|registrar| registrar.deadline());
+        let queues = self.queues.as_ref().and_then(|queues| queues.deadline());
+        let waiting = Instant::earliest(registrar, queues);
+        Instant::earliest(Instant::earliest(self.balancer.deadline(), stateful), waiting)
+    }
+}

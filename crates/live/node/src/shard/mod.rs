@@ -1,0 +1,21 @@
+//! A shard, and the path of a message through it.
+//!
+//! - `state.rs`: its parts; `setup.rs` and `take_over.rs`: its settings, and what changes with them,
+//! - `handle.rs`: one step for each `input.rs`,
+//! - `pipeline.rs`: the way of a message, which asks `recall.rs` and `plan.rs`,
+//! - `events.rs`: all other input,
+//! - `report.rs` and `explain.rs`: what operators are shown.
+
+mod events;
+pub(crate) mod explain;
+mod handle;
+pub(crate) mod input;
+mod pipeline;
+mod plan;
+mod recall;
+mod report;
+pub(crate) mod setup;
+mod state;
+mod take_over;
+
+pub use state::{Shard, ShardIdentity};

@@ -1,0 +1,152 @@
+//! Views of a shard: counters, balancer, reports.
+
+use super::state::Shard;
+use crate::address::topology::Topology;
+use crate::admission::{NeighbourReport, OverloadReport, TicketCounts};
+use crate::forward::stateful::ProxyReport;
+use crate::outcome::counters::{Drop, ShardCounters};
+use crate::queue::QueueReport;
+use crate::registrar::RegistrarReport;
+use crate::site::sharing::SharingReport;
+use crate::token::Tokens;
+use balance::{Balancer, CallKey};
+use base::{Instant, Ledger};
+
+impl Shard {
+    /// The addresses in use.
+    pub fn topology(&self) -> &Topology {
+        &self.site.topology
+    }
+
+    /// The tokens in use.
+    pub fn tokens(&self) -> &Tokens {
+        &self.site.tokens
+    }
+
+    /// Sessions, leases and the policy.
+    pub fn balancer(&self) -> &Balancer {
+        &self.balancer
+    }
+
+    /// Counts of messages so far.
+    pub fn counters(&self) -> ShardCounters {
+        let mut counters = self.site.counters.clone();
+        counters.requests_forwarded += self.site.relayed.requests;
+        counters.responses_forwarded += self.site.relayed.responses;
+        let core = self.stateful.counters();
+        counters.requests_forwarded += core.forwarded + core.retried + core.stateless;
+        counters.responses_forwarded += core.relayed;
+        if core.stray > 0 {
+            *counters.drops.entry(Drop::ForeignResponse.reason()).or_default() += core.stray;
+        }
+        counters
+    }
+
+    /// Counts of the operations so far.
+    pub fn ledger(&self) -> Ledger {
+        self.site.ledger + self.stateful.ledger()
+    }
+
+    /// Overload control as it is now.
+    pub fn overload_report(&mut self, now: Instant) -> OverloadReport {
+        self.site.admission.overload.report(now)
+    }
+
+    /// Overload control with each neighbour, as it is now.
+    pub fn neighbour_reports(&self, now: Instant) -> Vec<NeighbourReport> {
+        self.site.admission.overload.neighbours(now)
+    }
+
+    /// The rules of the queue in front of the shard, if there is to be one.
+    pub fn triage(&self) -> Option<overload::Triage> {
+        self.site.admission.overload.triage()
+    }
+
+    /// The wait from which on a new request is late.
+    pub fn late(&self) -> core::time::Duration {
+        self.site.admission.overload.late()
+    }
+
+    /// Whether the Resource-Priority of what comes by this flow counts: it is a member's or a neighbour's.
+    pub fn may_have_priority(&self, flow: base::Flow) -> bool {
+        let is_member = self.site.topology.slot_at(flow.remote()).is_some();
+        self.site.admission.overload.may_have_priority(flow.peer.ip(), is_member)
+    }
+
+    /// What is kept of transactions, if a pool is forwarded to with them, or has next hops.
+    pub fn proxy_report(&self) -> Option<ProxyReport> {
+        if !self.has_transactions() {
+            return None;
+        }
+        let mut report = ProxyReport { sharing: self.sharing_report(), ..self.stateful.report() };
+        report.counters.stateless += self.site.relayed.requests;
+        report.counters.relayed += self.site.relayed.responses;
+        Some(report)
+    }
+
+    /// Transactions without a final response. Of those that are kept and counted for a member as well, both know.
+    pub fn open_transactions(&self) -> usize {
+        let (noted, kept) = (self.balancer.open_transactions(), self.stateful.unanswered());
+        let are_both = self.pools.has_counted_transactions();
+        let of_stores = self.registrar.as_ref().map_or(0, |registrar| registrar.waiting().requests().len());
+        let waiting = of_stores + self.queues.as_ref().map_or(0, |queues| queues.waiting().count());
+        waiting + if are_both { noted.max(kept) } else { noted + kept }
+    }
+
+    /// The calls and transactions that are kept here, some more than once.
+    pub fn calls(&self, mut visit: impl FnMut(CallKey)) {
+        self.balancer.sessions(0, usize::MAX, |session| visit(session.key));
+        let of_stores = self.registrar.iter().flat_map(|registrar| registrar.waiting().requests());
+        for request in of_stores.chain(self.queues.iter().flat_map(|queues| queues.waiting())) {
+            visit(self.site.tokens.call_key(wire::peek_call_id(request).unwrap_or_default()));
+        }
+        self.stateful.calls(&self.site).for_each(visit);
+    }
+
+    /// Checks that every load is the sum of its leases, and that each ticket that has not ended belongs to a request under way.
+    ///
+    /// # Errors
+    /// Says which load or how many tickets differ.
+    pub fn audit(&self) -> Result<(), String> {
+        self.balancer.audit()?;
+        let of_stores = self.registrar.as_ref().map_or(0, |registrar| registrar.waiting().tickets());
+        let in_queues = self.queues.as_ref().map_or(0, |queues| queues.tickets());
+        let (held, open) =
+            (of_stores + in_queues + self.stateful.tickets(), self.site.admission.tickets.open());
+        if held as u64 == open {
+            Ok(())
+        } else {
+            Err(format!("{open} tickets are open, and requests hold {held}"))
+        }
+    }
+
+    /// The tickets that requests were given, and how they ended.
+    pub fn tickets(&self) -> &TicketCounts {
+        &self.site.admission.tickets
+    }
+
+    /// The state of the registrar, if there is one.
+    pub fn registrar_report(&self) -> Option<RegistrarReport> {
+        self.registrar.as_ref().map(|registrar| registrar.report())
+    }
+
+    /// How the queues of the pools do, by their number.
+    pub fn queue_reports(&self) -> Vec<Option<QueueReport>> {
+        self.queues.as_ref().map(|queues| queues.reports(self.site.now)).unwrap_or_default()
+    }
+
+    pub(crate) fn sharing_report(&self) -> Option<SharingReport> {
+        self.site.sharing.as_ref().map(|sharing| sharing.report())
+    }
+
+    /// Whether it keeps transactions, which are to hear of datagrams that did not arrive ([`ShardInput::Unreachable`](crate::ShardInput::Unreachable)).
+    pub fn has_transactions(&self) -> bool {
+        self.stateful.is_in_use()
+    }
+
+    /// How often it has to hear of a period that is over ([`ShardInput::Period`](crate::ShardInput::Period)), where
+    /// the state of calls is shared out.
+    pub fn sharing_period(&self) -> Option<core::time::Duration> {
+        self.site.sharing.as_ref().map(|sharing| sharing.distributor.settings().period)
+    }
+}

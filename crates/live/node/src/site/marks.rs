@@ -1,0 +1,204 @@
+//! Marks of state distribution in the Via of requests, and notices in the Via of responses.
+
+use crate::outcome::event::ShardEvent;
+use crate::site::Site;
+use crate::site::sharing::param;
+use crate::token::vouch;
+use base::{Flow, Outbox};
+use core::fmt::Write as _;
+use distribute::{Call, Decision, Function, NextHop, Notice};
+use overload::Origin;
+use std::net::SocketAddr;
+use wire::{Message, Method};
+
+/// Who can judge the credentials of a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum CredentialsFor {
+    /// This proxy alone: they answer its challenge.
+    Us,
+    /// Another one that has the keys of our nonces.
+    Another,
+    /// Whoever challenges first: there are none, or none that is good.
+    Anybody,
+    /// They have been verified.
+    NobodyAnyMore,
+}
+
+/// Whether this proxy shares out the state of dialogs, and so keeps it of the calls of which it keeps transactions.
+pub(crate) fn shares_dialogs(site: &Site) -> bool {
+    site.sharing.as_ref().is_some_and(|sharing| sharing.function == Function::Dialog)
+}
+
+/// Whether a neighbour that this request has come from says that a proxy before us keeps the dialogs of the call, and
+/// writes its record.
+pub(crate) fn has_record_elsewhere(site: &Site, message: &Message<'_>, from: SocketAddr) -> bool {
+    site.sharing.as_ref().is_some_and(|sharing| sharing.mark(message, from).has(Function::Dialog))
+}
+
+/// Whether this proxy of the chain keeps the transaction of a request outside dialogs that goes on to `to`;
+/// `has_room`: there is room for it here. A copy of one that is kept here must not be asked for: it belongs to its
+/// transaction.
+pub(crate) fn keeps(
+    site: &mut Site,
+    message: &Message<'_>,
+    from: SocketAddr,
+    to: SocketAddr,
+    has_room: bool,
+    out: &mut Outbox<ShardEvent>,
+) -> bool {
+    let Some(sharing) = &mut site.sharing else { return true };
+    if sharing.meets_stranger(message, from) {
+        out.event(ShardEvent::MarkOfStranger(from));
+    }
+    let call = Call {
+        from: sharing.neighbour(from),
+        // A neighbour without a recent notice may not share out state: then no proxy behind would keep the call.
+        to: sharing
+            .neighbour(to)
+            .filter(|to| sharing.distributor.hears(site.now, *to))
+            .map_or(NextHop::Exit, NextHop::Neighbour),
+        kept: sharing.mark(message, from).has(sharing.function),
+        key: site.seen.keys.request(message).key.0 as u64,
+    };
+    let elsewhere = if has_room { None } else { sharing.distributor.on_call_without_room(site.now, call) };
+    let decision = elsewhere.unwrap_or_else(|| sharing.distributor.on_call(site.now, call));
+    sharing.report.state.count(decision);
+    decision == Decision::Keep
+}
+
+/// Whom a new request comes from, to overload control. OPTIONS count as a client's of which all are taken: by them
+/// others find out whether this proxy lives, and whoever gets 503 sends it no calls for a while.
+pub(crate) fn origin(site: &Site, from: SocketAddr, method: Method) -> Origin {
+    match site.sharing.as_ref().filter(|_| method != Method::Options) {
+        None => Origin::Client(1.0),
+        Some(sharing) if sharing.neighbour(from).is_some() => Origin::Chain,
+        Some(sharing) => Origin::Client(sharing.takes()),
+    }
+}
+
+/// Whether an INVITE from there gets its 100 at once. Between those that share out state it would pass the one before,
+/// which has no state, as two more messages. RFC 3261 §17.2.1 leaves it out where another response follows within 200
+/// ms.
+pub(crate) fn tries_at_once(site: &Site, from: SocketAddr) -> bool {
+    site.sharing.as_ref().is_none_or(|sharing| sharing.neighbour(from).is_none())
+}
+
+/// Whether the sender of a request is authenticated by a proxy before us, a neighbour that proves to say so.
+pub(crate) fn is_vouched(site: &Site, message: &Message<'_>, from: SocketAddr) -> bool {
+    let Some(sharing) = &site.sharing else { return false };
+    sharing.mark(message, from).has(Function::Authentication)
+        && param(message, message.top_via(), vouch::PARAMETER)
+            .is_some_and(|value| site.tokens.is_vouched(message, value, site.unix()))
+}
+
+/// Whether a neighbour demands that the sender of a request is authenticated.
+pub(crate) fn is_asked(site: &Site, message: &Message<'_>, from: SocketAddr) -> bool {
+    site.sharing.as_ref().is_some_and(|sharing| sharing.mark(message, from).asks())
+}
+
+/// Whether the transaction of a request that this proxy forwards may be at another one.
+pub(crate) fn shares_state(site: &Site) -> bool {
+    site.sharing.is_some()
+}
+
+/// Whether this next hop, or one behind it, verifies credentials.
+pub(crate) fn verifies_behind(site: &Site, hop: SocketAddr) -> bool {
+    let sharing = site.sharing.as_ref();
+    let authentication = sharing.and_then(|sharing| sharing.authentication.as_ref());
+    authentication.is_some_and(|distributor| distributor.hears(site.now, hop))
+}
+
+/// Whether the credentials of a request are for a proxy behind to verify, or somebody has done so before. `to` is a
+/// next hop that verifies or leaves it to others, if it goes on to one.
+pub(crate) fn leaves_credentials(
+    site: &mut Site,
+    message: &Message<'_>,
+    from: SocketAddr,
+    to: Option<SocketAddr>,
+    credentials: CredentialsFor,
+) -> bool {
+    let Some(sharing) = &mut site.sharing else { return false };
+    let neighbour = sharing.neighbour(from);
+    let Some(distributor) = &mut sharing.authentication else { return false };
+    let call = Call {
+        from: neighbour,
+        to: to.map_or(NextHop::Exit, NextHop::Neighbour),
+        kept: credentials == CredentialsFor::NobodyAnyMore,
+        // The same for the request that comes again with credentials (RFC 3261 §22.2).
+        key: site.tokens.dialog_key(message),
+    };
+    let decision = match credentials {
+        CredentialsFor::Us => {
+            distributor.on_own_call(site.now, call);
+            Decision::Keep
+        }
+        CredentialsFor::Another => {
+            let elsewhere = distributor.on_call_without_room(site.now, call);
+            elsewhere.unwrap_or_else(|| distributor.on_call(site.now, call))
+        }
+        CredentialsFor::Anybody | CredentialsFor::NobodyAnyMore => distributor.on_call(site.now, call),
+    };
+    sharing.report.authentication.count(decision);
+    decision != Decision::Keep
+}
+
+/// Reads the notice of the neighbour that sent this response, which is verified by now.
+pub(crate) fn hear_notice(site: &mut Site, response: &Message<'_>, from: SocketAddr) {
+    let Some(sharing) = &mut site.sharing else { return };
+    let Some(neighbour) = sharing.neighbour(from) else { return };
+    for (function, distributor) in sharing.distributors() {
+        let value = param(response, response.top_via(), function.notice_parameter());
+        if let Some(notice) = value.and_then(Notice::parse) {
+            distributor.on_notice(site.now, neighbour, notice);
+        }
+    }
+}
+
+/// Takes what a neighbour says of its load in a response that is verified by now (RFC 7339 §5.4).
+pub(crate) fn hear_load(site: &mut Site, response: &Message<'_>, flow: Flow, out: &mut Outbox<ShardEvent>) {
+    if site.admission.overload.heard(site.now, response, site.topology.known_as(flow)) {
+        out.event(ShardEvent::NoFeedback(flow.peer));
+    }
+}
+
+/// Writes the notices into the Via of the next receiver of a response, if it is a neighbour, and removes any other
+/// notice.
+pub(crate) fn tell_notice(site: &mut Site, response: &Message<'_>, to: SocketAddr) {
+    let Site { sharing: Some(sharing), scratch, edits, .. } = site else { return };
+    let Some(via) = response.second_via() else { return };
+    let bytes = response.bytes();
+    scratch.clear();
+    let mut done = via.value.start;
+    for param in via.params(bytes).filter(|param| is_notice(param.name)) {
+        scratch.extend_from_slice(&bytes[done as usize..param.whole.start as usize]);
+        done = param.whole.end;
+    }
+    let was_clean = done == via.value.start;
+    scratch.extend_from_slice(&bytes[done as usize..via.value.end as usize]);
+    let neighbour = sharing.neighbour(to).filter(|neighbour| sharing.tells(*neighbour));
+    if neighbour.is_some() {
+        for (function, distributor) in sharing.distributors() {
+            write_param(scratch, function.notice_parameter(), distributor.notice(neighbour));
+        }
+    }
+    if neighbour.is_some() || !was_clean {
+        edits.replace(response, via.value.of(bytes), scratch);
+    }
+}
+
+fn is_notice(name: &[u8]) -> bool {
+    Function::ALL.iter().any(|function| name.eq_ignore_ascii_case(function.notice_parameter().as_bytes()))
+}
+
+/// Appends a parameter to a Via.
+pub(crate) fn write_param(out: &mut Vec<u8>, name: &str, value: impl core::fmt::Display) {
+    /// Text as bytes.
+    struct Text<'a>(&'a mut Vec<u8>);
+    impl core::fmt::Write for Text<'_> {
+        fn write_str(&mut self, text: &str) -> core::fmt::Result {
+            self.0.extend_from_slice(text.as_bytes());
+            Ok(())
+        }
+    }
+    write!(Text(out), ";{name}={value}").expect("there is always room");
+}

@@ -1,0 +1,57 @@
+//! All tests of the crate are one program, since linking fifty takes longer than running them.
+
+#[path = "common/home.rs"]
+mod domain;
+
+mod allocations;
+mod amplification;
+mod branches;
+mod breadth;
+mod call_ends;
+mod call_state;
+mod calls;
+mod charges;
+mod circles;
+mod common;
+mod counts;
+mod dialogs;
+mod explain;
+mod failures;
+mod feedback;
+mod forking;
+mod ghosts;
+mod guesses;
+mod home;
+mod home_amplification;
+mod identity;
+mod leniency;
+mod limits;
+mod located;
+mod memory;
+mod methods;
+mod mixed;
+mod nat;
+mod outbound;
+mod overload;
+mod proxy;
+mod queue;
+mod queue_home;
+mod queue_moves;
+mod queue_unanswered;
+mod refusals;
+mod relay;
+mod reloads;
+mod removed;
+mod restart;
+mod routes;
+mod routing;
+mod search_limits;
+mod sharing;
+mod sips;
+mod stateless_hops;
+mod tickets;
+mod tickets_compile;
+mod to_tags;
+mod tokens;
+mod transactions;
+mod transports;

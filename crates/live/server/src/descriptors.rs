@@ -1,0 +1,51 @@
+//! Descriptors of this process: as many as the system lets it have, and how many of them connections may take.
+
+use crate::proc;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Descriptors that are opened later and are no connections of SIP: 32 of the admin interface, those of stores, name
+/// servers and files, a successor's.
+const RESERVE: u64 = 128;
+
+/// Raises the soft limit of descriptors to the hard one: the soft one is low for programs that use select(2).
+pub(crate) fn raise_limit() {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current != maximum
+        && let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })
+    {
+        tracing::warn!(%error, "cannot raise the limit of file descriptors; it stays at {}", current.unwrap_or(u64::MAX));
+    }
+}
+
+/// Most connections: `most`, or fewer where there are not as many descriptors. `links` are those that this process may
+/// open to members and next hops.
+pub(crate) fn most_connections(most: usize, links: usize) -> usize {
+    let Some(limit) = getrlimit(Resource::Nofile).current else { return most };
+    let taken = (proc::open_files().unwrap_or(0) + links) as u64;
+    let bound = bounded(most, limit, taken);
+    if bound < most {
+        tracing::warn!(
+            most = bound,
+            "the process may have {limit} file descriptors, so there are fewer connections at a time than the {most} of \
+             [connections] most. Raise `LimitNOFILE` of the service (`ulimit -Hn`), or lower [connections] most"
+        );
+    }
+    bound
+}
+
+/// Never less than one: then there is no room for anything else either.
+fn bounded(most: usize, limit: u64, taken: u64) -> usize {
+    most.min(limit.saturating_sub(taken + RESERVE).max(1) as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_and_files_have_theirs_before_connections() {
+        assert_eq!(bounded(100_000, 1_024, 96), 800);
+        assert_eq!(bounded(500, 1_024, 96), 500);
+        assert_eq!(bounded(100_000, 64, 40), 1);
+    }
+}
